@@ -1,0 +1,62 @@
+# Every target sets itself up: it makes .venv and installs the package into it.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# The first interpreter that runs and is new enough; or give one: make test PYTHON=python3.13
+SUPPORTED := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))'
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p $(SUPPORTED) 2>/dev/null && echo $$p && break; done)
+
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+
+.PHONY: help install demo test test-all lint format coverage bench clean
+.DEFAULT_GOAL := help
+
+help: ## show the targets
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(INSTALLED) ## make .venv and install the package with what development needs
+
+$(INSTALLED): pyproject.toml
+	@$(or $(PYTHON),false) $(SUPPORTED) || { \
+		echo "no Python 3.11 to 3.14 was found: install one, or give it as PYTHON=path" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED) ## show what the package does, in seconds
+	@$(BIN)/fairpc demo
+
+test: $(INSTALLED) ## the tests, without the slow ones
+	$(PYTEST) -m "not slow"
+
+test-all: $(INSTALLED) ## every test, with the full number of random examples
+	HYPOTHESIS_PROFILE=all $(PYTEST)
+
+lint: $(INSTALLED) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(INSTALLED) ## rewrite the code as ruff formats it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Compiled code is invisible to coverage, so the kernels run as Python here.
+coverage: $(INSTALLED) ## lines that the quick tests do not reach
+	$(BIN)/coverage erase
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -m "not slow" -q
+	$(BIN)/coverage combine
+	$(BIN)/coverage report
+
+bench: $(INSTALLED) ## print the benchmarks
+	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/structure.py
+
+clean: ## remove .venv, caches and compiled kernels
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* \
+		.hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

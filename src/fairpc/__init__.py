@@ -1,0 +1,36 @@
+"""fairpc: exact probabilistic circuits, and decisions learned from biased labels."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairpc import circuit, data, errors, structure
+    from fairpc.errors import FairpcError
+
+    __version__: str
+
+__all__ = ["FairpcError", "__version__", "circuit", "data", "errors", "structure"]
+
+_HOME = {"FairpcError": "fairpc.errors"}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names on first use (PEP 562): importing fairpc loads no compiler and no learner."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("fairpc")
+    elif name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name in __all__:
+        return import_module(f"fairpc.{name}")
+    else:
+        raise AttributeError(f"module 'fairpc' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

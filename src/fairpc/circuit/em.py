@@ -1,0 +1,228 @@
+"""Parameters from data: closed form (Equation 1) and EM by expected flows (Proposition 1).
+
+Both are the same step: the new parameter is the flow of its edge over the flow
+of its sum node. Sum nodes that share parameters add their flows first. A
+Dirichlet prior adds pseudo-counts, and EM then raises the *MAP* objective
+log-likelihood + Σ prior · log θ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit.flows import FlowPlan, check_complete, prepare
+from fairpc.circuit.graph import Circuit, FloatArray, Graph, check_parameters
+from fairpc.circuit.properties import require
+from fairpc.data.table import Table
+from fairpc.errors import CircuitError, EvidenceError
+
+
+def laplace(graph: Graph, alpha: float = 1.0) -> FloatArray:
+    """Pseudo-counts α/k for each of the k children of a sum: (count + α/k) / (total + α)."""
+    if not (np.isfinite(alpha) and alpha >= 0):
+        raise CircuitError(f"the smoothing is {alpha}: give a finite number from 0 on")
+    return alpha * graph.uniform()
+
+
+def check_prior(graph: Graph, prior: npt.ArrayLike | None) -> FloatArray:
+    """Pseudo-counts as an array, zeros if None."""
+    if prior is None:
+        return np.zeros(graph.n_parameters)
+    counts = np.asarray(prior, np.float64)
+    if counts.shape != (graph.n_parameters,) or not (counts >= 0).all():
+        raise CircuitError(
+            f"the prior must hold one non-negative pseudo-count for each of the "
+            f"{graph.n_parameters} parameters"
+        )
+    return counts
+
+
+def maximize(
+    graph: Graph,
+    flows: FloatArray,
+    prior: FloatArray | None = None,
+    fallback: FloatArray | None = None,
+) -> FloatArray:
+    """The M-step: each block proportional to its flows plus pseudo-counts.
+
+    A block that nothing flows through and that has no prior keeps ``fallback``
+    (uniform if None): the data say nothing about it. ``flows`` may hold several sets.
+    """
+    counts = flows if prior is None else flows + prior
+    totals = np.add.reduceat(counts, graph.block_ptr[:-1], axis=-1)[..., graph.parameter_block]
+    silent = totals <= 0
+    if not silent.any():
+        return counts / totals
+    kept = graph.uniform() if fallback is None else fallback
+    return np.where(silent, kept, counts / np.where(silent, 1.0, totals))
+
+
+def objective(log_likelihood: float, parameters: FloatArray, prior: FloatArray | None) -> float:
+    """Log-likelihood + Σ prior · log θ, what EM with a Dirichlet prior raises."""
+    if prior is None:
+        return log_likelihood
+    used = prior > 0
+    with np.errstate(divide="ignore"):
+        return log_likelihood + float(np.dot(prior[used], np.log(parameters[used])))
+
+
+def maximum_likelihood(
+    graph: Graph, table: Table, *, prior: FloatArray | None = None, n_threads: int | None = None
+) -> Circuit:
+    """Closed-form parameters of a deterministic circuit on complete rows (Equation 1).
+
+    With a prior they are the maximum of the MAP objective.
+    """
+    require(graph, "closed-form maximum likelihood", "deterministic")
+    check_complete(table.codes, table.names)
+    pseudo = check_prior(graph, prior)
+    log_likelihood, flows = prepare(graph, table, n_threads=n_threads)(graph.uniform())
+    _refuse_impossible_rows(log_likelihood)
+    return Circuit(graph, maximize(graph, flows, pseudo))
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One evaluation of the plan: where EM stands, and what it found there."""
+
+    iteration: int
+    parameters: FloatArray
+    log_likelihood: float
+    objective: float
+    flows: FloatArray
+
+
+def em(
+    plan: FlowPlan,
+    parameters: npt.ArrayLike,
+    *,
+    prior: FloatArray | None = None,
+    accelerate: bool = False,
+) -> Iterator[Step]:
+    """EM as an endless iterator of steps, the start among them; the consumer decides when to stop.
+
+    ``accelerate`` extrapolates (SQUAREM, Varadhan & Roland 2008). After every two
+    plain steps the extrapolated point is kept only if its objective is not below
+    theirs, so that no cycle ends below the plain steps it contains.
+    """
+    graph = plan.graph
+    theta = check_parameters(graph, parameters)
+    pseudo = None if prior is None else check_prior(graph, prior)
+    step = _evaluate(plan, 0, theta, pseudo)
+    _refuse_impossible_rows(step.log_likelihood)
+    yield step
+    while True:
+        if accelerate:
+            step = yield from _squarem_cycle(plan, step, pseudo)
+        else:
+            theta = maximize(graph, step.flows, pseudo, step.parameters)
+            step = _evaluate(plan, step.iteration + 1, theta, pseudo)
+            yield step
+
+
+def _evaluate(plan: FlowPlan, iteration: int, theta: FloatArray, prior: FloatArray | None) -> Step:
+    log_likelihood, flows = plan(theta)
+    return Step(iteration, theta, log_likelihood, objective(log_likelihood, theta, prior), flows)
+
+
+def _squarem_cycle(
+    plan: FlowPlan, start: Step, prior: FloatArray | None
+) -> Generator[Step, None, Step]:
+    """Two plain steps and one extrapolation from them; gives back the best point of the cycle."""
+    graph = plan.graph
+    one = _evaluate(
+        plan, start.iteration + 1, maximize(graph, start.flows, prior, start.parameters), prior
+    )
+    yield one
+    two = _evaluate(
+        plan, start.iteration + 2, maximize(graph, one.flows, prior, one.parameters), prior
+    )
+    yield two
+    theta = _extrapolate(graph, start.parameters, one.parameters, two.parameters)
+    if theta is None:
+        return two
+    ahead = _evaluate(plan, start.iteration + 3, theta, prior)
+    if not ahead.objective >= two.objective:
+        return two
+    yield ahead
+    return ahead
+
+
+def _extrapolate(
+    graph: Graph, start: FloatArray, one: FloatArray, two: FloatArray
+) -> FloatArray | None:
+    """Steplength S3 in log-space, where normalising a block is a shift; None where EM stands."""
+    free = (start > 0) & (one > 0) & (two > 0)
+    a, b, c = (np.log(np.where(free, t, 1.0)) for t in (start, one, two))
+    r, v = b - a, (c - b) - (b - a)
+    length = float(np.sqrt(np.dot(v, v)))
+    if length < 1e-14:
+        return None
+    alpha = min(-1.0, -float(np.sqrt(np.dot(r, r))) / length)
+    log_theta = a - 2.0 * alpha * r + alpha * alpha * v
+    log_theta -= np.maximum.reduceat(log_theta, graph.block_ptr[:-1])[graph.parameter_block]
+    theta = np.where(free, np.exp(log_theta), two)
+    total = np.add.reduceat(theta, graph.block_ptr[:-1])[graph.parameter_block]
+    return theta / total
+
+
+def _refuse_impossible_rows(log_likelihood: float) -> None:
+    if not np.isfinite(log_likelihood):
+        raise EvidenceError(
+            "some row has probability zero under the circuit: EM cannot start there; use "
+            "positive parameters, and a structure whose support covers every row"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What EM ended with: parameters, one number per iteration, and why it stopped."""
+
+    parameters: FloatArray
+    log_likelihood: float
+    objective: float
+    history: dict[str, FloatArray]
+    n_iter: int
+    converged: bool
+
+
+def fit(
+    plan: FlowPlan,
+    parameters: npt.ArrayLike,
+    *,
+    prior: FloatArray | None = None,
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    min_iter: int = 20,
+    accelerate: bool = False,
+    callback: Callable[[Step], object] | None = None,
+) -> Fit:
+    """Run EM for at most ``max_iter`` updates and give back the last parameters.
+
+    It stops early only after ``min_iter`` updates *and* when an update moved the
+    objective by less than ``tol`` per unit of weight: leaving a near-fixed point,
+    EM may stand almost still for ten or twenty updates. ``tol=0`` runs them all.
+    Ctrl-C, or a callback that raises, loses nothing but the step under way:
+    iterate over ``em`` itself to keep what was found.
+    """
+    if max_iter < 0:
+        raise CircuitError(f"max_iter is {max_iter}: give a number of updates from 0 on")
+    likelihoods, objectives, converged = [], [], False
+    scale = max(plan.total_weight, 1.0)
+    for step in em(plan, parameters, prior=prior, accelerate=accelerate):
+        likelihoods.append(step.log_likelihood)
+        objectives.append(step.objective)
+        if callback is not None:
+            callback(step)
+        if len(objectives) > max(min_iter, 1):
+            converged = abs(objectives[-1] - objectives[-2]) < tol * scale
+        if converged or step.iteration >= max_iter:
+            break
+    history = {"log_likelihood": np.array(likelihoods), "objective": np.array(objectives)}
+    return Fit(
+        step.parameters, step.log_likelihood, step.objective, history, step.iteration, converged
+    )

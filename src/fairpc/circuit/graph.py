@@ -1,0 +1,495 @@
+"""The circuit C = (G, θ) of the paper: a frozen graph, and parameters apart from it.
+
+Section "Probabilistic Circuits": inner nodes are sums and products, leaves are
+input distributions; here every leaf is an indicator [X = v], and a general
+discrete leaf is a sum of indicators. Nodes are stored children first, root
+last. The weights of a sum node are a *parameter block*; sum nodes that name
+the same block share their parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.table import MAX_ARITY
+from fairpc.errors import CircuitError
+
+if TYPE_CHECKING:
+    from fairpc.circuit.properties import Properties
+    from fairpc.circuit.queries import Function
+    from fairpc.data.table import Codes
+
+IntArray = npt.NDArray[np.integer[Any]]
+FloatArray = npt.NDArray[np.float64]
+
+INDICATOR: Final = 0
+PRODUCT: Final = 1
+SUM: Final = 2
+KIND_NAMES: Final = ("indicator", "product", "sum")
+
+
+WEIGHT_TOLERANCE: Final = 1e-8
+
+
+def _frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A read-only, contiguous copy (or the array itself where it is that already)."""
+    result = np.ascontiguousarray(array, dtype=dtype)
+    if result.flags.writeable:
+        result = result.copy() if result is array else result
+        result.flags.writeable = False
+    return result
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """The structure G: nodes in topological order (children first, root last), edges in CSR form.
+
+    Attributes:
+        names: name of each variable.
+        arities: number of values of each variable.
+        kind: INDICATOR, PRODUCT or SUM, per node.
+        variable, value: what an indicator node [variable = value] tests; -1 elsewhere.
+        child_ptr, child: the children of node n are ``child[child_ptr[n]:child_ptr[n + 1]]``.
+        block: parameter block of a sum node, -1 elsewhere. Equal blocks are shared parameters.
+        block_ptr: block b owns the parameters ``block_ptr[b]:block_ptr[b + 1]``.
+    """
+
+    names: tuple[str, ...]
+    arities: IntArray
+    kind: npt.NDArray[np.uint8]
+    variable: npt.NDArray[np.int32]
+    value: npt.NDArray[np.int32]
+    child_ptr: npt.NDArray[np.int64]
+    child: npt.NDArray[np.int32]
+    block: npt.NDArray[np.int32]
+    block_ptr: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        freeze = object.__setattr__
+        freeze(self, "names", tuple(self.names))
+        for name, dtype in _DTYPES.items():
+            freeze(self, name, _frozen(getattr(self, name), dtype))
+        _check_variables(self)
+        _check_nodes(self)
+        _check_edges(self)
+        _check_blocks(self)
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.kind)
+
+    @property
+    def n_edges(self) -> int:
+        return len(self.child)
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.names)
+
+    @property
+    def n_parameters(self) -> int:
+        return int(self.block_ptr[-1])
+
+    @property
+    def root(self) -> int:
+        return self.n_nodes - 1
+
+    def children(self, node: int) -> npt.NDArray[np.int32]:
+        return self.child[self.child_ptr[node] : self.child_ptr[node + 1]]
+
+    @cached_property
+    def edge_node(self) -> npt.NDArray[np.int32]:
+        """Parent of each edge."""
+        return _frozen(np.repeat(np.arange(self.n_nodes), np.diff(self.child_ptr)), np.int32)
+
+    @cached_property
+    def edge_parameter(self) -> npt.NDArray[np.int32]:
+        """Parameter of each sum edge, -1 for product edges."""
+        block = self.block[self.edge_node]
+        position = np.arange(self.n_edges) - self.child_ptr[self.edge_node]
+        return _frozen(np.where(block < 0, -1, self.block_ptr[block] + position), np.int32)
+
+    @cached_property
+    def parameter_block(self) -> npt.NDArray[np.int32]:
+        """Block of each parameter."""
+        return _frozen(
+            np.repeat(np.arange(len(self.block_ptr) - 1), np.diff(self.block_ptr)), np.int32
+        )
+
+    @cached_property
+    def scopes(self) -> tuple[int, ...]:
+        """Variables below each node, as bit masks (bit i = variable i)."""
+        masks: list[int] = []
+        variable, ptr, child = self.variable.tolist(), self.child_ptr.tolist(), self.child.tolist()
+        for n, v in enumerate(variable):
+            mask = 1 << v if v >= 0 else 0
+            for c in child[ptr[n] : ptr[n + 1]]:
+                mask |= masks[c]
+            masks.append(mask)
+        return tuple(masks)
+
+    @cached_property
+    def properties(self) -> Properties:
+        """Structural properties; computed once, since the graph never changes."""
+        from fairpc.circuit.properties import analyse
+
+        return analyse(self)
+
+    def name(self, node: int) -> str:
+        """``sum node 7``, or ``indicator node 2 [sex = 1]``."""
+        text = f"{KIND_NAMES[self.kind[node]]} node {node}"
+        if self.kind[node] == INDICATOR:
+            text += f" [{self.names[self.variable[node]]} = {self.value[node]}]"
+        return text
+
+    def uniform(self) -> FloatArray:
+        """Parameters that are uniform in every block."""
+        sizes = np.diff(self.block_ptr)
+        return np.repeat(1.0 / np.maximum(sizes, 1), sizes)
+
+    def random(self, rng: np.random.Generator, concentration: float = 1.0) -> FloatArray:
+        """Parameters drawn from a symmetric Dirichlet distribution in every block."""
+        draws = rng.gamma(concentration, size=self.n_parameters)
+        # A gamma draw with a small shape can be exactly zero; a block must not be all zero.
+        draws = np.maximum(draws, np.finfo(float).tiny)
+        return draws / np.add.reduceat(draws, self.block_ptr[:-1])[self.parameter_block]
+
+    def same_as(self, other: Graph) -> bool:
+        """Whether both graphs are equal, array by array."""
+        return self.names == other.names and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in _DTYPES
+        )
+
+
+_DTYPES: Final[dict[str, npt.DTypeLike]] = {
+    "arities": np.int64,
+    "kind": np.uint8,
+    "variable": np.int32,
+    "value": np.int32,
+    "child_ptr": np.int64,
+    "child": np.int32,
+    "block": np.int32,
+    "block_ptr": np.int64,
+}
+
+
+def _check_variables(g: Graph) -> None:
+    if len(g.arities) != len(g.names):
+        raise CircuitError(
+            f"{len(g.names)} variable names and {len(g.arities)} arities were given: "
+            "give one arity per name"
+        )
+    if len(set(g.names)) != len(g.names):
+        twice = next(n for n in g.names if g.names.count(n) > 1)
+        raise CircuitError(f"variable {twice!r} is named twice: give each variable its own name")
+    for name, arity in zip(g.names, g.arities, strict=True):
+        if not 1 <= arity <= MAX_ARITY:
+            raise CircuitError(
+                f"variable {name!r} has arity {arity}: an arity lies between 1 and {MAX_ARITY}"
+            )
+
+
+def _check_nodes(g: Graph) -> None:
+    n = g.n_nodes
+    if n == 0:
+        raise CircuitError("the circuit has no nodes: a circuit needs at least a root")
+    shapes = (len(g.variable), len(g.value), len(g.block), len(g.child_ptr) - 1)
+    if shapes != (n, n, n, n):
+        raise CircuitError("the arrays of nodes differ in length: give one entry per node")
+    if (g.kind > SUM).any():
+        odd = int(np.argmax(g.kind > SUM))
+        raise CircuitError(f"node {odd} has unknown kind {g.kind[odd]}: use 0, 1 or 2", odd)
+    leaf = g.kind == INDICATOR
+    known = (g.variable >= 0) & (g.variable < g.n_variables)
+    node = _first(leaf & ~known)
+    if node is not None:
+        raise CircuitError(
+            f"indicator node {node} tests variable {g.variable[node]}, and there are "
+            f"{g.n_variables} variables",
+            node,
+        )
+    arity = g.arities[np.where(known, g.variable, 0)]
+    node = _first(leaf & ((g.value < 0) | (g.value >= arity)))
+    if node is not None:
+        name = g.names[g.variable[node]]
+        raise CircuitError(
+            f"indicator node {node} tests {name} = {g.value[node]}, and the values of {name!r} "
+            f"are 0 to {arity[node] - 1}",
+            node,
+        )
+    node = _first(~leaf & ((g.variable != -1) | (g.value != -1)))
+    if node is not None:
+        raise CircuitError(f"{g.name(node)} names a variable: only indicators do, use -1", node)
+
+
+def _check_edges(g: Graph) -> None:
+    sizes = np.diff(g.child_ptr)
+    if g.child_ptr[0] != 0 or g.child_ptr[-1] != g.n_edges or (sizes < 0).any():
+        raise CircuitError("child_ptr does not cut the edges: it must rise from 0 to their number")
+    node = _first((sizes == 0) & (g.kind != INDICATOR))
+    if node is not None:
+        raise CircuitError(f"{g.name(node)} has no children: give it at least one", node)
+    node = _first((sizes > 0) & (g.kind == INDICATOR))
+    if node is not None:
+        raise CircuitError(f"{g.name(node)} has children: an indicator is a leaf", node)
+    parent = np.repeat(np.arange(g.n_nodes), sizes)
+    edge = _first((g.child < 0) | (g.child >= g.n_nodes))
+    if edge is not None:
+        node = int(parent[edge])
+        raise CircuitError(
+            f"{g.name(node)} has the unknown child {g.child[edge]}: nodes are numbered "
+            f"0 to {g.n_nodes - 1}",
+            node,
+        )
+    edge = _first(g.child >= parent)
+    if edge is not None:
+        _raise_order(g, int(parent[edge]), int(g.child[edge]))
+    seen = np.zeros(g.n_variables, bool)
+    seen[g.variable[g.kind == INDICATOR]] = True
+    unseen = _first(~seen)
+    if unseen is not None:
+        raise CircuitError(
+            f"variable {g.names[unseen]!r} is tested by no node: leave it out of the variables"
+        )
+    reached = np.zeros(g.n_nodes, bool)
+    reached[g.child] = True
+    reached[g.root] = True
+    node = _first(~reached)
+    if node is not None:
+        raise CircuitError(
+            f"{g.name(node)} is no descendant of the root (the last node): leave it out", node
+        )
+
+
+def _raise_order(g: Graph, node: int, child: int) -> None:
+    """An edge points forward: say whether that closes a cycle or is only out of order."""
+    trail = _path(g, child, node)
+    if trail is not None:
+        cycle = " -> ".join(str(n) for n in (node, *trail))
+        raise CircuitError(f"{g.name(node)} lies on the cycle {cycle}: remove an edge of it", node)
+    raise CircuitError(
+        f"{g.name(node)} comes before its child {child}: list children before parents", node
+    )
+
+
+def _path(g: Graph, start: int, goal: int) -> list[int] | None:
+    """Some path from ``start`` down to ``goal``, by depth-first search."""
+    came: dict[int, int] = {start: -1}
+    stack = [start]
+    while stack:
+        node = stack.pop()
+        if node == goal:
+            trail = []
+            while node >= 0:
+                trail.append(node)
+                node = came[node]
+            return trail[::-1]
+        for c in g.children(node).tolist():
+            if c not in came:
+                came[c] = node
+                stack.append(c)
+    return None
+
+
+def _check_blocks(g: Graph) -> None:
+    is_sum = g.kind == SUM
+    n_blocks = len(g.block_ptr) - 1
+    if n_blocks < 0 or g.block_ptr[0] != 0 or (np.diff(g.block_ptr) < 1).any():
+        raise CircuitError("block_ptr does not cut the parameters: it must rise from 0")
+    node = _first(np.where(is_sum, (g.block < 0) | (g.block >= n_blocks), g.block != -1))
+    if node is not None:
+        raise CircuitError(
+            f"{g.name(node)} has parameter block {g.block[node]}: a sum node names one of the "
+            f"{n_blocks} blocks, other nodes -1",
+            node,
+        )
+    sizes = np.diff(g.child_ptr)
+    block_sizes = np.diff(g.block_ptr)
+    node = _first(is_sum & (sizes != np.append(block_sizes, 0)[g.block]))
+    if node is not None:
+        raise CircuitError(
+            f"{g.name(node)} has {sizes[node]} children and {block_sizes[g.block[node]]} "
+            "parameters: give one parameter per child",
+            node,
+        )
+    used = np.zeros(n_blocks, bool)
+    used[g.block[is_sum]] = True
+    block = _first(~used)
+    if block is not None:
+        raise CircuitError(f"parameter block {block} belongs to no sum node: leave it out")
+
+
+def _first(mask: npt.NDArray[np.bool_]) -> int | None:
+    return int(np.argmax(mask)) if mask.any() else None
+
+
+def check_parameters(graph: Graph, parameters: npt.ArrayLike) -> FloatArray:
+    """θ as a frozen float64 array, one probability vector per block; or a CircuitError."""
+    theta: FloatArray = _frozen(parameters, np.float64)
+    if theta.shape != (graph.n_parameters,):
+        raise CircuitError(
+            f"parameters have shape {theta.shape}: the graph has {graph.n_parameters} of them"
+        )
+    if not len(theta):
+        return theta
+    bad = _first(~(theta >= 0) | ~np.isfinite(theta))
+    if bad is not None:
+        node = _node_of(graph, int(graph.parameter_block[bad]))
+        raise CircuitError(
+            f"{graph.name(node)} has weight {theta[bad]}: weights are numbers from 0 to 1", node
+        )
+    totals = np.add.reduceat(theta, graph.block_ptr[:-1])
+    block = _first(np.abs(totals - 1.0) > WEIGHT_TOLERANCE)
+    if block is not None:
+        node = _node_of(graph, block)
+        raise CircuitError(
+            f"{graph.name(node)} has weights that sum to {totals[block]:.9g}: "
+            "divide them by their sum",
+            node,
+        )
+    return theta
+
+
+def _node_of(graph: Graph, block: int) -> int:
+    return int(np.argmax(graph.block == block))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Circuit:
+    """A probabilistic circuit C = (G, θ): a graph and one probability vector per parameter block.
+
+    Rows are integer codes, one column per variable, -1 = missing. Queries are
+    methods; each refuses a circuit that lacks the structural property it needs.
+    """
+
+    graph: Graph
+    parameters: FloatArray = field()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", check_parameters(self.graph, self.parameters))
+
+    def with_parameters(self, parameters: npt.ArrayLike) -> Circuit:
+        """The same structure with other parameters."""
+        return Circuit(self.graph, np.asarray(parameters, np.float64))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.graph.names
+
+    @property
+    def arities(self) -> IntArray:
+        return self.graph.arities
+
+    def weights(self, node: int) -> FloatArray:
+        """Weights of a sum node, one per child."""
+        g = self.graph
+        if g.kind[node] != SUM:
+            raise CircuitError(f"{g.name(node)} has no weights: only sum nodes do", node)
+        b = g.block[node]
+        return self.parameters[g.block_ptr[b] : g.block_ptr[b + 1]]
+
+    def properties(self) -> Properties:
+        """Smooth, decomposable, deterministic, structured; each with its first violation."""
+        return self.graph.properties
+
+    def log_likelihood(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> FloatArray:
+        """log P(x) of complete rows."""
+        from fairpc.circuit import queries
+
+        return queries.log_likelihood(self, codes, n_threads=n_threads)
+
+    def log_marginal(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> FloatArray:
+        """log P(e) of rows in which any value may be missing (-1)."""
+        from fairpc.circuit import queries
+
+        return queries.log_marginal(self, codes, n_threads=n_threads)
+
+    def posterior(
+        self, variable: int | str, codes: npt.ArrayLike, *, n_threads: int | None = None
+    ) -> FloatArray:
+        """P(variable = v | e) for each row: rows × values."""
+        from fairpc.circuit import queries
+
+        return queries.posterior(self, variable, codes, n_threads=n_threads)
+
+    def conditionals(self, codes: npt.ArrayLike) -> tuple[FloatArray, ...]:
+        """P(X_j = v | e) of every variable at once: one array (rows, arity) per variable."""
+        from fairpc.circuit import queries
+
+        return queries.conditionals(self, codes)
+
+    def mpe(self, codes: npt.ArrayLike) -> tuple[Codes, FloatArray]:
+        """Most probable completion of each row, and its log-probability (deterministic)."""
+        from fairpc.circuit import queries
+
+        return queries.mpe(self, codes)
+
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Codes:
+        """``n`` independent complete rows."""
+        from fairpc.circuit import queries
+
+        return queries.sample(self, n, rng)
+
+    def sample_given(
+        self, codes: npt.ArrayLike, rng: np.random.Generator | int | None = None
+    ) -> Codes:
+        """Each row completed by a draw from P(missing | known)."""
+        from fairpc.circuit import queries
+
+        return queries.sample_given(self, codes, rng)
+
+    def expectation(
+        self,
+        function: Function,
+        variables: Sequence[int | str],
+        codes: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        """E[f(A) | e] of a function of a few variables A."""
+        from fairpc.circuit import queries
+
+        return queries.expectation(self, function, variables, codes)
+
+    def expectation_of_sum(
+        self, tables: Mapping[int | str, npt.ArrayLike], codes: npt.ArrayLike | None = None
+    ) -> FloatArray:
+        """E[Σ_j g_j(X_j) | e] for any number of variables."""
+        from fairpc.circuit import queries
+
+        return queries.expectation_of_sum(self, tables, codes)
+
+    def entropy(self) -> float:
+        """−E[log P(x)] in nats (deterministic)."""
+        from fairpc.circuit.information import entropy
+
+        return entropy(self)
+
+    def kl(self, other: Circuit) -> float:
+        """KL(self ‖ other) in nats (both deterministic, structured alike)."""
+        from fairpc.circuit.information import kl
+
+        return kl(self, other)
+
+
+def variable_index(graph: Graph, variable: int | str) -> int:
+    """Column of a variable given by name or number."""
+    if isinstance(variable, str):
+        if variable not in graph.names:
+            known = ", ".join(graph.names[:8]) + (", …" if graph.n_variables > 8 else "")
+            raise CircuitError(f"there is no variable {variable!r}: the circuit has {known}")
+        return graph.names.index(variable)
+    if not 0 <= variable < graph.n_variables:
+        raise CircuitError(
+            f"there is no variable {variable}: columns are 0 to {graph.n_variables - 1}"
+        )
+    return int(variable)
+
+
+def variable_indices(graph: Graph, variables: Sequence[int | str]) -> tuple[int, ...]:
+    """Columns of several variables."""
+    return tuple(variable_index(graph, v) for v in variables)

@@ -1,0 +1,108 @@
+"""Whole files: written entirely or not at all, read entirely or refused."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Final
+
+from fairpc.errors import FileFormatError
+
+AnyPath = str | os.PathLike[str]
+
+_PIECE: Final = 2**20
+
+
+def write_atomically(path: AnyPath, data: bytes) -> None:
+    """Write ``data`` to ``path`` so that a crash leaves the old file or the new one, never a part.
+
+    The bytes go to a temporary file in the same folder, reach the disk, and
+    then take the name of the target (``rename`` is atomic). A link is followed;
+    the permissions of a file that is replaced are kept. An OSError of the same
+    kind, with a sentence that names ``path``, says why it could not be done.
+    """
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    try:
+        mode = _mode_of(target)
+        try:
+            _write_through(temporary, data, mode)
+            temporary.replace(target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(
+            error.errno,
+            f"cannot write the file ({reason}): check the folder, its permissions and free space",
+            os.fspath(path),
+        ) from error
+    _sync_folder(target.parent)
+
+
+def read_whole(path: AnyPath, max_bytes: int) -> bytes:
+    """All bytes of a regular file of at most ``max_bytes``; a larger one is refused unread."""
+    info = Path(path).stat()
+    # Asked before opening: to open a pipe is to wait for somebody to write into it.
+    if not stat.S_ISREG(info.st_mode):
+        raise FileFormatError(f"{os.fspath(path)} is not a regular file: give the path of one")
+    data = b""
+    if info.st_size <= max_bytes:
+        with Path(path).open("rb") as file:
+            data = file.read(info.st_size)
+            # A file may have more than the file system says: read on, up to the limit.
+            while len(data) <= max_bytes and (more := file.read(_PIECE)):
+                data += more
+    size = max(info.st_size, len(data))
+    if size > max_bytes:
+        raise FileFormatError(
+            f"{os.fspath(path)} has {size:,} bytes and the limit is {max_bytes:,}: "
+            "give a smaller file, or a larger max_bytes if you trust this one"
+        )
+    return data
+
+
+def _mode_of(target: Path) -> int | None:
+    """Permissions of the file to be replaced; None where there is none yet."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a folder")
+    if not stat.S_ISREG(mode):
+        # Replacing a device or a pipe by a file would destroy it.
+        raise OSError(errno.EINVAL, "it is not a regular file")
+    if not os.access(target, os.W_OK):
+        raise OSError(errno.EACCES, "it is write-protected")
+    return stat.S_IMODE(mode)
+
+
+def _write_through(path: Path, data: bytes, mode: int | None) -> None:
+    """A new file with these bytes, on the disk when the call returns."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        if mode is not None and hasattr(os, "fchmod"):
+            os.fchmod(file.fileno(), mode)
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename durable. Where folders cannot be synced, the file system orders it itself."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

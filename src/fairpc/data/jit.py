@@ -1,0 +1,34 @@
+"""How kernels are compiled: once, cached on disk, without the interpreter lock.
+
+Kernels run from Python threads over fixed chunks of rows, so they release the
+lock and are not parallel themselves. Fast-math is limited to reordering and
+fusing: infinities and NaN keep their meaning, because log 0 is one of our values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "fastmath": {"reassoc", "contract"},
+    "error_model": "numpy",
+}
+
+
+def kernel(function: F) -> F:
+    """Compile ``function`` on first call and keep the machine code on disk.
+
+    Numba looks for a folder beside the source, then in the user's cache. Where
+    none of them can be written the kernel still works, compiled per process.
+    """
+    try:
+        compiled = njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:
+        compiled = njit(**_OPTIONS)(function)
+    return compiled  # type: ignore[no-any-return]

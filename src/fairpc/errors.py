@@ -1,0 +1,43 @@
+"""What fairpc raises. Each message says the object, the rule and the repair."""
+
+from __future__ import annotations
+
+
+class FairpcError(Exception):
+    """Base of every error that fairpc raises on purpose."""
+
+
+class CircuitError(FairpcError, ValueError):
+    """A circuit that is not well formed; ``node`` is the first node at fault, if there is one."""
+
+    def __init__(self, message: str, node: int | None = None) -> None:
+        super().__init__(message)
+        self.node = node
+
+
+class PropertyError(FairpcError, ValueError):
+    """A query was asked of a circuit that lacks the structural property it needs."""
+
+
+class CodesError(FairpcError, ValueError):
+    """Rows that are no codes of the variables: wrong shape, a value out of range, a bad weight."""
+
+
+class EvidenceError(FairpcError, ValueError):
+    """A conditional was asked on evidence of probability zero; ``row`` is the first such row."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+
+
+class FileFormatError(FairpcError, ValueError):
+    """A file that is truncated, altered, too large, or not what its name says."""
+
+
+class MissingExtraError(FairpcError, ImportError):
+    """An optional dependency is not installed; the message names the extra that brings it."""
+
+
+class LearningError(FairpcError, ValueError):
+    """A table from which nothing can be learned, or an option of a learner out of its range."""

@@ -1,0 +1,56 @@
+"""What it costs a reader to refuse a file, measured in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+
+_CODE = """
+import importlib, json, re, sys, time
+from pathlib import Path
+module, function, *arguments = sys.argv[1:]
+read = getattr(importlib.import_module(module), function)
+from fairpc.errors import FileFormatError
+start = time.process_time()
+try:
+    read(*arguments)
+    message = None
+except FileFormatError as error:
+    message = str(error)
+seconds = time.process_time() - start
+status = Path("/proc/self/status")
+peak = re.search(r"VmHWM:\\s*(\\d+)", status.read_text()) if status.exists() else None
+print(json.dumps([message, seconds, int(peak[1]) / 1024 if peak else 0.0]))
+"""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The sentence (None if accepted), CPU seconds, and the peak memory (0 where not known)."""
+
+    message: str | None
+    seconds: float
+    mebibytes: float
+
+
+def refusal(module: str, function: str, *arguments: object) -> Refusal:
+    """What happens when ``function`` reads a hostile file."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CODE, module, function, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return Refusal(*json.loads(done.stdout))
+
+
+def assert_refused(found: Refusal, words: str) -> None:
+    """Refused with these words, within 2 s and 512 MB."""
+    assert found.message is not None, "the file was accepted"
+    assert words in found.message
+    assert "\n" not in found.message
+    assert found.seconds < 2.0
+    assert found.mebibytes < 512

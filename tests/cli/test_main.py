@@ -1,0 +1,70 @@
+"""The command line as a whole: version, help, and one sentence for what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import fairpc
+from fairpc.cli import main
+from fairpc.errors import FairpcError
+
+
+def ended_with(arguments: list[str]) -> int | str | None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return ended.value.code
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended_with(["--version"]) == 0
+    assert capsys.readouterr().out == f"fairpc {fairpc.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended_with(arguments) == 0
+    assert "Usage: fairpc" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], ["demo", "--rows", "many"], ["--nothing"]])
+def test_wrong_words_end_with_code_two(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended_with(arguments) == 2
+    assert "Error: " in capsys.readouterr().err
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(**_: object) -> None:
+        raise FairpcError("column 'sex' has 1 value: give a column with two")
+
+    monkeypatch.setattr("fairpc.cli.demo.run", run)
+
+
+@pytest.mark.usefixtures("broken")
+def test_our_errors_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended_with(["demo"]) == 2
+    shown = capsys.readouterr()
+    assert shown.err == "fairpc: column 'sex' has 1 value: give a column with two\n"
+    assert shown.out == ""
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("arguments", [["--debug", "demo"], ["demo", "--debug"]])
+def test_debug_shows_the_traceback(arguments: list[str]) -> None:
+    with pytest.raises(FairpcError):
+        main(arguments)
+
+
+def test_help_loads_no_compiler() -> None:
+    code = (
+        "import sys\nfrom fairpc.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "finally:\n    assert not {'numba', 'scipy', 'sklearn', 'polars'} & set(sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

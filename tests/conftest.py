@@ -1,0 +1,33 @@
+"""Profiles of hypothesis: "fast" by default, "all" by HYPOTHESIS_PROFILE=all.
+
+Both are derandomized, so that the same commit always sees the same examples.
+How many examples "all" and "fast" mean is said by ``strategies.examples``.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+
+for name in ("fast", "all"):
+    settings.register_profile(
+        name,
+        max_examples=100 if name == "all" else 10,
+        deadline=None,
+        derandomize=True,
+        print_blob=True,
+        # All but Phase.explain, which takes minutes on circuits and says little.
+        phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+        # Growing a circuit draws much; that is what it is for.
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """NumPy warns of what compiled code does silently: log 0, and integers that wrap around."""
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        for words in ("overflow", "divide by zero"):
+            config.addinivalue_line("filterwarnings", f"ignore:{words} encountered:RuntimeWarning")

@@ -1,0 +1,359 @@
+"""Slow, obvious twins of the engine: everything by enumeration of all complete rows.
+
+Nothing here comes from ``fairpc``: a circuit is only read, as arrays. Each
+function follows a definition of the paper, or plain probability, and never an
+algorithm of ``src``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+INDICATOR, PRODUCT, SUM = 0, 1, 2
+MAX_STATES = 4096
+MAX_TREES = 20_000
+
+
+class GraphArrays(Protocol):
+    """What is read of a graph."""
+
+    @property
+    def arities(self) -> Array: ...
+    @property
+    def kind(self) -> Array: ...
+    @property
+    def variable(self) -> Array: ...
+    @property
+    def value(self) -> Array: ...
+    @property
+    def child_ptr(self) -> Array: ...
+    @property
+    def child(self) -> Array: ...
+    @property
+    def block(self) -> Array: ...
+    @property
+    def block_ptr(self) -> Array: ...
+
+
+class CircuitArrays(Protocol):
+    """What is read of a circuit."""
+
+    @property
+    def graph(self) -> GraphArrays: ...
+    @property
+    def parameters(self) -> Array: ...
+
+
+class Edge(NamedTuple):
+    """An edge (n, c), the parameter of it (None below a product)."""
+
+    parent: int
+    child: int
+    parameter: int | None
+
+
+def edges(g: GraphArrays) -> list[Edge]:
+    """All edges in the order of the ``child`` array."""
+    found = []
+    for n in range(len(g.kind)):
+        for i, e in enumerate(range(int(g.child_ptr[n]), int(g.child_ptr[n + 1]))):
+            parameter = int(g.block_ptr[g.block[n]]) + i if g.kind[n] == SUM else None
+            found.append(Edge(n, int(g.child[e]), parameter))
+    return found
+
+
+def edges_below(g: GraphArrays) -> list[list[int]]:
+    """Per node, the numbers of the edges to its children."""
+    below: list[list[int]] = [[] for _ in range(len(g.kind))]
+    for e, edge in enumerate(edges(g)):
+        below[edge.parent].append(e)
+    return below
+
+
+def all_rows(g: GraphArrays) -> Array:
+    """Every complete row, one per line."""
+    if math.prod(int(a) for a in g.arities) > MAX_STATES:
+        raise ValueError("too many complete rows to enumerate")
+    return np.array(list(itertools.product(*(range(int(a)) for a in g.arities))), int)
+
+
+def node_values(circuit: CircuitArrays, rows: Array | None = None) -> Array:
+    """C_n(z) for each node n and each complete row z, by the recursive definition of a circuit."""
+    g, theta = circuit.graph, circuit.parameters
+    rows = all_rows(g) if rows is None else rows
+    edge, below = edges(g), edges_below(g)
+    values = np.zeros((len(g.kind), len(rows)))
+    for n in range(len(g.kind)):
+        if g.kind[n] == INDICATOR:
+            values[n] = rows[:, g.variable[n]] == g.value[n]
+        elif g.kind[n] == PRODUCT:
+            values[n] = 1.0
+            for e in below[n]:
+                values[n] *= values[edge[e].child]
+        else:
+            for e in below[n]:
+                parameter = edge[e].parameter
+                assert parameter is not None
+                values[n] += theta[parameter] * values[edge[e].child]
+    return values
+
+
+def joint(circuit: CircuitArrays) -> Array:
+    """P(z) of every complete row, in the order of ``all_rows``."""
+    result: Array = node_values(circuit)[-1]
+    return result
+
+
+def likelihood(circuit: CircuitArrays, codes: Array) -> Array:
+    """P(z) of complete rows."""
+    result: Array = node_values(circuit, np.asarray(codes))[-1]
+    return result
+
+
+def agrees(g: GraphArrays, evidence: Array) -> Array:
+    """Which complete rows complete the evidence (-1 = missing)."""
+    rows = all_rows(g)
+    result = np.ones(len(rows), bool)
+    for j, v in enumerate(np.asarray(evidence).tolist()):
+        if v >= 0:
+            result &= rows[:, j] == v
+    return result
+
+
+def marginals(circuit: CircuitArrays, codes: Array) -> Array:
+    """P(e) of each row, missing values summed out."""
+    p = joint(circuit)
+    return np.array([math.fsum(p[agrees(circuit.graph, row)]) for row in codes])
+
+
+def posterior(circuit: CircuitArrays, evidence: Array) -> Array:
+    """P(z | e) of every complete row."""
+    p = np.where(agrees(circuit.graph, evidence), joint(circuit), 0.0)
+    result: Array = p / math.fsum(p)
+    return result
+
+
+def conditionals(circuit: CircuitArrays, codes: Array) -> list[Array]:
+    """P(X_j = v | e), one array (rows, arity) per variable."""
+    rows = all_rows(circuit.graph)
+    tables = [np.zeros((len(codes), int(a))) for a in circuit.graph.arities]
+    for i, row in enumerate(codes):
+        p = posterior(circuit, row)
+        for j, table in enumerate(tables):
+            for v in range(table.shape[1]):
+                table[i, v] = math.fsum(p[rows[:, j] == v])
+    return tables
+
+
+def mpe_values(circuit: CircuitArrays, codes: Array) -> Array:
+    """max over the completions z of each row of P(z)."""
+    p = joint(circuit)
+    return np.array([p[agrees(circuit.graph, row)].max() for row in codes])
+
+
+def expectations(
+    circuit: CircuitArrays,
+    function: Callable[[Array], Array],
+    columns: list[int],
+    codes: Array,
+) -> Array:
+    """E[f(X_columns) | e] of each row."""
+    f = np.asarray(function(all_rows(circuit.graph)[:, columns]), float)
+    return np.array([math.fsum(posterior(circuit, row) * f) for row in codes])
+
+
+def entropy(circuit: CircuitArrays) -> float:
+    """−∑ P log P."""
+    return -math.fsum(p * math.log(p) for p in joint(circuit).tolist() if p > 0)
+
+
+def kl(p: CircuitArrays, q: CircuitArrays) -> float:
+    """∑ P log (P / Q)."""
+    terms = []
+    for a, b in zip(joint(p).tolist(), joint(q).tolist(), strict=True):
+        if a > 0 and b == 0:
+            return math.inf
+        if a > 0:
+            terms.append(a * (math.log(a) - math.log(b)))
+    return math.fsum(terms)
+
+
+class _Weighted(NamedTuple):
+    graph: GraphArrays
+    parameters: Array
+
+
+def clashes(g: GraphArrays) -> list[tuple[int, int, int]]:
+    """(sum, child, child) that are both positive for some row, whatever the positive weights."""
+    positive = node_values(_Weighted(g, np.ones(int(g.block_ptr[-1])))) > 0
+    found = []
+    for n in range(len(g.kind)):
+        if g.kind[n] == SUM:
+            children = g.child[g.child_ptr[n] : g.child_ptr[n + 1]].tolist()
+            for a, b in itertools.combinations(children, 2):
+                if (positive[a] & positive[b]).any():
+                    found.append((n, a, b))
+    return found
+
+
+def contexts(circuit: CircuitArrays) -> Array:
+    """Definition 2: the context of each node, as the set of complete rows in it (nodes × rows).
+
+    The context of the root is its support; γ_n = ∪_p γ_p ∩ supp(n).
+    """
+    support = node_values(circuit) > 0
+    result = np.zeros_like(support)
+    result[-1] = support[-1]
+    # The last edges have the topmost parents, so that a context is complete when it is used.
+    for edge in reversed(edges(circuit.graph)):
+        result[edge.child] |= result[edge.parent] & support[edge.child]
+    return result
+
+
+def circuit_flows(circuit: CircuitArrays) -> Array:
+    """Definition 3: F_z(n, c) = [z ∈ γ_n ∩ γ_c], edges × complete rows. Deterministic circuits."""
+    context = contexts(circuit)
+    return np.array([context[edge.parent] & context[edge.child] for edge in edges(circuit.graph)])
+
+
+def expected_flows(circuit: CircuitArrays, codes: Array) -> Array:
+    """Definition 4: the mean of F_z(n, c) over the completions z of e, by P(z | e); rows × edges.
+
+    Deterministic circuits; see ``tree_flows`` for others.
+    """
+    flows = circuit_flows(circuit).astype(float)
+    return np.array([flows @ posterior(circuit, row) for row in codes])
+
+
+class Trees(NamedTuple):
+    """Induced trees: each sum picks one child, each product keeps all."""
+
+    weight: Array
+    used: Array
+    """trees × edges"""
+    row: Array
+    """trees × variables: the one complete row for which the tree is positive"""
+
+
+def count_trees(g: GraphArrays) -> int:
+    """How many induced trees there are."""
+    counts: list[int] = []
+    for n in range(len(g.kind)):
+        below = [counts[c] for c in g.child[g.child_ptr[n] : g.child_ptr[n + 1]].tolist()]
+        counts.append(sum(below) if g.kind[n] == SUM else math.prod(below))
+    return counts[-1]
+
+
+def _product_trees(parts: list[Trees]) -> Trees:
+    trees = parts[0]
+    for other in parts[1:]:
+        a = np.repeat(np.arange(len(trees.weight)), len(other.weight))
+        b = np.tile(np.arange(len(other.weight)), len(trees.weight))
+        trees = Trees(
+            trees.weight[a] * other.weight[b],
+            trees.used[a] | other.used[b],
+            np.maximum(trees.row[a], other.row[b]),
+        )
+    return trees
+
+
+def induced_trees(circuit: CircuitArrays) -> Trees:
+    """All induced trees with their weights, the product of their θ: P(z) sums those of row z."""
+    g, theta = circuit.graph, circuit.parameters
+    if count_trees(g) > MAX_TREES:
+        raise ValueError("too many induced trees to enumerate")
+    edge, below = edges(g), edges_below(g)
+    at: list[Trees] = []
+    for n in range(len(g.kind)):
+        if g.kind[n] == INDICATOR:
+            row = np.full((1, len(g.arities)), -1)
+            row[0, g.variable[n]] = g.value[n]
+            at.append(Trees(np.ones(1), np.zeros((1, len(edge)), bool), row))
+            continue
+        parts = []
+        for e in below[n]:
+            trees, parameter = at[edge[e].child], edge[e].parameter
+            used = trees.used.copy()
+            used[:, e] = True
+            scale = 1.0 if parameter is None else float(theta[parameter])
+            parts.append(Trees(trees.weight * scale, used, trees.row))
+        if g.kind[n] == SUM:
+            at.append(Trees(*(np.concatenate(x) for x in zip(*parts, strict=True))))
+        else:
+            at.append(_product_trees(parts))
+    return at[-1]
+
+
+def tree_flows(circuit: CircuitArrays, codes: Array) -> Array:
+    """Posterior probability that the edge is in the induced tree, rows × edges. Any circuit.
+
+    In a deterministic circuit each row has one tree, and this is Definition 4.
+    """
+    trees = induced_trees(circuit)
+    flows = []
+    for row in np.asarray(codes):
+        weight = np.where(((trees.row == row) | (row < 0)).all(axis=1), trees.weight, 0.0)
+        flows.append(weight @ trees.used / weight.sum())
+    return np.array(flows)
+
+
+def completed(
+    circuit: CircuitArrays, codes: Array, weights: Array
+) -> Iterator[tuple[int, Array, Array]]:
+    """The completed data D' of the appendix: per row its number, completions and their weights."""
+    rows = all_rows(circuit.graph)
+    for i, (row, w) in enumerate(zip(codes, weights, strict=True)):
+        p = posterior(circuit, row)
+        yield i, rows[p > 0], w * p[p > 0]
+
+
+def completed_counts(circuit: CircuitArrays, codes: Array, weights: Array) -> Array:
+    """Flow of each parameter on the completed, weighted data: F_D' added over edges that share."""
+    index = {tuple(z): i for i, z in enumerate(all_rows(circuit.graph).tolist())}
+    flows = circuit_flows(circuit).astype(float)
+    counts = np.zeros(int(circuit.graph.block_ptr[-1]))
+    for _, rows, alpha in completed(circuit, codes, weights):
+        total = flows[:, [index[tuple(z)] for z in rows.tolist()]] @ alpha
+        for edge, flow in zip(edges(circuit.graph), total.tolist(), strict=True):
+            if edge.parameter is not None:
+                counts[edge.parameter] += flow
+    return counts
+
+
+def by_parameter(g: GraphArrays, edge_flows: Array) -> Array:
+    """Flows of edges added up per parameter."""
+    result = np.zeros((*edge_flows.shape[:-1], int(g.block_ptr[-1])))
+    for e, edge in enumerate(edges(g)):
+        if edge.parameter is not None:
+            result[..., edge.parameter] += edge_flows[..., e]
+    return result
+
+
+def ratios(g: GraphArrays, counts: Array, otherwise: Array) -> Array:
+    """Equation 1: counts divided by the total of their block; ``otherwise`` where it is zero."""
+    theta = np.array(otherwise, float)
+    for start, stop in itertools.pairwise(g.block_ptr.tolist()):
+        total = math.fsum(counts[start:stop])
+        if total > 0:
+            theta[start:stop] = counts[start:stop] / total
+    return theta
+
+
+def em_step(circuit: CircuitArrays, codes: Array, weights: Array) -> Array:
+    """Closed-form maximum likelihood on the completed data; an unused block keeps its θ."""
+    counts = completed_counts(circuit, codes, weights)
+    return ratios(circuit.graph, counts, circuit.parameters)
+
+
+def agree(actual: Any, expected: Any) -> None:
+    """Equal to 1e-10, infinities included; never NaN."""
+    assert not np.isnan(np.asarray(actual)).any()
+    np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-10)

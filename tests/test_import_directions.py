@@ -1,0 +1,163 @@
+"""Who may import whom: each module of the package is parsed, and its imports compared with a table.
+
+An import counts wherever it stands: at the top, inside a function, or under
+``TYPE_CHECKING`` (to know a type is to depend on it).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fairpc"
+
+CORE = {"data", "circuit", "structure", "fair"}
+PLAIN = {"evidence", "metrics"}
+MODELS = CORE | PLAIN | {"estimators", "query"}
+
+# What each part of the package may import besides itself and ``errors``.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "data": set(),
+    "circuit": {"data"},
+    "structure": {"data", "circuit"},
+    "fair": {"data", "circuit", "structure"},
+    "evidence": set(),
+    "metrics": set(),
+    "query": {"data", "circuit", "fair"},
+    "plots": PLAIN,
+    "estimators": CORE | PLAIN | {"query", "plots", "cluster"},
+    "baselines": {"data", "metrics"},
+    "datasets": {"data", "circuit", "fair"},
+    "cluster": {"data", "circuit"},
+    "refits": MODELS,
+    "audit": MODELS | {"refits", "baselines"},
+    "report": {"audit"},
+    "paper": MODELS | {"refits", "audit", "baselines", "datasets", "plots"},
+    "cli": MODELS
+    | {"refits", "audit", "baselines", "datasets", "plots", "report", "paper", "cluster"},
+}
+# The package's own __init__ names what is public, and nothing names the command line.
+ROOT = ""
+ALLOWED[ROOT] = set(ALLOWED) - {"cli"}
+# What may be taken from the package itself rather than from one of its parts.
+ROOT_NAMES = {"__version__"}
+
+
+def part_of(path: Path) -> str:
+    """Part of the package that a file belongs to: its folder, or its name at the top."""
+    first = path.parts[0].removesuffix(".py")
+    return ROOT if first == "__init__" else first
+
+
+def _absolute(node: ast.ImportFrom, path: Path) -> str:
+    """The dotted module that ``from … import`` names, relative dots resolved."""
+    if not node.level:
+        return node.module or ""
+    folders = ("fairpc", *path.parts[:-1])
+    base = folders[: len(folders) - node.level + 1]
+    return ".".join([*base, *filter(None, [node.module])])
+
+
+def _modules(node: ast.AST, path: Path) -> Iterator[str]:
+    """Dotted names that one statement or call imports."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(names=names):
+            module = _absolute(node, path)
+            if module == "fairpc":
+                yield from (f"fairpc.{a.name}" for a in names if a.name not in ROOT_NAMES)
+            else:
+                yield module
+        case ast.Call(
+            func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(module)), *_],
+        ):
+            yield module
+
+
+def violations(source: str, path: Path) -> list[str]:
+    """Imports of ``source``, the module at ``path`` under the package, that the table forbids."""
+    here = part_of(path)
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        for module in _modules(node, path):
+            package, _, rest = module.partition(".")
+            target = rest.partition(".")[0]
+            if package == "fairpc" and target not in {here, "errors", *ALLOWED[here]}:
+                found.append(f"{path}:{node.lineno} imports {module}")  # type: ignore[attr-defined]
+    return found
+
+
+def files() -> list[Path]:
+    return sorted(p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py"))
+
+
+def test_every_part_is_in_the_table() -> None:
+    assert {part_of(path) for path in files()} <= set(ALLOWED)
+
+
+@pytest.mark.parametrize("path", files(), ids=str)
+def test_directions(path: Path) -> None:
+    assert violations((PACKAGE / path).read_text("utf-8"), path) == []
+
+
+def test_the_table_has_no_cycle() -> None:
+    ready: set[str] = set()
+    while ready != set(ALLOWED):
+        step = {part for part, targets in ALLOWED.items() if targets - {"errors"} <= ready}
+        assert step > ready, f"a cycle among {sorted(set(ALLOWED) - ready)}"
+        ready = step
+
+
+def test_nothing_imports_the_command_line() -> None:
+    assert not any("cli" in targets for targets in ALLOWED.values())
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("circuit/em.py", "import fairpc.fair"),
+        ("circuit/em.py", "from fairpc.structure.vtree import balanced"),
+        ("circuit/em.py", "from fairpc import structure"),
+        ("circuit/em.py", "from fairpc import FairPC"),
+        ("circuit/em.py", "import fairpc"),
+        ("circuit/em.py", "from ..structure import vtree"),
+        ("circuit/em.py", "from .. import structure"),
+        ("circuit/__init__.py", "from ..structure import vtree"),
+        ("circuit/em.py", "def f():\n    from fairpc.fair import fit"),
+        ("circuit/em.py", "if TYPE_CHECKING:\n    from fairpc.fair import Distribution"),
+        ("circuit/em.py", "import importlib\nimportlib.import_module('fairpc.fair.fit')"),
+        ("data/table.py", "from fairpc.circuit import Circuit"),
+        ("evidence/parity.py", "from fairpc.data import Table"),
+        ("metrics/scores.py", "from fairpc.evidence import parity"),
+        ("report/page.py", "from fairpc.estimators import FairPC"),
+        ("cluster/plan.py", "from fairpc.fair import fit"),
+        ("audit.py", "from fairpc.cli import main"),
+        ("__init__.py", "from fairpc.cli import main"),
+        ("errors.py", "from fairpc.data import Table"),
+    ],
+)
+def test_a_wrong_direction_is_found(path: str, source: str) -> None:
+    assert len(violations(source, Path(path))) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("circuit/em.py", "import numpy\nfrom fairpc.circuit.graph import Graph"),
+        ("circuit/em.py", "from fairpc.errors import CircuitError\nfrom fairpc.data import Table"),
+        ("circuit/em.py", "from .graph import Graph\nfrom ..data import Table"),
+        ("circuit/em.py", "from fairpc import __version__, data"),
+        ("structure/strudel.py", "def f():\n    from fairpc.circuit import flows"),
+        ("report/page.py", "from fairpc.audit import Audit"),
+        ("cli/fit.py", "from fairpc.estimators import FairPC"),
+        ("circuit/em.py", "import fairpcx.fair"),
+    ],
+)
+def test_a_right_direction_passes(path: str, source: str) -> None:
+    assert violations(source, Path(path)) == []
