@@ -45,10 +45,12 @@ format: $(INSTALLED) ## rewrite the code as ruff formats it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Compiled code is invisible to coverage, so the kernels run as Python here.
+# Compiled code is invisible to coverage: the kernels are run once more as Python.
 coverage: $(INSTALLED) ## lines that the quick tests do not reach
 	$(BIN)/coverage erase
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -m "not slow" -q
+	$(BIN)/coverage run -m pytest -q -m "not slow"
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not slow" tests/structure
+	NUMBA_DISABLE_JIT=1 PYTHONPATH=tests $(BIN)/coverage run tests/circuit/test_without_jit.py
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
 

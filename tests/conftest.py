@@ -27,7 +27,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """NumPy warns of what compiled code does silently: log 0, and integers that wrap around."""
+    """NumPy warns of what compiled code does silently: log 0, 0 · inf, integers that wrap."""
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
-        for words in ("overflow", "divide by zero"):
+        for words in ("overflow", "divide by zero", "invalid value"):
             config.addinivalue_line("filterwarnings", f"ignore:{words} encountered:RuntimeWarning")

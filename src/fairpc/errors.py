@@ -41,3 +41,11 @@ class MissingExtraError(FairpcError, ImportError):
 
 class LearningError(FairpcError, ValueError):
     """A table from which nothing can be learned, or an option of a learner out of its range."""
+
+
+class TableError(FairpcError, ValueError):
+    """A table, label or group column that cannot be encoded; names the column, rule and repair."""
+
+
+class TableWarning(UserWarning):
+    """A value was read as missing because it was not there at fit; names the column and value."""

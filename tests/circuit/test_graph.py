@@ -15,10 +15,10 @@ from fairpc.circuit.graph import (
     SUM,
     Circuit,
     Graph,
-    check_parameters,
     variable_index,
     variable_indices,
 )
+from fairpc.circuit.wellformed import check_parameters
 from fairpc.data.table import MAX_ARITY
 from fairpc.errors import CircuitError, FairpcError
 from strategies import any_circuits, examples

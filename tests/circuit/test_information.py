@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import oracle
 from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import Circuit
+from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
 from fairpc.errors import CircuitError, PropertyError
 from strategies import deterministic_circuits, examples, similar_circuits
 
@@ -66,6 +68,23 @@ def test_kl_is_infinite_where_the_second_does_not_cover_the_first() -> None:
     assert wrapped(coin(0.0)).kl(coin(0.5)) == pytest.approx(math.log(2))
     # However small the mass that is not covered.
     assert coin(1e-300).kl(wrapped(coin(0.0))) == math.inf
+
+
+def test_a_product_of_one_child_is_looked_through() -> None:
+    # 2 = product of [A=1] alone, 3 = sum(0, 2)
+    arrays: dict[str, Any] = {
+        "arities": [2],
+        "kind": [INDICATOR, INDICATOR, PRODUCT, SUM],
+        "variable": [0, 0, -1, -1],
+        "value": [0, 1, -1, -1],
+        "child_ptr": [0, 0, 0, 1, 3],
+        "child": [1, 0, 2],
+        "block": [-1, -1, -1, 0],
+        "block_ptr": [0, 2],
+    }
+    padded = Circuit(Graph(names=("A",), **arrays), np.array([0.5, 0.5]))
+    assert coin(0.25).kl(padded) == pytest.approx(coin(0.25).kl(coin(0.5)), abs=1e-15)
+    assert padded.kl(coin(0.25)) == pytest.approx(coin(0.5).kl(coin(0.25)), abs=1e-15)
 
 
 def test_what_is_not_tractable_is_refused() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import oracle
 from fairpc.circuit import properties
 from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import Circuit, Graph
+from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
 from fairpc.circuit.properties import (
     Properties,
     Property,
@@ -133,6 +133,21 @@ def test_the_same_child_twice_is_a_violation() -> None:
     leaf = b.indicator("A", 0)
     answer = analyse(b.build(b.sum([leaf, leaf], [0.5, 0.5])).graph).deterministic
     assert answer.violation == "sum node 1 has children 0 and 0 that can both be positive"
+
+
+def test_equal_leaves_that_are_not_one_node_overlap() -> None:
+    arrays: dict[str, Any] = {
+        "arities": [2],
+        "kind": [INDICATOR, INDICATOR, SUM],
+        "variable": [0, 0, -1],
+        "value": [1, 1, -1],
+        "child_ptr": [0, 0, 0, 2],
+        "child": [0, 1],
+        "block": [-1, -1, 0],
+        "block_ptr": [0, 2],
+    }
+    answer = analyse(Graph(names=("A",), **arrays)).deterministic
+    assert answer.violation == "sum node 2 has children 0 and 1 that can both be positive"
 
 
 def test_weights_of_zero_do_not_make_a_circuit_deterministic() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -184,8 +185,12 @@ def test_rounded_weights_are_normalised_and_exact_ones_left_alone(folder: Folder
     rounded = SMALL.replace(LOG[0.5], "-0.693147").replace(LOG[0.25], "-1.38629")
     weights = folder.read(rounded).weights(8)
     assert weights.sum() == pytest.approx(1.0, abs=1e-15)
-    exact = folder.read(SMALL).weights(8)
-    assert exact.tolist() == [math.exp(float(LOG[p])) for p in (0.5, 0.25, 0.25)]
+    theta = {"0 4": 0.1, "1 2": 0.2, "1 3": 0.7}
+    exact = np.exp([math.log(p) for p in theta.values()])
+    assert min(sum(order) for order in permutations(exact)) < 1.0  # to divide would change digits
+    logs = " ".join(f"{pair} {math.log(p)!r}" for pair, p in theta.items())
+    text = SMALL[: SMALL.index("D 5")] + f"D 5 2 3 {logs}\n"
+    assert folder.read(text).weights(8).tolist() == exact.tolist()
 
 
 @pytest.mark.parametrize("minus", ["-inf", "-Inf", "-Infinity"])
@@ -293,6 +298,7 @@ AGAINST_VTREE = {
     "T elsewhere": ("T 4 1", "T 4 0", "line 8: node 4 is over variable 2 and vtree node 0"),
     "decision at a leaf": ("D 5 2", "D 5 1", "line 9: node 5 does not split its variables as"),
     "prime and sub swapped": ("0 4 -", "4 0 -", "primes belong to its left child, subs to its"),
+    "prime right, sub wrong": ("1 3 -", "1 0 -", "line 9: node 5 does not split its variables as"),
     "root is no root": ("D 5 2 3 0 4", "T 5 1 2 -1\nc", "the root of the vtree is 2"),
 }
 

@@ -2,7 +2,9 @@
 
 The value of a circuit at a row is the sum over the induced trees consistent
 with the row of the product of the parameters on the tree. Rows with few trees
-keep these as lists of parameter numbers.
+keep these as lists of parameter numbers. Lists repeat each other from both
+ends: lower parts that many trees share become *pieces*, and what is left goes
+into a *prefix tree*, in which lists that begin alike share their beginning.
 """
 
 from __future__ import annotations
@@ -147,159 +149,168 @@ def list_trees(
 
 
 @kernel
-def active_flows(theta, weights, row_ptr, list_ptr, entries, n_pieces, known, flow):
-    """Expected flows of rows over their lists of trees; returns Σ w · log P(row).
+def active_flows(
+    theta, weights, row_ptr, leaf, parent, entry, piece_ptr, piece_entry, known, flow, value, passed
+):
+    """Expected flows of rows over their trees; returns Σ w · log P(row) and the smallest P(row).
 
     P(row) is the sum over its trees of the product of the parameters on them, and
-    a tree carries its share of the row's weight. ``known`` and ``flow`` have room
-    for the parameters and the pieces. Also returns the smallest P(row), which
-    tells whether digits were lost.
+    a tree carries its share of the row's weight. Node j of the prefix tree stands
+    for the product of ``entry[j]`` and of its ancestors' entries; tree t ends at
+    node ``leaf[t]``. ``known`` and ``flow`` have room for parameters and pieces,
+    ``value`` and ``passed`` for the prefix tree. The smallest P(row) tells
+    whether digits were lost.
     """
     n_parameters = len(theta)
+    n_pieces = len(piece_ptr) - 1
     for p in range(n_parameters):
         known[p] = theta[p]
         flow[p] = 0.0
     for i in range(n_pieces):
         v = 1.0
-        for k in range(list_ptr[i], list_ptr[i + 1]):
-            v *= known[entries[k]]
+        for k in range(piece_ptr[i], piece_ptr[i + 1]):
+            v *= known[piece_entry[k]]
         known[n_parameters + i] = v
         flow[n_parameters + i] = 0.0
-    value = np.empty(_most_trees(row_ptr))
+    for j in range(len(parent)):
+        up = parent[j]
+        value[j] = known[entry[j]] * (value[up] if up >= 0 else 1.0)
+        passed[j] = 0.0
     log_likelihood = 0.0
     least = np.inf
     for r in range(len(weights)):
         w = weights[r]
         if w == 0.0:
             continue
-        start = n_pieces + row_ptr[r]
-        stop = n_pieces + row_ptr[r + 1]
         total = 0.0
-        for t in range(start, stop):
-            v = 1.0
-            for k in range(list_ptr[t], list_ptr[t + 1]):
-                v *= known[entries[k]]
-            value[t - start] = v
-            total += v
+        for t in range(row_ptr[r], row_ptr[r + 1]):
+            total += value[leaf[t]]
         least = min(least, total)
         log_likelihood += w * np.log(total)
         rate = w / total
-        for t in range(start, stop):
-            f = rate * value[t - start]
-            for k in range(list_ptr[t], list_ptr[t + 1]):
-                flow[entries[k]] += f
+        for t in range(row_ptr[r], row_ptr[r + 1]):
+            passed[leaf[t]] += rate * value[leaf[t]]
+    for j in range(len(parent) - 1, -1, -1):
+        f = passed[j]
+        flow[entry[j]] += f
+        if parent[j] >= 0:
+            passed[parent[j]] += f
     for i in range(n_pieces - 1, -1, -1):
         f = flow[n_parameters + i]
-        for k in range(list_ptr[i], list_ptr[i + 1]):
-            flow[entries[k]] += f
+        for k in range(piece_ptr[i], piece_ptr[i + 1]):
+            flow[piece_entry[k]] += f
     return log_likelihood, least
 
 
 @kernel
-def _most_trees(row_ptr):
-    most = 1
-    for r in range(len(row_ptr) - 1):
-        most = max(most, row_ptr[r + 1] - row_ptr[r])
-    return most
-
-
-@kernel
-def _scaled_list(mantissa, exponent, entries, start, stop):
-    """Product over one list, with extended range."""
-    v = 1.0
-    e = np.int64(0)
-    for k in range(start, stop):
-        v *= mantissa[entries[k]]
-        e += exponent[entries[k]]
-        if v < UNSCALE and v > 0.0:
-            v *= SCALE
-            e -= 1
-    return v, e if v > 0.0 else np.int64(ZERO_EXPONENT)
+def _scaled_times(v, e, x, x_exponent):
+    """The product of two scaled numbers."""
+    v *= x
+    if v == 0.0:
+        return 0.0, np.int64(ZERO_EXPONENT)
+    e += x_exponent
+    if v < UNSCALE:
+        v *= SCALE
+        e -= 1
+    return v, e
 
 
 @kernel
 def active_flows_scaled(
-    mantissa, exponent, weights, row_ptr, list_ptr, entries, n_parameters, n_pieces, flow
+    mantissa, exponent, weights, row_ptr, leaf, parent, entry, piece_ptr, piece_entry, flow
 ):
     """``active_flows`` with extended range: mantissa · SCALE^exponent, room for pieces included.
 
     A row of probability zero adds -inf to the log-likelihood and nothing to the flows.
     """
+    n_pieces = len(piece_ptr) - 1
+    n_parameters = len(mantissa) - n_pieces
     for i in range(n_pieces):
-        mantissa[n_parameters + i], exponent[n_parameters + i] = _scaled_list(
-            mantissa, exponent, entries, list_ptr[i], list_ptr[i + 1]
-        )
-    for k in range(len(flow)):
-        flow[k] = 0.0
-    most = _most_trees(row_ptr)
-    value = np.empty(most)
-    scale = np.empty(most, np.int64)
+        v, e = 1.0, np.int64(0)
+        for k in range(piece_ptr[i], piece_ptr[i + 1]):
+            v, e = _scaled_times(v, e, mantissa[piece_entry[k]], exponent[piece_entry[k]])
+        mantissa[n_parameters + i] = v
+        exponent[n_parameters + i] = e
+    value = np.empty(len(parent))
+    scale = np.empty(len(parent), np.int64)
+    passed = np.zeros(len(parent))
+    for j in range(len(parent)):
+        v, e = 1.0, np.int64(0)
+        if parent[j] >= 0:
+            v, e = value[parent[j]], scale[parent[j]]
+        value[j], scale[j] = _scaled_times(v, e, mantissa[entry[j]], exponent[entry[j]])
     log_likelihood = 0.0
     for r in range(len(weights)):
         if weights[r] == 0.0:
             continue
-        start = n_pieces + row_ptr[r]
-        trees = row_ptr[r + 1] - row_ptr[r]
         highest = np.int64(ZERO_EXPONENT)
-        for t in range(trees):
-            value[t], scale[t] = _scaled_list(
-                mantissa, exponent, entries, list_ptr[start + t], list_ptr[start + t + 1]
-            )
-            highest = max(highest, scale[t])
+        for t in range(row_ptr[r], row_ptr[r + 1]):
+            highest = max(highest, scale[leaf[t]])
         total = 0.0
-        for t in range(trees):
-            if scale[t] < highest:
-                value[t] *= UNSCALE if scale[t] == highest - 1 else 0.0
-            total += value[t]
+        for t in range(row_ptr[r], row_ptr[r + 1]):
+            total += _relative(value[leaf[t]], scale[leaf[t]] - highest)
         if total == 0.0:
             log_likelihood = -np.inf
             continue
         log_likelihood += weights[r] * (np.log(total) + highest * LOG_SCALE)
-        for t in range(trees):
-            f = weights[r] * (value[t] / total)
-            for k in range(list_ptr[start + t], list_ptr[start + t + 1]):
-                flow[entries[k]] += f
+        for t in range(row_ptr[r], row_ptr[r + 1]):
+            share = _relative(value[leaf[t]], scale[leaf[t]] - highest) / total
+            passed[leaf[t]] += weights[r] * share
+    for k in range(len(flow)):
+        flow[k] = 0.0
+    for j in range(len(parent) - 1, -1, -1):
+        flow[entry[j]] += passed[j]
+        if parent[j] >= 0:
+            passed[parent[j]] += passed[j]
     for i in range(n_pieces - 1, -1, -1):
-        f = flow[n_parameters + i]
-        for k in range(list_ptr[i], list_ptr[i + 1]):
-            flow[entries[k]] += f
+        for k in range(piece_ptr[i], piece_ptr[i + 1]):
+            flow[piece_entry[k]] += flow[n_parameters + i]
     return log_likelihood
 
 
 @kernel
+def _relative(v, steps):
+    """v · SCALE^steps for steps ≤ 0; what is two steps below is nothing beside the rest."""
+    if steps == 0:
+        return v
+    return v * UNSCALE if steps == -1 else 0.0
+
+
+@kernel
 def active_flows_batch(
-    weights, row_ptr, list_ptr, entries, n_pieces, known, flow, log_likelihood, least
-):
+    weights, row_ptr, leaf, parent, entry, piece_ptr, piece_entry,
+    known, flow, log_likelihood, least,
+):  # fmt: skip
     """``active_flows`` for B parameter sets at once: weights (rows, B), known and flow (P + , B).
 
     ``known`` comes with the parameters in its first rows; ``least`` with infinities.
     """
+    n_pieces = len(piece_ptr) - 1
     n_parameters = len(known) - n_pieces
     n_sets = known.shape[1]
+    value = np.empty((len(parent), n_sets))
+    passed = np.empty((len(parent), n_sets))
     total = np.empty(n_sets)
-    value = np.empty((_most_trees(row_ptr), n_sets))
     for k in range(len(flow)):
         for b in range(n_sets):
             flow[k, b] = 0.0
     for i in range(n_pieces):
         for b in range(n_sets):
             known[n_parameters + i, b] = 1.0
-        for k in range(list_ptr[i], list_ptr[i + 1]):
+        for k in range(piece_ptr[i], piece_ptr[i + 1]):
             for b in range(n_sets):
-                known[n_parameters + i, b] *= known[entries[k], b]
+                known[n_parameters + i, b] *= known[piece_entry[k], b]
+    for j in range(len(parent)):
+        up = parent[j]
+        for b in range(n_sets):
+            value[j, b] = known[entry[j], b] * (value[up, b] if up >= 0 else 1.0)
+            passed[j, b] = 0.0
     for r in range(len(weights)):
-        start = n_pieces + row_ptr[r]
-        trees = row_ptr[r + 1] - row_ptr[r]
         for b in range(n_sets):
             total[b] = 0.0
-        for t in range(trees):
+        for t in range(row_ptr[r], row_ptr[r + 1]):
             for b in range(n_sets):
-                value[t, b] = 1.0
-            for k in range(list_ptr[start + t], list_ptr[start + t + 1]):
-                for b in range(n_sets):
-                    value[t, b] *= known[entries[k], b]
-            for b in range(n_sets):
-                total[b] += value[t, b]
+                total[b] += value[leaf[t], b]
         for b in range(n_sets):
             w = weights[r, b]
             if w > 0.0:
@@ -308,13 +319,16 @@ def active_flows_batch(
                 total[b] = w / total[b]
             else:
                 total[b] = 0.0
-        for t in range(trees):
+        for t in range(row_ptr[r], row_ptr[r + 1]):
             for b in range(n_sets):
-                value[t, b] *= total[b]
-            for k in range(list_ptr[start + t], list_ptr[start + t + 1]):
-                for b in range(n_sets):
-                    flow[entries[k], b] += value[t, b]
+                passed[leaf[t], b] += total[b] * value[leaf[t], b]
+    for j in range(len(parent) - 1, -1, -1):
+        for b in range(n_sets):
+            flow[entry[j], b] += passed[j, b]
+        if parent[j] >= 0:
+            for b in range(n_sets):
+                passed[parent[j], b] += passed[j, b]
     for i in range(n_pieces - 1, -1, -1):
-        for k in range(list_ptr[i], list_ptr[i + 1]):
+        for k in range(piece_ptr[i], piece_ptr[i + 1]):
             for b in range(n_sets):
-                flow[entries[k], b] += flow[n_parameters + i, b]
+                flow[piece_entry[k], b] += flow[n_parameters + i, b]

@@ -8,15 +8,16 @@ log-likelihood + Σ prior · log θ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit.flows import FlowPlan, check_complete, prepare
-from fairpc.circuit.graph import Circuit, FloatArray, Graph, check_parameters
+from fairpc.circuit.graph import Circuit, FloatArray, Graph
 from fairpc.circuit.properties import require
+from fairpc.circuit.wellformed import check_parameters
 from fairpc.data.table import Table
 from fairpc.errors import CircuitError, EvidenceError
 
@@ -105,22 +106,22 @@ def em(
 ) -> Iterator[Step]:
     """EM as an endless iterator of steps, the start among them; the consumer decides when to stop.
 
-    ``accelerate`` extrapolates (SQUAREM, Varadhan & Roland 2008). After every two
-    plain steps the extrapolated point is kept only if its objective is not below
-    theirs, so that no cycle ends below the plain steps it contains.
+    ``accelerate`` extrapolates from every two updates (SQUAREM, Varadhan & Roland
+    2008). The extrapolated point takes the place of the second update only if its
+    objective is not below: no cycle ends below the plain updates it contains, the
+    objective never falls, and an iteration is one update of EM either way.
     """
     graph = plan.graph
-    theta = check_parameters(graph, parameters)
     pseudo = None if prior is None else check_prior(graph, prior)
-    step = _evaluate(plan, 0, theta, pseudo)
+    step = _evaluate(plan, 0, check_parameters(graph, parameters), pseudo)
     _refuse_impossible_rows(step.log_likelihood)
     yield step
     while True:
+        before, step = step, _update(plan, step, pseudo)
+        yield step
         if accelerate:
-            step = yield from _squarem_cycle(plan, step, pseudo)
-        else:
-            theta = maximize(graph, step.flows, pseudo, step.parameters)
-            step = _evaluate(plan, step.iteration + 1, theta, pseudo)
+            after = _update(plan, step, pseudo)
+            step = _ahead(plan, before, step, after, pseudo)
             yield step
 
 
@@ -129,27 +130,19 @@ def _evaluate(plan: FlowPlan, iteration: int, theta: FloatArray, prior: FloatArr
     return Step(iteration, theta, log_likelihood, objective(log_likelihood, theta, prior), flows)
 
 
-def _squarem_cycle(
-    plan: FlowPlan, start: Step, prior: FloatArray | None
-) -> Generator[Step, None, Step]:
-    """Two plain steps and one extrapolation from them; gives back the best point of the cycle."""
-    graph = plan.graph
-    one = _evaluate(
-        plan, start.iteration + 1, maximize(graph, start.flows, prior, start.parameters), prior
-    )
-    yield one
-    two = _evaluate(
-        plan, start.iteration + 2, maximize(graph, one.flows, prior, one.parameters), prior
-    )
-    yield two
-    theta = _extrapolate(graph, start.parameters, one.parameters, two.parameters)
+def _update(plan: FlowPlan, step: Step, prior: FloatArray | None) -> Step:
+    """One update of EM: the M-step from a step's flows, evaluated."""
+    theta = maximize(plan.graph, step.flows, prior, step.parameters)
+    return _evaluate(plan, step.iteration + 1, theta, prior)
+
+
+def _ahead(plan: FlowPlan, start: Step, one: Step, two: Step, prior: FloatArray | None) -> Step:
+    """The point extrapolated from two updates, or the second of them if that is better."""
+    theta = _extrapolate(plan.graph, start.parameters, one.parameters, two.parameters)
     if theta is None:
         return two
-    ahead = _evaluate(plan, start.iteration + 3, theta, prior)
-    if not ahead.objective >= two.objective:
-        return two
-    yield ahead
-    return ahead
+    ahead = _evaluate(plan, two.iteration, theta, prior)
+    return ahead if ahead.objective >= two.objective else two
 
 
 def _extrapolate(
@@ -163,11 +156,13 @@ def _extrapolate(
     if length < 1e-14:
         return None
     alpha = min(-1.0, -float(np.sqrt(np.dot(r, r))) / length)
-    log_theta = a - 2.0 * alpha * r + alpha * alpha * v
-    log_theta -= np.maximum.reduceat(log_theta, graph.block_ptr[:-1])[graph.parameter_block]
-    theta = np.where(free, np.exp(log_theta), two)
+    log_theta = np.where(free, a - 2.0 * alpha * r + alpha * alpha * v, -np.inf)
+    top = np.maximum.reduceat(log_theta, graph.block_ptr[:-1])[graph.parameter_block]
+    # A block with no free parameter, and parameters that are zero, stay where EM put them.
+    theta = np.where(free, np.exp(log_theta - np.where(np.isfinite(top), top, 0.0)), two)
     total = np.add.reduceat(theta, graph.block_ptr[:-1])[graph.parameter_block]
-    return theta / total
+    result: FloatArray = theta / total
+    return result
 
 
 def _refuse_impossible_rows(log_likelihood: float) -> None:
@@ -219,10 +214,17 @@ def fit(
         if callback is not None:
             callback(step)
         if len(objectives) > max(min_iter, 1):
-            converged = abs(objectives[-1] - objectives[-2]) < tol * scale
+            converged = _moved(objectives, accelerate) < tol * scale
         if converged or step.iteration >= max_iter:
             break
     history = {"log_likelihood": np.array(likelihoods), "objective": np.array(objectives)}
     return Fit(
         step.parameters, step.log_likelihood, step.objective, history, step.iteration, converged
     )
+
+
+def _moved(objectives: list[float], accelerate: bool) -> float:
+    """What the last plain update gained: extrapolated points say nothing about convergence."""
+    if accelerate and len(objectives) % 2 == 1:
+        return np.inf
+    return abs(objectives[-1] - objectives[-2])

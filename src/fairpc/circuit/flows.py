@@ -74,7 +74,7 @@ def prepare(
     merged, row_of = table.merged()
     program = program_of(graph)
     threads = thread_count(n_threads)
-    if path == "general":
+    if path == "general" or program.longest == 0:  # without sums there is nothing to list
         listed, rest = ListPlan(graph.n_parameters, (), threads), np.arange(merged.n_rows)
     else:
         listed, rest = list_trees(program, merged.codes, threads, every_row=path == "active")

@@ -132,7 +132,13 @@ def _properties(graph: Graph) -> str:
 
 
 def _shortened(name: str) -> str:
+    name = _printable(name)
     return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    """Text on one line, without what XML has no word for."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 @dataclass(frozen=True)
@@ -374,5 +380,4 @@ def _digits(weight: float) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text for XML, which has no word for most control characters."""
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in text))
+    return escape(_printable(text))

@@ -9,7 +9,7 @@ iteration of EM is then one pass over them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from fairpc.circuit.graph import FloatArray
 from fairpc.circuit.program import Program, Projection, Scaled
 from fairpc.circuit.threads import map_in_order
 from fairpc.data.table import Codes, readonly
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
 
 MAX_TREES: Final = 64
 """A row with more induced trees than this goes through the circuit."""
@@ -33,15 +36,33 @@ class TreeLists:
     """The active path for some rows: the parameters on each induced tree of each row.
 
     Row r (``rows[r]`` of the distinct rows) has the trees ``row_ptr[r]:row_ptr[r + 1]``.
-    List i holds ``entries[list_ptr[i]:list_ptr[i + 1]]``; the first ``n_pieces`` lists
-    are pieces that several trees have in common, then come the trees.
+    Tree t has the entries on the way from node ``leaf[t]`` of the prefix tree
+    (``parent``, ``entry``) to its root. An entry is a parameter or, from the number
+    of parameters on, a piece: entries that many trees have in common.
     """
 
-    rows: npt.NDArray[np.int64]
-    row_ptr: npt.NDArray[np.int64]
-    list_ptr: npt.NDArray[np.int64]
-    entries: npt.NDArray[np.int32]
-    n_pieces: int
+    rows: Longs
+    row_ptr: Longs
+    leaf: Ints
+    parent: Ints
+    entry: Ints
+    piece_ptr: Longs
+    piece_entry: Ints
+
+    @property
+    def n_pieces(self) -> int:
+        return len(self.piece_ptr) - 1
+
+    @property
+    def n_entries(self) -> int:
+        """Look-ups of one pass."""
+        return len(self.entry) + len(self.piece_entry)
+
+    @property
+    def _lists(self) -> tuple[Any, Any, Any, Any, Any, Any]:
+        return (
+            self.row_ptr, self.leaf, self.parent, self.entry, self.piece_ptr, self.piece_entry,
+        )  # fmt: skip
 
     def flows(self, theta: FloatArray, weights: FloatArray) -> tuple[float, FloatArray]:
         """Log-likelihood and flows; with extended range where some likelihood is very small."""
@@ -49,10 +70,10 @@ class TreeLists:
 
         ours = weights[self.rows]
         known, flow = np.empty((2, len(theta) + self.n_pieces))
+        value, passed = np.empty((2, len(self.parent)))
         log_likelihood, least = _tree_kernels.active_flows(
-            readonly(theta), ours, self.row_ptr, self.list_ptr, self.entries, self.n_pieces,
-            known, flow,
-        )  # fmt: skip
+            readonly(theta), ours, *self._lists, known, flow, value, passed
+        )
         if least <= _kernels.TINY:
             log_likelihood = self._scaled_flows(theta, ours, flow)
         return log_likelihood, flow[: len(theta)]
@@ -64,7 +85,7 @@ class TreeLists:
         log_likelihood: float = _tree_kernels.active_flows_scaled(
             np.append(scaled.mantissa, np.empty(self.n_pieces)),
             np.append(scaled.exponent, np.empty(self.n_pieces, np.int64)),
-            ours, self.row_ptr, self.list_ptr, self.entries, len(theta), self.n_pieces, flow,
+            ours, *self._lists, flow,
         )  # fmt: skip
         return log_likelihood
 
@@ -79,8 +100,8 @@ class TreeLists:
         known[:n_parameters] = theta.T
         log_likelihood, least = np.zeros(n_sets), np.full(n_sets, np.inf)
         _tree_kernels.active_flows_batch(
-            np.ascontiguousarray(weights[:, self.rows].T), self.row_ptr, self.list_ptr,
-            self.entries, self.n_pieces, known, flow, log_likelihood, least,
+            np.ascontiguousarray(weights[:, self.rows].T), *self._lists,
+            known, flow, log_likelihood, least,
         )  # fmt: skip
         flows = flow[:n_parameters].T
         for b in np.flatnonzero(least <= _kernels.TINY).tolist():
@@ -102,7 +123,7 @@ class ListPlan:
 
     @property
     def n_entries(self) -> int:
-        return sum(len(chunk.entries) for chunk in self.chunks)
+        return sum(chunk.n_entries for chunk in self.chunks)
 
     def _threads(self, n_sets: int = 1) -> int:
         """Handing work to threads costs as much as some 100,000 look-ups."""
@@ -138,13 +159,13 @@ class ListPlan:
 
 def list_trees(
     program: Program, codes: Codes, n_threads: int, *, every_row: bool = False
-) -> tuple[ListPlan, npt.NDArray[np.int64]]:
+) -> tuple[ListPlan, Longs]:
     """Lists for the rows that take the active path, and the numbers of the other rows."""
     most = MAX_LISTED / max(program.longest, 1) if every_row else _worthwhile_trees(program)
     lists, rest, room = [], [], MAX_LISTED
     for start, _, chunk in program.chunks(codes, rows=LIST_ROWS):
         trees, some = _list_chunk(chunk, start, most, room)
-        room -= len(some.entries)
+        room -= some.n_entries
         rest.append(start + np.flatnonzero(~trees))
         if len(some.rows):
             lists.append(some)
@@ -172,30 +193,61 @@ def _list_chunk(
         g.n_parameters,
         np.full(len(count), -1, np.int32), np.zeros(len(count), np.int32),
     )  # fmt: skip
-    list_ptr, entries = _pieces_first(entries, ends, piece_node, g.n_parameters)
+    piece_ptr, piece_entry, list_ptr, entries = _pieces_apart(
+        entries, ends, piece_node, g.n_parameters
+    )
     row_ptr = np.append(0, np.cumsum(n_trees))
-    return listed, TreeLists(start + chosen, row_ptr, list_ptr, entries, len(piece_node))
+    leaf, parent, entry = _prefix_tree(list_ptr, entries)
+    lists = TreeLists(start + chosen, row_ptr, leaf, parent, entry, piece_ptr, piece_entry)
+    return listed, lists
 
 
-def _pieces_first(
-    entries: npt.NDArray[np.int32],
-    ends: npt.NDArray[np.int64],
-    piece_node: npt.NDArray[np.int32],
+def _pieces_apart(
+    entries: Ints,
+    ends: Longs,
+    piece_node: Ints,
     n_parameters: int,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Move the pieces before the trees, parts before wholes, and number them so."""
+) -> tuple[Longs, Ints, Longs, Ints]:
+    """The lists of pieces, parts before wholes and numbered so; and the lists of trees."""
     n_trees = len(ends) - len(piece_node)
     # A part of a piece sits below it: the order of nodes is an order of pieces.
     order = np.argsort(piece_node, kind="stable")
     number = np.argsort(order)
     is_piece = entries >= n_parameters
     entries[is_piece] = n_parameters + number[entries[is_piece] - n_parameters]
-    lists = np.concatenate([n_trees + order, np.arange(n_trees)])
-    starts = np.append(0, ends[:-1])
-    lengths = (ends - starts)[lists]
-    list_ptr = np.append(0, np.cumsum(lengths))
-    positions = np.arange(len(entries)) + np.repeat(starts[lists] - list_ptr[:-1], lengths)
-    return list_ptr, entries[positions]
+    starts = np.append(0, ends)
+    lengths = np.diff(starts)[n_trees + order]
+    piece_ptr = np.append(0, np.cumsum(lengths))
+    positions = np.arange(piece_ptr[-1]) + np.repeat(
+        starts[n_trees + order] - piece_ptr[:-1], lengths
+    )
+    list_ptr = starts[: n_trees + 1]
+    return piece_ptr, entries[positions], list_ptr, entries[: list_ptr[-1]]
+
+
+def _prefix_tree(list_ptr: Longs, entries: Ints) -> tuple[Ints, Ints, Ints]:
+    """Lists as paths of a tree, the commonest entries next to its root: leaf, parent, entry."""
+    from fairpc.data._kernels import pair_ids
+
+    n_lists = len(list_ptr) - 1
+    lengths = np.diff(list_ptr)
+    n_symbols = int(entries.max(initial=-1)) + 1
+    rank = np.argsort(np.argsort(-np.bincount(entries, minlength=n_symbols), kind="stable"))
+    of_list = np.repeat(np.arange(n_lists), lengths)
+    entries = entries[np.argsort(of_list * n_symbols + rank[entries], kind="stable")]
+    leaf = np.full(n_lists, -1, np.int32)
+    parents, own, n_nodes = [], [], 0
+    for depth in range(int(lengths.max(initial=0))):
+        lists = np.flatnonzero(lengths > depth)
+        above, symbol = leaf[lists], entries[list_ptr[lists] + depth]
+        ids, first = np.empty((2, len(lists)), np.int32)
+        count = pair_ids(above + np.int32(1), symbol, n_nodes + 1, n_symbols, ids, first)
+        parents.append(above[first[:count]])
+        own.append(symbol[first[:count]])
+        leaf[lists] = n_nodes + ids
+        n_nodes += count
+    nothing = np.empty(0, np.int32)
+    return leaf, np.concatenate([nothing, *parents]), np.concatenate([nothing, *own])
 
 
 def _worthwhile_trees(program: Program) -> float:

@@ -1,0 +1,243 @@
+"""Benchmarks of the circuit engine: ratios within one run, and the figures behind them.
+
+python benchmarks/engine.py            all of them
+python benchmarks/engine.py a c        some of them, by letter
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from adult_like import DF, Codes, adult_rows, latent_circuit, with_holes
+from fairpc.circuit import Circuit
+from fairpc.circuit.em import fit, laplace
+from fairpc.circuit.flows import ProjectionPlan, prepare
+from fairpc.circuit.program import Program, program_of
+from fairpc.circuit.trees import list_trees
+from fairpc.data import Table
+from fairpc.data.table import check_codes
+from numpy_twin import flows as twin_flows
+from numpy_twin import log_values as twin_log_values
+
+
+def best(function: Callable[[], object], repeats: int = 7) -> float:
+    """Seconds of the fastest of some calls, after one to warm up."""
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def rows_apart(program: Program, rows: Codes, theta: npt.NDArray[np.float64], down: bool) -> None:
+    """The general kernel with every row standing alone: no merging of any kind."""
+    codes = check_codes(rows, program.graph.arities)
+    step = 256
+    for start in range(0, len(codes), step):
+        chunk = program.project(codes, start, min(start + step, len(codes)), merge=False)
+        val = np.empty(chunk.n_values)
+        chunk.upward(theta, val)
+        if down:
+            flow = np.zeros(chunk.n_values)
+            flow[chunk.root] = 1.0
+            chunk.downward(theta, val, flow, np.zeros(program.graph.n_edges))
+
+
+def against_numpy(circuit: Circuit, rows: Codes) -> None:
+    print("(a) general kernel against the NumPy twin, one thread")
+    program, theta = program_of(circuit.graph), circuit.parameters
+    some = rows[:4000]
+    for name, sample in (("Df hidden", some), ("30 % missing", with_holes(some, 0.3))):
+        codes = check_codes(sample, circuit.arities)
+        twin = best(partial(twin_log_values, circuit, sample), 3)
+        apart = best(partial(rows_apart, program, sample, theta, False))
+        ours = best(partial(circuit.log_marginal, sample, n_threads=1))
+        print(
+            f"    marginals, {name:13s} twin {1e6 * twin / len(some):7.2f} µs/row"
+            f"   rows apart {twin / apart:5.0f} ×   merged per scope {twin / ours:5.0f} ×"
+        )
+        twin = best(partial(twin_flows, circuit, sample), 2)
+        apart = best(partial(rows_apart, program, sample, theta, True))
+        plan = ProjectionPlan.of(program, codes, 1)
+        ones = np.ones(len(sample))
+        ours = best(partial(plan.flows, theta, ones))
+        print(
+            f"    flows,     {name:13s} twin {1e6 * twin / len(some):7.2f} µs/row"
+            f"   rows apart {twin / apart:5.0f} ×   merged per scope {twin / ours:5.0f} ×"
+        )
+
+
+def active_against_general(circuit: Circuit, rows: Codes) -> None:
+    print("(b) EM iteration: active path against the general kernel, one thread")
+    program, theta = program_of(circuit.graph), circuit.parameters
+    codes, ones = check_codes(rows, circuit.arities), np.ones(len(rows))
+    listed, _ = list_trees(program, codes, 1)
+    general = ProjectionPlan.of(program, codes, 1)
+    plan = prepare(circuit.graph, Table.of(rows, arities=circuit.arities), n_threads=1)
+    apart = best(lambda: rows_apart(program, rows, theta, True), 3)
+    scoped = best(lambda: general.flows(theta, ones))
+    active = best(lambda: listed.flows(theta, ones))
+    merged = best(lambda: plan(theta))
+    print(
+        f"    {len(rows)} rows: rows apart {1e3 * apart:.2f} ms, merged per scope "
+        f"{1e3 * scoped:.2f} ms, active {1e3 * active:.3f} ms, "
+        f"active on {plan.n_distinct} distinct rows {1e3 * merged:.3f} ms"
+    )
+    print(
+        f"    active ÷ rows apart {apart / active:.0f} ×, merged too {apart / merged:.0f} ×;"
+        f" active ÷ merged per scope {scoped / active:.1f} ×, merged too {scoped / merged:.1f} ×"
+    )
+    sets = np.tile(theta, (64, 1))
+    batch = best(lambda: plan.batch(sets)) / 64
+    print(f"    64 parameter sets at once: {batch / merged:.2f} of the cost of one, each")
+    prior = laplace(circuit.graph, 1.0)
+    seconds = best(lambda: fit(plan, theta, prior=prior, max_iter=500, tol=0), 3)
+    print(f"    500 EM iterations in all {seconds:.3f} s")
+
+
+def throughput(circuit: Circuit, rows: Codes) -> None:
+    print("(c) rows per second")
+    whole = rows.copy()
+    whole[:, DF] = np.random.default_rng(0).integers(0, 2, len(rows))
+    large = np.tile(whole, (8, 1))
+    cases = {
+        "complete": large,
+        "30 % missing": with_holes(large, 0.3),
+        "half missing": with_holes(large, 0.5),
+    }
+    for name, sample in cases.items():
+        one = best(partial(circuit.log_marginal, sample, n_threads=1), 5)
+        two = best(partial(circuit.log_marginal, sample, n_threads=2), 5)
+        print(
+            f"    marginals, {name:13s} {len(sample) / one / 1e6:6.2f} M/s on one thread, "
+            f"{len(sample) / two / 1e6:6.2f} M/s on two ({one / two:.2f} ×)"
+        )
+    for name, sample in cases.items():
+        table = Table.of(sample, arities=circuit.arities)
+        plans = [prepare(circuit.graph, table, path="general", n_threads=k) for k in (1, 2)]
+        one, two = (best(partial(p, circuit.parameters), 5) for p in plans)
+        print(
+            f"    flows,     {name:13s} {len(sample) / one / 1e6:6.2f} M/s on one thread, "
+            f"{len(sample) / two / 1e6:6.2f} M/s on two ({one / two:.2f} ×), "
+            f"{plans[0].n_distinct} distinct of {len(sample)}"
+        )
+
+
+def growth(circuit: Circuit) -> None:
+    print("(d) growth")
+    rng = np.random.default_rng(0)
+    for power in (4, 5, 6, 7):
+        rows = circuit.sample(10**power, rng)
+        start = time.perf_counter()
+        circuit.log_marginal(rows)
+        likelihood = time.perf_counter() - start
+        start = time.perf_counter()
+        plan = prepare(circuit.graph, Table.of(rows, arities=circuit.arities))
+        made = time.perf_counter() - start
+        iteration = best(partial(plan, circuit.parameters), 3)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(
+            f"    10^{power} rows: likelihood {likelihood:7.3f} s, plan {made:7.3f} s for "
+            f"{plan.n_distinct:6d} distinct, EM iteration {1e3 * iteration:7.3f} ms, "
+            f"peak memory {peak:.2f} GB"
+        )
+    for power in (4, 5, 6):
+        rows = with_holes(circuit.sample(10**power, rng), 0.3)
+        plan = prepare(circuit.graph, Table.of(rows, arities=circuit.arities), path="general")
+        iteration = best(partial(plan, circuit.parameters), 3)
+        print(
+            f"    10^{power} rows, 30 % missing: {plan.n_distinct:7d} distinct, "
+            f"EM iteration {1e3 * iteration:8.2f} ms, "
+            f"{1e6 * iteration / plan.n_distinct:.2f} µs per distinct row"
+        )
+    rows, _ = adult_rows()
+    for splits in (50, 100, 200, 400, 800):
+        larger = latent_circuit(rows, splits)
+        holes = with_holes(rows, 0.3)
+        g = larger.graph
+        one = best(partial(larger.log_marginal, holes, n_threads=1), 3)
+        print(
+            f"    {g.n_nodes:5d} nodes, {g.n_edges:5d} edges: {1e6 * one / len(rows):.3f} µs/row"
+            f" at 30 % missing, {1e9 * one / len(rows) / g.n_edges:.3f} ns per row and edge"
+        )
+
+
+COLD = """
+import time; start = time.perf_counter(); cpu = time.process_time()
+import sys; sys.path.insert(0, {here!r})
+import numpy as np
+from fairpc.circuit import CircuitBuilder
+from fairpc.circuit.flows import prepare, row_flows
+from fairpc.data import Table
+b = CircuitBuilder({{"S": 2, "X": 3}})
+cells = [b.product(b.indicator("S", s), b.categorical("X", [.2, .3, .5])) for s in range(2)]
+c = b.build(b.sum(cells, [.4, .6]))
+rows = c.sample(100, 0); holes = rows.copy(); holes[::2, 1] = -1
+c.log_marginal(holes); c.conditionals(holes); c.mpe(holes); c.sample_given(holes, 0)
+row_flows(c, holes[:2])
+t = Table.of(holes, arities=c.arities)
+for path in ("active", "general"):
+    plan = prepare(c.graph, t, path=path); plan(c.parameters)
+    plan.batch(np.stack([c.parameters] * 2))
+tiny = c.with_parameters([1e-300, 1 - 1e-300, 0, 1e-300, 1 - 1e-300, 0, 1e-300, 1 - 1e-300][: c.graph.n_parameters])
+prepare(c.graph, t)(tiny.parameters)
+print(time.perf_counter() - start, time.process_time() - cpu)
+"""  # noqa: E501
+
+
+def compile_time() -> None:
+    print("(e) cold compilation of every engine kernel, and the second process")
+    code = COLD.format(here=str(Path(__file__).parent))
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+        for name in ("cold", "second process"):
+            run = subprocess.run(
+                [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+            )
+            print(f"    {name:15s} {run.stdout.strip() or run.stderr[-500:]} s (wall, CPU)")
+    importing = (
+        "import time; t = time.perf_counter(); import fairpc; print(time.perf_counter() - t)"
+    )
+    run = subprocess.run([sys.executable, "-c", importing], capture_output=True, text=True)
+    print(f"    import fairpc   {run.stdout.strip()} s")
+
+
+def main(chosen: list[str]) -> None:
+    rows, source = adult_rows()
+    circuit = latent_circuit(rows)
+    g = circuit.graph
+    print(
+        f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, NumPy {np.__version__}"
+    )
+    print(
+        f"{source}: {len(rows)} rows × {rows.shape[1]} columns; circuit of {g.n_nodes} nodes, "
+        f"{g.n_edges} edges, {g.n_parameters} parameters"
+    )
+    benchmarks: dict[str, Callable[[], None]] = {
+        "a": lambda: against_numpy(circuit, rows),
+        "b": lambda: active_against_general(circuit, rows),
+        "c": lambda: throughput(circuit, rows),
+        "d": lambda: growth(circuit),
+        "e": compile_time,
+    }
+    for letter in chosen or benchmarks:
+        benchmarks[letter]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
