@@ -1,0 +1,254 @@
+"""Frames and arrays as the numbers a linear model takes: features, groups, labels."""
+
+# X is what scikit-learn calls a table of features.
+# ruff: noqa: N803
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import LearningError
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Columns = dict[str, npt.NDArray[Any]]
+
+
+def columns_of(X: Any, what: str = "X") -> Columns:
+    """Columns of a frame by name, or of an array by number ("0", "1", …), nothing missing."""
+    if isinstance(X, dict):
+        raise LearningError(f"{what} is a dict: give a frame or an array of rows × columns")
+    frame = nw.from_native(X, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(frame, nw.Series):
+        frame = frame.alias(frame.name or what).to_frame()
+    if isinstance(frame, nw.DataFrame):
+        columns = {str(name): _values(frame[name], what) for name in frame.columns}
+    else:
+        array = np.asarray(X)
+        if array.ndim == 1 and what != "X":
+            array = array.reshape(-1, 1)
+        if array.ndim != 2:
+            raise LearningError(f"{what} has shape {array.shape}: give rows × columns")
+        columns = {str(j): _tidy(array[:, j], str(j), what) for j in range(array.shape[1])}
+    if not columns:
+        raise LearningError(f"{what} has no columns: give at least one")
+    return columns
+
+
+def _values(series: nw.Series[Any], what: str) -> npt.NDArray[Any]:
+    null = series.is_null().to_numpy()
+    if null.any():
+        _refuse_missing(str(series.name), what, int(np.argmax(null)))
+    if series.dtype.is_temporal():
+        raise LearningError(
+            f"column {series.name!r} of {what} holds dates or times: turn it into numbers first"
+        )
+    text = not (series.dtype.is_numeric() or series.dtype == nw.Boolean)
+    array = series.cast(nw.String).to_numpy() if text else series.to_numpy()
+    return _tidy(array, str(series.name), what)
+
+
+def _tidy(array: npt.NDArray[Any], name: str, what: str) -> npt.NDArray[Any]:
+    """Floats for numbers, text for the rest; a missing value is refused."""
+    if array.dtype.kind == "O":
+        missing = np.array([v is None or (isinstance(v, float) and v != v) for v in array], bool)
+        if missing.any():
+            _refuse_missing(name, what, int(np.argmax(missing)))
+        if all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in array):
+            array = array.astype(np.float64)
+    if array.dtype.kind in "biuf":
+        numbers = array.astype(np.float64)
+        if not np.isfinite(numbers).all():
+            _refuse_missing(name, what, int(np.argmax(~np.isfinite(numbers))))
+        return numbers
+    return array.astype(np.str_)
+
+
+def _refuse_missing(name: str, what: str, row: int) -> None:
+    raise LearningError(
+        f"column {name!r} of {what} has a missing or infinite value in row {row}: this baseline "
+        "cannot sum it out; drop or impute such rows, or use FairPC"
+    )
+
+
+@dataclass(frozen=True)
+class _Feature:
+    """How one column becomes numbers: shifted and scaled, or an indicator per level."""
+
+    name: str
+    levels: tuple[str, ...] = ()
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def learn(cls, name: str, values: npt.NDArray[Any]) -> _Feature:
+        distinct = np.unique(values)
+        if values.dtype.kind == "U":
+            return cls(name, levels=tuple(distinct.tolist()))
+        # A column of two numbers stays as it is: that is how the paper's tables are used.
+        if len(distinct) <= 2:
+            return cls(name)
+        return cls(name, mean=float(values.mean()), scale=float(values.std()))
+
+    def encode(self, values: npt.NDArray[Any]) -> FloatArray:
+        text = values.dtype.kind == "U"
+        if text != bool(self.levels):
+            kinds = ("text", "numbers") if text else ("numbers", "text")
+            raise LearningError(
+                f"column {self.name!r} holds {kinds[0]}, and held {kinds[1]} in fit: give the "
+                "same kind of column"
+            )
+        if not text:
+            standard: FloatArray = (values.astype(np.float64) - self.mean) / self.scale
+            return standard.reshape(-1, 1)
+        known = np.array(self.levels)
+        unseen = ~np.isin(values, known)
+        if unseen.any():
+            warnings.warn(
+                f"column {self.name!r} has the level {str(values[unseen][0])!r}, which was not in "
+                "the training rows: it counts as none of the known levels",
+                UserWarning,
+                stacklevel=5,
+            )
+        # Of two levels one indicator says all.
+        shown = known[1:] if len(known) == 2 else known
+        indicators: FloatArray = np.equal(values[:, None], shown[None, :]).astype(np.float64)
+        return indicators
+
+
+@dataclass(frozen=True)
+class FeatureEncoding:
+    """Columns of X as a float matrix.
+
+    Numbers are standardised, columns of two numbers left as they are, text turned
+    into indicators; all of it learned from the training rows.
+    """
+
+    features: tuple[_Feature, ...]
+
+    @classmethod
+    def learn(cls, columns: Columns) -> FeatureEncoding:
+        return cls(tuple(_Feature.learn(n, v) for n, v in columns.items()))
+
+    def encode(self, columns: Columns) -> FloatArray:
+        names = [f.name for f in self.features]
+        lacking = [n for n in names if n not in columns]
+        if lacking or len(columns) != len(names):
+            odd = lacking[0] if lacking else next(n for n in columns if n not in names)
+            raise LearningError(
+                f"X has {len(columns)} columns and had {len(names)} in fit (see column {odd!r}): "
+                "give the same columns"
+            )
+        return np.hstack([f.encode(columns[f.name]) for f in self.features])
+
+
+@dataclass(frozen=True)
+class GroupEncoding:
+    """Levels of the sensitive attribute, or of several crossed, in sorted order."""
+
+    names: tuple[str, ...]
+    groups: tuple[Any, ...]
+
+    @classmethod
+    def learn(cls, columns: Columns) -> GroupEncoding:
+        groups = tuple(sorted(set(_crossed(columns))))
+        if len(groups) < 2:
+            raise LearningError(
+                f"the sensitive features have 1 group ({groups[0]!r}): at least two groups are "
+                "needed in the training rows"
+            )
+        return cls(tuple(columns), groups)
+
+    def encode(self, columns: Columns) -> IntArray:
+        """Number of each row's group."""
+        number = {group: i for i, group in enumerate(self.groups)}
+        found = _crossed(columns)
+        unseen = next((g for g in found if g not in number), None)
+        if unseen is not None:
+            raise LearningError(
+                f"group {unseen!r} was not in the training rows: the groups are "
+                f"{', '.join(repr(g) for g in self.groups)}"
+            )
+        return np.array([number[g] for g in found], np.int64)
+
+    def indicators(self, codes: IntArray) -> FloatArray:
+        """[S = g] for each group but the first: rows × (groups − 1)."""
+        others = np.arange(1, len(self.groups))
+        return np.equal(codes[:, None], others[None, :]).astype(np.float64)
+
+
+def _crossed(columns: Columns) -> list[Any]:
+    lists = [_whole(values).tolist() for values in columns.values()]
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Whole numbers as such, so that group 1 is not called 1.0."""
+    whole = values.dtype.kind == "f" and bool((values == np.round(values)).all())
+    return values.astype(np.int64) if whole else values
+
+
+def split(X: Any, sensitive: str | int | Sequence[str | int] | None) -> tuple[Columns, Columns]:
+    """Columns of X that are features, and those named sensitive."""
+    columns = columns_of(X)
+    if sensitive is None:
+        return columns, {}
+    names = [sensitive] if isinstance(sensitive, (str, int)) else list(sensitive)
+    groups: Columns = {}
+    for name in map(str, names):
+        if name not in columns:
+            raise LearningError(f"X has no column {name!r}: name columns of X in sensitive")
+        groups[name] = columns.pop(name)
+    return columns, groups
+
+
+def labels_of(y: Any) -> npt.NDArray[Any]:
+    """The label as one array of its own values, nothing missing."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        array = np.asarray(series.to_list(), object if series.is_null().any() else None)
+    else:
+        array = np.asarray(y)
+    if array.ndim != 1:
+        raise LearningError(f"y has shape {array.shape}: give one label per row")
+    missing = [v is None or v != v for v in array.tolist()]
+    if any(missing):
+        raise LearningError(
+            f"y has a missing label in row {missing.index(True)}: drop such rows, or use FairPC, "
+            "which can learn from them"
+        )
+    return array
+
+
+def check_rows(**parts: Any) -> None:
+    """The same number of rows everywhere, and the same index where there is one."""
+    sizes = {name: len(part) for name, part in parts.items() if part is not None}
+    if len(set(sizes.values())) > 1:
+        listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise LearningError(f"the numbers of rows differ ({listed}): give one row for each")
+    indexed = {n: p.index for n, p in parts.items() if hasattr(p, "iloc")}
+    names = list(indexed)
+    for name in names[1:]:
+        if not indexed[names[0]].equals(indexed[name]):
+            raise LearningError(
+                f"the indexes of {names[0]} and {name} differ: align them, or reset both"
+            )
+
+
+def distinct_rows(*arrays: npt.NDArray[Any]) -> tuple[IntArray, FloatArray]:
+    """First position of each distinct row of several arrays side by side, and its count."""
+    ids = np.zeros(len(arrays[0]), np.int64)
+    first = np.zeros(0, np.int64)
+    counts = np.zeros(0, np.int64)
+    for column in np.column_stack(arrays).T:
+        values, codes = np.unique(column, return_inverse=True)
+        _, first, ids, counts = np.unique(
+            ids * len(values) + codes, return_index=True, return_inverse=True, return_counts=True
+        )
+    return first, counts.astype(np.float64)

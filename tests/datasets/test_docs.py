@@ -1,0 +1,55 @@
+"""docs/data.md says what the records say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairpc.datasets import (
+    Dataset,
+    adult,
+    compas_notes,
+    german,
+    load_adult,
+    load_compas,
+    load_german,
+    make_synthetic,
+)
+from fairpc.datasets.record import Notes
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "data.md"
+NOTES = [
+    adult.RAW_NOTES,
+    adult.PAPER_NOTES,
+    german.RAW_NOTES,
+    german.PAPER_NOTES,
+    compas_notes.TWO_YEAR_NOTES,
+    compas_notes.RAW_NOTES,
+    compas_notes.PAPER_NOTES,
+]
+
+
+def page() -> str:
+    return " ".join(PAGE.read_text("utf-8").split())
+
+
+@pytest.mark.parametrize("notes", NOTES, ids=lambda n: n.description[:20])
+def test_notes(notes: Notes) -> None:
+    text = page()
+    for sentence in (notes.description, *notes.traps):
+        assert sentence in text
+    for column, note in notes.columns.items():
+        assert f"| {column} | {note} |" in text
+
+
+@pytest.mark.parametrize(
+    "data", [load_adult(), load_german(), load_compas(), make_synthetic(2, 5, 0)], ids=repr
+)
+def test_provenance(data: Dataset) -> None:
+    text = page()
+    assert all(trap in text for trap in data.traps)
+    if data.name != "synthetic":
+        assert f"| `load_{data.name}` | {data.version} | {len(data.X):,} |" in text
+        for part in (data.provenance.url, data.provenance.licence, data.provenance.attribution):
+            assert part in text
