@@ -6,14 +6,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairpc import circuit, data, errors, structure
+    from fairpc import circuit, data, errors, metrics, structure
     from fairpc.errors import FairpcError
+    from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB, load
 
     __version__: str
 
-__all__ = ["FairpcError", "__version__", "circuit", "data", "errors", "structure"]
+__all__ = [
+    "FairPC",
+    "FairpcError",
+    "LatNB",
+    "NLatPC",
+    "TwoNB",
+    "__version__",
+    "circuit",
+    "data",
+    "errors",
+    "load",
+    "metrics",
+    "structure",
+]
 
-_HOME = {"FairpcError": "fairpc.errors"}
+_HOME = {
+    "FairPC": "fairpc.estimators",
+    "FairpcError": "fairpc.errors",
+    "LatNB": "fairpc.estimators",
+    "NLatPC": "fairpc.estimators",
+    "load": "fairpc.estimators",
+    "TwoNB": "fairpc.estimators",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -49,3 +49,7 @@ class TableError(FairpcError, ValueError):
 
 class TableWarning(UserWarning):
     """A value was read as missing because it was not there at fit; names the column and value."""
+
+
+class MetricError(FairpcError, ValueError):
+    """Arrays of which a metric, a test or a split makes no sense."""

@@ -35,7 +35,10 @@ KIND_NAMES: Final = ("indicator", "product", "sum")
 
 def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """A read-only copy: whoever holds the original cannot change ours."""
-    result = np.array(array, dtype=dtype, order="C")
+    given = np.asarray(array)
+    result = np.array(given, dtype=dtype, order="C")
+    if result.dtype.kind != "f" and not np.array_equal(result, given):
+        raise CircuitError(f"some number of a graph does not fit {result.dtype}: give smaller ones")
     result.flags.writeable = False
     return result
 

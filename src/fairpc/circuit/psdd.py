@@ -130,6 +130,7 @@ class _Writer:
     def text(self) -> str:
         graph = self._circuit.graph
         needed = _factors(graph)
+        early = needed - _numbered_by_sums(graph)
         for n, kind in enumerate(graph.kind.tolist()):
             children: list[int] = graph.children(n).tolist()
             if kind == INDICATOR:
@@ -140,7 +141,7 @@ class _Writer:
                     self._line[n] = self._line[children[0]]
             elif kind == PRODUCT:
                 self._mixture[n] = {self._pair(self._place_of(n), children): 1.0}
-                if n in needed:
+                if n in early:
                     self._line_of(n)
             else:
                 self._sum(n, children, needed)
@@ -222,6 +223,24 @@ def _factors(graph: Graph) -> set[int]:
         if (graph.kind[n] == PRODUCT and sizes[n] > 1) or (sizes[n] == 1 and n in needed):
             needed.update(graph.children(n).tolist())
     return needed
+
+
+def _numbered_by_sums(graph: Graph) -> set[int]:
+    """Products that stand just before a sum, in the order in which it has them.
+
+    When the file is read, the sum's line gives them their numbers. A line of
+    their own must come later, or they would overtake those that have none.
+    """
+    found = set()
+    for n in np.flatnonzero(graph.kind == SUM).tolist():
+        children: list[int] = graph.children(n).tolist()
+        place = {c: i for i, c in reversed(list(enumerate(children)))}
+        before, bound = n - 1, len(children)
+        while graph.kind[before] == PRODUCT and place.get(before, bound) < bound:
+            found.add(before)
+            bound = place[before]
+            before -= 1
+    return found
 
 
 def _log(weight: float) -> float:

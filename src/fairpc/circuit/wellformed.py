@@ -23,6 +23,8 @@ def check_graph(graph: Graph) -> None:
 
 
 def _check_variables(g: Graph) -> None:
+    if not g.names:
+        raise CircuitError("the circuit has no variables: give at least one")
     if len(g.arities) != len(g.names):
         raise CircuitError(
             f"{len(g.names)} variable names and {len(g.arities)} arities were given: "

@@ -1,0 +1,243 @@
+"""Benchmarks of structure learning: `python benchmarks/structure.py [names]`, all by default.
+
+Figures are of one run, after a warm-up that compiles. Ratios survive a change of
+machine; seconds are there to be compared within the run.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from fairpc.circuit.flows import prepare
+from fairpc.data import Table
+from fairpc.structure import (
+    CellSearch,
+    Gain,
+    Smoothing,
+    Stop,
+    Strudel,
+    chow_liu,
+    learn_cells,
+    learn_mixture,
+)
+
+if TYPE_CHECKING:
+    from structure import published
+else:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "structure"))
+    import published
+
+T = TypeVar("T")
+
+
+def random_rows(n: int, m: int, seed: int = 0) -> Table:
+    """Binary rows, each column a noisy copy of one of two earlier ones: no tree holds them."""
+    rng = np.random.default_rng(seed)
+    rows = np.zeros((n, m), np.int8)
+    rows[:, 0] = rng.integers(0, 2, n)
+    for j in range(1, m):
+        a, b = rows[:, rng.integers(0, j)], rows[:, rng.integers(0, j)]
+        source = np.where(rng.random(n) < 0.5, a, b)
+        rows[:, j] = source ^ (rng.random(n) < rng.uniform(0.05, 0.3))
+    return Table.of(rows, arities=[2] * m)
+
+
+def timed(run: Callable[[], T], repeats: int = 3) -> tuple[T, float]:
+    """What ``run`` gives back, and the median seconds it took."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = run()
+        seconds.append(time.perf_counter() - start)
+    return result, float(np.median(seconds))
+
+
+def warm_up() -> None:
+    table = random_rows(300, 5)
+    learn_cells([table], validation=[table], method=Strudel(stop=Stop(max_splits=3)))
+    learn_cells([table], method=Gain()).circuit(0).log_likelihood(table.codes)
+
+
+def chow_liu_trees() -> None:
+    for n, m in ((10_000, 200), (1_000_000, 20)):
+        table = random_rows(n, m)
+        _, seconds = timed(partial(chow_liu, table))
+        print(f"  {m} features × {n:,} rows: {seconds:.3f} s")
+    table = random_rows(10_000, 200)
+    rng = np.random.default_rng(0)
+    weighted = Table.of(table.codes, rng.gamma(1.0, size=table.n_rows), arities=table.arities)
+    print(f"  the same 200 × 10,000, weights that are no whole numbers: "
+          f"{timed(partial(chow_liu, weighted))[1]:.3f} s")  # fmt: skip
+    holes = np.where(rng.random(table.codes.shape) < 0.2, -1, table.codes)
+    missing = Table.of(holes, arities=table.arities)
+    print(f"  the same, a fifth missing: {timed(partial(chow_liu, missing))[1]:.3f} s")
+
+
+def split_against_evaluation() -> None:
+    table = random_rows(100_000, 20)
+    distinct, _ = table.merged()
+    search = CellSearch([table], method=Strudel(stop=Stop(max_splits=300)))
+    steps = iter(search)
+    next(steps)
+    start = time.perf_counter()
+    n_splits = sum(1 for _ in steps)
+    split = (time.perf_counter() - start) / n_splits
+    circuit = search.best().circuit(0)
+    prepare(circuit.graph, distinct)(circuit.parameters)
+    _, counting = timed(lambda: prepare(circuit.graph, distinct)(circuit.parameters))
+    _, evaluation = timed(lambda: circuit.log_likelihood(distinct.codes))
+    print(
+        f"  20 features × {table.n_rows:,} rows ({distinct.n_rows:,} distinct), {n_splits} splits,"
+    )
+    print(f"  {circuit.graph.n_parameters} parameters; one split, the choice of it and all: "
+          f"{split * 1e3:.2f} ms")  # fmt: skip
+    print(f"  counts and likelihood of all distinct rows anew: {counting * 1e3:.1f} ms, "
+          f"ratio {counting / split:.0f}")  # fmt: skip
+    print(f"  likelihood alone: {evaluation * 1e3:.1f} ms, ratio {evaluation / split:.0f}")
+
+
+def folds() -> None:
+    for name in ("adult", "compas"):
+        part = published.folds(name)(0)
+        runs = {
+            "strudel": partial(learn_cells, part.train, validation=part.validation),
+            "gain": partial(learn_cells, part.train, method="gain", trees="cell"),
+        }
+        for label, run in runs.items():
+            learned, seconds = timed(run)
+            print(f"  {name}, {label}: {seconds:.3f} s, {len(learned.history) - 1} splits")
+
+
+def wide() -> None:
+    table = random_rows(10_000, 200)
+    for method in (Strudel(stop=Stop(max_splits=500)), Gain(stop=Stop(max_splits=500))):
+        learned, seconds = timed(partial(learn_cells, [table], method=method), 1)
+        print(
+            f"  200 features × 10,000 rows, {type(method).__name__}, "
+            f"{len(learned.history) - 1} splits: {seconds:.2f} s"
+        )
+
+
+def long() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 2, (1_000_000, 20), dtype=np.int8)
+    for label, table in (
+        ("as drawn", random_rows(1_000_000, 20)),
+        ("noise, fractional weights", Table.of(noise, rng.gamma(1.0, size=1_000_000))),
+    ):
+        run = partial(learn_cells, [table], method=Strudel(stop=Stop(max_splits=300)))
+        learned, seconds = timed(run, 1)
+        print(
+            f"  20 features × 1,000,000 rows, {label} ({table.merged()[0].n_rows:,} distinct), "
+            f"{len(learned.history) - 1} splits: {seconds:.2f} s"
+        )
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "tree of all cells": {"method": "chow-liu"},
+    "tree of each cell": {"method": "chow-liu", "trees": "cell"},
+    "Strudel": {"method": "strudel"},
+    "Gain, tree of all cells": {"method": "gain"},
+    "Gain, tree of each cell": {"method": "gain", "trees": "cell"},
+    "the same, shrunk by 10": {
+        "method": "gain",
+        "trees": "cell",
+        "smoothing": Smoothing(10.0, "marginal"),
+    },
+}
+
+
+def gain_against_strudel() -> None:
+    print("  mean held-out log-likelihood, parameters and seconds over 10 folds")
+    for name in published.TARGETS:
+        fold = published.folds(name)
+        parts = [fold(k) for k in range(published.N_FOLDS)]
+        for label, options in METHODS.items():
+            rows = []
+            for p in parts:
+                held_out = p.validation if label == "Strudel" else None
+                run = partial(learn_cells, p.train, validation=held_out, **options)
+                learned, seconds = timed(run, 1)
+                rows.append((p.held_out(learned), learned.n_parameters, seconds))
+            score, size, seconds = np.mean(rows, axis=0)
+            print(f"  {name:13} {label:24} {score:9.4f} {size:7.0f} {seconds:7.3f} s")
+
+
+def published_folds() -> None:
+    print("  Strudel on the published folds: mean held-out log-likelihood (and the published one),")
+    print("  parameters, splits kept, seconds a fold")
+    for name, (target, _) in published.TARGETS.items():
+        fold = published.folds(name)
+        rows = []
+        for k in range(published.N_FOLDS):
+            part = fold(k)
+            run = partial(learn_cells, part.train, validation=part.validation)
+            learned, seconds = timed(run, 1)
+            rows.append((part.held_out(learned), learned.n_parameters, learned.best_split, seconds))
+        score, size, splits, seconds = np.mean(rows, axis=0)
+        print(
+            f"  {name:13} {score:9.4f} ({target:8.3f}) {size:6.0f} {splits:6.0f} {seconds:7.3f} s"
+        )
+
+
+def mixtures() -> None:
+    print("  X alone, all cells in one; mean log-likelihood of the test rows, 3 folds")
+    for name in ("german", "adult", "synthetic-10"):
+        fold = published.folds(name)
+        scores: dict[str, list[float]] = {}
+        for k in range(3):
+            part = fold(k)
+            train, held_out, test = (pooled(t) for t in (part.train, part.validation, part.test))
+            mixture = partial(learn_mixture, train, 4, validation=held_out, random_state=0)
+            circuits = {
+                "Gain": learn_cells([train], method="gain").circuit(0),
+                "4 bootstrapped": mixture(methods=("gain", "strudel")).circuit(),
+                "4 clusters": mixture(diversity="clusters").circuit(),
+            }
+            for label, circuit in circuits.items():
+                score = float(circuit.log_likelihood(test.codes).mean())
+                scores.setdefault(label, []).append(score)
+        for label, values in scores.items():
+            print(f"  {name:13} {label:15} {np.mean(values):9.4f}")
+
+
+def pooled(tables: list[Table]) -> Table:
+    codes = np.concatenate([t.codes for t in tables])
+    return Table.of(codes, arities=tables[0].arities, names=tables[0].names)
+
+
+BENCHMARKS: dict[str, Callable[[], None]] = {
+    "chow-liu": chow_liu_trees,
+    "split": split_against_evaluation,
+    "wide": wide,
+    "long": long,
+    "folds": folds,
+    "published": published_folds,
+    "gain": gain_against_strudel,
+    "mixture": mixtures,
+}
+NEED_DATA = ("folds", "published", "gain", "mixture")
+
+
+def main(names: list[str]) -> None:
+    unknown = [n for n in names if n not in BENCHMARKS]
+    if unknown:
+        sys.exit(f"there is no benchmark {unknown[0]!r}: use {', '.join(BENCHMARKS)}")
+    warm_up()
+    for name in names or BENCHMARKS:
+        print(name)
+        if name in NEED_DATA and published.folder() is None:
+            print("  left out: set FAIRPC_PAPER_DATA to the folder of the published data")
+            continue
+        BENCHMARKS[name]()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

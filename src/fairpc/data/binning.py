@@ -1,0 +1,260 @@
+"""Numbers into bins: heavy values alone, the rest by quantiles or by what they say of the label.
+
+A bin is a half-open interval between two edges; the first and the last are open
+ended, so that every number has a bin. Plain quantiles are a trap: where one
+value holds most rows they all fall on it, and the column collapses. So a value
+with at least 1/bins of the rows gets a bin of its own.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int16]
+
+FINE: Final = 64
+"""Number of quantile bins from which bins are merged with the label."""
+
+_FINE_ROWS: Final = 30.0  # a fine bin with fewer rows says more about chance than about the label
+_DAY: Final = 86_400_000_000
+_STEPS: Final = (_DAY, 3_600_000_000, 60_000_000, 1_000_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Distinct values of a column, ascending, with their weight.
+
+    Attributes:
+        values: float64.
+        weights: total weight of the rows with each value.
+        classes: weight per value and class of the label, or None.
+        integral: all values are whole numbers.
+        date: values are microseconds since 1970.
+    """
+
+    values: Floats
+    weights: Floats
+    classes: Floats | None = None
+    integral: bool = False
+    date: bool = False
+
+
+@dataclass
+class _Bins:
+    """Runs of atoms: ``start[i]`` is the first atom of bin i; ``alone`` marks heavy values."""
+
+    start: list[int]
+    weight: list[float]
+    alone: list[bool]
+    classes: list[Floats]
+
+    def merge(self, i: int) -> None:
+        """Join bins i and i + 1."""
+        self.weight[i] += self.weight[i + 1]
+        self.alone[i] = False
+        self.classes[i] = self.classes[i] + self.classes[i + 1]
+        for part in (self.start, self.weight, self.alone, self.classes):
+            del part[i + 1]
+
+
+def choose_edges(atoms: Atoms, n_bins: int, rare: float) -> tuple[float, ...]:
+    """Edges of about ``n_bins`` bins, none with less than a share ``rare`` of the weight.
+
+    With classes, quantile bins finer than asked are merged, neighbour by
+    neighbour, where the merger loses least information about the class
+    (ChiMerge with the mutual information as its distance).
+    """
+    total = float(atoms.weights.sum())
+    heavy = atoms.weights * n_bins >= total
+    left = max(n_bins - int(heavy.sum()), 1)
+    supervised = atoms.classes is not None
+    if supervised:
+        rest = float(atoms.weights[~heavy].sum())
+        left = max(left, min(FINE, int(rest / _FINE_ROWS)))
+    bins = _runs(atoms, heavy, left)
+    _merge_small(bins, rare * total)
+    if supervised:
+        _merge_by_class(bins, n_bins)
+    return _edges(atoms, bins)
+
+
+def distinct_edges(atoms: Atoms, rare: float) -> tuple[float, ...]:
+    """Edges that leave each value its bin, except that rare values join a neighbour."""
+    bins = _runs(atoms, np.zeros(len(atoms.values), np.bool_), len(atoms.values))
+    _merge_small(bins, rare * float(atoms.weights.sum()))
+    return _edges(atoms, bins)
+
+
+def bin_codes(edges: tuple[float, ...], data: npt.NDArray[np.generic]) -> Codes:
+    """Bin of each number; -1 for NaN."""
+    codes = np.searchsorted(np.asarray(edges), data, side="right").astype(np.int16)
+    if data.dtype.kind == "f":
+        codes[np.isnan(data)] = -1
+    return codes
+
+
+def bin_labels(edges: tuple[float, ...], *, integral: bool, date: bool) -> tuple[str, ...]:
+    """A readable name per bin: "< 25", "[25, 45)", "≥ 45"; a bin of one value is that value."""
+    if not edges:
+        return ("any",)
+    first, last = _Edge.of(edges[0], date), _Edge.of(edges[-1], date)
+    labels = [f"≤ {first.text}" if first.after else f"< {first.text}"]
+    for low, high in pairwise(edges):
+        a, b = _Edge.of(low, date), _Edge.of(high, date)
+        if not date and not a.after and (b.text == a.text or (integral and high == low + 1)):
+            labels.append(a.text)
+        else:
+            labels.append(f"{'(' if a.after else '['}{a.text}, {b.text}{']' if b.after else ')'}")
+    return (*labels, f"> {last.text}" if last.after else f"≥ {last.text}")
+
+
+def value_label(value: float, *, date: bool) -> str:
+    """A number or an instant as a reader would write it."""
+    return _instant(value) if date else _number(value)
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """An edge in words; ``after`` if it lies just above the number that it shows."""
+
+    text: str
+    after: bool
+
+    @classmethod
+    def of(cls, edge: float, date: bool) -> _Edge:
+        if date:
+            return cls(_instant(edge), after=False)
+        below = _number(float(np.nextafter(edge, -math.inf)))
+        exact = _number(edge)
+        return cls(below, True) if len(below) < len(exact) else cls(exact, False)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _instant(value: float) -> str:
+    moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
+    midnight = moment.time() == dt.time()
+    return moment.date().isoformat() if midnight else moment.isoformat(sep=" ")
+
+
+def _runs(atoms: Atoms, heavy: npt.NDArray[np.bool_], n_bins: int) -> _Bins:
+    """Quantile bins of what is not heavy; a heavy value is a bin and parts its neighbours.
+
+    Where there are no more values than bins, each value is one.
+    """
+    light = np.where(heavy, 0.0, atoms.weights)
+    total = float(light.sum())
+    middle = np.cumsum(light) - light / 2
+    part = np.arange(len(light))
+    if len(light) > n_bins and total > 0:
+        part = np.floor(n_bins * middle / total)
+    new = np.ones(len(light), np.bool_)
+    new[1:] = (part[1:] != part[:-1]) | heavy[1:] | heavy[:-1]
+    start = np.flatnonzero(new)
+    classes = atoms.classes if atoms.classes is not None else np.zeros((len(light), 1))
+    return _Bins(
+        start.tolist(),
+        np.add.reduceat(atoms.weights, start).tolist(),
+        heavy[start].tolist(),
+        list(np.add.reduceat(classes, start, axis=0)),
+    )
+
+
+def _merge_small(bins: _Bins, least: float) -> None:
+    """Join bins lighter than ``least`` to the lighter neighbour that is not a heavy value.
+
+    Two bins are left, however light: one would say nothing.
+    """
+    while len(bins.start) > 2:
+        order = np.argsort(bins.weight, kind="stable")
+        for i in order.tolist():
+            if bins.weight[i] >= least:
+                return
+            sides = [j for j in (i - 1, i + 1) if 0 <= j < len(bins.start) and not bins.alone[j]]
+            if sides and not bins.alone[i]:
+                bins.merge(min(i, min(sides, key=lambda j: (bins.weight[j], j))))
+                break
+        else:
+            return
+
+
+def _merge_by_class(bins: _Bins, n_bins: int) -> None:
+    """Join the neighbours that differ least in class until ``n_bins`` are left."""
+    losses = [_loss(bins, i) for i in range(len(bins.start) - 1)]
+    while len(bins.start) > n_bins:
+        i = int(np.argmin(losses))
+        if math.isinf(losses[i]):
+            return
+        bins.merge(i)
+        del losses[i]
+        for j in (i - 1, i):
+            if 0 <= j < len(losses):
+                losses[j] = _loss(bins, j)
+
+
+def _loss(bins: _Bins, i: int) -> float:
+    """Information about the class, in nats, that is lost when bins i and i + 1 are joined."""
+    if bins.alone[i] or bins.alone[i + 1]:
+        return math.inf
+    a, b = bins.classes[i], bins.classes[i + 1]
+    return _entropy(a + b) - _entropy(a) - _entropy(b)
+
+
+def _entropy(counts: Floats) -> float:
+    """Entropy of counts times their total."""
+    some = counts[counts > 0]
+    total = float(some.sum())
+    return total * math.log(total) - float(np.dot(some, np.log(some))) if total > 0 else 0.0
+
+
+def _edges(atoms: Atoms, bins: _Bins) -> tuple[float, ...]:
+    """An edge between each two bins: tight around heavy values, the shortest number elsewhere."""
+    edges = []
+    for i in range(1, len(bins.start)):
+        below = float(atoms.values[bins.start[i] - 1])
+        above = float(atoms.values[bins.start[i]])
+        if bins.alone[i]:
+            edge = above
+        elif atoms.date and bins.alone[i - 1]:
+            edge = _round_instant(below, min(above, below + _DAY))
+        elif bins.alone[i - 1]:
+            edge = below + 1 if atoms.integral else float(np.nextafter(below, math.inf))
+        elif atoms.date:
+            edge = _round_instant(below, above)
+        else:
+            edge = _round_number(below, above)
+        edges.append(edge)
+    return tuple(edges)
+
+
+def _round_number(below: float, above: float) -> float:
+    """The number with the fewest digits in (below, above]."""
+    largest = max(abs(below), abs(above))
+    start = math.floor(math.log10(largest)) + 1 if largest > 0 else 0
+    for exponent in range(start, start - 18, -1):
+        step = 10.0**exponent
+        if step == 0 or math.isinf(step):
+            continue
+        candidate = float(f"{math.floor(above / step)}e{exponent}")
+        if below < candidate <= above:
+            return candidate
+    return above
+
+
+def _round_instant(below: float, above: float) -> float:
+    """Midnight, or else the full hour, minute or second, in (below, above]."""
+    for step in _STEPS:
+        candidate = above - above % step
+        if candidate > below:
+            return candidate
+    return above

@@ -1,0 +1,126 @@
+"""Levels of a category: counted, rare ones merged, looked up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.values import EXACT, Values
+
+Level = str | int | float | bool
+Codes = npt.NDArray[np.int16]
+Floats = npt.NDArray[np.float64]
+
+MAX_MERGED: Final = 256
+"""Merged levels beyond this number are not listed: "other" then takes every other value."""
+
+_DIRECT: Final = 1 << 16
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Levels in order, their weight and number of rows, and each row's level (-1 = missing)."""
+
+    levels: tuple[Level, ...]
+    weights: Floats
+    ids: npt.NDArray[np.int64] | npt.NDArray[np.int16]
+
+
+def tally_text(values: Values, weights: Floats) -> Tally:
+    """Levels of text, in alphabetical order."""
+    import polars as pl
+
+    levels = values.data.drop_nulls().unique().sort()
+    ids = values.data.cast(pl.Enum(levels)).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    return Tally(tuple(levels.to_list()), _sums(ids, weights, len(levels)), ids)
+
+
+def tally_numbers(values: Values, weights: Floats) -> Tally:
+    """Levels of numbers, in numeric order; whole numbers are integers."""
+    data = values.data
+    hidden = values.missing()
+    if hidden.any():
+        ids = np.full(len(data), -1)
+        distinct, ids[~hidden] = np.unique(data[~hidden], return_inverse=True)
+    else:
+        distinct, ids = _distinct(data)
+    levels = tuple(distinct.tolist())
+    if is_integral(distinct):
+        levels = tuple(int(v) for v in levels)
+    return Tally(levels, _sums(ids, weights, len(levels)), ids.astype(np.int64))
+
+
+def is_integral(numbers: npt.NDArray[Any]) -> bool:
+    """Whether all are whole numbers that a float holds exactly; NaN is ignored."""
+    if numbers.dtype.kind in "iu":
+        return True
+    known = numbers[~np.isnan(numbers)]
+    return bool(np.all((known == np.floor(known)) & (np.abs(known) < EXACT)))
+
+
+def merge_rare(tally: Tally, rare: float, max_levels: int) -> tuple[list[int], list[int]]:
+    """Which levels stay and which share the level "other", by their number.
+
+    Levels under a share ``rare`` of the weight merge, and the lightest ones
+    beyond ``max_levels``. One level alone is not merged: that would only hide its name.
+    """
+    weights = tally.weights
+    light = weights < rare * weights.sum()
+    if light.sum() == 1:
+        light[:] = False
+    kept = np.flatnonzero(~light)
+    room = max_levels if len(kept) == len(weights) else max_levels - 1
+    if len(kept) > room:
+        heaviest = kept[np.argsort(-weights[kept], kind="stable")][: max_levels - 1]
+        kept = np.sort(heaviest)
+    merged = np.setdiff1d(np.arange(len(weights)), kept)
+    return kept.tolist(), merged.tolist()
+
+
+def look_up_text(levels: dict[str, int], texts: Any) -> Codes:
+    """Code of each text of a polars series; -1 where it is null or no level."""
+    import polars as pl
+
+    kind = pl.Enum(list(levels))
+    ids = texts.cast(kind, strict=False).to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
+    codes = np.array([*levels.values(), -1], np.int16)
+    return np.asarray(codes[ids], np.int16)
+
+
+def look_up_numbers(levels: dict[float, int], data: npt.NDArray[Any]) -> Codes:
+    """Code of each number; -1 where it is NaN or no level."""
+    order = sorted(levels)
+    codes = np.array([levels[v] for v in order], np.int16)
+    known = np.array(order)
+    low, span = int(order[0]), int(order[-1]) - int(order[0]) + 1
+    direct = span < _DIRECT and abs(low) < EXACT
+    if direct and data.dtype.kind in "iu" and known.dtype.kind == "i":
+        table = np.full(span + 2, -1, np.int16)
+        table[known - low + 1] = codes
+        # Clipped before the subtraction, so that no integer overflows.
+        wide = np.clip(data.astype(np.int64, copy=False), low - 1, low + span)
+        return table[wide - (low - 1)]
+    place = np.searchsorted(known, data)
+    place[place == len(known)] = 0
+    return np.where(known[place] == data, codes[place], np.int16(-1))
+
+
+def _distinct(data: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """As np.unique with its inverse; without sorting where integers lie close together."""
+    if data.dtype.kind in "iu" and len(data):
+        low, high = int(data.min()), int(data.max())
+        if high - low < _DIRECT:
+            offset = data.astype(np.int64) - low
+            counts = np.bincount(offset, minlength=high - low + 1)
+            present = np.flatnonzero(counts)
+            rank = np.cumsum(counts > 0) - 1
+            return present + low, rank[offset]
+    return np.unique(data, return_inverse=True)
+
+
+def _sums(ids: npt.NDArray[np.int64], weights: Floats, n: int) -> Floats:
+    seen = ids >= 0
+    return np.bincount(ids[seen], weights[seen], n).astype(np.float64)

@@ -1,0 +1,155 @@
+"""Values of a column to codes and back, by what its ``Column`` says."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.binning import bin_codes
+from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_text
+from fairpc.data.schema import Column
+from fairpc.data.table import MISSING
+from fairpc.data.values import Values, parsed_numbers, to_dates, to_numbers
+from fairpc.errors import TableError, TableWarning
+
+Codes = npt.NDArray[np.int16]
+
+_SHOWN: Final = 3
+_TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
+
+
+def code_values(column: Column, values: Values, *, stacklevel: int = 3) -> Codes:
+    """Code of each value; -1 where it is missing.
+
+    A level that was not seen at fit counts as missing, with a TableWarning that
+    names it. Labels of bins are understood too, so that what ``decode`` gives
+    can be coded again.
+    """
+    missing = values.missing()
+    if missing.all():
+        # A column of nothing has no type that could be wrong.
+        return np.full(len(missing), MISSING, np.int16)
+    codes = _codes(column, values)
+    if column.open and not column.binned:
+        codes[(codes < 0) & ~missing] = column.arity - 1
+    elif not column.binned:
+        _warn_unseen(column, values, codes, stacklevel + 1)
+    return codes
+
+
+def decode(column: Column, codes: Codes) -> list[Level | None]:
+    """Level or label of each code; None where it is -1."""
+    names: list[Level | None] = [*decoded_levels(column), None]
+    return [names[code] for code in codes.tolist()]
+
+
+def decoded_levels(column: Column) -> tuple[Level, ...]:
+    """What each code is decoded to: its level; its label where bins or merged levels have none."""
+    return column.labels if column.binned or column.has_other else column.levels
+
+
+def _codes(column: Column, values: Values) -> Codes:
+    if values.type == "text":
+        return _text_codes(column, values)
+    if column.kind == "date":
+        if values.type != "date":
+            raise _changed(column, values)
+        return bin_codes(column.edges, values.data)
+    if values.type == "date":
+        raise _changed(column, values)
+    if column.textual:
+        return look_up_text(_text_levels(column), _as_text(values))
+    data = to_numbers(column.name, values).data
+    if column.kind == "number":
+        return bin_codes(column.edges, data)
+    return look_up_numbers(_number_levels(column), data)
+
+
+def _text_codes(column: Column, values: Values) -> Codes:
+    texts = values.data
+    if column.kind == "boolean":
+        return look_up_text(_TRUTH, texts)
+    known = {label: i for i, label in enumerate(column.labels)}
+    codes = look_up_text(known if column.binned else _text_levels(column), texts)
+    rest = codes < 0
+    if not column.textual and (rest & ~values.missing()).any():
+        codes[rest] = _parsed_codes(column, values.taken(rest))
+    return codes
+
+
+def _parsed_codes(column: Column, values: Values) -> Codes:
+    """Codes of numbers or dates that are written as text."""
+    if column.kind == "category":
+        return look_up_numbers(_number_levels(column), parsed_numbers(values.data).to_numpy())
+    if column.kind == "number":
+        return bin_codes(column.edges, to_numbers(column.name, values).data)
+    instants = to_dates(values.data)
+    wrong = instants.is_null() & values.data.is_not_null()
+    if wrong.any():
+        raise TableError(
+            f"column {column.name!r} has {values.data.filter(wrong)[0]!r}: it held dates at fit, "
+            "give dates or text like 2024-05-31"
+        )
+    return bin_codes(column.edges, instants.to_numpy())
+
+
+def _text_levels(column: Column) -> dict[str, int]:
+    """Code of each level as text; of merged ones and of the label "other" too."""
+    known = {str(level): i for i, level in enumerate(column.levels)}
+    if column.has_other:
+        other = column.arity - 1
+        for text in (*map(str, column.merged), column.labels[-1]):
+            known.setdefault(text, other)
+    return known
+
+
+def _number_levels(column: Column) -> dict[float, int]:
+    known: dict[float, int] = {}
+    for i, level in enumerate((*column.levels, *column.merged)):
+        known[_numeric(level)] = min(i, column.arity - 1)
+    return known
+
+
+def _numeric(level: Level) -> float:
+    # A whole level stays an int: beyond 2^53 a float would be another number.
+    return int(level) if isinstance(level, int | bool) else float(level)
+
+
+def _as_text(values: Values) -> Any:
+    """Numbers or booleans as the text that they would have been."""
+    import polars as pl
+
+    if values.type == "boolean":
+        names = np.array([None, "False", "True"], object)
+        return pl.Series(names[values.data + 1].tolist(), dtype=pl.String)
+    data = values.data
+    if data.dtype.kind == "f" and is_integral(data):
+        whole = pl.Series(np.nan_to_num(data).astype(np.int64)).cast(pl.String)
+        return pl.select(pl.when(pl.Series(~np.isnan(data))).then(whole)).to_series()
+    return pl.Series(data, nan_to_null=True).cast(pl.String)
+
+
+def _changed(column: Column, values: Values) -> TableError:
+    return TableError(
+        f"column {column.name!r} holds a {values.type} and held a {column.kind} at fit: "
+        "convert it, or fit again"
+    )
+
+
+def _warn_unseen(column: Column, values: Values, codes: Codes, stacklevel: int) -> None:
+    unseen = (codes < 0) & ~values.missing()
+    if not unseen.any():
+        return
+    data = values.taken(unseen).data
+    found = sorted(set(data.to_list() if values.type == "text" else data.tolist()))
+    shown = ", ".join(repr(level) for level in found[:_SHOWN])
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    warnings.warn(
+        f"column {column.name!r} has {shown}{more}, not seen at fit: "
+        f"{int(unseen.sum())} value(s) count as missing",
+        TableWarning,
+        stacklevel=stacklevel,
+    )

@@ -1,0 +1,217 @@
+"""A fitted encoding: rows of any frame to codes and back, the same way every time."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.categories import Level
+from fairpc.data.coding import code_values, decode, decoded_levels
+from fairpc.data.frame import Frame, read_frame
+from fairpc.data.schema import Column, Dropped, Record
+from fairpc.data.table import MISSING, check_codes
+from fairpc.data.values import Sentinel, read_values
+from fairpc.errors import MissingExtraError, TableError, TableWarning
+
+Codes = npt.NDArray[np.int16]
+Library = Literal["dict", "polars", "pandas", "pyarrow"]
+
+_FIELDS: Final = ("columns", "dropped", "names_in", "from_array", "missing_values")
+_PANDAS_TYPES: Final = {bool: "boolean", int: "Int64", float: "float64", str: "object"}
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a table becomes codes.
+
+    Attributes:
+        columns: the columns that are used, in the order of the table.
+        dropped: the columns that are not, each with the reason.
+        names_in: all columns of the table that was fitted, in order.
+        from_array: that table was an array: columns are known by position.
+        missing_values: values that mean "missing", besides null and NaN.
+    """
+
+    columns: tuple[Column, ...]
+    dropped: tuple[Dropped, ...]
+    names_in: tuple[str, ...]
+    from_array: bool = False
+    missing_values: tuple[Sentinel, ...] = ()
+
+    def __post_init__(self) -> None:
+        used = [column.name for column in self.columns]
+        all_names = [*used, *(d.name for d in self.dropped)]
+        if sorted(all_names) != sorted(self.names_in) or len(set(all_names)) < len(all_names):
+            raise TableError(
+                "the columns of the encoding are not those of its table: "
+                "each column of the table is used or dropped, once"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that are used."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def arities(self) -> tuple[int, ...]:
+        """Number of codes per column that is used."""
+        return tuple(column.arity for column in self.columns)
+
+    def column(self, name: str) -> Column:
+        """The column of this name; a TableError if it is not used."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        for dropped in self.dropped:
+            if dropped.name == name:
+                raise TableError(dropped.message)
+        raise TableError(f"column {name!r} is not in the table: use one of {_listed(self.names)}")
+
+    def code(self, name: str, value: Any) -> int:
+        """Code of one value, given as a level, a number, a date or a label."""
+        column = self.column(name)
+        items = np.array([value], dtype=object)
+        values = read_values(name, items, self.missing_values)
+        if values.missing()[0]:
+            return MISSING
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            code = int(code_values(column, values)[0])
+        if code < 0:
+            shown = _listed(column.labels)
+            raise TableError(f"column {name!r} has no value {value!r}: use one of {shown}")
+        return code
+
+    def transform(self, frame: Any, *, allow_absent: bool = False) -> Codes:
+        """Codes of the rows of a frame, shape (rows, columns used), column-major; -1 = missing.
+
+        Columns that are not used are ignored. A column that is absent is an
+        error, or missing in every row if ``allow_absent``. A level that was not
+        seen at fit counts as missing, with a warning that names it.
+        """
+        table = self._aligned(read_frame(frame))
+        codes = np.full((table.n_rows, len(self.columns)), MISSING, np.int16, order="F")
+        present = dict(zip(table.names, table.columns, strict=True))
+        for j, column in enumerate(self.columns):
+            if column.name in present:
+                values = read_values(column.name, present[column.name], self.missing_values)
+                codes[:, j] = code_values(column, values)
+            elif not allow_absent:
+                raise TableError(
+                    f"column {column.name!r} is absent: the table must have the columns "
+                    "it was fitted with, or be read with allow_absent=True"
+                )
+        return codes
+
+    def inverse(self, codes: npt.ArrayLike, library: Library = "dict") -> Any:
+        """Rows of codes as levels and bin labels: lists by name, or a frame of a library."""
+        checked = check_codes(codes, self.arities, self.names)
+        columns = {c.name: decode(c, checked[:, j]) for j, c in enumerate(self.columns)}
+        if library == "dict":
+            return columns
+        types = {c.name: type(decoded_levels(c)[0]) for c in self.columns}
+        return _frame_of(columns, types, library)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One record per column of the table: what was done with it."""
+        used = {column.name: column for column in self.columns}
+        reasons = {dropped.name: dropped.reason for dropped in self.dropped}
+        return [
+            _used(used[name])
+            if name in used
+            else {"column": name, "used": False, "kind": None, "values": [], "missing": None}
+            | {"done": f"dropped: {reasons[name]}"}
+            for name in self.names_in
+        ]
+
+    def lines(self) -> list[str]:
+        """One line per column of the table: what was done with it."""
+        return [f"{record['column']}: {record['done']}" for record in self.describe()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The encoding as JSON-safe data."""
+        return {
+            "columns": [column.to_dict() for column in self.columns],
+            "dropped": [[dropped.name, dropped.reason] for dropped in self.dropped],
+            "names_in": list(self.names_in),
+            "from_array": self.from_array,
+            "missing_values": list(self.missing_values),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Encoding:
+        """The encoding of ``to_dict``; a FileFormatError says what is wrong with anything else."""
+        record = Record(data, "the encoding", _FIELDS)
+        dropped = []
+        for pair in record.items("dropped"):
+            if not (isinstance(pair, list) and [type(v) for v in pair] == [str, str]):
+                raise record.error("dropped", "a list of names with reasons")
+            dropped.append(Dropped(*pair))
+        sentinels = record.levels("missing_values")
+        return record.build(
+            lambda: cls(
+                columns=tuple(Column.from_dict(item) for item in record.items("columns")),
+                dropped=tuple(dropped),
+                names_in=record.texts("names_in"),
+                from_array=record.flag("from_array"),
+                missing_values=sentinels,
+            )
+        )
+
+    def _aligned(self, table: Frame) -> Frame:
+        """The frame under the names of the fit: an array is known by position."""
+        if not (table.from_array or self.from_array) or table.names == self.names_in:
+            return table
+        if len(table.names) != len(self.names_in):
+            raise TableError(
+                f"the table has {len(table.names)} columns and had {len(self.names_in)} at fit: "
+                "columns of an array are known by position, give all of them"
+            )
+        return Frame(self.names_in, table.columns, table.n_rows, table.from_array)
+
+
+def _used(column: Column) -> dict[str, Any]:
+    missing = f", {column.missing_share:.1%} missing" if column.missing_share else ""
+    return {
+        "column": column.name,
+        "used": True,
+        "kind": column.kind,
+        "values": list(column.labels),
+        "missing": column.missing_share,
+        "done": column.done + missing,
+    }
+
+
+def _listed(names: tuple[str, ...], most: int = 10) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return f"{shown}, …" if len(names) > most else shown
+
+
+def _frame_of(
+    columns: dict[str, list[Level | None]], types: dict[str, type], library: Library
+) -> Any:
+    """Columns as a frame; each keeps the type of its levels, holes or not."""
+    if library not in ("polars", "pandas", "pyarrow"):
+        raise TableError(f"library is {library!r}: use one of dict, polars, pandas, pyarrow")
+    try:
+        module = import_module(library)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{library} is not installed: pip install 'fairpc[frames]'"
+        ) from error
+    if library == "polars":
+        kinds = {bool: module.Boolean, int: module.Int64, float: module.Float64, str: module.String}
+        return module.DataFrame(columns, schema={n: kinds[t] for n, t in types.items()})
+    if library == "pyarrow":
+        arrow = {bool: module.bool_(), int: module.int64(), float: module.float64()}
+        return module.table(
+            {n: module.array(v, arrow.get(types[n], module.string())) for n, v in columns.items()}
+        )
+    return module.DataFrame(
+        {n: module.Series(v, dtype=_PANDAS_TYPES[types[n]]) for n, v in columns.items()}
+    )

@@ -1,0 +1,271 @@
+"""Sensitive attributes: one or several columns, crossed into groups."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.categories import Level, is_integral
+from fairpc.data.coding import code_values, decoded_levels
+from fairpc.data.columns import Options, Rows, fit_column
+from fairpc.data.frame import Frame, read_columns
+from fairpc.data.schema import Column, Dropped, Record
+from fairpc.data.table import MISSING, check_weights
+from fairpc.data.values import Sentinel, Values, read_values
+from fairpc.errors import TableError, TableWarning
+
+Codes = npt.NDArray[np.int16]
+
+MAX_GROUPS: Final = 64
+SMALL: Final = 30
+"""A group with fewer rows is reported as small."""
+
+_FEW_NUMBERS: Final = 8  # a numeric attribute with more values than this is binned
+_FIELDS: Final = ("columns", "cells", "rows", "missing_values")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups by one or several sensitive columns.
+
+    Attributes:
+        columns: the sensitive columns.
+        cells: per group, its code in each column; only combinations that occur, ascending.
+        rows: number of training rows per group.
+        missing_values: values that mean "missing", besides null and NaN.
+    """
+
+    columns: tuple[Column, ...]
+    cells: tuple[tuple[int, ...], ...]
+    rows: tuple[int, ...]
+    missing_values: tuple[Sentinel, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.columns or len(self.cells) < 2 or len(self.rows) != len(self.cells):
+            raise TableError("sensitive groups: at least one column and two groups are needed")
+        if len({c.name for c in self.columns}) < len(self.columns):
+            raise TableError("sensitive groups: a column appears twice")
+        if list(self.cells) != sorted(set(self.cells)):
+            raise TableError("sensitive groups: cells must differ and ascend")
+        arities = [column.arity for column in self.columns]
+        for cell in self.cells:
+            inside = all(0 <= c < k for c, k in zip(cell, arities, strict=False))
+            if len(cell) != len(arities) or not inside:
+                raise TableError(f"sensitive groups: {cell} is no cell of {arities} values")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name per group: the level; "sex=F, race=B" for several columns."""
+        if len(self.columns) == 1:
+            return tuple(self.columns[0].labels[cell[0]] for cell in self.cells)
+        return tuple(_name(self.columns, cell) for cell in self.cells)
+
+    @property
+    def values(self) -> tuple[Level, ...]:
+        """As ``names``; for a single column the level itself, which may be a number."""
+        if len(self.columns) == 1:
+            return tuple(decoded_levels(self.columns[0])[cell[0]] for cell in self.cells)
+        return self.names
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the sensitive columns."""
+        return tuple(column.name for column in self.columns)
+
+    def small(self, least: int = SMALL) -> tuple[tuple[str, int], ...]:
+        """Groups with fewer than ``least`` training rows, and how many they have."""
+        return tuple((n, r) for n, r in zip(self.names, self.rows, strict=True) if r < least)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """One record per group: name, value, training rows, whether it is small."""
+        return [
+            {"group": name, "value": value, "rows": rows, "small": rows < SMALL}
+            for name, value, rows in zip(self.names, self.values, self.rows, strict=True)
+        ]
+
+    def transform(self, sensitive: Any, *, allow_absent: bool = False) -> Codes:
+        """Group code of each row; -1 where a part of it is missing or, with a warning, unknown.
+
+        ``sensitive`` is a vector or series for a single column, or a frame that has the columns.
+        """
+        frame = self._aligned(_read(sensitive, self.column_names[0]))
+        codes = np.full((frame.n_rows, len(self.columns)), MISSING, np.int16)
+        for j, column in enumerate(self.columns):
+            if column.name in frame.names:
+                native = frame.column(column.name)
+                values = read_values(column.name, native, self.missing_values)
+                codes[:, j] = code_values(column, values)
+            elif not allow_absent:
+                raise TableError(
+                    f"sensitive column {column.name!r} is absent: give it, or leave out all "
+                    "sensitive columns to have them summed out"
+                )
+        return self._group_codes(codes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The groups as JSON-safe data."""
+        return {
+            "columns": [column.to_dict() for column in self.columns],
+            "cells": [list(cell) for cell in self.cells],
+            "rows": list(self.rows),
+            "missing_values": list(self.missing_values),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Groups:
+        """The groups of ``to_dict``; a FileFormatError says what is wrong with anything else."""
+        record = Record(data, "the groups", _FIELDS)
+        cells = record.items("cells")
+        whole = all(isinstance(c, list) and all(type(v) is int for v in c) for c in cells)
+        rows = record.items("rows")
+        if not whole or not all(type(v) is int and v >= 0 for v in rows):
+            raise record.error("cells", "lists of whole numbers, with a row count each")
+        return record.build(
+            lambda: cls(
+                tuple(Column.from_dict(item) for item in record.items("columns")),
+                tuple(tuple(cell) for cell in cells),
+                tuple(rows),
+                record.levels("missing_values"),
+            )
+        )
+
+    def _aligned(self, frame: Frame) -> Frame:
+        """The frame under our names: a vector, a series or an array is known by position."""
+        if frame.from_array and len(frame.names) == len(self.columns):
+            return replace(frame, names=self.column_names)
+        return frame
+
+    def _group_codes(self, codes: Codes) -> Codes:
+        arities = [column.arity for column in self.columns]
+        number = np.ravel_multi_index(tuple(np.maximum(codes, 0).T), arities)
+        known = np.ravel_multi_index(tuple(np.array(self.cells).T), arities)
+        place = np.minimum(np.searchsorted(known, number), len(known) - 1)
+        complete = (codes >= 0).all(axis=1)
+        found = complete & (known[place] == number)
+        unseen = complete & ~found
+        if unseen.any():
+            row = codes[int(np.argmax(unseen))]
+            warnings.warn(
+                f"the group {_name(self.columns, tuple(row.tolist()))!r} was not seen at fit: "
+                f"{int(unseen.sum())} row(s) count as of unknown group",
+                TableWarning,
+                stacklevel=3,
+            )
+        return np.where(found, place, MISSING).astype(np.int16)
+
+
+def fit_groups(
+    sensitive: Any,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    missing_values: Iterable[Sentinel] = (),
+    edges: Mapping[str, Sequence[Any]] | None = None,
+    name: str = "sensitive",
+) -> Groups:
+    """Groups by one or several sensitive columns, from the rows of positive weight.
+
+    Levels are never merged, however rare. A number with many values is cut at
+    its quantiles into two to four bins of at least 30 rows each, or at the given ``edges``.
+
+    Args:
+        sensitive: vector, series, mapping of vectors, or a frame or array of such columns.
+        sample_weight: weight per row.
+        missing_values: values that mean "missing", besides null and NaN.
+        edges: edges of the bins of some columns, ``{"age": [40]}``.
+        name: what to call columns that have no name of their own.
+    """
+    frame = _read(sensitive, name)
+    weights = check_weights(sample_weight, frame.n_rows)
+    used = weights > 0
+    rows = Rows.of(weights[used])
+    sentinels = tuple(missing_values)
+    columns, codes = [], []
+    for column_name, native in zip(frame.names, frame.columns, strict=True):
+        values = read_values(column_name, native, sentinels).taken(used)
+        given = (
+            None if edges is None or column_name not in edges else {column_name: edges[column_name]}
+        )
+        column = _column(column_name, values, rows, given)
+        columns.append(column)
+        codes.append(code_values(column, values))
+    matrix = np.stack(codes, axis=1)
+    cells, rows_in = np.unique(matrix[(matrix >= 0).all(axis=1)], axis=0, return_counts=True)
+    if not 2 <= len(cells) <= MAX_GROUPS:
+        names = ", ".join(repr(n) for n in frame.names)
+        raise TableError(
+            f"the columns {names} cross to {len(cells)} groups in complete rows: "
+            f"between 2 and {MAX_GROUPS} are needed"
+        )
+    return Groups(
+        tuple(columns), tuple(tuple(c) for c in cells.tolist()), tuple(rows_in.tolist()), sentinels
+    )
+
+
+def _read(sensitive: Any, name: str) -> Frame:
+    frame = read_columns(sensitive, name)
+    if len(set(frame.names)) < len(frame.names):
+        raise TableError("a sensitive column appears twice: give each once")
+    return frame
+
+
+def _column(
+    name: str, values: Values, rows: Rows, edges: Mapping[str, Sequence[Any]] | None
+) -> Column:
+    """A sensitive column; an error that names it where it has no groups, or too many."""
+    n_present = rows.count(~values.missing())
+    if not n_present:
+        raise TableError(
+            f"column {name!r} is missing in every row: a sensitive attribute needs at least two "
+            "groups in the training rows"
+        )
+    numeric = values.type == "date" or (values.type == "number" and _many(values))
+    options = Options(
+        n_bins=min(4, max(2, n_present // SMALL)),
+        rare=0.0,
+        max_levels=MAX_GROUPS + 1,
+        categorical=frozenset() if numeric or edges else frozenset([name]),
+        numeric=frozenset([name]) if numeric else frozenset(),
+        edges=edges,
+        binning="quantile",
+    )
+    column = fit_column(name, values, options, rows)
+    if isinstance(column, Dropped) or len(np.unique(_known(column, values))) < 2:
+        raise TableError(
+            f"column {name!r} has 1 value ({_only(values)}): a sensitive attribute needs at least "
+            "two groups in the training rows"
+        )
+    if column.has_other or column.arity > MAX_GROUPS:
+        raise TableError(
+            f"column {name!r} has more than {MAX_GROUPS} values: a sensitive attribute has at most "
+            f"{MAX_GROUPS} groups, merge some of them"
+        )
+    return column
+
+
+def _many(values: Values) -> bool:
+    known = values.data[~values.missing()]
+    few = _FEW_NUMBERS if is_integral(known) else 2
+    return not values.declared and len(np.unique(known)) > few
+
+
+def _known(column: Column, values: Values) -> Codes:
+    codes = code_values(column, values)
+    return codes[codes >= 0]
+
+
+def _only(values: Values) -> str:
+    """The first value, as a reader would write it."""
+    first = values.taken(~values.missing()).data[0]
+    if values.type == "boolean":
+        return repr(bool(first))
+    return repr(first if values.type == "text" else first.item())
+
+
+def _name(columns: tuple[Column, ...], cell: tuple[int, ...]) -> str:
+    parts = zip(columns, cell, strict=True)
+    return ", ".join(f"{column.name}={column.labels[code]}" for column, code in parts)

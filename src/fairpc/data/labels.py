@@ -1,0 +1,177 @@
+"""The label: its classes, in the order of scikit-learn, and which of them is the positive one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.categories import Level, tally_numbers, tally_text
+from fairpc.data.coding import code_values, decode
+from fairpc.data.frame import read_columns
+from fairpc.data.schema import Column, Kind, Record
+from fairpc.data.table import check_weights
+from fairpc.data.values import MIXED, Sentinel, Values, read_values
+from fairpc.errors import TableError, TableWarning
+
+Codes = npt.NDArray[np.int16]
+
+MAX_CLASSES: Final = 100
+_CONTINUOUS: Final = 10  # more different broken numbers than this are a measurement
+_FIELDS: Final = ("column", "positive", "missing_values")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Classes of the label.
+
+    Attributes:
+        column: the label as a column: its levels are the classes, in sorted order.
+        positive: number of the class that is meant by "positive".
+        missing_values: values that mean "missing", besides null and NaN.
+    """
+
+    column: Column
+    positive: int
+    missing_values: tuple[Sentinel, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.column.binned or self.column.has_other or self.column.arity < 2:
+            raise TableError(f"the label {self.name!r} needs at least two classes, none merged")
+        if not 0 <= self.positive < self.column.arity:
+            raise TableError(f"the positive class of {self.name!r} is none of its classes")
+
+    @property
+    def name(self) -> str:
+        return self.column.name
+
+    @property
+    def classes(self) -> tuple[Level, ...]:
+        """The classes, as they appear in the data."""
+        return self.column.levels
+
+    @property
+    def positive_class(self) -> Level:
+        """The class that is meant by "positive"."""
+        return self.classes[self.positive]
+
+    def classes_array(self) -> npt.NDArray[Any]:
+        """The classes as an array, as scikit-learn's ``classes_``."""
+        return np.array(self.classes)
+
+    def transform(self, y: Any) -> Codes:
+        """Class code of each row; -1 where the label is missing or, with a warning, unknown."""
+        _, values = _read(y, self.missing_values, self.name)
+        return code_values(self.column, values)
+
+    def inverse(self, codes: npt.ArrayLike) -> npt.NDArray[Any]:
+        """Class of each code; None (an object array) where some are -1."""
+        numbers = np.asarray(codes, np.int16)
+        if len(numbers) and numbers.min() < 0:
+            return np.array(decode(self.column, numbers), dtype=object)
+        return np.asarray(self.classes_array()[numbers])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The labels as JSON-safe data."""
+        return {
+            "column": self.column.to_dict(),
+            "positive": self.positive,
+            "missing_values": list(self.missing_values),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Labels:
+        """The labels of ``to_dict``; a FileFormatError says what is wrong with anything else."""
+        record = Record(data, "the label", _FIELDS)
+        return record.build(
+            lambda: cls(
+                Column.from_dict(record.data["column"]),
+                record.whole("positive"),
+                record.levels("missing_values"),
+            )
+        )
+
+
+def fit_labels(
+    y: Any,
+    *,
+    positive: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    missing_values: Iterable[Sentinel] = (),
+    name: str = "y",
+) -> Labels:
+    """Classes of a label, from the rows of positive weight.
+
+    Args:
+        y: vector, series, or a frame or array of one column; NaN, None and null are missing.
+        positive: the class that is meant by "positive"; the last one if None.
+        sample_weight: weight per row.
+        missing_values: values that mean "missing", besides null and NaN.
+        name: what to call a label that has no name of its own.
+    """
+    sentinels = tuple(missing_values)
+    name, values = _read(y, sentinels, name)
+    weights = check_weights(sample_weight, len(values.data))
+    if not weights.all():
+        values, weights = values.taken(weights > 0), weights[weights > 0]
+    missing = values.missing()
+    if missing.all():
+        raise TableError(f"label {name!r} is missing in every row: at least two classes are needed")
+    column = _column(name, values, weights, float(weights[missing].sum() / weights.sum()))
+    return Labels(column, _positive(column, positive), sentinels)
+
+
+def _column(
+    name: str, values: Values, weights: npt.NDArray[np.float64], missing_share: float
+) -> Column:
+    if values.type == "boolean":
+        found: tuple[Level, ...] = tuple(bool(v) for v in np.unique(values.data) if v >= 0)
+    else:
+        found = (tally_text if values.type == "text" else tally_numbers)(values, weights).levels
+    if values.remark == MIXED:
+        raise TableError(f"label {name!r} holds values of several types: give text or numbers")
+    broken = isinstance(found[0], float) and len(found) > _CONTINUOUS
+    if values.type == "date" or broken or (len(found) > MAX_CLASSES and values.type == "number"):
+        # The words in brackets are those that scikit-learn's tools look for.
+        raise TableError(
+            f"label {name!r} has {len(found)} different numbers or dates, a label of continuous "
+            "numbers (Unknown label type: continuous): give classes, or cut it into classes first"
+        )
+    if len(found) > MAX_CLASSES:
+        raise TableError(
+            f"label {name!r} has {len(found)} classes: at most {MAX_CLASSES}, merge some of them"
+        )
+    if len(found) == 1:
+        raise TableError(
+            f"label {name!r} has 1 class ({found[0]!r}): "
+            "at least two classes are needed in the training rows"
+        )
+    kind: Kind = "boolean" if values.type == "boolean" else "category"
+    done = f"label of {len(found)} classes"
+    return Column(name, kind, levels=found, missing_share=missing_share, done=done)
+
+
+def _read(y: Any, missing_values: tuple[Sentinel, ...], name: str) -> tuple[str, Values]:
+    frame = read_columns(y, name)
+    if len(frame.columns) != 1:
+        raise TableError(f"the label has {len(frame.columns)} columns: give one")
+    return frame.names[0], read_values(frame.names[0], frame.columns[0], missing_values)
+
+
+def _positive(column: Column, positive: Any) -> int:
+    if positive is None:
+        return column.arity - 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)
+        values = read_values(column.name, np.array([positive], dtype=object))
+        code = -1 if values.type == "date" else int(code_values(column, values)[0])
+    if code < 0:
+        raise TableError(
+            f"positive is {positive!r}: it must be one of the classes of label {column.name!r}, "
+            f"{', '.join(map(repr, column.levels))}"
+        )
+    return code

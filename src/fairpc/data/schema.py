@@ -1,0 +1,265 @@
+"""What an encoding knows of a column, and how that is written to and read from a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Final, Literal, TypeVar, cast, get_args
+
+from fairpc.data.binning import bin_labels
+from fairpc.data.categories import Level
+from fairpc.data.table import MAX_ARITY
+from fairpc.errors import FairpcError, FileFormatError, TableError
+
+Kind = Literal["category", "number", "boolean", "date"]
+KINDS: Final = get_args(Kind)
+
+T = TypeVar("T")
+
+_INT64: Final = 2**63
+_LAST_DATE: Final = 2.5e17  # microseconds; the calendar of Python ends with the year 9999
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column becomes codes.
+
+    Attributes:
+        name: name in the table.
+        kind: categories and booleans have levels, numbers and dates have edges.
+        levels: value of each code; if levels were merged, one code more follows, "other".
+        merged: levels that share the code "other".
+        open: "other" also takes values that were not seen; too many were merged to list them.
+        edges: ascending; bin i is [edges[i - 1], edges[i]), the first and last bins are open.
+        integral: the numbers are whole.
+        missing_share: share of the training weight without a value.
+        done: what was done, in words.
+    """
+
+    name: str
+    kind: Kind
+    levels: tuple[Level, ...] = ()
+    merged: tuple[Level, ...] = ()
+    open: bool = False
+    edges: tuple[float, ...] = ()
+    integral: bool = False
+    missing_share: float = 0.0
+    done: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise TableError(f"column {self.name!r} is of kind {self.kind!r}: use one of {KINDS}")
+        if not 0 <= self.missing_share <= 1:
+            raise TableError(f"column {self.name!r}: its missing share lies between 0 and 1")
+        if self.binned:
+            self._check_edges()
+        else:
+            self._check_levels()
+        if self.arity > MAX_ARITY:
+            raise TableError(f"column {self.name!r} has {self.arity} values: at most {MAX_ARITY}")
+
+    @property
+    def binned(self) -> bool:
+        """Whether codes are bins, not levels."""
+        return self.kind in ("number", "date")
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """A readable name per code."""
+        if self.binned:
+            return bin_labels(self.edges, integral=self.integral, date=self.kind == "date")
+        texts = tuple(str(level) for level in self.levels)
+        if not self.has_other:
+            return texts
+        other = "other"
+        while other in texts:
+            other = f"({other})"
+        return (*texts, other)
+
+    @property
+    def has_other(self) -> bool:
+        """Whether the last code stands for merged levels."""
+        return bool(self.merged) or self.open
+
+    @property
+    def arity(self) -> int:
+        """Number of codes."""
+        if self.binned:
+            return len(self.edges) + 1
+        return len(self.levels) + self.has_other
+
+    @property
+    def textual(self) -> bool:
+        """Whether the levels are text."""
+        return not self.binned and isinstance((*self.levels, *self.merged)[0], str)
+
+    def _check_edges(self) -> None:
+        if self.levels or self.merged or self.open:
+            raise TableError(f"column {self.name!r} is binned: it has edges and no levels")
+        if not all(math.isfinite(edge) for edge in self.edges):
+            raise TableError(f"column {self.name!r} has an edge that is not finite")
+        if any(a >= b for a, b in pairwise(self.edges)):
+            raise TableError(
+                f"column {self.name!r} has the edges {list(self.edges)}: edges must ascend"
+            )
+        if self.kind == "date" and any(abs(edge) > _LAST_DATE for edge in self.edges):
+            raise TableError(f"column {self.name!r} has an edge beyond the calendar")
+
+    def _check_levels(self) -> None:
+        known = (*self.levels, *self.merged)
+        if not known:
+            raise TableError(f"column {self.name!r} has no levels: a category needs at least one")
+        if self.edges:
+            raise TableError(f"column {self.name!r} is a category: it has levels and no edges")
+        if len({type(level) for level in known}) > 1:
+            raise TableError(f"column {self.name!r} has levels of several types: use one")
+        if len(set(known)) < len(known):
+            raise TableError(f"column {self.name!r} has a level twice: levels must differ")
+        if self.kind == "boolean" and known != (False, True):
+            raise TableError(f"column {self.name!r} is boolean: its levels are false and true")
+        if any(isinstance(v, bool) for v in known) != (self.kind == "boolean"):
+            raise TableError(f"column {self.name!r}: only a boolean has the levels false and true")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The column as JSON-safe data."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "levels": list(self.levels),
+            "merged": list(self.merged),
+            "open": self.open,
+            "edges": list(self.edges),
+            "integral": self.integral,
+            "missing_share": self.missing_share,
+            "done": self.done,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Column:
+        """The column of ``to_dict``; a FileFormatError says what is wrong with anything else."""
+        record = Record(data, "a column", _COLUMN_FIELDS)
+        kind = cast(Kind, record.text("kind"))
+        return record.build(
+            lambda: cls(
+                name=record.text("name"),
+                kind=kind,
+                levels=record.levels("levels"),
+                merged=record.levels("merged"),
+                open=record.flag("open"),
+                edges=record.numbers("edges"),
+                integral=record.flag("integral"),
+                missing_share=record.number("missing_share"),
+                done=record.text("done"),
+            )
+        )
+
+
+_COLUMN_FIELDS: Final = tuple(Column.__dataclass_fields__)
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A column that is not used, and why."""
+
+    name: str
+    reason: str
+
+    @property
+    def message(self) -> str:
+        return f"column {self.name!r} is not used: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A JSON object that is read field by field and believed in nothing."""
+
+    data: Mapping[str, Any]
+    what: str
+    fields: Collection[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, dict):
+            raise FileFormatError(
+                f"{self.what} is not a JSON object: give the file as it was saved"
+            )
+        if set(self.data) != set(self.fields):
+            odd = sorted(str(key) for key in set(self.data) ^ set(self.fields))
+            raise FileFormatError(
+                f"{self.what} has missing or unknown fields ({', '.join(odd)[:200]}): "
+                "give the file as it was saved"
+            )
+
+    def error(self, field: str, rule: str) -> FileFormatError:
+        return FileFormatError(f"{field!r} of {self.what} must be {rule}")
+
+    def build(self, make: Callable[[], T]) -> T:
+        """What ``make`` returns; its complaints are complaints about the file."""
+        try:
+            return make()
+        except FileFormatError:
+            raise
+        except FairpcError as error:
+            raise FileFormatError(f"{self.what} is not valid: {error}") from error
+
+    def text(self, field: str) -> str:
+        value = self.data[field]
+        if not isinstance(value, str):
+            raise self.error(field, "text")
+        return value
+
+    def flag(self, field: str) -> bool:
+        value = self.data[field]
+        if not isinstance(value, bool):
+            raise self.error(field, "true or false")
+        return value
+
+    def whole(self, field: str, least: int = 0) -> int:
+        value = self.data[field]
+        if type(value) is not int or not least <= value < _INT64:
+            raise self.error(field, f"a whole number of at least {least}")
+        return value
+
+    def number(self, field: str) -> float:
+        return _number(self.data[field], lambda: self.error(field, "a finite number"))
+
+    def items(self, field: str) -> list[Any]:
+        value = self.data[field]
+        if not isinstance(value, list):
+            raise self.error(field, "a list")
+        return value
+
+    def numbers(self, field: str) -> tuple[float, ...]:
+        def fault() -> FileFormatError:
+            return self.error(field, "a list of finite numbers")
+
+        return tuple(_number(value, fault) for value in self.items(field))
+
+    def texts(self, field: str) -> tuple[str, ...]:
+        values = self.items(field)
+        if not all(isinstance(value, str) for value in values):
+            raise self.error(field, "a list of text")
+        return tuple(values)
+
+    def levels(self, field: str) -> tuple[Level, ...]:
+        values = self.items(field)
+        for value in values:
+            whole = type(value) is int and abs(value) < _INT64
+            real = isinstance(value, float) and math.isfinite(value)
+            if not (whole or real or isinstance(value, str | bool)):
+                raise self.error(field, "a list of text, finite numbers or true and false")
+        return tuple(values)
+
+
+def _number(value: Any, fault: Callable[[], FileFormatError]) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise fault()
+    try:
+        number = float(value)
+    except OverflowError:
+        raise fault() from None
+    if not math.isfinite(number):
+        raise fault()
+    return number

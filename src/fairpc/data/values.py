@@ -1,0 +1,311 @@
+"""One column of a frame as typed values: text, numbers, booleans or dates, with its holes."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import TableError
+
+Sentinel = str | int | float
+ValueType = Literal["text", "number", "boolean", "date"]
+Array = npt.NDArray[Any]
+
+EXACT: Final = 2.0**53
+"""Beyond this a float does not hold every integer."""
+
+MIXED: Final = "values of several types, read as text"
+
+_ISO: Final = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
+_NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
+_NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
+_DATES: Final = (dt.date, np.datetime64)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Values of one column.
+
+    Attributes:
+        type: what they are.
+        data: "text": a polars series of strings, null = missing. "number": integers without
+            holes, or float64 with NaN = missing. "boolean": int8, -1 = missing. "date":
+            float64, microseconds since 1970 (UTC), NaN = missing.
+        declared: the frame's own type says that these are categories.
+        remark: how the values were read, where that is not obvious.
+    """
+
+    type: ValueType
+    data: Any
+    declared: bool = False
+    remark: str = ""
+
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Which rows have no value."""
+        if self.type == "text":
+            return np.asarray(self.data.is_null().to_numpy(), np.bool_)
+        if self.type == "boolean":
+            return np.asarray(self.data < 0, np.bool_)
+        if self.data.dtype.kind in "iu":
+            return np.zeros(len(self.data), np.bool_)
+        return np.asarray(np.isnan(self.data), np.bool_)
+
+    def taken(self, rows: npt.NDArray[np.bool_]) -> Values:
+        """The values of some rows."""
+        data = self.data.filter(_series(rows)) if self.type == "text" else self.data[rows]
+        return replace(self, data=data)
+
+
+def read_values(
+    name: str, column: Any, missing_values: Iterable[Sentinel] = (), *, parse: bool = False
+) -> Values:
+    """The typed values of a narwhals series or of a vector; a TableError names what is in the way.
+
+    NaN, None, null, NaT and the ``missing_values`` are missing. With ``parse``,
+    text that is nothing but numbers or ISO dates is read as such; numbers with
+    leading zeros are codes and stay text.
+    """
+    sentinels = tuple(missing_values)
+    texts = {str(v).strip() for v in sentinels if isinstance(v, str)}
+    numbers = [float(v) for v in sentinels if not isinstance(v, str)]
+    values = _vector(name, column) if isinstance(column, np.ndarray) else _native(name, column)
+    if values is None:
+        values = _objects(name, column, texts)
+    if values.type == "text":
+        values = _without_texts(values, texts)
+        values = _parse(values) if parse and not values.declared else values
+    if values.type == "number":
+        return replace(values, data=_finite(name, _without(values.data, numbers)))
+    return values
+
+
+def to_numbers(name: str, values: Values) -> Values:
+    """Text as numbers; a TableError names the first value that is none."""
+    if values.type == "boolean":
+        data = np.where(values.data < 0, np.nan, values.data.astype(np.float64))
+        return replace(values, type="number", data=data)
+    if values.type != "text":
+        return values
+    parsed = parsed_numbers(values.data)
+    wrong = parsed.is_null() & values.data.is_not_null()
+    if wrong.any():
+        row = int(wrong.arg_max())
+        raise TableError(
+            f"column {name!r} has {values.data[row]!r} in row {row}: it was said to hold numbers, "
+            "give a number there, list the text in missing_values, or make it categorical"
+        )
+    return Values("number", _finite(name, parsed.to_numpy()), remark="text read as numbers")
+
+
+def to_dates(texts: Any) -> Any:
+    """A polars series of ISO dates as float64 microseconds; null where a text is no such date."""
+    import polars as pl
+
+    valid = texts.str.contains(_ISO)
+    shown = pl.DataFrame({"t": texts, "ok": valid}).select(
+        pl.when(pl.col("ok")).then(pl.col("t").str.replace("T", " ", literal=True)).alias("t")
+    )["t"]
+    whole = shown.str.to_datetime("%Y-%m-%d", strict=False, time_unit="us")
+    for pattern in ("%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S%.f"):
+        whole = whole.fill_null(shown.str.to_datetime(pattern, strict=False, time_unit="us"))
+    return whole.dt.timestamp("us").cast(pl.Float64)
+
+
+def _series(mask: Array) -> Any:
+    import polars as pl
+
+    return pl.Series(mask)
+
+
+def parsed_numbers(texts: Any) -> Any:
+    """A polars series of numbers as float64; null where a text is no number."""
+    import polars as pl
+
+    return texts.str.strip_chars().cast(pl.Float64, strict=False)
+
+
+def _vector(name: str, column: Array) -> Values | None:
+    """Values of a NumPy vector; None where its type says nothing."""
+    match column.dtype.kind:
+        case "b":
+            return Values("boolean", column.astype(np.int8))
+        case "i":
+            return Values("number", column)
+        case "u":
+            return Values("number", column if column.dtype.itemsize < 8 else _narrow(column))
+        case "f":
+            return Values("number", np.ascontiguousarray(column, np.float64))
+        case "c":
+            raise TableError(
+                f"Complex data not supported: column {name!r} holds complex numbers, give real ones"
+            )
+        case "M":
+            data = column.astype("datetime64[us]")
+            number = data.astype(np.int64).astype(np.float64)
+            number[np.isnat(data)] = np.nan
+            return Values("date", number)
+        case "m":
+            return Values("number", column / np.timedelta64(1, "s"), remark="durations in seconds")
+        case "U" | "T":
+            return Values("text", _strings(column.tolist()))
+        case "O":
+            return None
+        case _:
+            raise _unreadable(name, str(column.dtype))
+
+
+def _narrow(column: Array) -> Array:
+    """Unsigned 64-bit integers as signed ones where they fit, as floats otherwise."""
+    fits = not len(column) or column.max() <= np.iinfo(np.int64).max
+    return column.astype(np.int64 if fits else np.float64)
+
+
+def _native(name: str, series: Any) -> Values | None:
+    """Values of a narwhals series; None where they must be looked at one by one."""
+    import narwhals as nw
+
+    dtype = series.dtype
+    if isinstance(dtype, nw.Categorical | nw.Enum | nw.String):
+        declared = not isinstance(dtype, nw.String)
+        texts = _native_texts(series)
+        if texts is not None:
+            return Values("text", texts, declared)
+        values = _vector(name, series.to_numpy()) or _objects(name, series.to_numpy(), set())
+        return replace(values, declared=declared)
+    if isinstance(dtype, nw.Date | nw.Datetime):
+        return Values("date", series.dt.timestamp("us").cast(nw.Float64).to_numpy())
+    if dtype.is_decimal():
+        return Values("number", series.cast(nw.Float64).to_numpy().astype(np.float64))
+    if dtype.is_nested() or isinstance(dtype, nw.Binary | nw.Time):
+        raise _unreadable(name, str(dtype))
+    return _vector(name, series.to_numpy())
+
+
+def _native_texts(series: Any) -> Any | None:
+    """Strings of a polars or pyarrow series without a detour over Python objects."""
+    import polars as pl
+
+    native = series.to_native()
+    if isinstance(native, pl.Series):
+        return native.cast(pl.String)
+    if series.implementation.is_pyarrow():
+        texts = pl.Series(pl.from_arrow(native))
+        if texts.dtype in (pl.String, pl.Categorical, pl.Enum):
+            return texts.cast(pl.String)
+    return None
+
+
+def _objects(name: str, column: Any, texts: set[str]) -> Values:
+    """Values of Python objects: one type for all that are not missing, text where they differ."""
+    items: list[Any] = list(column) if isinstance(column, np.ndarray) else column.to_list()
+    if not set(map(type, items)) <= {str, int, bool}:
+        items = [None if _missing(v) else v for v in items]
+    if texts:
+        items = [None if isinstance(v, str) and v.strip() in texts else v for v in items]
+    types = set(map(type, items)) - {type(None)}
+    if all(issubclass(t, str) for t in types):
+        return Values("text", _strings(items))
+    if all(issubclass(t, bool | np.bool_) for t in types):
+        return Values("boolean", np.array([-1 if v is None else int(v) for v in items], np.int8))
+    if all(issubclass(t, _NUMBERS) for t in types):
+        return Values("number", _numbers(items))
+    if all(issubclass(t, _DATES) for t in types):
+        return _vector(name, _instants(items)) or Values("date", np.empty(0))
+    if any(issubclass(t, complex | np.complexfloating) for t in types):
+        raise TableError(
+            f"Complex data not supported: column {name!r} holds complex numbers, give real ones"
+        )
+    if all(issubclass(t, list | tuple | dict | set | bytes | np.ndarray) for t in types):
+        raise _unreadable(name, sorted(t.__name__ for t in types)[0])
+    return Values("text", _strings([None if v is None else str(v) for v in items]), remark=MIXED)
+
+
+def _missing(value: Any) -> bool:
+    """Whether an object stands for nothing: None, NaN, pandas' NA and NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def _strings(items: list[Any]) -> Any:
+    import polars as pl
+
+    return pl.Series([None if v is None else str(v) for v in items], dtype=pl.String)
+
+
+def _numbers(items: list[Any]) -> Array:
+    whole = all(isinstance(v, int | np.integer) for v in items)
+    if whole and all(abs(int(v)) < 2**63 for v in items):
+        return np.array(items, np.int64)
+    return np.array([np.nan if v is None else float(v) for v in items], np.float64)
+
+
+def _instants(items: list[Any]) -> Array:
+    def plain(value: Any) -> Any:
+        if isinstance(value, dt.datetime) and value.tzinfo is not None:
+            return value.astimezone(dt.UTC).replace(tzinfo=None)
+        return value
+
+    nothing = np.datetime64("NaT")
+    return np.array([nothing if v is None else plain(v) for v in items], dtype="datetime64[us]")
+
+
+def _without_texts(values: Values, texts: set[str]) -> Values:
+    """Text with its sentinels taken out."""
+    import polars as pl
+
+    if not texts:
+        return values
+    found = values.data.str.strip_chars().is_in(sorted(texts))
+    return replace(values, data=pl.select(pl.when(~found).then(values.data)).to_series())
+
+
+def _parse(values: Values) -> Values:
+    """Text as numbers or dates where it is nothing else."""
+    data = values.data
+    present = data.drop_nulls()
+    if not len(present):
+        return values
+    # The first rows are asked first: most text is seen to be no number at once.
+    head = present.head(100)
+    if head.str.contains(_NUMBER).all() and present.str.contains(_NUMBER).all():
+        return Values("number", parsed_numbers(data).to_numpy(), remark="text read as numbers")
+    if head.str.contains(_ISO).all():
+        instants = to_dates(data)
+        if instants.null_count() == data.null_count():
+            return Values("date", instants.to_numpy(), remark="text read as dates")
+    return values
+
+
+def _without(data: Array, numbers: list[float]) -> Array:
+    """Numbers with NaN in place of the sentinels."""
+    if not numbers:
+        return data
+    found = np.isin(data, numbers)
+    return np.where(found, np.nan, data.astype(np.float64)) if found.any() else data
+
+
+def _finite(name: str, data: Array) -> Array:
+    if data.dtype.kind == "f":
+        infinite = np.isinf(data)
+        if infinite.any():
+            row = int(np.argmax(infinite))
+            raise TableError(
+                f"column {name!r} has {data[row]} in row {row}: numbers must be finite, "
+                "give NaN where a value is not known"
+            )
+    return data
+
+
+def _unreadable(name: str, what: str) -> TableError:
+    return TableError(
+        f"column {name!r} holds {what}: give text, numbers, booleans or dates, or drop the column"
+    )

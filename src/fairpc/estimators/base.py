@@ -1,0 +1,357 @@
+"""What the four models have in common as classifiers: validate, encode, call, store."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fairpc.circuit.em import Step
+from fairpc.circuit.graph import Circuit
+from fairpc.data.atomic import AnyPath
+from fairpc.data.fingerprint import fingerprint
+from fairpc.data.frame import read_frame
+from fairpc.errors import LearningError, TableError
+from fairpc.estimators.inputs import Codes, Coding, fit_coding
+from fairpc.estimators.progress import progress
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.explanation import BiasAccount, Contribution, leave_one_out, turned_labels
+from fairpc.fair.fit import Fitted
+from fairpc.fair.rows import Rows
+from fairpc.fair.starts import FittedFromStarts
+from fairpc.fair.threshold import Threshold, equalised, fixed, for_rate
+from fairpc.fair.top import Model
+
+FloatArray = npt.NDArray[np.float64]
+Triple = Sequence[Any]
+"""(X, y, sensitive features)."""
+
+
+class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of FairPC, NLatPC, LatNB and TwoNB."""
+
+    _model: Model
+
+    # Parameters that every model has; each class sets them in its own __init__.
+    sensitive: Any
+    positive: Any
+    threshold: float
+    n_bins: int
+    rare: float
+    missing_values: tuple[Any, ...]
+    random_state: Any
+    verbose: int
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        validation_data: Triple | None = None,
+        eval_set: Mapping[str, Triple] | None = None,
+        callback: Callable[[Step], object] | None = None,
+    ) -> Self:
+        """Fit to a table, its labels and its groups.
+
+        Args:
+            X: frame or array; missing values are allowed.
+            y: observed labels; missing ones are allowed.
+            sensitive_features: groups given apart from X, as in fairlearn; one column or more.
+            sample_weight: weight per row.
+            validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
+            eval_set: name -> (X, y, sensitive); their likelihood per iteration is in ``history_``.
+            callback: called with each EM step.
+        """
+        self._check_fit_input(X, y)
+        threshold = fixed(self.threshold)
+        coding = fit_coding(
+            X, y, sensitive=self.sensitive, sensitive_features=sensitive_features,
+            sample_weight=sample_weight, positive=self.positive,
+            missing_values=self.missing_values,
+            options={"n_bins": self.n_bins, "rare": self.rare},
+        )  # fmt: skip
+        rows = coding.rows(X, y, sensitive_features, sample_weight)
+        validation = None if validation_data is None else _triple(coding, validation_data)
+        evaluation = {name: _triple(coding, rows) for name, rows in (eval_set or {}).items()}
+        with progress(type(self).__name__, self.verbose, callback) as step:
+            fitted = self._fit_rows(rows, validation, evaluation, step)
+        self._store(coding, rows, fitted, threshold)
+        return self
+
+    def _check_fit_input(self, X: Any, y: Any) -> None:
+        """What scikit-learn asks of every classifier, in its words where its tools read them."""
+        name = type(self).__name__
+        if y is None:
+            raise TableError(
+                f"This {name} estimator requires y to be passed, but the target y is None: give "
+                "the observed labels"
+            )
+        frame = read_frame(X)
+        validate_data(self, X, skip_check_array=True)
+        if frame.n_rows == 1:
+            raise TableError("the table has n_samples = 1: a fit needs rows of two classes")
+        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected: it is read as one",
+                DataConversionWarning, stacklevel=3,
+            )  # fmt: skip
+
+    def _fit_rows(
+        self,
+        rows: Rows,
+        validation: Rows | None,
+        evaluation: Mapping[str, Rows],
+        callback: Callable[[Step], object],
+    ) -> Fitted:
+        """Fit the model of this class to rows of codes."""
+        raise LearningError(f"{type(self).__name__} is a base class: use FairPC or another model")
+
+    def _evidence(
+        self, X: Any, sensitive_features: Any, *, allow_absent: bool = False
+    ) -> tuple[Codes | None, Codes]:
+        """Codes of S, None where it is not given, and of X; arrays must be as wide as at fit."""
+        coding = self._coding()
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
+            raise TableError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: columns of an array go by position"
+            )
+        return coding.evidence(X, sensitive_features, allow_absent=allow_absent)
+
+    def _rng(self) -> np.random.Generator:
+        """A generator from what scikit-learn allows as a random state."""
+        if isinstance(self.random_state, np.random.Generator):
+            return self.random_state
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return np.random.default_rng(seed)
+
+    def _store(self, coding: Coding, rows: Rows, fitted: Fitted, threshold: Threshold) -> None:
+        """Set what was learned, all at once: a fit that fails leaves the object as it was."""
+        self.coding_ = coding
+        self.distribution_ = fitted.distribution
+        self.history_ = fitted.history
+        self.converged_ = fitted.converged
+        self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
+        self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
+        self.threshold_ = threshold
+        self.label_counts_ = turned_labels(fitted.distribution, rows)
+        self.data_fingerprint_ = fingerprint(rows.s, rows.d, rows.x, rows.weights)
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """Classes of the label, in sorted order."""
+        return self._coding().labels.classes_array()
+
+    @property
+    def positive_class_(self) -> Any:
+        """The class that "positive" means."""
+        return self._coding().labels.positive_class
+
+    @property
+    def groups_(self) -> npt.NDArray[Any]:
+        """Groups of the sensitive attribute."""
+        return np.array(self._coding().groups.values)
+
+    @property
+    def circuit_(self) -> Circuit:
+        """The distribution as a circuit: S, Df if there is one, D, then the features used."""
+        return self._distribution().circuit
+
+    @property
+    def bias_mechanism_(self) -> FloatArray:
+        """P(D = d | Df = f, S = s), indexed [s, f, d]."""
+        return self._distribution().mechanism
+
+    @property
+    def fair_rate_(self) -> FloatArray:
+        """P(Df); without a latent decision P(D)."""
+        distribution = self._distribution()
+        result: FloatArray = distribution.group_rate @ distribution.decision_rate
+        return result
+
+    @property
+    def group_rate_(self) -> FloatArray:
+        """P(S)."""
+        return self._distribution().group_rate
+
+    def _coding(self) -> Coding:
+        check_is_fitted(self, "coding_")
+        return self.coding_
+
+    def _distribution(self) -> FairDistribution:
+        check_is_fitted(self, "distribution_")
+        return self.distribution_
+
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+        """P(Df = k | what is known of each row), rows × classes.
+
+        Models without a latent decision give P(D = k | …). An absent group is summed out.
+        """
+        return self._distribution().decision(*self._evidence(X, sensitive_features))
+
+    def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+        """P(D = k | what is known of each row): the label as it would be observed."""
+        return self._distribution().observed(*self._evidence(X, sensitive_features))
+
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> npt.NDArray[Any]:
+        """The decision of each row: by ``threshold_`` for two classes, else the likeliest class."""
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features)
+        scores = self._distribution().decision(groups, features)
+        if scores.shape[1] > 2:
+            return np.asarray(self.classes_[scores.argmax(axis=1)])
+        positive = coding.labels.positive
+        chosen = self.threshold_.decide(scores[:, positive], groups)
+        return np.asarray(self.classes_[np.where(chosen, positive, 1 - positive)])
+
+    def choose_threshold(
+        self,
+        X: Any = None,
+        *,
+        value: float | None = None,
+        selection_rate: float | None = None,
+        equalise: bool = False,
+        sensitive_features: Any = None,
+    ) -> Self:
+        """Choose what ``predict`` uses from now on.
+
+        A number (``value``); a ``selection_rate`` reached on the given rows; or, with
+        ``equalise``, a threshold per group so that each group's rate on these rows
+        is the same. That is a step of its own: equal mean scores are not equal rates.
+        """
+        if len(self.classes_) > 2:
+            raise LearningError("the label has more than two classes: thresholds need two")
+        if value is not None:
+            if selection_rate is not None or equalise:
+                raise LearningError("a threshold and a selection rate were given: give one")
+            self.threshold_ = fixed(value)
+            return self
+        if X is None:
+            raise LearningError("no rows were given: a selection rate needs some")
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features)
+        scores = self._distribution().decision(groups, features)[:, coding.labels.positive]
+        if not equalise:
+            if selection_rate is None:
+                raise LearningError("nothing was chosen: give value, selection_rate or equalise")
+            self.threshold_ = for_rate(scores, selection_rate)
+            return self
+        if groups is None:
+            raise LearningError("the groups of the rows are not known: equalising needs them")
+        self.threshold_ = equalised(scores, groups, len(coding.groups.names), selection_rate)
+        return self
+
+    def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> FloatArray:
+        """log P of each encoded row (bins are masses); what is missing is summed out."""
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features)
+        labels = None if y is None else coding.labels.transform(y)
+        return self._distribution().log_likelihood(groups, labels, features)
+
+    def sample(self, n: int, random_state: int | None = None, *, library: str = "polars") -> Any:
+        """Complete rows drawn from the model, as a frame: features, group, label, decision."""
+        coding, distribution = self._coding(), self._distribution()
+        layout = distribution.layout
+        codes = distribution.circuit.sample(n, np.random.default_rng(random_state))
+        columns = coding.features.inverse(codes[:, layout.x.start : layout.x.stop])
+        columns |= {"S": [coding.groups.values[s] for s in codes[:, 0]]}
+        columns |= {"D": coding.labels.inverse(codes[:, layout.d]).tolist()}
+        if layout.latent:
+            columns |= {"Df": coding.labels.inverse(codes[:, layout.decision]).tolist()}
+        return _frame(columns, library)
+
+    def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:
+        """Gap between groups in P(decision = positive): under the model and, apart, on rows.
+
+        ``model`` is the largest difference of P(decision | S = s) by exact query; it is
+        zero for every model but TwoNB. ``rows`` is the largest difference of the mean
+        scores of the groups in the given rows; the first says nothing about it.
+        """
+        coding, distribution = self._coding(), self._distribution()
+        positive = coding.labels.positive
+        gaps = {"model": float(distribution.parity_gap()[positive])}
+        if X is not None:
+            groups, features = self._evidence(X, sensitive_features)
+            if groups is None:
+                raise LearningError("the groups of the rows are not known: a gap needs them")
+            scores = distribution.decision(groups, features)[:, positive]
+            means = [scores[groups == s].mean() for s in np.unique(groups[groups >= 0])]
+            gaps["rows"] = float(max(means) - min(means))
+        return gaps
+
+    def explain_bias(self) -> BiasAccount:
+        """The learned mechanism in sentences, with the estimated number of labels turned."""
+        coding = self._coding()
+        return BiasAccount(
+            coding.groups.names, tuple(str(c) for c in coding.labels.classes),
+            self.bias_mechanism_, self.label_counts_,
+        )  # fmt: skip
+
+    def explain(self, row: Any, *, sensitive_features: Any = None) -> tuple[Contribution, ...]:
+        """How each known value of one row moved its score, exactly, by leaving it out.
+
+        ``row`` is a frame or array with a single row; largest changes first.
+        """
+        coding = self._coding()
+        groups, features = self._evidence(row, sensitive_features, allow_absent=True)
+        if len(features) != 1:
+            raise LearningError(f"{len(features)} rows were given: explain takes one at a time")
+        group = -1 if groups is None else int(groups[0])
+        _, changes = leave_one_out(self._distribution(), group, features[0], coding.labels.positive)
+        values = coding.features.inverse(features)
+        known = [("group", None if group < 0 else coding.groups.values[group])]
+        known += [(name, values[name][0]) for name in coding.features.names]
+        parts = [
+            Contribution(name, value, float(change))
+            for (name, value), change in zip(known, changes, strict=True)
+            if value is not None
+        ]
+        return tuple(sorted(parts, key=lambda part: -abs(part.change)))
+
+    def save(self, path: AnyPath) -> None:
+        """Write the fitted model to one data-only file; ``fairpc.load`` reads it."""
+        from fairpc.estimators.file import save
+
+        save(self, path)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        # A decision that does not depend on S need not be near a label that does.
+        tags.classifier_tags.poor_score = self._model != "TwoNB"
+        return tags
+
+
+def _triple(coding: Coding, data: Sequence[Any]) -> Rows:
+    if len(data) != 3:
+        raise LearningError(
+            "rows beside the training rows are given as (X, y, sensitive features); the last "
+            "is None where the sensitive columns are in X"
+        )
+    X, y, sensitive = data
+    return coding.rows(X, y, sensitive)
+
+
+def _frame(columns: dict[str, Any], library: str) -> Any:
+    if library == "dict":
+        return columns
+    if library == "polars":
+        import polars as pl
+
+        return pl.DataFrame(columns, strict=False)
+    if library == "pandas":
+        import pandas as pd
+
+        return pd.DataFrame(columns)
+    raise LearningError(f"library is {library!r}: choose 'polars', 'pandas' or 'dict'")

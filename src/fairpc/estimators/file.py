@@ -1,0 +1,169 @@
+"""Models as data-only files: one JSON object, checked before it is believed, never executed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit.file import from_dict, parse_json, to_dict
+from fairpc.data.atomic import AnyPath, read_whole, write_atomically
+from fairpc.data.encoding import Encoding
+from fairpc.data.groups import Groups
+from fairpc.data.labels import Labels
+from fairpc.errors import FairpcError, FileFormatError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.inputs import Coding
+from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.threshold import Threshold
+from fairpc.fair.top import Layout
+
+FORMAT: Final = "fairpc model"
+VERSION: Final = 1
+MAX_BYTES: Final = 128 * 2**20
+MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
+_FIELDS: Final = (
+    "format", "version", "checksum", "model", "settings", "sensitive", "features", "labels",
+    "groups", "n_components", "circuit", "threshold", "history", "counts", "converged",
+    "n_features_in", "feature_names_in", "provenance",
+)  # fmt: skip
+
+
+def save(model: CircuitClassifier, path: AnyPath) -> None:
+    """Write a fitted model to a file, whole or not at all."""
+    content = _content(model)
+    content["checksum"] = _checksum(content)
+    write_atomically(path, _text(content) + b"\n")
+
+
+def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> CircuitClassifier:
+    """The model of a file; a FileFormatError says what is wrong with one that is not as saved."""
+    source = os.fspath(path)
+    content = parse_json(read_whole(path, max_bytes), source, max_bytes)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        _fail(source, f"it is no {FORMAT} file: its field 'format' does not say so")
+    version = content.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        _fail(source, f"its format is {version!r} and this fairpc reads up to {VERSION}: update it")
+    odd = set(content) ^ set(_FIELDS)
+    if odd:
+        _fail(source, f"its field {min(odd)!r} is unknown or lacking: it was altered or truncated")
+    if content["checksum"] != _checksum(content):
+        _fail(source, "its checksum does not fit its content: it was altered; use an intact copy")
+    try:
+        return _model(content, source)
+    except (FairpcError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        raise FileFormatError(f"{source} holds no model: {error}") from error
+
+
+def _content(model: CircuitClassifier) -> dict[str, Any]:
+    coding, distribution = model._coding(), model._distribution()
+    names = getattr(model, "feature_names_in_", None)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": type(model).__name__,
+        "settings": {name: _plain(value) for name, value in model.get_params().items()},
+        "sensitive": list(coding.sensitive),
+        "features": coding.features.to_dict(),
+        "labels": coding.labels.to_dict(),
+        "groups": coding.groups.to_dict(),
+        "n_components": distribution.layout.n_components,
+        "circuit": to_dict(distribution.circuit),
+        "threshold": {
+            "values": list(model.threshold_.values), "unknown": model.threshold_.unknown,
+        },
+        "history": {name: _numbers(values) for name, values in model.history_.items()},
+        "counts": _numbers(model.label_counts_),
+        "converged": bool(model.converged_),
+        "n_features_in": int(model.n_features_in_),
+        "feature_names_in": None if names is None else [str(n) for n in names],
+        "provenance": _provenance(model),
+    }  # fmt: skip
+
+
+def _provenance(model: CircuitClassifier) -> dict[str, str]:
+    from fairpc import __version__
+
+    return {"fairpc": __version__, "data": model.data_fingerprint_}
+
+
+def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
+    if content["model"] not in MODELS:
+        _fail(source, f"its model {content['model']!r} is unknown: update fairpc")
+    model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"]))
+    coding = Coding(
+        Encoding.from_dict(content["features"]), Labels.from_dict(content["labels"]),
+        Groups.from_dict(content["groups"]), tuple(content["sensitive"]),
+    )  # fmt: skip
+    circuit = from_dict(content["circuit"], source)
+    layout = Layout(
+        len(coding.groups.names), len(coding.labels.classes), coding.features.names,
+        tuple(coding.features.arities), latent=model._model in ("FairPC", "LatNB"),
+        tied=model._model != "TwoNB", n_components=int(content["n_components"]),
+    )  # fmt: skip
+    if dict(zip(circuit.names, circuit.arities.tolist(), strict=True)) != layout.variables:
+        _fail(source, "its circuit is not over its columns: it was altered")
+    model.coding_ = coding
+    model.distribution_ = FairDistribution(model._model, layout, circuit)
+    model.distribution_.top  # noqa: B018 - a circuit of another shape has no upper layers to read
+    model.history_ = {name: _array(values) for name, values in content["history"].items()}
+    model.label_counts_ = _array(content["counts"])
+    model.converged_ = bool(content["converged"])
+    model.starts_ = ()
+    model.n_iter_ = max(len(model.history_["objective"]) - 1, 1)
+    threshold = content["threshold"]
+    values = tuple(float(v) for v in threshold["values"])
+    model.threshold_ = Threshold(values, float(threshold["unknown"]))
+    model.n_features_in_ = int(content["n_features_in"])
+    if content["feature_names_in"] is not None:
+        model.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
+    model.data_fingerprint_ = str(content["provenance"]["data"])
+    return model
+
+
+def _settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Constructor arguments; scikit-learn's clone wants tuples where tuples were."""
+    return {
+        name: tuple(value) if name == "missing_values" else value
+        for name, value in settings.items()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON; None for what is none (a random generator has no spelling)."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+def _numbers(values: npt.NDArray[np.float64]) -> Any:
+    """Nested lists; None where a number is not finite, which JSON has no word for."""
+    if values.ndim == 0:
+        return float(values) if math.isfinite(values) else None
+    return [_numbers(v) for v in values]
+
+
+def _array(values: Any) -> npt.NDArray[np.float64]:
+    return np.array(values, dtype=np.float64)
+
+
+def _text(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False, sort_keys=True).encode()
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    kept = {name: value for name, value in content.items() if name != "checksum"}
+    return f"sha256:{hashlib.sha256(_text(kept)).hexdigest()}"
+
+
+def _fail(source: str, problem: str) -> NoReturn:
+    raise FileFormatError(f"{source}: {problem}")

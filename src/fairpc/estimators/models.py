@@ -1,0 +1,231 @@
+"""The paper's four distributions as scikit-learn classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from fairpc.circuit.em import Step
+from fairpc.errors import LearningError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.fair.fit import Fitted, Options
+from fairpc.fair.parts import hold_out
+from fairpc.fair.recipe import fit_auto
+from fairpc.fair.rows import Rows
+from fairpc.fair.start import Structure
+from fairpc.fair.starts import fit_starts
+from fairpc.fair.top import Model
+from fairpc.structure.check import check_choice
+
+Sensitive = str | int | Sequence[str | int] | None
+StructureChoice = Literal["auto", "strudel", "chow-liu"]
+
+
+class _Learned(CircuitClassifier):
+    """Models whose P(x | f, s) are learned circuits."""
+
+    def __init__(
+        self,
+        sensitive: Sensitive = None,
+        *,
+        positive: Any = None,
+        structure: StructureChoice = "auto",
+        n_components: int | None = None,
+        init: Literal["prior", "random"] = "prior",
+        n_init: int = 1,
+        smoothing: float = 1.0,
+        mechanism_prior: float | None = None,
+        max_splits: int = 1000,
+        patience: int = 100,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        min_iter: int = 20,
+        validation_fraction: float = 0.1,
+        threshold: float = 0.5,
+        n_bins: int = 8,
+        rare: float = 0.005,
+        missing_values: tuple[Any, ...] = (),
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.sensitive = sensitive
+        self.positive = positive
+        self.structure = structure
+        self.n_components = n_components
+        self.init = init
+        self.n_init = n_init
+        self.smoothing = smoothing
+        self.mechanism_prior = mechanism_prior
+        self.max_splits = max_splits
+        self.patience = patience
+        self.max_iter = max_iter
+        self.tol = tol
+        self.min_iter = min_iter
+        self.validation_fraction = validation_fraction
+        self.threshold = threshold
+        self.n_bins = n_bins
+        self.rare = rare
+        self.missing_values = missing_values
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _fit_rows(
+        self,
+        rows: Rows,
+        validation: Rows | None,
+        evaluation: Mapping[str, Rows],
+        callback: Callable[[Step], object],
+    ) -> Fitted:
+        check_choice("structure", self.structure, ("auto", "strudel", "chow-liu"))
+        if self.structure == "auto" and self._model == "FairPC" and self.init == "prior":
+            return fit_auto(
+                rows, validation=validation, evaluation=evaluation,
+                options=replace(self._options("strudel"), mechanism_prior=self._prior_rows(30.0)),
+                n_components=self.n_components, validation_fraction=self.validation_fraction,
+            )  # fmt: skip
+        if (self.n_components or 1) != 1:
+            raise LearningError(
+                f"n_components is {self.n_components}: mixtures are made by structure='auto' of "
+                "FairPC with init='prior'; use 1 otherwise"
+            )
+        method = "strudel" if self.structure == "auto" else self.structure
+        train, held_out = rows, validation
+        if validation is None and method == "strudel":
+            train, held_out = hold_out(rows, self.validation_fraction, self._rng())
+        return fit_starts(
+            self._model, train, validation=held_out, evaluation=evaluation,
+            options=self._options(method), n_init=self.n_init, callback=callback,
+        )  # fmt: skip
+
+    def _prior_rows(self, default: float) -> float:
+        return default if self.mechanism_prior is None else float(self.mechanism_prior)
+
+    def _options(self, method: str) -> Options:
+        return Options(
+            structure=Structure(method, self.max_splits, self.patience),
+            init=self.init, smoothing=self.smoothing, mechanism_prior=self._prior_rows(0.0),
+            max_iter=self.max_iter, tol=self.tol, min_iter=self.min_iter,
+            random_state=self._rng(),
+        )  # fmt: skip
+
+
+class FairPC(_Learned):
+    """P(s) P(f) P(d | f, s) P(x | f, s): a latent decision Df, independent of S.
+
+    D is a noisy, group-dependent copy of Df and independent of X given (Df, S);
+    each P(x | f, s) is a probabilistic circuit. ``predict_proba`` gives P(Df | …).
+    Under the model the mean score is the same in every group; equal selection
+    rates and parity on other rows do not follow.
+
+    Args:
+        sensitive: columns of X that are the sensitive attribute (names, or numbers for an
+            array); or give ``sensitive_features`` to the methods.
+        positive: the class that is meant by "positive"; the last one by default.
+        structure: "auto", a recipe that chooses on validation rows; "strudel", the
+            paper's; "chow-liu", one tree.
+        n_components: circuits mixed inside each P(x | f, s); None lets "auto" choose.
+        init: "prior" starts with Df near D, "random" with any parameters.
+        n_init: random starts; all are kept in ``starts_``.
+        smoothing: Laplace smoothing of all parameters.
+        mechanism_prior: prior rows per (f, s) with P(D = f) = .9; None: 30 for "auto", else 0.
+        max_splits, patience: bounds of the structure search.
+        max_iter, tol, min_iter: updates of EM, and when it may stop before.
+        validation_fraction: part of the rows held out to choose structure, where needed.
+        threshold: score above which ``predict`` gives the positive class.
+        n_bins, rare: bins of a numeric column; share under which levels are merged.
+        missing_values: values that mean "missing", besides NaN and null.
+        random_state: seed.
+        n_jobs: not used; for scikit-learn's tools.
+        verbose: a line of progress on the terminal.
+    """
+
+    _model: Model = "FairPC"
+
+
+class NLatPC(_Learned):
+    """P(s) P(d) P(x | d, s): the observed label itself is made independent of S.
+
+    ``structure="auto"`` means Strudel; ``predict_proba`` gives P(D | …). Other
+    parameters as for :class:`FairPC`.
+    """
+
+    _model: Model = "NLatPC"
+
+
+class _Naive(CircuitClassifier):
+    """Models whose features are independent given the cell."""
+
+    def __init__(
+        self,
+        sensitive: Sensitive = None,
+        *,
+        positive: Any = None,
+        init: Literal["prior", "random"] = "prior",
+        n_init: int = 1,
+        smoothing: float = 1.0,
+        mechanism_prior: float | None = None,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        min_iter: int = 20,
+        threshold: float = 0.5,
+        n_bins: int = 8,
+        rare: float = 0.005,
+        missing_values: tuple[Any, ...] = (),
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.sensitive = sensitive
+        self.positive = positive
+        self.init = init
+        self.n_init = n_init
+        self.smoothing = smoothing
+        self.mechanism_prior = mechanism_prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.min_iter = min_iter
+        self.threshold = threshold
+        self.n_bins = n_bins
+        self.rare = rare
+        self.missing_values = missing_values
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _fit_rows(
+        self,
+        rows: Rows,
+        validation: Rows | None,
+        evaluation: Mapping[str, Rows],
+        callback: Callable[[Step], object],
+    ) -> Fitted:
+        options = Options(
+            init=self.init, smoothing=self.smoothing,
+            mechanism_prior=self.mechanism_prior or 0.0, max_iter=self.max_iter, tol=self.tol,
+            min_iter=self.min_iter, random_state=self._rng(),
+        )  # fmt: skip
+        return fit_starts(
+            self._model, rows, evaluation=evaluation, options=options, n_init=self.n_init,
+            callback=callback,
+        )  # fmt: skip
+
+
+class LatNB(_Naive):
+    """FairPC with independent features in each cell: P(x | f, s) = ∏ P(x_i | f, s).
+
+    Parameters as for :class:`FairPC`.
+    """
+
+    _model: Model = "LatNB"
+
+
+class TwoNB(_Naive):
+    """P(s, d) ∏ P(x_i | d, s), the paper's 2NB: one naive Bayes model per group.
+
+    Nothing ties the label to be independent of S. Parameters as for :class:`FairPC`.
+    """
+
+    _model: Model = "TwoNB"

@@ -1,0 +1,83 @@
+"""What a recipe chose, and on what grounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fairpc.fair.rows import FloatArray
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of a fit, each made on validation rows alone.
+
+    Attributes:
+        n_train, n_validation: rows that were fitted to, and rows that decided.
+        start_scores: mean validation log-likelihood of each structure to start from.
+        start: the one that was taken.
+        single_score: mean validation log-likelihood of the single circuit per cell.
+        mixture_gain, standard_error: what the mixture has more per validation row, paired;
+            nan where there was no mixture to compare.
+        components, weights: structure of each component and its weight; one without a mixture.
+        dropped: components whose weight was too small to keep.
+        refitted: whether the model was fitted again to training and validation rows together.
+        interrupted: whether the fit was stopped before the recipe had ended.
+    """
+
+    n_train: int
+    n_validation: int
+    start_scores: dict[str, float] = field(default_factory=dict)
+    start: str = ""
+    single_score: float = np.nan
+    mixture_gain: float = np.nan
+    standard_error: float = np.nan
+    components: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+    dropped: tuple[str, ...] = ()
+    refitted: bool = False
+    interrupted: bool = False
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The same in words."""
+        scores = "; ".join(f"{name}: {score:.4f}" for name, score in self.start_scores.items())
+        parts = [
+            f"{self.n_train} rows were fitted to, {self.n_validation} validation rows decided.",
+            f"Structural EM started from {self.start} (validation log-likelihood: {scores}).",
+        ]
+        if np.isfinite(self.mixture_gain):
+            taken = "was taken" if len(self.components) + len(self.dropped) > 1 else "was left"
+            parts.append(
+                f"A mixture {taken}: it gains {self.mixture_gain:+.4f} nats a validation row "
+                f"(standard error {self.standard_error:.4f}) on a single circuit per cell."
+            )
+        shares = [f"{w:.0%} {c}" for c, w in zip(self.components, self.weights, strict=True)]
+        parts.append(f"Structure of P(x | Df, S): {'; '.join(shares)}.")
+        if self.dropped:
+            parts.append(
+                f"Components of too little weight were dropped: {'; '.join(self.dropped)}."
+            )
+        if self.refitted:
+            parts.append("The chosen model was fitted again to training and validation rows.")
+        if self.interrupted:
+            parts.append("The fit was interrupted: this is the best model up to then.")
+        return tuple(parts)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+def paired_gain(
+    better: FloatArray, than: FloatArray, weights: FloatArray, n_rows: float
+) -> tuple[float, float]:
+    """Mean difference of log-likelihoods of the same rows, and its standard error.
+
+    ``weights`` are of distinct rows, ``n_rows`` is the number of rows that they stand for.
+    """
+    share = weights / weights.sum()
+    difference = better - than
+    mean = float(share @ difference)
+    variance = float(share @ (difference - mean) ** 2)
+    return mean, float(np.sqrt(variance / max(n_rows - 1.0, 1.0)))

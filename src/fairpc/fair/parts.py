@@ -1,0 +1,114 @@
+"""Parts of the rows: distinct rows with their weights, what is held out, parts put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.table import distinct_rows
+from fairpc.errors import LearningError
+from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.upper import Places
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Distinct rows with summed weights.
+
+    Attributes:
+        rows: the distinct rows.
+        places: the groups that each of them may be from.
+        n_rows: rows as they were given.
+        effective: number of rows of equal weight that say as much (Kish): their number
+            where all weigh the same.
+    """
+
+    rows: Rows
+    places: Places
+    n_rows: int
+    effective: float
+
+    @classmethod
+    def of(cls, rows: Rows) -> Part:
+        merged = _merged(rows)
+        squares = float(np.dot(rows.weights, rows.weights))
+        effective = float(rows.weights.sum()) ** 2 / squares if squares > 0 else 0.0
+        return cls(merged, Places.of(merged), rows.n_rows, effective)
+
+    def mean(self, values: FloatArray) -> float:
+        """Weighted mean of one value per distinct row."""
+        used = self.rows.weights > 0
+        weights = self.rows.weights[used]
+        return float(np.dot(weights, values[used]) / weights.sum())
+
+
+def joined(one: Rows, two: Rows) -> Rows:
+    """The rows of both."""
+    return Rows(
+        np.concatenate([one.s, two.s]),
+        np.concatenate([one.d, two.d]),
+        np.asfortranarray(np.concatenate([one.x, two.x])),
+        np.concatenate([one.weights, two.weights]),
+        one.n_groups, one.n_classes, one.arities, one.names,
+    )  # fmt: skip
+
+
+def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Rows to fit to and rows held out: the same part of every (d, s), at random.
+
+    A row of whole weight n counts as n rows.
+    """
+    if not 0 < fraction < 1:
+        raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
+    stratum = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
+    strata = [np.flatnonzero(stratum == k) for k in np.unique(stratum)]
+    whole = np.array_equal(rows.weights, np.floor(rows.weights))
+    weights = rows.weights if whole else (rows.weights > 0).astype(np.float64)
+    held = np.zeros(rows.n_rows)
+    for here in strata:
+        held[here] = _drawn(weights[here], fraction, rng)
+    if not held.any():
+        largest = max(strata, key=lambda here: float(weights[here].sum()))
+        held[rng.choice(largest[weights[largest] > 0])] = 1.0
+    if not whole:
+        held = held * rows.weights
+    kept = rows.weights - held
+    if not kept.any():
+        raise LearningError(
+            f"there is {rows.n_rows} row: none is left to fit to where one is held out; "
+            "give validation rows"
+        )
+    return _weighted(rows, kept), _weighted(rows, held)
+
+
+def _drawn(weights: FloatArray, fraction: float, rng: np.random.Generator) -> FloatArray:
+    """How many of each row's copies are drawn, of all copies the nearest number to a fraction."""
+    copies = weights.astype(np.int64)
+    total = int(copies.sum())
+    if not total:
+        return np.zeros(len(copies))
+    n = round(fraction * total)
+    drawn = rng.multivariate_hypergeometric(copies, n, method="marginals")
+    return np.asarray(drawn, np.float64)
+
+
+def _weighted(rows: Rows, weights: FloatArray) -> Rows:
+    """The rows of positive weight, with these weights."""
+    used = np.flatnonzero(weights > 0)
+    return _reweighted(rows.take(used), weights[used])
+
+
+def _merged(rows: Rows) -> Rows:
+    arities = np.concatenate([[rows.n_groups, rows.n_classes], rows.arities])
+    columns = [rows.s[:, None], rows.d[:, None], rows.x]
+    codes: npt.NDArray[np.int16] = np.asfortranarray(np.concatenate(columns, axis=1))
+    ids, first = distinct_rows(codes, arities)
+    return _reweighted(rows.take(first.astype(np.int64)), np.bincount(ids, rows.weights))
+
+
+def _reweighted(rows: Rows, weights: npt.NDArray[np.float64]) -> Rows:
+    return Rows(
+        rows.s, rows.d, rows.x, weights, rows.n_groups, rows.n_classes, rows.arities, rows.names
+    )

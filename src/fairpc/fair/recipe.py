@@ -1,0 +1,315 @@
+"""A recipe that chooses the structure: structural EM, mixtures, a choice on validation rows.
+
+The paper learns structure with D in place of Df (Section "Structure Learning").
+Here that is where structural EM starts: structures are then learned on soft
+cells, the rows weighted by their posterior of Df. What is uncertain is chosen
+on validation rows, and the chosen model is fitted again to all rows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from fairpc.data.table import Table
+from fairpc.errors import LearningError
+from fairpc.fair.choices import Choices, paired_gain
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.mixture import (
+    MIXED,
+    PAPER,
+    SINGLE,
+    TREES,
+    Component,
+    assemble,
+    fit_upper,
+    learn_component,
+    validation_weights,
+)
+from fairpc.fair.parts import Part, hold_out, joined
+from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.soft_cells import cell_posterior, soft_cells
+from fairpc.fair.start import cells_of, start_circuit
+from fairpc.fair.upper import Upper
+
+AUTO: Final = Options(mechanism_prior=30.0)
+"""Options of the recipe: 30 prior rows per (f, s), with D = Df in nine of ten."""
+N_ROUNDS: Final = 2
+ROUND_ITERATIONS: Final = 100
+LEAST_GAIN: Final = 0.01
+"""Nats a validation row for which a mixture is taken whatever its standard error."""
+LEAST_WEIGHT: Final = 0.05
+"""Components of less weight do not enter the refit."""
+
+
+@dataclass(frozen=True, eq=False)
+class AutoFitted(Fitted):
+    """A model, and the choices that led to it."""
+
+    choices: Choices
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage of the recipe.
+
+    Attributes:
+        name: what was done.
+        fitted: the model it led to, with the choices made so far.
+        score: mean log-likelihood of the validation rows; nan where these were fitted to.
+        last: whether this is what the recipe ends with.
+    """
+
+    name: str
+    fitted: AutoFitted
+    score: float
+    last: bool = False
+
+
+def fit_auto(
+    rows: Rows,
+    *,
+    validation: Rows | None = None,
+    evaluation: Mapping[str, Rows] | None = None,
+    options: Options = AUTO,
+    n_components: int | None = None,
+    validation_fraction: float = 0.1,
+    refit: bool = True,
+    callback: Callable[[Stage], object] | None = None,
+) -> AutoFitted:
+    """Fit FairPC with a structure that the recipe chooses.
+
+    1. Start: a Chow–Liu tree per cell or the paper's structure, whichever is better on
+       the validation rows; both with D in place of Df, then EM.
+    2. A single circuit per cell, twice: soft cells, a tree for each, splits by gain, EM.
+    3. A mixture of circuits whose structures are learned on Bayesian-bootstrap weights of
+       the soft cells; its weights by EM on the validation rows, the upper layers on the others.
+    4. The mixture if it gains more than one standard error, or .01 nats, a validation row;
+       else the single circuit.
+    5. The chosen model again on all rows, with the complexity it had.
+
+    Ctrl-C gives back the best model so far, with a warning.
+
+    Args:
+        rows: training rows.
+        validation: rows that decide; without, a part of the training rows is held out,
+            the same part of each (d, s).
+        evaluation: rows whose mean log-likelihood is kept per iteration of the last EM.
+        options: as for :func:`fairpc.fair.fit.fit`; ``structure`` bounds Strudel's search.
+        n_components: circuits inside each P(x | f, s); None lets the validation rows choose.
+        validation_fraction: part of the rows held out where ``validation`` is None.
+        refit: whether the last step is made.
+        callback: called with each :class:`Stage`.
+    """
+    if n_components is not None and n_components < 1:
+        raise LearningError(f"n_components is {n_components}: give a number from 1 on, or None")
+    rng = np.random.default_rng(options.random_state)
+    if validation is None:
+        rows, validation = hold_out(rows, validation_fraction, rng)
+    recipe = _Recipe(rows, validation, evaluation or {}, options, n_components, refit, rng)
+    best: Stage | None = None
+    try:
+        for stage in recipe:
+            if best is None or stage.last or stage.score > best.score:
+                best = stage
+            if callback is not None:
+                callback(stage)
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        return _interrupted(best)
+    if best is None:  # the recipe has a first stage
+        raise LearningError("the recipe made no model")
+    return best.fitted
+
+
+def _interrupted(best: Stage) -> AutoFitted:
+    if best.last:
+        return best.fitted
+    warnings.warn(
+        f"interrupted: the best model so far is given back ({best.name}; mean validation "
+        f"log-likelihood {best.score:.4f})",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """A model on its way through the recipe, and log P of each distinct validation row."""
+
+    fitted: Fitted
+    components: tuple[Component, ...]
+    weights: FloatArray
+    scores: FloatArray
+
+    @property
+    def distribution(self) -> FairDistribution:
+        return self.fitted.distribution
+
+
+class _Recipe:
+    """The stages, to be iterated once."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        validation: Rows,
+        evaluation: Mapping[str, Rows],
+        options: Options,
+        n_components: int | None,
+        refit: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        self._train, self._held_out = Part.of(rows), Part.of(validation)
+        self._evaluation = evaluation
+        self._options = options
+        self._n_components = n_components
+        self._refits = refit
+        self._rng = rng
+        self._choices = Choices(rows.n_rows, validation.n_rows)
+
+    def __iter__(self) -> Iterator[Stage]:
+        start = yield from self._starts()
+        single = yield from self._rounds(start)
+        chosen = single
+        if self._n_components != 1:
+            mixture = self._mixture(single)
+            chosen = self._compare(single, mixture)
+            yield self._stage("a mixture of structures", mixture)
+        if self._refits:
+            yield self._stage("the chosen model on all rows", self._refit(chosen), last=True)
+        else:
+            yield self._stage("the chosen model", chosen, last=True)
+
+    def _starts(self) -> Generator[Stage, None, _Model]:
+        """The better of two structures that were learned with D in place of Df."""
+        cells, held_out = cells_of(self._train.rows), cells_of(self._held_out.rows)
+        models, scores = [], {}
+        for kind in (TREES, PAPER):
+            component = learn_component(kind, cells, held_out, self._options, self._rng)
+            model = self._started(component)
+            models.append(model)
+            scores[kind.words] = self._held_out.mean(model.scores)
+            self._choices = replace(
+                self._choices, start=max(scores, key=lambda k: scores[k]), start_scores=dict(scores)
+            )
+            yield self._stage(f"start from {kind.words}", model)
+        return models[int(np.argmax(list(scores.values())))]
+
+    def _started(self, component: Component) -> _Model:
+        """EM from the paper's start: Df near D."""
+        rows, smoothing = self._train.rows, self._options.smoothing
+        layout, circuit = start_circuit("FairPC", rows, component.circuits, smoothing)
+        if self._options.init == "random":
+            circuit = circuit.with_parameters(circuit.graph.random(self._rng))
+        return self._learned(FairDistribution("FairPC", layout, circuit), component, self._options)
+
+    def _rounds(self, start: _Model) -> Generator[Stage, None, _Model]:
+        """Structural EM."""
+        model = start
+        for k in range(N_ROUNDS):
+            model = self._round(model, self._train)
+            self._choices = replace(self._choices, single_score=self._held_out.mean(model.scores))
+            yield self._stage(f"round {k + 1} of structural EM", model)
+        return model
+
+    def _round(self, model: _Model, part: Part) -> _Model:
+        """Soft cells, a structure for each, EM."""
+        cells = _cells(model.distribution, part)
+        component = learn_component(SINGLE, cells, None, self._options, self._rng)
+        start = assemble(part.rows, [component], np.ones(1), Upper.of(model.distribution))
+        most = min(self._options.max_iter, ROUND_ITERATIONS)
+        return self._learned(start, component, replace(self._options, max_iter=most), part)
+
+    def _learned(
+        self,
+        start: FairDistribution,
+        component: Component,
+        options: Options,
+        part: Part | None = None,
+    ) -> _Model:
+        """EM over all parameters of a model without a mixture."""
+        rows = (part or self._train).rows
+        fitted = fit_parameters(
+            "FairPC", start.layout, start.circuit, rows, self._evaluation, options
+        )
+        return self._model(fitted, [component], np.ones(1))
+
+    def _mixture(self, single: _Model) -> _Model:
+        """Several structures, weighted by the validation rows."""
+        cells = _cells(single.distribution, self._train)
+        held_out = _cells(single.distribution, self._held_out)
+        n = self._n_components or len(MIXED)
+        components = [
+            learn_component(
+                MIXED[k % len(MIXED)], cells, held_out, self._options, self._rng, bootstrap=True
+            )
+            for k in range(n)
+        ]
+        upper = Upper.of(single.distribution)
+        weights = validation_weights(components, self._held_out, upper)
+        fitted = fit_upper(components, weights, self._train, upper, self._evaluation, self._options)
+        return self._model(fitted, components, weights)
+
+    def _compare(self, single: _Model, mixture: _Model) -> _Model:
+        """The mixture where it is clearly better, or was asked for."""
+        part = self._held_out
+        gain, error = paired_gain(mixture.scores, single.scores, part.rows.weights, part.effective)
+        self._choices = replace(self._choices, mixture_gain=gain, standard_error=error)
+        if self._n_components is not None or gain > min(error, LEAST_GAIN):
+            return mixture
+        return single
+
+    def _refit(self, chosen: _Model) -> _Model:
+        """The chosen model on all rows, with as many splits as it had."""
+        part = Part.of(joined(self._train.rows, self._held_out.rows))
+        if len(chosen.components) == 1:
+            return self._round(chosen, part)
+        kept = np.arange(len(chosen.components))
+        if self._n_components is None:
+            kept = np.flatnonzero(chosen.weights >= LEAST_WEIGHT)
+        cells = _cells(chosen.distribution, part)
+        components = [
+            learn_component(
+                chosen.components[k].kind, cells, None, self._options, self._rng,
+                bootstrap=True, n_splits=chosen.components[k].n_splits,
+            )
+            for k in kept.tolist()
+        ]  # fmt: skip
+        weights = chosen.weights[kept] / chosen.weights[kept].sum()
+        upper = Upper.of(chosen.distribution)
+        fitted = fit_upper(components, weights, part, upper, self._evaluation, self._options)
+        return self._model(fitted, components, weights)
+
+    def _model(
+        self, fitted: Fitted, components: Sequence[Component], weights: FloatArray
+    ) -> _Model:
+        held_out = self._held_out
+        scores = cell_posterior(fitted.distribution, held_out.rows, held_out.places)[0]
+        return _Model(fitted, tuple(components), weights, scores)
+
+    def _stage(self, name: str, model: _Model, last: bool = False) -> Stage:
+        fitted = model.fitted
+        refitted = last and self._refits
+        choices = replace(
+            self._choices,
+            components=tuple(c.kind.words for c in model.components),
+            weights=tuple(model.weights.tolist()),
+            refitted=refitted,
+        )
+        result = AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
+        score = np.nan if refitted else self._held_out.mean(model.scores)
+        return Stage(name, result, score, last)
+
+
+def _cells(distribution: FairDistribution, part: Part) -> list[Table]:
+    """The soft cells of some rows under a model."""
+    posterior = cell_posterior(distribution, part.rows, part.places)[1]
+    return soft_cells(part.rows, part.places, posterior)

@@ -1,0 +1,105 @@
+"""Training rows as codes: groups, labels, features, weights. -1 = missing, anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.table import Codes, Table, check_codes, check_weights
+from fairpc.errors import LearningError
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Weighted rows (s, d, x).
+
+    Attributes:
+        s, d: group and observed label of each row.
+        x: features, one column each.
+        n_groups, n_classes, arities: number of values of S, of D, and of each feature.
+        names: name of each feature.
+    """
+
+    s: npt.NDArray[np.int16]
+    d: npt.NDArray[np.int16]
+    x: Codes
+    weights: FloatArray
+    n_groups: int
+    n_classes: int
+    arities: npt.NDArray[np.int64]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        s: npt.ArrayLike,
+        d: npt.ArrayLike,
+        x: npt.ArrayLike,
+        *,
+        weights: npt.ArrayLike | None = None,
+        n_groups: int | None = None,
+        n_classes: int | None = None,
+        arities: npt.ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Rows:
+        """Checked rows; numbers of values default to one more than the largest code."""
+        features = np.asarray(x)
+        if features.ndim != 2 or not features.shape[1]:
+            raise LearningError(f"features have shape {features.shape}: give rows × columns")
+        sizes = _sizes(features) if arities is None else np.asarray(arities, np.int64)
+        labels = (
+            tuple(names) if names is not None else tuple(f"X{j + 1}" for j in range(len(sizes)))
+        )
+        groups, classes = _column(s, "S", n_groups), _column(d, "D", n_classes)
+        if not len(groups[0]) == len(classes[0]) == len(features):
+            raise LearningError(
+                f"{len(groups[0])} groups, {len(classes[0])} labels and {len(features)} rows of "
+                "features: give one each per row"
+            )
+        return cls(
+            groups[0], classes[0], check_codes(features, sizes, labels),
+            check_weights(weights, len(features)), groups[1], classes[1], sizes, labels,
+        )  # fmt: skip
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.s)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Rows:
+        """Some of the rows."""
+        return Rows(
+            self.s[rows], self.d[rows], np.asfortranarray(self.x[rows]), self.weights[rows],
+            self.n_groups, self.n_classes, self.arities, self.names,
+        )  # fmt: skip
+
+    def cell(self, d: int, s: int) -> Table:
+        """Features of the rows with label ``d`` in group ``s``."""
+        here = np.flatnonzero((self.d == d) & (self.s == s))
+        return Table(np.asfortranarray(self.x[here]), self.weights[here], self.arities, self.names)
+
+
+def _sizes(codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    highest = np.asarray(codes.max(axis=0, initial=-1), np.int64)
+    return np.maximum(highest + 1, 1)
+
+
+def _column(
+    values: npt.ArrayLike, name: str, size: int | None
+) -> tuple[npt.NDArray[np.int16], int]:
+    """A column of codes that must have two values at least, and how many it has."""
+    column = np.asarray(values).reshape(-1, 1)
+    if size is None:
+        size = int(_sizes(column)[0])
+    codes = check_codes(column, [size], (name,))[:, 0]
+    seen = np.unique(codes[codes >= 0])
+    if len(seen) < 2:
+        raise LearningError(
+            f"column {name!r} has {len(seen)} distinct value in the rows: it needs at least two"
+        )
+    return codes, size

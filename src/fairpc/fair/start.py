@@ -1,0 +1,125 @@
+"""Where EM starts: structure and parameters from the rows with D in place of Df.
+
+Paper, Section "Initial parameters using prior knowledge": Df should be near D.
+Exact equality is a fixed point of EM, so the start is P(D = f | Df = f, S) = .9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit.graph import Circuit, FloatArray
+from fairpc.data.table import Table
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Layout, Model, build
+from fairpc.structure import CellCircuits, Stop, Strudel, learn_cells
+from fairpc.structure.search import Step
+
+AGREEMENT: Final = 0.9
+"""P(D = f | Df = f, S) at the start."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How P(x | f, s) is learned.
+
+    Attributes:
+        method: "strudel", as in the paper; "chow-liu", one tree for all cells; "naive",
+            features independent given the cell.
+        max_splits, patience: bounds of the search.
+    """
+
+    method: str = "strudel"
+    max_splits: int = 1000
+    patience: int = 100
+
+
+def cells_of(rows: Rows) -> list[Table]:
+    """The rows of each cell (d, s), with d as the slow index."""
+    return [rows.cell(d, s) for d in range(rows.n_classes) for s in range(rows.n_groups)]
+
+
+def learn_structure(
+    rows: Rows,
+    validation: Rows | None,
+    structure: Structure,
+    smoothing: float,
+    random_state: int | np.random.Generator | None = None,
+    callback: Callable[[Step], None] | None = None,
+) -> CellCircuits:
+    """P(x | d, s) for every cell, as in the paper: with D in place of Df.
+
+    Chance enters only where features are missing, which the search fills in by draws.
+    """
+    held_out = None if validation is None else cells_of(validation)
+    if structure.method == "strudel":
+        method = Strudel(stop=Stop(structure.max_splits, structure.patience))
+        return learn_cells(
+            cells_of(rows), validation=held_out, method=method, smoothing=smoothing,
+            random_state=random_state, callback=callback,
+        )  # fmt: skip
+    return learn_cells(
+        cells_of(rows), method="chow-liu", smoothing=smoothing, random_state=random_state
+    )
+
+
+def start_circuit(
+    model: Model, rows: Rows, cells: CellCircuits | None, smoothing: float
+) -> tuple[Layout, Circuit]:
+    """The model with parameters from the rows; ``cells`` None means naive Bayes."""
+    layout = Layout.of(model, rows)
+    counts = _label_counts(rows)
+    group_rate = _smoothed(counts.sum(axis=1), smoothing)
+    if layout.tied:
+        rate = _smoothed(counts.sum(axis=0), smoothing)
+        decision_rate = np.tile(rate, (layout.n_groups, 1))
+    else:
+        decision_rate = np.stack([_smoothed(row, smoothing) for row in counts])
+    mechanism = agreeing_mechanism(layout) if layout.latent else None
+
+    def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
+        if cells is not None:
+            return cells.graft(b, f * layout.n_groups + s, columns)
+        return _naive(b, rows.cell(f, s), columns, smoothing, (f, s))
+
+    return layout, build(layout, graft, group_rate, decision_rate, mechanism)
+
+
+def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> FloatArray:
+    """P(D = d | Df = f, S = s): D = f with this probability, the other classes alike; [s, f, d]."""
+    k = layout.n_classes
+    table = np.full((k, k), (1.0 - agreement) / (k - 1))
+    np.fill_diagonal(table, agreement)
+    return np.tile(table, (layout.n_groups, 1, 1))
+
+
+def _label_counts(rows: Rows) -> FloatArray:
+    """Weight of the rows in each (group, label), [s, d]; rows that lack either are left out."""
+    known = (rows.s >= 0) & (rows.d >= 0)
+    counts = np.zeros((rows.n_groups, rows.n_classes))
+    np.add.at(counts, (rows.s[known], rows.d[known]), rows.weights[known])
+    return counts
+
+
+def _smoothed(counts: FloatArray, alpha: float) -> FloatArray:
+    result: FloatArray = (counts + alpha / len(counts)) / (counts.sum() + alpha)
+    return result
+
+
+def _naive(
+    b: CircuitBuilder, table: Table, columns: Sequence[int], smoothing: float, key: Hashable
+) -> int:
+    """∏ P(x_j | cell)."""
+    leaves = []
+    for j, (column, arity) in enumerate(zip(columns, table.arities.tolist(), strict=True)):
+        codes = table.codes[:, j]
+        seen = codes >= 0
+        counts = np.bincount(codes[seen], table.weights[seen], arity)
+        weights = _smoothed(np.asarray(counts, np.float64), max(smoothing, 1e-12))
+        leaves.append(b.categorical(column, weights.tolist(), tie=("naive", key, j)))
+    return b.product(*leaves)

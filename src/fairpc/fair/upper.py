@@ -1,0 +1,154 @@
+"""The upper layers learned by themselves: P(S), P(Df), P(D | Df, S), with P(x | f, s) held fixed.
+
+The M-step is that of the paper (Section "Learning Fair Probabilistic Circuits")
+restricted to these layers. With expected counts N: P(s) = N_s / N, P(f) = N_f / N over all groups
+together, which is Df ⟂ S, and P(d | f, s) = N_sfd / N_sf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.rows import Rows
+
+FloatArray = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Every row once for each group that it may be from: its own, or all where S is missing.
+
+    Attributes:
+        row, s: row and group of each place.
+        d: observed label of each place, -1 = missing.
+        weights: weight of each row.
+        n_groups, n_classes: number of values of S and of D.
+    """
+
+    row: Longs
+    s: Longs
+    d: Longs
+    weights: FloatArray
+    n_groups: int
+    n_classes: int
+
+    @classmethod
+    def of(cls, rows: Rows) -> Places:
+        known, unknown = np.flatnonzero(rows.s >= 0), np.flatnonzero(rows.s < 0)
+        row = np.concatenate([known, np.tile(unknown, rows.n_groups)])
+        s = np.concatenate([rows.s[known], np.repeat(np.arange(rows.n_groups), len(unknown))])
+        return cls(
+            row, s.astype(np.int64), rows.d[row].astype(np.int64), rows.weights,
+            rows.n_groups, rows.n_classes,
+        )  # fmt: skip
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weights.sum())
+
+    def normalised(self, joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log P of each row and its posterior of (s, f), from log P(s, f, row), places × classes.
+
+        A row of probability zero has no posterior: zeros.
+        """
+        n = len(self.weights)
+        top = np.full(n, -np.inf)
+        np.maximum.at(top, self.row, joint.max(axis=1))
+        top[np.isneginf(top)] = 0.0
+        values = np.exp(joint - top[self.row, None])
+        total = np.bincount(self.row, values.sum(axis=1), n)
+        with np.errstate(divide="ignore"):
+            logs = top + np.log(total)
+        posterior: FloatArray = values / np.where(total > 0, total, 1.0)[self.row, None]
+        return logs, posterior
+
+    def counts(self, posterior: FloatArray) -> FloatArray:
+        """Expected rows of each (s, f, d); where d is missing, it is the last value."""
+        k = self.n_classes
+        d = np.where(self.d < 0, k, self.d)
+        cell = self.s * (k + 1) + d
+        weighted = posterior * self.weights[self.row, None]
+        sums = [np.bincount(cell, weighted[:, f], self.n_groups * (k + 1)) for f in range(k)]
+        return np.stack([total.reshape(self.n_groups, k + 1) for total in sums], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Upper:
+    """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes."""
+
+    group_rate: FloatArray
+    decision_rate: FloatArray
+    mechanism: FloatArray
+
+    @classmethod
+    def of(cls, distribution: FairDistribution) -> Upper:
+        return cls(distribution.group_rate, distribution.decision_rate[0], distribution.mechanism)
+
+    def log_joint(self, places: Places, densities: FloatArray) -> FloatArray:
+        """log P(s, f, d, x), from log P(x | f, s); both places × classes."""
+        with np.errstate(divide="ignore"):
+            group, decision, mechanism = (
+                np.log(p) for p in (self.group_rate, self.decision_rate, self.mechanism)
+            )
+        # A label that is missing is summed out: one more value of probability 1.
+        label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
+        d = np.where(places.d < 0, places.n_classes, places.d)
+        result: FloatArray = label[places.s, :, d] + densities + group[places.s, None] + decision
+        return result
+
+    def updated(self, counts: FloatArray, prior: Upper) -> Upper:
+        """The M-step from expected rows [s, f, d], the last d being "missing"."""
+        by_cell = counts.sum(axis=2)
+        labels = counts[:, :, :-1] + prior.mechanism
+        totals = labels.sum(axis=2, keepdims=True)
+        mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
+        group = by_cell.sum(axis=1) + prior.group_rate
+        decision = by_cell.sum(axis=0) + prior.decision_rate
+        return Upper(group / group.sum(), decision / decision.sum(), mechanism)
+
+    def log_prior(self, prior: Upper) -> float:
+        """Σ prior · log θ."""
+        total = 0.0
+        for theta, count in (
+            (self.group_rate, prior.group_rate),
+            (self.decision_rate, prior.decision_rate),
+            (self.mechanism, prior.mechanism),
+        ):
+            used = count > 0
+            with np.errstate(divide="ignore"):
+                total += float(np.dot(count[used], np.log(theta[used])))
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class UpperStep:
+    """Where EM over the upper layers stands: parameters, likelihood, MAP objective."""
+
+    iteration: int
+    upper: Upper
+    log_likelihood: float
+    objective: float
+
+
+def upper_em(
+    places: Places, densities: FloatArray, start: Upper, prior: Upper
+) -> Iterator[UpperStep]:
+    """EM over the upper layers as an endless iterator of steps, the start among them.
+
+    ``densities`` holds log P(x | f, s), places × classes. The objective leaves out
+    the prior of the parameters that are fixed.
+    """
+    upper, iteration = start, 0
+    while True:
+        logs, posterior = places.normalised(upper.log_joint(places, densities))
+        used = places.weights > 0
+        log_likelihood = float(np.dot(places.weights[used], logs[used]))
+        objective = log_likelihood + upper.log_prior(prior)
+        yield UpperStep(iteration, upper, log_likelihood, objective)
+        upper, iteration = upper.updated(places.counts(posterior), prior), iteration + 1

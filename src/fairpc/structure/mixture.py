@@ -1,0 +1,205 @@
+"""Mixtures of circuits: Σ_k π_k P_k(x), each P_k a deterministic circuit.
+
+Choosing one structure by validation is unstable on small data; a mixture of
+structures, each learned on its own reweighted rows, is not. The weights π are
+those under which held-out rows are likeliest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit.graph import Circuit
+from fairpc.data.table import Table
+from fairpc.errors import LearningError
+from fairpc.structure.cells import Method, MethodName, learn_cells
+from fairpc.structure.check import check_choice, check_number, check_table
+from fairpc.structure.compile import graft
+from fairpc.structure.density import hold_out
+from fairpc.structure.mutual_information import offsets
+from fairpc.structure.parameters import Smoothing
+from fairpc.structure.search import Step
+
+FloatArray = npt.NDArray[np.float64]
+
+Diversity = Literal["bootstrap", "clusters"]
+DIVERSITIES: Final = ("bootstrap", "clusters")
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Circuits over the same variables, and their weights."""
+
+    components: tuple[Circuit, ...]
+    weights: FloatArray
+
+    def circuit(self, variable: str | None = None) -> Circuit:
+        """The mixture as one circuit.
+
+        ``variable`` names a component variable, which becomes the last one: the
+        circuit is then deterministic in it. Without, the root sums the components
+        out; each of them stays deterministic below it.
+        """
+        names = dict(
+            zip(self.components[0].names, self.components[0].arities.tolist(), strict=True)
+        )
+        if variable in names:
+            raise LearningError(f"there is a variable {variable!r} already: choose another name")
+        if variable is not None:
+            names[variable] = len(self.components)
+        builder = CircuitBuilder(names)
+        parts = []
+        for k, component in enumerate(self.components):
+            root = graft(builder, component, range(len(component.names)), key=k)
+            if variable is not None:
+                root = builder.product(root, builder.indicator(variable, k))
+            parts.append(root)
+        return builder.build(builder.sum(parts, self.weights.tolist()))
+
+
+def learn_mixture(
+    table: Table,
+    n_components: int = 4,
+    *,
+    diversity: Diversity = "bootstrap",
+    methods: Sequence[Method | MethodName] = ("gain",),
+    validation: Table | None = None,
+    validation_fraction: float = 0.1,
+    smoothing: Smoothing | float = 1.0,
+    random_state: int | np.random.Generator | None = None,
+    callback: Callable[[Step], None] | None = None,
+) -> Mixture:
+    """Learn a mixture of circuits.
+
+    Args:
+        table: weighted rows.
+        n_components: number of circuits.
+        diversity: "bootstrap": each structure is learned on Bayesian-bootstrap weights
+            (Exponential(1) a row, a row of whole weight n counting as n), its parameters on
+            all rows. "clusters": each circuit is learned on the rows' posteriors of one
+            class of a latent class model.
+        methods: methods of the components, in turn.
+        validation: held-out rows for the weights of components, and for Strudel's stop.
+        validation_fraction: part of the rows held out where there are none.
+        smoothing: as in :func:`learn`.
+        random_state: seed.
+        callback: called with each step of each component's search.
+    """
+    check_table(table)
+    check_choice("diversity", diversity, DIVERSITIES)
+    check_number("n_components", n_components, 1)
+    if not methods:
+        raise LearningError("methods is empty: name at least one")
+    rng = np.random.default_rng(random_state)
+    train, held_out = table, validation
+    if held_out is None:
+        train, held_out = hold_out(table, validation_fraction, rng)
+    parts = soft_clusters(train, n_components, rng) if diversity == "clusters" else None
+    components = []
+    for k in range(n_components):
+        rows, structure = _component_rows(train, None if parts is None else parts[:, k], rng)
+        learned = learn_cells(
+            [rows],
+            validation=[held_out],
+            method=methods[k % len(methods)],
+            smoothing=smoothing,
+            structure_weights=[structure],
+            random_state=rng,
+            callback=callback,
+        )
+        components.append(learned.circuit(0))
+    scores = np.stack([c.log_marginal(held_out.codes) for c in components], axis=1)
+    return Mixture(tuple(components), component_weights(scores, held_out.weights))
+
+
+def _component_rows(
+    table: Table, share: FloatArray | None, rng: np.random.Generator
+) -> tuple[Table, FloatArray]:
+    """Rows of a component and their weights for structure: its share of each, or a bootstrap."""
+    if share is None:
+        return table, bootstrap_weights(table, rng)
+    weights = table.weights * share
+    return Table.of(table.codes, weights, arities=table.arities, names=table.names), weights
+
+
+def bootstrap_weights(table: Table, rng: np.random.Generator) -> FloatArray:
+    """Bayesian-bootstrap weights (Rubin 1981): Gamma(weight) a row, with the table's total."""
+    draws = np.zeros(table.n_rows)
+    used = table.weights > 0
+    draws[used] = rng.gamma(table.weights[used])
+    result: FloatArray = draws * (table.total_weight / draws.sum())
+    return result
+
+
+def component_weights(
+    scores: FloatArray,
+    weights: FloatArray,
+    *,
+    max_iter: int = 1000,
+    tol: float = 1e-9,
+) -> FloatArray:
+    """Mixture weights that maximise the likelihood of rows, by EM from equal weights.
+
+    ``scores`` holds log P_k(row), (rows, components). The likelihood is concave in
+    the weights, so the maximum is global. ``tol`` is the least gain in nats a row.
+    """
+    k = scores.shape[1]
+    pi = np.full(k, 1.0 / k)
+    best = scores.max(axis=1)
+    possible = np.isfinite(best) & (weights > 0)
+    if k == 1 or not possible.any():
+        return pi
+    values = np.exp(scores[possible] - best[possible, None])
+    share = weights[possible] / weights[possible].sum()
+    before = -np.inf
+    for _ in range(max_iter):
+        mixed = values @ pi
+        score = float(share @ np.log(mixed))
+        if score - before < tol:
+            break
+        before = score
+        pi = pi * ((share / mixed) @ values)
+    result: FloatArray = pi / pi.sum()
+    return result
+
+
+def soft_clusters(
+    table: Table, n_clusters: int, rng: np.random.Generator, *, n_iter: int = 50
+) -> FloatArray:
+    """Posteriors (rows, clusters) of a latent class model: independent columns in each class.
+
+    Fitted by EM from random posteriors, with one prior row per distribution; a
+    missing value says nothing.
+    """
+    rows = _indicator_rows(table)
+    start = offsets(table.arities)[:-1]
+    prior = np.repeat(1.0 / table.arities, table.arities)[:, None]
+    posterior = rng.dirichlet(np.ones(n_clusters), table.n_rows)
+    for _ in range(n_iter):
+        weighted = posterior * table.weights[:, None]
+        counts = rows.T @ weighted + prior
+        totals = np.add.reduceat(counts, start, axis=0)
+        log_p = np.log(counts / np.repeat(totals, table.arities, axis=0))
+        share = weighted.sum(axis=0) + 1.0 / n_clusters
+        joint = rows @ log_p + np.log(share / share.sum())
+        joint -= joint.max(axis=1, keepdims=True)
+        posterior = np.exp(joint)
+        posterior /= posterior.sum(axis=1, keepdims=True)
+    result: FloatArray = posterior
+    return result
+
+
+def _indicator_rows(table: Table) -> FloatArray:
+    """One column per value of each variable, 1 where a row has it."""
+    result = np.zeros((table.n_rows, int(table.arities.sum())))
+    start = offsets(table.arities)
+    for j, column in enumerate(table.codes.T):
+        seen = np.flatnonzero(column >= 0)
+        result[seen, start[j] + column[seen]] = 1.0
+    return result

@@ -1,0 +1,77 @@
+"""Parameters of a deterministic circuit from counts: Laplace smoothing, or shrinkage.
+
+Both are the mean of a Dirichlet posterior: a sum with counts c (Equation 1 of
+the paper) gets (c + strength · base) / (Σc + strength).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.structure.check import check_choice, check_number
+
+Base = Literal["uniform", "marginal"]
+BASES: Final = ("uniform", "marginal")
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """The prior of every sum node.
+
+    Attributes:
+        strength: prior rows per sum node; 0 for maximum likelihood.
+        base: what they are spread by. "uniform": evenly over the children, Laplace
+            smoothing with (count + α/k) / (total + α). "marginal": by the probability
+            that each child's values have in the cell if its variables were independent.
+    """
+
+    strength: float = 1.0
+    base: Base = "uniform"
+
+    def __post_init__(self) -> None:
+        check_number("strength", self.strength, 0.0)
+        check_choice("base", self.base, BASES)
+
+
+def posterior_mean(
+    counts: FloatArray, priors: FloatArray, first: npt.NDArray[np.int32], strength: float
+) -> FloatArray:
+    """Weights of consecutive edges, from the counts and priors of each node's edges.
+
+    ``first`` is the first edge of each node. A node without counts and without
+    prior rows is uniform.
+    """
+    if not len(first):
+        return np.zeros(0)
+    sizes = np.diff(np.append(first, len(counts)))
+    mass = np.add.reduceat(priors, first)
+    uniform = np.repeat(1.0 / sizes, sizes)
+    base = np.where(
+        np.repeat(mass > 0, sizes),
+        priors / np.repeat(np.where(mass > 0, mass, 1.0), sizes),
+        uniform,
+    )
+    raw = counts + strength * base
+    totals = np.repeat(np.add.reduceat(raw, first), sizes)
+    return np.where(totals > 0, raw / np.where(totals > 0, totals, 1.0), uniform)
+
+
+def cell_marginals(
+    codes: npt.NDArray[np.int16], weights: FloatArray, start: npt.NDArray[np.int64]
+) -> FloatArray:
+    """Stacked distributions of single variables, each with one prior row spread evenly.
+
+    The prior row keeps a value that the cell never shows possible.
+    """
+    result = np.empty(int(start[-1]))
+    for x, column in enumerate(codes):
+        k = int(start[x + 1] - start[x])
+        count = np.bincount(column, weights=weights, minlength=k) + 1.0 / k
+        result[start[x] : start[x + 1]] = count / count.sum()
+    return result

@@ -1,0 +1,463 @@
+"""The state of a search: circuits that are split edge by edge, with the rows of every edge.
+
+A split (Strudel; paper, Section "Structure Learning") replaces an edge (n, c) by
+two, whose sub-circuits are those of c restricted to "X in A" and to "X not in A".
+The circuits are deterministic: a complete row takes one edge at each vtree node,
+parameters are ratios of counts (Equation 1), and the likelihood is a sum of terms
+of single nodes. So a split costs what it touches: the rows of its edge, times the
+vtree nodes between the edge and X, and the nodes that are copied there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit.vtree import Vtree
+from fairpc.structure._layout import (
+    ALIVE,
+    FIRST,
+    FLOW,
+    LEFT,
+    NEXT,
+    NODE,
+    PARAMETER,
+    PRIOR,
+    RIGHT,
+    SIZE,
+    VALUE,
+    VNODE,
+)
+from fairpc.structure.compile import Skeleton
+from fairpc.structure.mutual_information import offsets
+from fairpc.structure.parameters import Smoothing, cell_marginals, posterior_mean
+from fairpc.structure.vtree import parents_and_depths
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """The complete rows of a cell, and the circuit it starts from.
+
+    Attributes:
+        codes: int16, (variables, rows).
+        weights: (rows, 3): weight for the choice of splits, for parameters, and as held-out row.
+        vtree, skeleton: a compiled tree.
+    """
+
+    codes: npt.NDArray[np.int16]
+    weights: FloatArray
+    vtree: Vtree
+    skeleton: Skeleton
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedCell:
+    """The circuit of a cell: its skeleton, and per edge the weight of rows, prior and parameter."""
+
+    vtree: Vtree
+    skeleton: Skeleton
+    counts: FloatArray
+    priors: FloatArray
+    weights: FloatArray
+
+    def with_counts(self, counts: FloatArray, smoothing: Smoothing) -> LearnedCell:
+        """The same circuit with parameters from other counts."""
+        weights = posterior_mean(counts, self.priors, self.skeleton.first, smoothing.strength)
+        return LearnedCell(self.vtree, self.skeleton, counts, self.priors, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _Undo:
+    """What a split changed in old nodes: enough to take it back."""
+
+    node: int
+    edge: int
+    pair: int
+    edges: IntArray
+    counts: FloatArray
+    size: npt.NDArray[np.int64]
+
+
+class SplitState:
+    """Circuits of several cells over the same variables, to be split in place."""
+
+    def __init__(
+        self, cells: Sequence[CellRows], arities: npt.NDArray[np.int64], smoothing: Smoothing
+    ) -> None:
+        self.start = offsets(arities)
+        self.smoothing = smoothing
+        self.n_cells = len(cells)
+        self._vtrees = [cell.vtree for cell in cells]
+        self._stride = len(cells[0].vtree.ids)
+        self._n_values = int(self.start[-1])
+        self.n_fixed = self.n_cells * self._n_values
+        self.codes = np.concatenate([cell.codes for cell in cells], axis=1)
+        self.row_weights = np.concatenate([cell.weights for cell in cells])
+        ends = np.cumsum([cell.codes.shape[1] for cell in cells])
+        self._spans = list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
+        self.totals = self.row_weights.sum(axis=0)
+        self._mark = 0
+        self._last_asked = -1, np.zeros(0, bool)
+        self._undo: list[_Undo] = []
+        self._load(cells)
+        self._marginal = self._marginals()
+        self._start_counts()
+
+    @property
+    def log_likelihood(self) -> float:
+        """Σ weight · log P(row) of the rows that parameters come from."""
+        return float(self._likelihood[0])
+
+    @property
+    def held_out_log_likelihood(self) -> float:
+        """The same of the held-out rows; -inf where one of them is impossible."""
+        return float(self._likelihood[1]) if self._likelihood[2] < 0.5 else -np.inf
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges so far; an edge keeps its number."""
+        return int(self._size[1])
+
+    def flow(self, edge: int) -> float:
+        """Weight of the rows that take an edge; 0 once it is split or no edge leads to it."""
+        return float(self._C[edge, FLOW]) if self._E[edge, ALIVE] else 0.0
+
+    def keys(self, edges: IntArray) -> tuple[FloatArray, IntArray]:
+        """Flows and vtree nodes (within their cells) of several edges that can be split."""
+        vnodes = self._N[self._E[edges, NODE], VNODE] % np.int32(self._stride)
+        return self._C[edges, FLOW], vnodes
+
+    def vnode(self, edge: int) -> int:
+        """Vtree node of an edge, counted within its cell."""
+        return int(self._N[self._E[edge, NODE], VNODE]) % self._stride
+
+    def cell(self, edge: int) -> int:
+        """Cell of an edge."""
+        return int(self._N[self._E[edge, NODE], VNODE]) // self._stride
+
+    def candidates(self, since: int, min_flow: float) -> IntArray:
+        """Edges numbered ``since`` and later that have at least ``min_flow`` and can be split."""
+        from fairpc.structure import _kernels
+
+        found: IntArray = _kernels.candidates(
+            self._N, self._E, self._C, self._B, self.start, since, self.n_edges, min_flow
+        )
+        return found
+
+    def rows(self, edge: int) -> IntArray:
+        """The rows that take an edge, in order."""
+        near = self._near[edge]
+        found: IntArray = near[self._active[self.vnode(edge)][near] == edge]
+        self._near[edge] = found
+        return found
+
+    def possible(self, edge: int) -> npt.NDArray[np.bool_]:
+        """Which values of the variables, stacked, are possible below an edge: always the same."""
+        if edge != self._last_asked[0]:
+            words = self._B[self._E[edge, LEFT]] | self._B[self._E[edge, RIGHT]]
+            bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+            self._last_asked = edge, bits[: self._n_values].view(bool)
+        return self._last_asked[1]
+
+    def free_values(self, edge: int) -> npt.NDArray[np.int64]:
+        """How many values each variable can take below an edge."""
+        counts: npt.NDArray[np.int64] = np.add.reduceat(
+            self.possible(edge), self.start[:-1], dtype=np.int64
+        )
+        return counts
+
+    def halves(self, edge: int, variable: int) -> npt.NDArray[np.uint8]:
+        """Sides that set the first possible value of a variable against all others."""
+        own = self.possible(edge)[self.start[variable] : self.start[variable + 1]]
+        sides = np.ones(len(own), np.uint8)
+        sides[np.argmax(own)] = 0
+        return sides
+
+    def best_split(
+        self, edge: int, rows: IntArray, variables: IntArray, price: float
+    ) -> tuple[int, npt.NDArray[np.uint8], float, int]:
+        """The best split of an edge: variable, side of each value, gain, new free parameters.
+
+        The gain is that in maximum log-likelihood, exactly: it equals the difference
+        of two full evaluations without smoothing. The split maximises gain − price ×
+        max(parameters, 0), with the values of side 0 found greedily where there are more than two.
+        """
+        from fairpc.structure import _kernels
+
+        cell = self.cell(edge)
+        # As many levels as there are vtree nodes: all that is below the edge.
+        queue, _, _ = self._reach(edge, int(variables[0]), self._stride)
+        found: tuple[int, npt.NDArray[np.uint8], float, int] = _kernels.best_split(
+            self._N, self._E, self._C, self._B, self._V, self._active, self.codes,
+            self.row_weights, rows, edge, queue, variables, self._leaf[cell],
+            cell * self._stride, self.start, price, self._edge_maps,
+        )  # fmt: skip
+        return found
+
+    def split(
+        self, edge: int, rows: IntArray, variable: int, sides: npt.NDArray[np.uint8], depth: int = 1
+    ) -> None:
+        """Split an edge: values with side 0 against those with side 1.
+
+        ``depth`` counts the levels of products and sums below the edge of which
+        each half gets copies of its own: 1 is the product alone, 2 adds its sums.
+        """
+        from fairpc.structure import _kernels
+
+        queue, n_queue, vnodes = self._reach(edge, variable, depth // 2)
+        self._reserve(2 * len(queue), 2 * n_queue + 2)
+        edges = _kernels.edges_of(self._N, self._E, queue, n_queue)
+        middle, pair = self._copy(edge, queue, edges, variable, sides, depth // 2)
+        side = sides[self.codes[variable, rows]]
+        _kernels.move_rows(
+            self._E, self._C, self._active, self.row_weights, rows, side, edge, self.vnode(edge),
+            pair, vnodes % self._stride, edges, self._undo[-1].counts, self.n_fixed,
+            self._edge_maps,
+        )  # fmt: skip
+        first, second = rows[side == 0], rows[side == 1]
+        self._near[edge] = first[:0]
+        before = len(self._near)
+        self._near += [first] * (middle - before) + [second] * (pair - middle) + [first, second]
+        self._account(edge, queue)
+
+    def undo(self) -> None:
+        """Go back to the last :meth:`keep`. Rows stay where they were sent: no split can follow."""
+        from fairpc.structure import _kernels
+
+        while self._undo:
+            last = self._undo.pop()
+            _kernels.restore_edge(self._N, self._E, last.node, last.edge, last.pair)
+            self._C[last.edges, :3] = last.counts
+            self._size[:] = last.size
+
+    def keep(self) -> None:
+        """Keep the splits made so far: :meth:`undo` will not take them back."""
+        self._undo.clear()
+
+    def learned(self, cell: int) -> LearnedCell:
+        """The circuit of a cell as it stands."""
+        order = self._order(cell)
+        fixed = np.arange(cell * self._n_values, (cell + 1) * self._n_values, dtype=np.int32)
+        nodes = np.concatenate([fixed, order])
+        number = np.full(int(self._size[0]), -1, np.int32)
+        number[nodes] = np.arange(len(nodes), dtype=np.int32)
+        sizes = self._N[nodes, SIZE]
+        edges = self._edge_lists(nodes, int(sizes.sum()))
+        left, right = self._E[edges, LEFT], self._E[edges, RIGHT]
+        first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
+        skeleton = Skeleton(
+            vnode=self._N[nodes, VNODE] % np.int32(self._stride),
+            first=first,
+            size=sizes.copy(),
+            left=np.where(left >= 0, number[left], np.int32(-1)),
+            right=np.where(right >= 0, number[right], np.int32(-1)),
+            value=self._E[edges, VALUE].copy(),
+        )
+        counts = self._C[edges, PARAMETER].copy()
+        priors = self._C[edges, PRIOR].copy()
+        weights = posterior_mean(counts, priors, first, self.smoothing.strength)
+        return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
+
+    def _copy(
+        self, edge: int, queue: IntArray, edges: IntArray, variable: int,
+        sides: npt.NDArray[np.uint8], levels: int,
+    ) -> tuple[int, int]:  # fmt: skip
+        """Copy the nodes below both halves, and log what will change in the old ones."""
+        from fairpc.structure import _kernels
+
+        bits = self.cell(edge) * self._n_values
+        size = self._size.copy()
+        middle, pair = _kernels.copy_nodes(
+            self._N, self._E, self._C, self._B, self._V, edge, queue, variable, sides, levels,
+            self.start, self._size, bits, self._maps, self._edge_maps,
+        )  # fmt: skip
+        touched = np.append(edges, np.int32(edge))
+        self._undo.append(
+            _Undo(int(self._E[edge, NODE]), edge, pair, touched, self._C[touched, :3], size)
+        )
+        self._set_priors(self.cell(edge), int(size[1]), self.n_edges)
+        return middle, pair
+
+    def _account(self, edge: int, queue: IntArray) -> None:
+        """Update likelihoods and the number of parameters after a split."""
+        from fairpc.structure import _kernels
+
+        node = int(self._E[edge, NODE])
+        new = int(self._undo[-1].size[0]), int(self._size[0])
+        self._T[new[0] : new[1]] = 0.0
+        others = np.append(queue, np.int32(node))
+        strength = self.smoothing.strength
+        self._likelihood += _kernels.set_terms(
+            self._N, self._E, self._C, self._T, strength, *new, others
+        )
+        self.n_parameters += _kernels.settle(self._N, self._E, *new)
+        self.n_parameters += 2 if self._N[node, SIZE] == 2 else 1
+        self.n_parameters -= _kernels.release(self._N, self._E, edge, int(self._size[0]))
+
+    def _reach(self, edge: int, variable: int, levels: int) -> tuple[IntArray, int, IntArray]:
+        """Nodes below an edge on the way to a variable, or in the first levels of sums.
+
+        With their number of edges, and their vtree nodes.
+        """
+        from fairpc.structure import _kernels
+
+        self._mark += 1
+        leaf = int(self._leaf[self.cell(edge)][variable])
+        found: tuple[IntArray, int, IntArray] = _kernels.reach(
+            self._N, self._E, self._V, edge, leaf, levels, self._mark
+        )
+        return found
+
+    def _load(self, cells: Sequence[CellRows]) -> None:
+        """Number the nodes of all cells: indicators of each cell first, then the other nodes."""
+        k = self._n_values
+        n_nodes = self.n_fixed + sum(len(c.skeleton.vnode) - k for c in cells)
+        n_edges = self.n_fixed + sum(len(c.skeleton.left) - k for c in cells)
+        self._size = np.array([n_nodes, n_edges], np.int64)
+        self._N = np.zeros((2 * n_nodes, 5), np.int32)
+        self._E = np.zeros((2 * n_edges, 7), np.int32)
+        self._C = np.zeros((2 * n_edges, 4))
+        self._T = np.zeros((2 * n_nodes, 3))
+        self._B = np.zeros((2 * n_nodes, (k + 63) // 64), np.uint64)
+        self._maps = np.zeros((2, 2 * n_nodes), np.int32)
+        self._edge_maps = np.zeros((2, 2 * n_edges), np.int32)
+        self._V = np.concatenate([_shifted(c.vtree, i) for i, c in enumerate(cells)])
+        n_inner = self._stride // 2
+        self._leaf = [  # vtree node of each variable: inner nodes, with -1, sort first
+            np.argsort(c.vtree.variable, kind="stable")[n_inner:] + i * self._stride
+            for i, c in enumerate(cells)
+        ]
+        self._roots = []
+        node, edge = self.n_fixed, self.n_fixed
+        for i, cell in enumerate(cells):
+            s = cell.skeleton
+            number = np.concatenate([np.arange(k) + i * k, np.arange(len(s.vnode) - k) + node])
+            link = np.concatenate([np.arange(k) + i * k, np.arange(len(s.left) - k) + edge])
+            _load_skeleton(self._N, self._E, s, number, link, i * self._stride)
+            node += len(s.vnode) - k
+            edge += len(s.left) - k
+            self._roots.append(int(number[-1]))
+
+    def _marginals(self) -> list[FloatArray]:
+        """Distributions of single variables in each cell, where priors are made of them."""
+        if self.smoothing.base == "uniform":
+            return []
+        return [
+            cell_marginals(self.codes[:, lo:hi], self.row_weights[lo:hi, PARAMETER], self.start)
+            for lo, hi in self._spans
+        ]
+
+    def _start_counts(self) -> None:
+        """Send all rows down their trees."""
+        from fairpc.structure import _kernels
+
+        n, e, c = self._N, self._E, self._C
+        _kernels.fill_values(n, e, self._B, self._V, self.start, int(self._size[0]))
+        self._active = np.zeros((self._stride, self.codes.shape[1]), np.int32)
+        every = np.arange(self.codes.shape[1], dtype=np.int32)
+        for i, (lo, hi) in enumerate(self._spans):
+            _kernels.route(
+                n, e, c, self._V, self._active, self.codes, self.row_weights, lo, hi,
+                i * self._stride, self._roots[i],
+            )  # fmt: skip
+        cell_of = self._N[self._E[: self.n_edges, NODE], VNODE] // self._stride
+        spans = [every[lo:hi] for lo, hi in self._spans]
+        self._near = [spans[i] for i in cell_of.tolist()]
+        for i in range(self.n_cells):
+            self._set_priors(i, *self._edge_span(i))
+        none = np.zeros(0, np.int32)
+        self._likelihood = _kernels.set_terms(
+            n, e, c, self._T, self.smoothing.strength, self.n_fixed, int(self._size[0]), none
+        )
+        sizes = n[self.n_fixed : int(self._size[0]), SIZE]
+        self.n_parameters = int(sizes[sizes > 1].sum())
+
+    def _set_priors(self, cell: int, lo: int, hi: int) -> None:
+        """Priors of the edges ``lo:hi`` of a cell, up to a factor per node."""
+        self._C[lo:hi, PRIOR] = 1.0
+        if self.smoothing.base == "marginal":
+            from fairpc.structure import _kernels
+
+            _kernels.set_priors(
+                self._N, self._E, self._C, self._B, self._V, self.start, self._marginal[cell],
+                lo, hi,
+            )  # fmt: skip
+
+    def _edge_span(self, cell: int) -> tuple[int, int]:
+        """First and last of a cell's edges at the start (indicators apart)."""
+        cells = self._N[self._E[self.n_fixed : self.n_edges, NODE], VNODE] // self._stride
+        lo, hi = np.searchsorted(cells, [cell, cell + 1])
+        return self.n_fixed + int(lo), self.n_fixed + int(hi)
+
+    def _reserve(self, nodes: int, edges: int) -> None:
+        """Room for more nodes and edges, by doubling."""
+        if self._size[0] + nodes > len(self._N):
+            room = 2 * (int(self._size[0]) + nodes)
+            for name in ("_N", "_T", "_B"):
+                setattr(self, name, _grown(getattr(self, name), room))
+            self._maps = np.zeros((2, room), np.int32)
+        if self._size[1] + edges > len(self._E):
+            room = 2 * (int(self._size[1]) + edges)
+            for name in ("_E", "_C"):
+                setattr(self, name, _grown(getattr(self, name), room))
+            self._edge_maps = np.zeros((2, room), np.int32)
+
+    def _order(self, cell: int) -> IntArray:
+        """Nodes below a cell's root that are no indicators, children first.
+
+        A node's children belong to smaller vtree nodes than the node itself.
+        """
+        from fairpc.structure import _kernels
+
+        found = _kernels.below(
+            self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed
+        )
+        ordered: IntArray = found[np.lexsort((found, self._N[found, VNODE]))]
+        return ordered
+
+    def _edge_lists(self, nodes: IntArray, n_edges: int) -> IntArray:
+        from fairpc.structure import _kernels
+
+        edges: IntArray = _kernels.edges_of(self._N, self._E, nodes, n_edges)
+        return edges
+
+
+def _shifted(vtree: Vtree, cell: int) -> IntArray:
+    """A vtree as rows of V, numbered after those of the cells before."""
+    parent, depth = parents_and_depths(vtree)
+    shift = cell * len(vtree.ids)
+    left, right, above = (
+        np.where(a >= 0, a + shift, -1) for a in (vtree.left, vtree.right, parent)
+    )
+    return np.stack([left, right, vtree.variable, above, depth], axis=1).astype(np.int32)
+
+
+def _load_skeleton(
+    nodes: IntArray, edges: IntArray, s: Skeleton,
+    number: npt.NDArray[np.int64], link: npt.NDArray[np.int64], shift: int,
+) -> None:  # fmt: skip
+    """Write a skeleton into the arrays of nodes and edges under new numbers."""
+    nodes[number, VNODE] = s.vnode + shift
+    nodes[number, FIRST] = link[s.first]
+    nodes[number, SIZE] = s.size
+    owner = s.edge_node
+    last = np.append(owner[1:] != owner[:-1], True)
+    edges[link, NODE] = number[owner]
+    edges[link, LEFT] = np.where(s.left >= 0, number[s.left], -1)
+    edges[link, RIGHT] = np.where(s.right >= 0, number[s.right], -1)
+    edges[link, VALUE] = s.value
+    edges[link, NEXT] = np.where(last, -1, np.append(link[1:], -1))
+    edges[link, ALIVE] = 1
+
+
+def _grown(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+    result = np.zeros((room, *array.shape[1:]), array.dtype)
+    result[: len(array)] = array
+    return result

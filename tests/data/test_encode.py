@@ -1,0 +1,471 @@
+"""Encodings: every library alike, stable there and back, every decision in words."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data import frames
+from fairpc.data.encode import fit_encoding
+from fairpc.data.encoding import Encoding
+from fairpc.errors import CodesError, TableError, TableWarning
+
+
+def fitted(columns: frames.Columns, **options: Any) -> Encoding:
+    return fit_encoding(pl.DataFrame(columns, strict=False), **options)
+
+
+@given(frames.tables(), st.sampled_from(["label", "quantile"]))
+def test_libraries_agree(columns: frames.Columns, binning: Any) -> None:
+    y = np.arange(len(columns["first"])) % 2
+    found = {}
+    for name, make in frames.LIBRARIES.items():
+        frame = make(columns)
+        encoding = fit_encoding(frame, y=y, binning=binning)
+        found[name] = (
+            [(c.kind, c.levels, c.merged, c.edges, c.labels) for c in encoding.columns],
+            encoding.transform(frame).tolist(),
+        )
+    for name in found:
+        assert found[name] == found["polars"], name
+
+
+@given(frames.tables())
+def test_codes_are_in_range_and_holes_are_missing(columns: frames.Columns) -> None:
+    encoding = fitted(columns)
+    codes = encoding.transform(pl.DataFrame(columns, strict=False))
+    assert codes.dtype == np.int16
+    assert codes.flags.f_contiguous
+    for j, column in enumerate(encoding.columns):
+        assert codes[:, j].max() < column.arity
+        assert ((codes[:, j] < 0) == [v is None for v in columns[column.name]]).all()
+        share = np.mean([v is None for v in columns[column.name]])
+        assert column.missing_share == pytest.approx(share)
+
+
+@given(frames.tables(), st.sampled_from(["dict", "polars", "pandas", "pyarrow"]))
+def test_inverse_then_transform_is_the_identity(columns: frames.Columns, library: Any) -> None:
+    encoding = fitted(columns)
+    codes = encoding.transform(pl.DataFrame(columns, strict=False))
+    if library == "pandas":
+        pytest.importorskip("pandas")
+    back = encoding.inverse(codes, library)
+    frame = pl.DataFrame(back) if library == "dict" else back
+    assert encoding.transform(frame).tolist() == codes.tolist()
+
+
+@given(frames.tables(), st.integers(2, 9), st.floats(0, 0.2))
+def test_a_file_brings_the_same_encoding_back(
+    columns: frames.Columns, n_bins: int, rare: float
+) -> None:
+    encoding = fitted(columns, n_bins=n_bins, rare=rare, missing_values=("?", -999))
+    again = Encoding.from_dict(json.loads(json.dumps(encoding.to_dict(), allow_nan=False)))
+    assert again == encoding
+
+
+def test_a_heavy_value_has_a_bin_of_its_own() -> None:
+    gain = [0.0] * 900 + np.linspace(100, 9000, 100).tolist()
+    column = fitted({"gain": gain}).columns[0]
+    assert column.labels[:2] == ("≤ 0", f"(0, {column.labels[1].split(', ')[1]}")
+    assert 7 <= column.arity <= 9
+    codes = fitted({"gain": gain}).transform(pl.DataFrame({"gain": [-5.0, 0.0, 1e-9, 1e9]}))
+    assert codes[:, 0].tolist() == [0, 0, 1, column.arity - 1]
+
+
+def test_a_heavy_value_in_the_middle() -> None:
+    hours = [40.5] * 500 + np.linspace(1, 40, 250).tolist() + np.linspace(41, 99, 250).tolist()
+    column = fitted({"hours": hours}).columns[0]
+    assert "40.5" in column.labels
+    code = column.labels.index("40.5")
+    codes = fitted({"hours": hours}).transform(pl.DataFrame({"hours": [40.49, 40.5, 40.51]}))
+    assert codes[:, 0].tolist() == [code - 1, code, code + 1]
+
+
+def test_bins_with_the_label_find_the_step() -> None:
+    x = np.linspace(0, 1, 2000)
+    y = (x > 0.93).astype(int)
+    with_label = fit_encoding(x[:, None], y=y, n_bins=2)
+    assert 0.9 < with_label.columns[0].edges[0] < 0.95
+    without = fit_encoding(x[:, None], y=y, n_bins=2, binning="quantile")
+    assert without.columns[0].edges == pytest.approx((0.5,), abs=0.01)
+    for useless in (np.full(2000, -1), np.zeros(2000, int)):
+        assert fit_encoding(x[:, None], y=useless, n_bins=2) == without
+
+
+def test_quantiles_are_weighted() -> None:
+    x = np.arange(1000.0)[:, None] + 0.5
+    weight = np.where(np.arange(1000) < 500, 3.0, 1.0)
+    edge = fit_encoding(x, sample_weight=weight, n_bins=2).columns[0].edges[0]
+    assert edge == pytest.approx(1000 / 3, abs=5)
+    assert fit_encoding(x, sample_weight=weight * 1e-6, n_bins=2).columns[0].edges[0] == edge
+
+
+@given(frames.tables(), st.data())
+def test_a_whole_weight_is_a_repeated_row(columns: frames.Columns, data: st.DataObject) -> None:
+    n = len(columns["first"])
+    times = data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
+    times[:12] = [1] * 12
+    y = np.arange(n) // 2 % 2
+    frame = pl.DataFrame(columns, strict=False)
+    repeated = frame[np.repeat(np.arange(n), times)]
+    weighted = fit_encoding(frame, y=y, sample_weight=times)
+    again = fit_encoding(repeated, y=np.repeat(y, times))
+    assert weighted.names == again.names
+    for a, b in zip(weighted.columns, again.columns, strict=True):
+        assert (a.levels, a.edges) == (b.levels, b.edges)
+
+
+def test_rows_of_weight_zero_are_not_there() -> None:
+    columns = {"a": ["x", "y"] * 30 + ["z"], "b": [*np.arange(60) % 7, 1000]}
+    weight = [1.0] * 60 + [0.0]
+    short = {name: values[:-1] for name, values in columns.items()}
+    assert fitted(columns, sample_weight=weight) == fitted(short)
+
+
+def test_given_edges() -> None:
+    columns: frames.Columns = {
+        "age": list(range(18, 80)),
+        "day": [dt.date(2020, 1, 1 + i % 28) for i in range(62)],
+    }
+    encoding = fitted(columns, edges={"age": [25, 45], "day": ["2020-01-10", "2020-01-20"]})
+    age, day = encoding.columns
+    assert age.labels == ("< 25", "[25, 45)", "≥ 45")
+    assert age.done == "number in 3 bins at the given edges"
+    assert day.labels == ("< 2020-01-10", "[2020-01-10, 2020-01-20)", "≥ 2020-01-20")
+    codes = encoding.transform(pl.DataFrame({"age": [24, 25, 44, 45], "day": [None] * 4}))
+    assert codes[:, 0].tolist() == [0, 1, 1, 2]
+
+
+def test_rare_levels_merge_and_are_remembered() -> None:
+    levels = ["a"] * 600 + ["b"] * 395 + ["c", "d", "e", "e", "e"]
+    encoding = fitted({"x": levels})
+    column = encoding.columns[0]
+    assert (column.levels, column.merged) == (("a", "b"), ("c", "d", "e"))
+    assert column.labels == ("a", "b", "other")
+    codes = encoding.transform(pl.DataFrame({"x": ["e", "a", "other", None]}))
+    assert codes[:, 0].tolist() == [2, 0, 2, -1]
+
+
+def test_one_rare_level_keeps_its_name() -> None:
+    assert fitted({"x": ["a"] * 600 + ["b"] * 399 + ["c"]}).columns[0].levels == ("a", "b", "c")
+
+
+def test_a_level_called_other_is_not_the_merged_one() -> None:
+    encoding = fitted({"x": ["other"] * 500 + ["b"] * 495 + ["p", "q", "r", "s", "t"]})
+    assert encoding.columns[0].labels == ("b", "other", "(other)")
+    codes = encoding.transform(pl.DataFrame({"x": ["other", "p", "(other)"]}))
+    assert codes[:, 0].tolist() == [1, 2, 2]
+
+
+def test_at_most_max_levels() -> None:
+    levels = [f"l{i:02}" for i in range(40) for _ in range(50 + i)]
+    column = fitted({"x": levels}).columns[0]
+    assert column.arity == 16
+    assert column.levels == tuple(f"l{i:02}" for i in range(25, 40))
+
+
+def test_too_many_merged_levels_are_not_listed() -> None:
+    levels = ["yes"] * 1000 + ["no"] * 1000 + [f"text {i}" for i in range(300)]
+    encoding = fitted({"x": levels})
+    assert encoding.columns[0].open
+    assert not encoding.columns[0].merged
+    codes = encoding.transform(pl.DataFrame({"x": ["no", "text 5", "never seen", None]}))
+    assert codes[:, 0].tolist() == [0, 2, 2, -1]
+    assert encoding.code("x", "never seen") == 2
+
+
+def test_few_whole_numbers_are_categories_in_numeric_order() -> None:
+    column = fitted({"x": [10, 9, 2, 1] * 30}).columns[0]
+    assert (column.kind, column.levels) == ("category", (1, 2, 9, 10))
+
+
+def test_rare_whole_numbers_join_their_neighbours() -> None:
+    counts = {0: 900, 1: 50, 2: 40, 3: 4, 5: 3, 9: 3}
+    encoding = fitted({"x": [v for v, n in counts.items() for _ in range(n)]})
+    assert encoding.columns[0].labels == ("< 1", "1", "2", "≥ 3")
+    assert encoding.transform(pl.DataFrame({"x": [4, 100, 2]}))[:, 0].tolist() == [3, 3, 2]
+
+
+def test_text_that_is_numbers_or_dates() -> None:
+    encoding = fitted(
+        {
+            "n": [str(i % 50) if i % 9 else "?" for i in range(100)],
+            "d": [f"2020-0{1 + i % 9}-11 0{i % 7}:00:00" for i in range(100)],
+            "code": [f"0{i % 5}" for i in range(100)],
+        },
+        missing_values=("?",),
+    )
+    assert [c.kind for c in encoding.columns] == ["number", "date", "category"]
+    assert "text read as numbers" in encoding.lines()[0]
+    frame = pl.DataFrame({"n": [" 1", "?"], "d": ["2020-01-01", None], "code": ["00", "?"]})
+    assert encoding.transform(frame).tolist() == [[0, 0, 0], [-1, -1, -1]]
+
+
+def test_numbers_can_mean_missing() -> None:
+    encoding = fitted({"x": [*range(25), *range(25), *[-999] * 50]}, missing_values=(-999,))
+    assert encoding.columns[0].missing_share == 0.5
+    assert encoding.transform(pl.DataFrame({"x": [-999, 3]}))[:, 0].tolist() == [-1, 0]
+
+
+def test_the_user_decides_what_a_column_is() -> None:
+    ids = list(range(1000, 1100))
+    columns: frames.Columns = {
+        "zip": [94000 + i % 30 for i in range(100)],
+        "id": ids,
+        "w": [f"{i}" for i in ids],
+    }
+    encoding = fitted(columns, categorical=("zip",), numeric=("w",), max_levels=40)
+    assert [(c.name, c.kind) for c in encoding.columns] == [("zip", "category"), ("w", "number")]
+    assert encoding.columns[0].levels[0] == 94000
+
+
+def test_what_is_dropped_and_why() -> None:
+    n = 60
+    encoding = fitted(
+        {
+            "id": [f"p{i:03}" for i in range(n)],
+            "number": list(range(7000, 7000 + n)),
+            "one": ["F"] * n,
+            "none": [None] * n,
+            "keep": [i % 3 for i in range(n)],
+            "copy": ["abc"[(i + 1) % 3] for i in range(n)],
+            "float": np.linspace(0, 1, n).tolist(),
+            "secret": ["a", "b"] * (n // 2),
+        },
+        drop=("secret",),
+    )
+    assert encoding.names == ("keep", "float")
+    reasons = {d.name: d.reason for d in encoding.dropped}
+    assert reasons["id"].startswith("it has a different value in every row, like an identifier")
+    assert reasons["number"] == reasons["id"]
+    assert reasons["one"] == "it has one value ('F') wherever it is known"
+    assert reasons["none"] == "it is missing in every row"
+    assert reasons["copy"] == "it is a one-to-one copy of column 'keep'"
+    assert reasons["secret"] == "left out on request"
+    assert encoding.dropped[0].message.startswith("column 'id' is not used: it has a different")
+    assert [record["column"] for record in encoding.describe()] == list(encoding.names_in)
+    with pytest.raises(TableError, match="column 'one' is not used: it has one value"):
+        encoding.column("one")
+
+
+def test_measurements_are_no_copies_because_all_values_differ() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    assert not fit_encoding(x).dropped
+    scaled = np.column_stack([x[:, 0], 2.54 * x[:, 0]])
+    assert [d.name for d in fit_encoding(scaled).dropped] == ["x1"]
+
+
+def test_a_copy_is_found_where_rare_values_merge() -> None:
+    n = 1000
+    grade = [1] * 2 + [2] * 3 + [3 + i % 9 for i in range(n - 5)]
+    encoding = fitted({"word": [f"grade {g:02}" for g in grade], "grade": grade})
+    assert encoding.columns[0].merged == ("grade 01", "grade 02")
+    assert encoding.dropped[0].reason == "it is a one-to-one copy of column 'word'"
+
+
+def test_an_unseen_level_is_missing_and_named() -> None:
+    encoding = fitted({"x": ["a", "b"] * 20, "n": [1, 2] * 10 + [3, 3] * 10})
+    with pytest.warns(TableWarning, match=r"column 'x' has 'martian', not seen at fit: 2 value"):
+        codes = encoding.transform(pl.DataFrame({"x": ["martian", "a", "martian"], "n": [1] * 3}))
+    assert codes[:, 0].tolist() == [-1, 0, -1]
+    with pytest.warns(TableWarning, match=r"column 'n' has 7, 8, 9 and 1 more, not seen"):
+        encoding.transform(pl.DataFrame({"x": ["a"] * 4, "n": [9, 10, 8, 7]}))
+
+
+def test_absent_and_extra_columns() -> None:
+    encoding = fitted({"x": ["a", "b"] * 20, "y": [1, 2, 3, 1] * 10})
+    assert encoding.transform(pl.DataFrame({"z": [0], "y": [3], "x": ["b"]})).tolist() == [[1, 2]]
+    with pytest.raises(TableError, match=r"column 'y' is absent: .* or be read with allow_absent"):
+        encoding.transform(pl.DataFrame({"x": ["b"]}))
+    absent = encoding.transform(pl.DataFrame({"x": ["b"]}), allow_absent=True)
+    assert absent.tolist() == [[1, -1]]
+
+
+def test_arrays_are_known_by_position() -> None:
+    x = np.array([[0, 5], [1, 6], [1, 5], [0, 6]] * 10)
+    x[0] = [1, 6]
+    encoding = fit_encoding(x)
+    assert encoding.names == ("x0", "x1")
+    frame = pl.DataFrame(x, schema=["age", "sex"])
+    assert (encoding.transform(frame) == encoding.transform(x)).all()
+    assert (fit_encoding(frame).transform(x) == encoding.transform(x)).all()
+    assert fit_encoding(x, drop=(0,)).names == ("x1",)
+    with pytest.raises(TableError, match="has 1 columns and had 2 at fit"):
+        encoding.transform(x[:, :1])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint64", "float32", "bool", "U5", "datetime64[D]"])
+def test_types_of_arrays(dtype: str) -> None:
+    x = (np.arange(120) % 3 % 2).reshape(60, 2).astype(dtype)
+    encoding = fit_encoding(x[:, :1])
+    assert encoding.transform(x[:, :1])[:, 0].tolist() == (np.arange(60) * 2 % 3 % 2).tolist()
+
+
+def test_pandas_types() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(
+        {
+            "c": pd.Categorical(["u", "v", None, "v"] * 10),
+            "i": pd.Categorical([100, 2, None, 30] * 10),
+            "n": pd.array([1, None, 3, 1] * 10, dtype="Int64"),
+            "b": pd.array([True, None, False, False] * 10, dtype="boolean"),
+            "t": pd.to_datetime(["2020-01-01", None, "2021-01-01", "2022-02-02"] * 10),
+            "z": pd.to_datetime(["2020-01-01"] * 30 + ["2021-01-01"] * 10).tz_localize("UTC"),
+            "s": ["x", None, float("nan"), "y"] * 10,
+        }
+    )
+    encoding = fit_encoding(frame)
+    kinds = ["category", "category", "category", "boolean", "date", "date", "category"]
+    assert [c.kind for c in encoding.columns] == kinds
+    assert encoding.columns[1].levels == (2, 30, 100)
+    codes = encoding.transform(frame)
+    assert codes[:4].tolist() == [
+        [0, 2, 0, 1, 0, 0, 0],
+        [1, 0, -1, -1, -1, 0, -1],
+        [-1, -1, 1, 0, 1, 0, -1],
+        [1, 1, 0, 0, 2, 0, 1],
+    ]
+    assert (encoding.transform(encoding.inverse(codes, "pandas")) == codes).all()
+
+
+def test_code_of_one_value() -> None:
+    encoding = fitted({"x": ["a", "b"] * 50, "age": list(range(100))}, edges={"age": [25, 45]})
+    assert [encoding.code("age", v) for v in (30, "30", "[25, 45)", None)] == [1, 1, 1, -1]
+    assert encoding.code("x", "b") == 1
+    with pytest.raises(TableError, match=r"column 'x' has no value 'c': use one of 'a', 'b'"):
+        encoding.code("x", "c")
+    with pytest.raises(TableError, match=r"column 'z' is not in the table: use one of 'x', 'age'"):
+        encoding.code("z", "c")
+
+
+def test_inverse_checks_its_codes() -> None:
+    encoding = fitted({"x": ["a", "b"] * 20})
+    assert encoding.inverse([[0], [-1]]) == {"x": ["a", None]}
+    with pytest.raises(CodesError, match="column 'x' has code 2 in row 0"):
+        encoding.inverse([[2]])
+    with pytest.raises(TableError, match="library is 'excel': use one of"):
+        encoding.inverse([[0]], "excel")  # type: ignore[arg-type]
+
+
+def test_huge_integers_keep_their_digits() -> None:
+    encoding = fitted({"x": [2**60, 2**60 + 1, 2**60 + 1] * 20})
+    assert encoding.columns[0].levels == (2**60, 2**60 + 1)
+    assert encoding.transform(pl.DataFrame({"x": [2**60 + 1]})).tolist() == [[1]]
+
+
+def test_many_rows_take_edges_from_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(1).normal(size=(20_000, 1))
+    exact = fit_encoding(x).columns[0].edges
+    monkeypatch.setattr("fairpc.data.columns._SAMPLE", 5_000)
+    assert fit_encoding(x).columns[0].edges == pytest.approx(exact, abs=0.1)
+    ids = np.random.default_rng(0).permutation(20_000)[:, None] * 1000
+    with pytest.raises(TableError, match="no column is left to learn from: column 'x0' is not"):
+        fit_encoding(ids)
+
+
+BAD: list[tuple[Any, dict[str, Any], str]] = [
+    ({"a": []}, {}, "the table is empty: it has no rows, give at least one"),
+    (np.empty((0, 3)), {}, "the table is empty: it has no rows, give at least one"),
+    (np.empty((3, 0)), {}, r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is required"),
+    (np.zeros((2, 10_000)), {}, "10,000 columns: at most 4,096 can be learned from"),
+    (np.zeros(3), {}, "Reshape your data"),
+    ({"x": [1.5, np.inf, 2.0]}, {}, "column 'x' has inf in row 1: numbers must be finite"),
+    ({"x": ["1", "b", "2"]}, {"numeric": ["x"]}, "column 'x' has 'b' in row 1: it was said to"),
+    (np.array([[1j], [2]]), {}, "Complex data not supported: column 'x0'"),
+    (np.array([[[1], [2]], [[3], [4]]]), {}, "the table has 3 dimension"),
+    ({"x": [[1], [2]]}, {}, r"column 'x' holds List\(Int64\): give text, numbers, booleans"),
+    ({"x": [1, 1, 1]}, {}, "no column is left to learn from: column 'x' is not used: it has one"),
+    ({"x": [1, 2]}, {"drop": ["z"]}, "column 'z' in drop is not in the table: its columns are 'x'"),
+    ({"x": [1, 2]}, {"edges": {"x": [3, 2]}}, r"the edges \[3.0, 2.0\]: edges must ascend"),
+    ({"x": [1, 2]}, {"edges": {"x": ["a"]}}, r"the edges \['a'\]: give a list of numbers"),
+    ({"x": [1, 2]}, {"n_bins": 1}, "n_bins is 1: give a number from 2"),
+    ({"x": [1, 2]}, {"max_levels": 1}, "max_levels is 1: give from 2"),
+    ({"x": [1, 2]}, {"rare": 1.0}, "rare is 1.0: give a share"),
+    ({"x": [1, 2]}, {"binning": "magic"}, "binning is 'magic': use 'label' or 'quantile'"),
+    ({"x": [1, 2]}, {"y": [0.5, 1]}, "the label must be class codes from 0"),
+    ({"x": [1, 2]}, {"y": [0]}, r"the label has shape \(1,\): give one per row \(2\)"),
+    ({"x": [1, 2]}, {"numeric": "x", "categorical": "x"}, "'x' is named numeric and categorical"),
+    ("text.csv", {}, "the table is the text 'text.csv': give a frame or an array"),
+    ([[1, 2], [3]], {}, "cannot be read as rows × columns"),
+]
+
+
+@pytest.mark.parametrize(("table", "options", "sentence"), BAD)
+def test_bad_tables_get_a_sentence(table: Any, options: dict[str, Any], sentence: str) -> None:
+    frame = pl.DataFrame(table) if isinstance(table, dict) else table
+    with pytest.raises(TableError, match=sentence):
+        fit_encoding(frame, **options)
+
+
+def test_bad_weights_get_a_sentence() -> None:
+    with pytest.raises(CodesError, match=r"the weight of row 1 is -1.0: weights are finite and"):
+        fitted({"x": [1, 2]}, sample_weight=[1, -1])
+
+
+def test_duplicate_names_get_a_sentence() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"])
+    with pytest.raises(TableError, match=r"column 'a' appears 2 times: column names must differ"):
+        fit_encoding(frame)
+    mixed = pd.DataFrame([[1, 2], [3, 4]], columns=[1, "1"])
+    with pytest.raises(TableError, match="column '1' appears 2 times"):
+        fit_encoding(mixed)
+
+
+def test_frames_that_are_not_tables_yet() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    with pytest.raises(TableError, match="sparse matrix: give a dense array"):
+        fit_encoding(sparse.eye_array(3).tocsr())
+    with pytest.raises(TableError, match=r"lazy frame: give its rows, frame.collect\(\)"):
+        fit_encoding(pl.LazyFrame({"a": [1]}))
+
+
+def test_a_column_that_changed_its_type() -> None:
+    encoding = fitted(
+        {"n": np.linspace(0, 1, 30).tolist(), "d": [dt.date(2020, 1, 1 + i % 7) for i in range(30)]}
+    )
+    day, number = dt.date(2020, 1, 1), 0.5
+    with pytest.raises(TableError, match="column 'n' holds a date and held a number at fit"):
+        encoding.transform(pl.DataFrame({"n": [day], "d": [day]}))
+    with pytest.raises(TableError, match="column 'd' holds a number and held a date at fit"):
+        encoding.transform(pl.DataFrame({"n": [number], "d": [number]}))
+    with pytest.raises(TableError, match="column 'd' has 'yesterday': it held dates at fit"):
+        encoding.transform(pl.DataFrame({"n": [number], "d": ["yesterday"]}))
+
+
+@frames.needs_data
+def test_adult() -> None:
+    table = frames.adult()
+    y = (table["target"] == ">50K").to_numpy().astype(np.int64)
+    encoding = fit_encoding(table.drop("target"), y=y, missing_values=("?",))
+    assert [d.name for d in encoding.dropped] == ["education-num"]
+    gain = encoding.column("capital-gain")
+    assert gain.labels[0] == "< 1"
+    assert 6 <= gain.arity <= 9
+    assert encoding.column("workclass").missing_share == pytest.approx(1836 / 32561)
+    codes = encoding.transform(table)
+    assert (codes[:, encoding.names.index("capital-gain")] == 0).mean() > 0.9
+    assert (encoding.transform(encoding.inverse(codes, "polars")) == codes).all()
+    assert Encoding.from_dict(encoding.to_dict()) == encoding
+
+
+@frames.needs_data
+def test_german_and_compas() -> None:
+    german = fit_encoding(frames.german()[:, :20])
+    assert not german.dropped
+    assert max(german.arities) <= 16
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compas = fit_encoding(frames.compas())
+    dropped = {d.name: d.reason for d in compas.dropped}
+    assert "identifier" in dropped["id"]
+    assert "copy of column 'compas_screening_date'" in dropped["screening_date"]
+    assert compas.column("c_jail_in").kind == "date"

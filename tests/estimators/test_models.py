@@ -1,0 +1,283 @@
+"""The models on tables: what goes in, what comes out, and what bad input is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from estimators.test_sklearn import people
+from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
+from fairpc.errors import FairpcError, FileFormatError, LearningError, TableError
+
+MODELS: list[Any] = [
+    FairPC(structure="chow-liu"),
+    FairPC(structure="strudel", max_splits=20),
+    NLatPC(structure="strudel", max_splits=20),
+    LatNB(),
+    TwoNB(),
+]
+IDS = ["FairPC-tree", "FairPC-strudel", "NLatPC", "LatNB", "TwoNB"]
+
+
+@pytest.fixture(params=MODELS, ids=IDS)
+def fitted(request: pytest.FixtureRequest) -> tuple[Any, pd.DataFrame, np.ndarray, np.ndarray]:
+    table, labels, group = people()
+    model = request.param.set_params(random_state=0, positive="good")
+    return model.fit(table, labels, sensitive_features=group), table, labels, group
+
+
+Fitted = tuple[Any, pd.DataFrame, np.ndarray, np.ndarray]
+
+
+def test_what_is_learned_is_a_distribution(fitted: Fitted) -> None:
+    model, table, _, group = fitted
+    np.testing.assert_allclose(model.bias_mechanism_.sum(axis=2), 1.0)
+    assert model.fair_rate_.sum() == pytest.approx(1.0)
+    assert model.group_rate_.sum() == pytest.approx(1.0)
+    scores = model.predict_proba(table, sensitive_features=group)
+    np.testing.assert_allclose(scores.sum(axis=1), 1.0)
+    assert list(model.classes_) == ["bad", "good"]
+    assert list(model.groups_) == ["F", "M"]
+    assert set(model.predict(table, sensitive_features=group)) <= {"bad", "good"}
+
+
+def test_the_gap_under_the_model_and_on_rows_are_two_numbers(fitted: Fitted) -> None:
+    model, table, _, group = fitted
+    gaps = model.parity_gap(table, sensitive_features=group)
+    assert set(gaps) == {"model", "rows"}
+    scores = model.predict_proba(table, sensitive_features=group)[:, 1]
+    means = [scores[group == g].mean() for g in ("F", "M")]
+    assert gaps["rows"] == pytest.approx(abs(means[1] - means[0]))
+    if not isinstance(model, TwoNB):
+        assert gaps["model"] < 1e-9
+
+
+def test_without_the_group_it_is_summed_out(fitted: Fitted) -> None:
+    model, table, _, _ = fitted
+    # P(f | x) = Σ_s P(s | x) P(f | x, s), each by its own query.
+    known = [
+        model.predict_proba(table, sensitive_features=np.full(len(table), g)) for g in ("F", "M")
+    ]
+    masses = np.stack(
+        [
+            np.exp(model.score_samples(table, sensitive_features=np.full(len(table), g)))
+            for g in ("F", "M")
+        ]
+    )
+    shares = masses / masses.sum(axis=0)
+    expected = sum(share[:, None] * scores for share, scores in zip(shares, known, strict=True))
+    np.testing.assert_allclose(model.predict_proba(table), expected, atol=1e-9)
+
+
+def test_a_file_gives_back_the_same_model(fitted: Fitted, tmp_path: Path) -> None:
+    model, table, _, group = fitted
+    model.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert type(again) is type(model)
+    assert again.get_params() == model.get_params()
+    for name in ("predict_proba", "predict_observed_proba", "predict"):
+        np.testing.assert_array_equal(
+            getattr(again, name)(table, sensitive_features=group),
+            getattr(model, name)(table, sensitive_features=group),
+        )
+    for name, values in model.history_.items():
+        np.testing.assert_array_equal(again.history_[name], values)
+    assert again.explain_bias().sentences == model.explain_bias().sentences
+
+
+def test_an_altered_file_is_refused(tmp_path: Path) -> None:
+    table, labels, group = people()
+    path = tmp_path / "model.json"
+    LatNB().fit(table, labels, sensitive_features=group).save(path)
+    good = json.loads(path.read_text())
+    for change, message in [
+        ({"format": "pickle"}, "no fairpc model file"),
+        ({"version": 99}, "reads up to 1"),
+        ({"model": "FairPC"}, "checksum"),
+        ({"extra": 1}, "'extra' is unknown or lacking"),
+    ]:
+        path.write_text(json.dumps(good | change))
+        with pytest.raises(FileFormatError, match=message):
+            load(path)
+    path.write_text(json.dumps(good)[:1000])
+    with pytest.raises(FileFormatError, match="truncated or altered"):
+        load(path)
+
+
+def test_frames_of_all_libraries_and_named_columns_agree() -> None:
+    table, labels, group = people()
+    apart = LatNB(max_iter=5).fit(table, labels, sensitive_features=group)
+    scores = apart.predict_proba(table, sensitive_features=group)
+    inside = table.assign(sex=group)
+    for frame in (inside, pl.from_pandas(inside), pl.from_pandas(inside).to_arrow()):
+        model = LatNB("sex", max_iter=5).fit(frame, labels)
+        np.testing.assert_allclose(model.predict_proba(frame), scores, atol=1e-12)
+
+
+def test_missing_values_are_allowed_everywhere() -> None:
+    table, labels, group = people()
+    rng = np.random.default_rng(0)
+    holes = table.mask(rng.random(table.shape) < 0.2)
+    some_labels = np.where(rng.random(len(labels)) < 0.2, None, labels)
+    some_groups = np.where(rng.random(len(group)) < 0.2, None, group)
+    for model in (FairPC(structure="chow-liu", random_state=0), LatNB(), TwoNB()):
+        model.fit(holes, some_labels, sensitive_features=some_groups)
+        scores = model.predict_proba(holes, sensitive_features=some_groups)
+        assert np.isfinite(scores).all()
+
+
+def test_several_sensitive_columns_are_crossed() -> None:
+    table, labels, group = people()
+    both = table.assign(sex=group, old=np.where(table["age"] > 45, "yes", "no"))
+    model = LatNB(["sex", "old"], max_iter=5).fit(both, labels)
+    assert list(model.groups_) == [
+        "sex=F, old=no", "sex=F, old=yes", "sex=M, old=no", "sex=M, old=yes",
+    ]  # fmt: skip
+    assert model.parity_gap()["model"] < 1e-9
+
+
+def test_more_than_two_classes() -> None:
+    table, labels, group = people()
+    rng = np.random.default_rng(1)
+    three = np.where(rng.random(len(labels)) < 0.3, "maybe", labels)
+    model = FairPC(structure="chow-liu").fit(table, three, sensitive_features=group)
+    assert model.predict_proba(table, sensitive_features=group).shape == (len(table), 3)
+    assert model.bias_mechanism_.shape == (2, 3, 3)
+    with pytest.raises(LearningError, match="more than two classes"):
+        model.choose_threshold(value=0.3)
+
+
+def test_the_bias_is_told_in_sentences() -> None:
+    table, labels, group = people(4000)
+    model = FairPC(structure="chow-liu").fit(table, labels, sensitive_features=group)
+    account = model.explain_bias()
+    assert account.counts.sum() == pytest.approx(len(table))
+    lost = account.mechanism[0, 1, 0]
+    sentence = (
+        f"In group F, of the rows whose latent decision is good, {lost:.1%} were observed bad"
+    )
+    assert any(s.startswith(sentence) for s in account.sentences)
+    assert lost > account.mechanism[1, 1, 0]  # labels were bent against group F
+
+
+def test_a_score_is_explained_by_leaving_values_out() -> None:
+    table, labels, group = people()
+    model = LatNB().fit(table, labels, sensitive_features=group)
+    row, s = table.iloc[:1], group[:1]
+    full = model.predict_proba(row, sensitive_features=s)[0, 1]
+    parts = {part.feature: part.change for part in model.explain(row, sensitive_features=s)}
+    without = row.assign(age=np.nan)
+    expected = full - model.predict_proba(without, sensitive_features=s)[0, 1]
+    assert parts["age"] == pytest.approx(expected, abs=1e-12)
+    assert parts["group"] == pytest.approx(full - model.predict_proba(row)[0, 1], abs=1e-12)
+
+
+def test_thresholds() -> None:
+    table, labels, group = people()
+    model = FairPC(structure="chow-liu").fit(table, labels, sensitive_features=group)
+
+    def rate(g: str | None = None) -> float:
+        chosen = model.predict(table, sensitive_features=group) == "good"
+        return float(chosen.mean() if g is None else chosen[group == g].mean())
+
+    model.choose_threshold(table, selection_rate=0.25, sensitive_features=group)
+    assert rate() == pytest.approx(0.25, abs=0.02)
+    model.choose_threshold(table, equalise=True, selection_rate=0.4, sensitive_features=group)
+    assert rate("F") == pytest.approx(rate("M"), abs=0.03)
+    model.choose_threshold(value=1.0)
+    assert rate() == 0.0
+    with pytest.raises(LearningError, match="no rows were given"):
+        model.choose_threshold(selection_rate=0.3)
+
+
+def test_random_starts_are_kept_and_aligned() -> None:
+    table, labels, group = people()
+    model = LatNB(init="random", n_init=4, random_state=0, max_iter=50)
+    model.fit(table, labels, sensitive_features=group)
+    assert len(model.starts_) == 4
+    for start in model.starts_:
+        joint = np.einsum("s,sfd->fd", model.group_rate_, start.mechanism)
+        assert np.trace(joint) >= np.trace(joint[::-1]) - 0.2
+    with pytest.raises(LearningError, match="init='random'"):
+        LatNB(n_init=2).fit(table, labels, sensitive_features=group)
+
+
+def test_history_and_evaluation() -> None:
+    table, labels, group = people()
+    model = FairPC(structure="chow-liu", max_iter=7, tol=0)
+    seen: list[int] = []
+    model.fit(
+        table, labels, sensitive_features=group, eval_set={"test": (table, labels, group)},
+        callback=lambda step: seen.append(step.iteration),
+    )  # fmt: skip
+    assert seen == list(range(8))
+    assert {len(v) for v in model.history_.values()} == {8}
+    rows = model.score_samples(table, labels, sensitive_features=group)
+    assert model.history_["test"][-1] == pytest.approx(rows.mean())
+
+
+def test_samples_look_like_the_table() -> None:
+    table, labels, group = people()
+    model = FairPC(structure="chow-liu").fit(table, labels, sensitive_features=group)
+    drawn = model.sample(50, random_state=0)
+    assert drawn.columns == ["age", "job", "years", "S", "D", "Df"]
+    assert set(drawn["D"]) <= {"bad", "good"}
+    assert drawn.equals(model.sample(50, random_state=0))
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
+    table, labels, group = people()
+    model = LatNB().fit(table, labels, sensitive_features=group)
+    before = model.predict_proba(table)
+    with pytest.raises(FairpcError):
+        model.fit(table, np.full(len(table), "good"), sensitive_features=group)
+    np.testing.assert_array_equal(model.predict_proba(table), before)
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("one group", {"group": lambda g: np.full(len(g), "F")}, "at least two groups"),
+    ("one class", {"labels": lambda y: np.full(len(y), "good")}, "has 1 class"),
+    ("no labels", {"labels": lambda y: np.full(len(y), None)}, "missing in every row"),
+    ("no groups", {"group": lambda g: None}, "no sensitive attribute was given"),
+    ("absent column", {"sensitive": "race", "group": lambda g: None}, "'race' is not in the table"),
+    ("both", {"sensitive": "job"}, "use one of the two"),
+    ("lengths", {"labels": lambda y: y[:-1]}, "600 rows and 599 labels"),
+    ("infinite", {"table": lambda t: t.assign(age=np.inf)}, "'age'"),
+    ("empty", {"table": lambda t: t.iloc[:0]}, "the table is empty"),
+    ("continuous", {"labels": lambda y: np.random.default_rng(0).random(len(y))}, "continuous"),
+    ("weights", {"weights": -1.0}, "not negative"),
+    ("index", {"labels": lambda y: pd.Series(y, index=np.arange(len(y)) + 1)}, "index"),
+    ("threshold", {"threshold": 2.0}, "threshold is 2.0"),
+    ("structure", {"structure": "best"}, "structure"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "message"), BAD, ids=[b[0] for b in BAD])
+def test_bad_input_gets_one_sentence(name: str, change: dict[str, Any], message: str) -> None:
+    table, labels, group = people()
+    settings = {k: change[k] for k in ("sensitive", "threshold", "structure") if k in change}
+    model = FairPC(structure="chow-liu").set_params(**settings)
+    table = change.get("table", lambda t: t)(table)
+    labels = change.get("labels", lambda y: y)(labels)
+    group = change.get("group", lambda g: g)(group)
+    weights = np.full(len(table), change["weights"]) if "weights" in change else None
+    with pytest.raises(FairpcError, match=message) as caught:
+        model.fit(table, labels, sensitive_features=group, sample_weight=weights)
+    assert "\n" not in str(caught.value)
+    assert not hasattr(model, "distribution_")
+
+
+def test_duplicate_columns_and_wide_tables() -> None:
+    table, labels, group = people()
+    twice = pd.concat([table, table[["age"]]], axis=1)
+    with pytest.raises(TableError, match="age"):
+        LatNB().fit(twice, labels, sensitive_features=group)
+    wide = np.zeros((len(labels), 10_000))
+    with pytest.raises(TableError, match="10,?000 columns"):
+        LatNB().fit(wide, labels, sensitive_features=group)

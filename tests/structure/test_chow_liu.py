@@ -1,0 +1,126 @@
+"""Chow–Liu trees against brute force, and their counts against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpc.data.table import Table
+from fairpc.errors import LearningError
+from fairpc.structure.mutual_information import mutual_information, offsets, pair_counts
+from fairpc.structure.tree import Tree, chow_liu, spanning_tree
+from structure import oracle_structure as oracle
+from structure.tables import random_table, tables
+
+
+def edges_of(tree: Tree) -> set[tuple[int, int]]:
+    return {(min(v, p), max(v, p)) for v, p in enumerate(tree.parent.tolist()) if p >= 0}
+
+
+def slow_information(table: Table) -> dict[tuple[int, int], float]:
+    k = table.arities.tolist()
+    weights = table.weights.tolist()
+    return {
+        (i, j): oracle.mutual_information(
+            oracle.pair_table(table.codes, weights, i, j, k[i], k[j]), prior=4.0
+        )
+        for i in range(table.n_variables)
+        for j in range(i + 1, table.n_variables)
+    }
+
+
+@given(tables(max_columns=6, max_arity=4, missing=True))
+def test_pair_counts_are_those_of_a_loop(table: Table) -> None:
+    counts = pair_counts(table.codes.T, table.weights, table.arities)
+    start, k = offsets(table.arities), table.arities.tolist()
+    for i in range(table.n_variables):
+        for j in range(table.n_variables):
+            slow = oracle.pair_table(table.codes, table.weights.tolist(), i, j, k[i], k[j])
+            block = counts[start[i] : start[i + 1], start[j] : start[j + 1]]
+            assert block == pytest.approx(np.array(slow), abs=1e-9)
+
+
+@given(tables(max_columns=6, max_arity=4, missing=True))
+def test_mutual_information_is_its_definition(table: Table) -> None:
+    counts = pair_counts(table.codes.T, table.weights, table.arities)
+    fast = mutual_information(counts, table.arities)
+    for (i, j), value in slow_information(table).items():
+        assert fast[i, j] == pytest.approx(value, abs=1e-10)
+        assert fast[j, i] == fast[i, j]
+
+
+@given(tables(max_columns=6, missing=True))
+def test_the_tree_is_the_best_of_all_trees(table: Table) -> None:
+    weight = slow_information(table)
+    best = max(sum(weight[e] for e in tree) for tree in oracle.spanning_trees(table.n_variables))
+    found = edges_of(chow_liu(table))
+    assert len(found) == table.n_variables - 1
+    assert sum(weight[e] for e in found) == pytest.approx(best, abs=1e-10)
+
+
+@given(tables(max_columns=6))
+def test_the_root_has_the_least_eccentricity(table: Table) -> None:
+    tree = chow_liu(table)
+    edges = sorted(edges_of(tree))
+    far = [oracle.eccentricity(edges, table.n_variables, v) for v in range(table.n_variables)]
+    assert tree.roots == [int(np.argmin(far))]
+
+
+def test_ties_go_to_the_first_pair() -> None:
+    # All pairs weigh the same: (0,1), (0,2), (0,3) are the first three without a cycle.
+    assert spanning_tree(np.ones((4, 4))).tolist() == [[0, 1], [0, 2], [0, 3]]
+    # Zero is a weight like any other, and negative ones too.
+    assert spanning_tree(np.zeros((3, 3))).tolist() == [[0, 1], [0, 2]]
+    weights = np.array([[0.0, -1.0, -1.0], [-1.0, 0.0, 0.5], [-1.0, 0.5, 0.0]])
+    assert spanning_tree(weights).tolist() == [[0, 1], [1, 2]]
+
+
+def test_a_given_root() -> None:
+    table = random_table(np.random.default_rng(0), 50, [2, 3, 2, 2])
+    tree = chow_liu(table, root=3)
+    assert tree.roots == [3]
+    assert edges_of(tree) == edges_of(chow_liu(table))
+    with pytest.raises(LearningError, match="root is 4: columns are 0 to 3"):
+        chow_liu(table, root=4)
+
+
+@pytest.mark.parametrize("prune", ["aic", "bic"])
+def test_pruning_leaves_out_what_does_not_pay(prune: str) -> None:
+    # X1 copies X0, X2 is independent of both up to chance: G = 2·400·MI ~ χ²(1), far below 2.
+    x = np.array([0, 1] * 200)
+    z = np.array([0, 0, 1, 1] * 100)
+    tree = chow_liu(Table.of(np.stack([x, x, z], axis=1)), prune=prune)  # type: ignore[arg-type]
+    assert edges_of(tree) == {(0, 1)}
+    assert tree.roots == [0, 2]
+
+
+def test_prune_is_checked() -> None:
+    table = random_table(np.random.default_rng(0), 10, [2, 2])
+    with pytest.raises(LearningError, match="prune is 'mdl': use one of aic, bic"):
+        chow_liu(table, prune="mdl")  # type: ignore[arg-type]
+
+
+def test_weights_are_rows() -> None:
+    rng = np.random.default_rng(1)
+    table = random_table(rng, 30, [2, 3, 2, 4])
+    repeated = np.repeat(table.codes, table.weights.astype(int), axis=0)
+    other = chow_liu(Table.of(repeated, arities=table.arities))
+    assert other.parent.tolist() == chow_liu(table).parent.tolist()
+
+
+@given(st.integers(0, 1000))
+def test_trees_are_checked(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    parent = [-1] + [int(rng.integers(0, i)) for i in range(1, 6)]
+    tree = Tree.of(parent)
+    position = {v: i for i, v in enumerate(tree.order.tolist())}
+    assert all(p < 0 or position[p] < position[v] for v, p in enumerate(parent))
+
+
+def test_bad_trees_are_named() -> None:
+    with pytest.raises(LearningError, match=r"variables \[1, 2\] lie on a cycle"):
+        Tree.of([-1, 2, 1])
+    with pytest.raises(LearningError, match="are no tree"):
+        Tree.of([-1, 5])

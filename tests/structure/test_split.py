@@ -1,0 +1,198 @@
+"""Splits: what they keep, what they gain, and that nothing drifts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpc.data.table import Table
+from fairpc.structure.gain import Gain
+from fairpc.structure.parameters import Smoothing
+from fairpc.structure.search import Search, Stop
+from fairpc.structure.split import SplitState
+from fairpc.structure.strudel import Strudel
+from structure import oracle_structure as oracle
+from structure.tables import circuit_of, random_table, state_of, tables
+
+RANDOM = Strudel("eRand", "vRand", stop=Stop(max_splits=12))
+
+
+def start(state: SplitState, method: Strudel | Gain = RANDOM, seed: int = 0) -> Search:
+    search = method.search(state, np.random.default_rng(seed))
+    next(search)
+    return search
+
+
+@given(tables(max_columns=4), st.integers(1, 4), st.integers(0, 100))
+def test_splits_keep_the_structure(table: Table, depth: int, seed: int) -> None:
+    state = state_of([table])
+    method = Strudel("eRand", "vRand", split_depth=depth, stop=Stop(max_splits=8))
+    for _ in start(state, method, seed):
+        circuit = circuit_of(state.learned(0), table.arities)
+        oracle.check_structure(circuit.graph)
+        assert circuit.graph.n_parameters == state.n_parameters
+
+
+@given(tables(max_columns=4), st.integers(1, 4), st.integers(0, 100))
+def test_splits_never_lower_the_likelihood(table: Table, depth: int, seed: int) -> None:
+    state = state_of([table])
+    before = state.log_likelihood
+    method = Strudel("eRand", "vRand", split_depth=depth, stop=Stop(max_splits=12))
+    for _ in start(state, method, seed):
+        assert state.log_likelihood >= before - 1e-9
+        before = state.log_likelihood
+
+
+@given(
+    tables(max_columns=5),
+    st.sampled_from([0.0, 1.0, 3.5]),
+    st.integers(1, 4),
+    st.integers(0, 100),
+)
+def test_the_running_likelihood_is_a_full_evaluation(
+    table: Table, alpha: float, depth: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    held_out = random_table(rng, 10, table.arities.tolist())
+    state = state_of([table], [held_out], smoothing=Smoothing(alpha))
+    method = Strudel("eRand", "vRand", split_depth=depth, stop=Stop(max_splits=8, tolerance=0.0))
+    for _ in start(state, method, seed):
+        circuit = circuit_of(state.learned(0), table.arities)
+        again = oracle.maximum_likelihood(circuit, table.codes, table.weights.tolist(), alpha)
+        assert circuit.parameters == pytest.approx(again.parameters, abs=1e-12)
+        for rows, value in (
+            (table, state.log_likelihood),
+            (held_out, state.held_out_log_likelihood),
+        ):
+            full = oracle.log_likelihood(again, rows.codes, rows.weights.tolist())
+            assert value == pytest.approx(full, rel=1e-9, abs=1e-9)
+
+
+@given(tables(max_columns=5, max_arity=4), st.integers(0, 100))
+def test_a_gain_is_the_difference_of_two_evaluations(table: Table, seed: int) -> None:
+    state = state_of([table])
+    queue = start(state, RANDOM, seed)
+    rng = np.random.default_rng(seed)
+    for _ in range(6):
+        edges = [e for e in state.candidates(0, 0.0).tolist() if len(state.rows(e))]
+        if not edges:
+            return
+        edge = int(rng.choice(edges))
+        rows = state.rows(edge)
+        free = np.flatnonzero(state.free_values(edge) > 1)
+        x = int(rng.choice(free))
+        _, sides, gain, _ = state.best_split(edge, rows, np.array([x], np.int32), 0.0)
+        before = circuit_of(state.learned(0), table.arities)
+        state.split(edge, rows, x, sides)
+        after = circuit_of(state.learned(0), table.arities)
+        weights = table.weights.tolist()
+        full = [
+            oracle.log_likelihood(
+                oracle.maximum_likelihood(c, table.codes, weights), table.codes, weights
+            )
+            for c in (before, after)
+        ]
+        assert gain == pytest.approx(full[1] - full[0], abs=1e-9 * max(1.0, abs(full[0])))
+    assert queue.best_split == 0
+
+
+@given(tables(max_columns=4), st.integers(0, 100))
+def test_new_parameters_are_counted_as_rows_reach_them(table: Table, seed: int) -> None:
+    # Where every node has rows, the count is exact: free parameters after less those before.
+    state = state_of([table])
+    rng = np.random.default_rng(seed)
+    edge = int(rng.choice(state.candidates(0, 0.0)))
+    rows = state.rows(edge)
+    x = int(rng.choice(np.flatnonzero(state.free_values(edge) > 1)))
+    before = free_parameters(state, table)
+    _, sides, _, new = state.best_split(edge, rows, np.array([x], np.int32), 0.0)
+    state.split(edge, rows, x, sides)
+    counts = state.learned(0).counts
+    if (counts > 0).all():
+        assert free_parameters(state, table) - before == new
+
+
+def free_parameters(state: SplitState, table: Table) -> int:
+    graph = circuit_of(state.learned(0), table.arities).graph
+    return graph.n_parameters - (len(graph.block_ptr) - 1)
+
+
+@given(tables(max_columns=4, max_arity=4), st.integers(0, 50))
+def test_one_against_the_rest_is_the_least_that_is_tried(table: Table, seed: int) -> None:
+    state = state_of([table])
+    rng = np.random.default_rng(seed)
+    edge = int(rng.choice(state.candidates(0, 0.0)))
+    rows = state.rows(edge)
+    free = state.free_values(edge)
+    x = int(rng.choice(np.flatnonzero(free > 1)))
+    _, _, gain, _ = state.best_split(edge, rows, np.array([x], np.int32), 0.0)
+    for v in range(int(table.arities[x])):
+        other = state_of([table])
+        sides = np.ones(int(table.arities[x]), np.uint8)
+        sides[v] = 0
+        base = other.log_likelihood
+        other.split(edge, other.rows(edge), x, sides)
+        assert gain >= other.log_likelihood - base - 1e-9
+
+
+@given(tables(max_columns=5), st.integers(0, 100))
+def test_cells_do_not_touch_each_other(table: Table, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    other = random_table(rng, 25, table.arities.tolist())
+    both = state_of([table, other], smoothing=Smoothing(1.0))
+    for step in start(both, Strudel(stop=Stop(max_splits=6))):
+        full = 0.0
+        for i, rows in enumerate((table, other)):
+            circuit = circuit_of(both.learned(i), table.arities)
+            oracle.check_structure(circuit.graph)
+            full += oracle.log_likelihood(circuit, rows.codes, rows.weights.tolist())
+        assert both.log_likelihood == pytest.approx(full, rel=1e-9)
+        assert step.cell in (0, 1)
+
+
+@given(tables(max_columns=5), st.integers(0, 100))
+def test_undo_gives_back_what_was_kept(table: Table, seed: int) -> None:
+    state = state_of([table], smoothing=Smoothing(1.0))
+    search = start(state, RANDOM, seed)
+    for _ in zip(range(3), search, strict=False):
+        pass
+    state.keep()
+    kept = state.learned(0)
+    before = circuit_of(kept, table.arities)
+    edges = state.candidates(0, 0.0).tolist()
+    for edge in edges[:4]:
+        rows = state.rows(edge)
+        if state.flow(edge) > 0 and len(rows):
+            x = int(np.flatnonzero(state.free_values(edge) > 1)[0])
+            state.split(edge, rows, x, state.halves(edge, x), depth=2)
+    state.undo()
+    after = circuit_of(state.learned(0), table.arities)
+    assert after.graph.same_as(before.graph)
+    assert np.array_equal(after.parameters, before.parameters)
+    assert np.array_equal(kept.counts, state.learned(0).counts)
+
+
+@given(tables(max_columns=4), st.floats(0.5, 20.0), st.integers(0, 100))
+def test_shrinkage_is_part_of_the_running_likelihood(
+    table: Table, strength: float, seed: int
+) -> None:
+    state = state_of([table], smoothing=Smoothing(strength, "marginal"))
+    for _ in start(state, RANDOM, seed):
+        circuit = circuit_of(state.learned(0), table.arities)
+        full = oracle.log_likelihood(circuit, table.codes, table.weights.tolist())
+        assert state.log_likelihood == pytest.approx(full, rel=1e-9)
+
+
+@given(tables(max_columns=4))
+def test_all_weight_on_the_prior_makes_a_tree_independent(table: Table) -> None:
+    state = state_of([table], smoothing=Smoothing(1e12, "marginal"))
+    circuit = circuit_of(state.learned(0), table.arities)
+    for j, k in enumerate(table.arities.tolist()):
+        seen = [float(table.weights[table.codes[:, j] == v].sum()) for v in range(k)]
+        for v in range(k):
+            row = [-1] * table.n_variables
+            row[j] = v
+            expected = (seen[v] + 1 / k) / (sum(seen) + 1)
+            assert oracle.probability(circuit, row) == pytest.approx(expected, rel=1e-6)
