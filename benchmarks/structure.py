@@ -6,12 +6,15 @@ machine; seconds are there to be compared within the run.
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -170,6 +173,47 @@ def gain_against_strudel() -> None:
             print(f"  {name:13} {label:24} {score:9.4f} {size:7.0f} {seconds:7.3f} s")
 
 
+def prices() -> None:
+    print("  Gain, tree of each cell, by price: mean held-out log-likelihood and parameters")
+    choices: tuple[float | Literal["aic", "bic"], ...] = (0.5, "aic", 2.0, 3.0, "bic")
+    for name in published.TARGETS:
+        fold = published.folds(name)
+        parts = [fold(k) for k in range(published.N_FOLDS)]
+        for price in choices:
+            learned = [learn_cells(p.train, method=Gain(price), trees="cell") for p in parts]
+            score = np.mean([p.held_out(c) for p, c in zip(parts, learned, strict=True)])
+            size = np.mean([c.n_parameters for c in learned])
+            print(f"  {name:13} {price!s:4} {score:9.4f} {size:7.0f}")
+
+
+def cold() -> None:
+    program = (
+        "import time; start = time.process_time()\n"
+        "import numpy as np\n"
+        "from fairpc.data import Table\n"
+        "from fairpc.structure import learn_cells\n"
+        "rows = np.random.default_rng(0).integers(0, 2, (200, 5))\n"
+        "learn_cells([Table.of(rows)], method={!r})\n"
+        "print(time.process_time() - start)"
+    )
+    for method in ("chow-liu", "strudel", "gain"):
+        seconds = []
+        with tempfile.TemporaryDirectory() as cache:
+            for _ in range(2):
+                done = subprocess.run(
+                    [sys.executable, "-c", program.format(method)],
+                    env=os.environ | {"NUMBA_CACHE_DIR": cache},
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
+                seconds.append(float(done.stdout))
+        print(
+            f"  {method}: {seconds[0]:.1f} s of processor time with imports and an empty cache, "
+            f"{seconds[1]:.1f} s from the cache"
+        )
+
+
 def published_folds() -> None:
     print("  Strudel on the published folds: mean held-out log-likelihood (and the published one),")
     print("  parameters, splits kept, seconds a fold")
@@ -221,9 +265,11 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "folds": folds,
     "published": published_folds,
     "gain": gain_against_strudel,
+    "prices": prices,
     "mixture": mixtures,
+    "cold": cold,
 }
-NEED_DATA = ("folds", "published", "gain", "mixture")
+NEED_DATA = ("folds", "published", "gain", "prices", "mixture")
 
 
 def main(names: list[str]) -> None:

@@ -25,7 +25,7 @@ MODELS = [
 
 
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(MODELS)
+@parametrize_with_checks(MODELS)  # type: ignore[untyped-decorator]
 def test_common_checks(estimator: Any, check: Any) -> None:
     check(estimator)
 

@@ -14,7 +14,7 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.structure import learn
-from fairpc.structure.compile import compile_tree, graft, tree_counts
+from fairpc.structure.compile import compile_tree, graft, tree_circuit, tree_counts
 from fairpc.structure.mutual_information import offsets, pair_counts
 from fairpc.structure.tree import Tree, chow_liu
 from fairpc.structure.vtree import Shape, parents_and_depths, vtree_of_tree
@@ -151,6 +151,19 @@ def test_shared_parameters_stay_shared_in_a_graft() -> None:
     copy = other.build(graft(other, circuit, [0, 1]))
     assert copy.graph.n_parameters == 2
     assert copy.graph.same_as(circuit.graph)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_tree_without_data_has_a_circuit(shape: Shape) -> None:
+    tree = Tree.of([1, -1, 1, 2, -1])
+    circuit = tree_circuit(
+        tree, vtree_of_tree(tree, shape), {"A": 2, "B": 3, "C": 2, "D": 2, "E": 1}
+    )
+    oracle.check_structure(circuit.graph)
+    assert circuit.properties().structured_decomposable
+    # P(B) has 3 parameters, A and C given B 3 × 2 each, D given C 2 × 2; E is certain.
+    assert circuit.graph.n_parameters == 3 + 6 + 6 + 4
+    assert oracle.probability(circuit, [0, 2, 1, 1, 0]) == pytest.approx(1 / 24)
 
 
 def test_offsets() -> None:

@@ -1,7 +1,5 @@
 """What the baselines share: the scikit-learn surface, and who sees the sensitive attribute."""
 
-# X is what scikit-learn calls a table of features.
-# ruff: noqa: N803
 from __future__ import annotations
 
 from abc import abstractmethod

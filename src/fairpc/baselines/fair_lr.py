@@ -41,7 +41,7 @@ class FairLR(Baseline):
         sensitive: Sensitive = None,
         use_sensitive: bool = False,
         c: float = 0.0,
-        C: float = 1.0,  # noqa: N803 - scikit-learn's name
+        C: float = 1.0,
         max_iter: int = 1000,
     ) -> None:
         self.sensitive = sensitive

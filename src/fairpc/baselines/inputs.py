@@ -1,7 +1,5 @@
 """Frames and arrays as the numbers a linear model takes: features, groups, labels."""
 
-# X is what scikit-learn calls a table of features.
-# ruff: noqa: N803
 from __future__ import annotations
 
 import warnings

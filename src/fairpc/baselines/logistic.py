@@ -32,7 +32,7 @@ class LR(Baseline):
         *,
         sensitive: Sensitive = None,
         use_sensitive: bool = True,
-        C: float = 1.0,  # noqa: N803 - scikit-learn's name
+        C: float = 1.0,
         max_iter: int = 1000,
     ) -> None:
         self.sensitive = sensitive

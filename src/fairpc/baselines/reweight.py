@@ -39,7 +39,7 @@ class Reweight(Baseline):
         use_sensitive: bool = True,
         n_rounds: int = 100,
         rate: float = 1.0,
-        C: float = 1.0,  # noqa: N803 - scikit-learn's name
+        C: float = 1.0,
     ) -> None:
         self.sensitive = sensitive
         self.use_sensitive = use_sensitive

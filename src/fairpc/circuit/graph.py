@@ -284,7 +284,7 @@ class Circuit:
 
     def expectation_of_sum(
         self,
-        tables: Mapping[str, npt.ArrayLike] | Mapping[int, npt.ArrayLike],
+        tables: Mapping[Any, npt.ArrayLike],
         codes: npt.ArrayLike | None = None,
     ) -> FloatArray:
         """E[Σ_j g_j(X_j) | e] for any number of variables."""

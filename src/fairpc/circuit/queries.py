@@ -245,7 +245,7 @@ def _tabulate(
 
 def expectation_of_sum(
     circuit: Circuit,
-    tables: Mapping[str, npt.ArrayLike] | Mapping[int, npt.ArrayLike],
+    tables: Mapping[Any, npt.ArrayLike],
     codes: npt.ArrayLike | None = None,
 ) -> FloatArray:
     """E[Σ_j g_j(X_j) | e] for any number of variables; ``tables`` gives g_j as one value each."""

@@ -103,8 +103,14 @@ def fit_parameters(
     evaluation: Mapping[str, Rows],
     options: Options,
     callback: Callable[[Step], object] | None = None,
+    *,
+    keep_interrupted: bool = True,
 ) -> Fitted:
-    """EM from the parameters of ``circuit``, its structure fixed."""
+    """EM from the parameters of ``circuit``, its structure fixed.
+
+    An interrupt (Ctrl-C) ends EM where it stands, with a warning, unless
+    ``keep_interrupted`` is false: then it is the caller's.
+    """
     graph = circuit.graph
     top = Top.of(graph, layout)
     prior = parameter_prior(circuit, layout, top, options)
@@ -117,7 +123,8 @@ def fit_parameters(
     records: list[tuple[float, ...]] = []
     mechanisms: list[FloatArray] = []
     converged = False
-    for step in _interruptible(em(plan, start, prior=prior, accelerate=options.accelerate)):
+    steps = em(plan, start, prior=prior, accelerate=options.accelerate)
+    for step in _interruptible(steps) if keep_interrupted else steps:
         likelihoods = [p(step.parameters)[0] / p.total_weight for p in held_out.values()]
         records.append((step.objective, step.log_likelihood, *likelihoods))
         mechanisms.append(step.parameters[top.mechanism])

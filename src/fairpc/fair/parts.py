@@ -44,6 +44,21 @@ class Part:
         return float(np.dot(weights, values[used]) / weights.sum())
 
 
+def check_alike(rows: Rows, others: Rows) -> Rows:
+    """The other rows, if they have the same groups, classes and features."""
+    same = (
+        rows.n_groups == others.n_groups
+        and rows.n_classes == others.n_classes
+        and rows.names == others.names
+        and np.array_equal(rows.arities, others.arities)
+    )
+    if not same:
+        raise LearningError(
+            "training and validation rows differ in groups, classes or features: encode them alike"
+        )
+    return others
+
+
 def joined(one: Rows, two: Rows) -> Rows:
     """The rows of both."""
     return Rows(
@@ -105,7 +120,8 @@ def _merged(rows: Rows) -> Rows:
     columns = [rows.s[:, None], rows.d[:, None], rows.x]
     codes: npt.NDArray[np.int16] = np.asfortranarray(np.concatenate(columns, axis=1))
     ids, first = distinct_rows(codes, arities)
-    return _reweighted(rows.take(first.astype(np.int64)), np.bincount(ids, rows.weights))
+    weights = np.asarray(np.bincount(ids, rows.weights), np.float64)
+    return _reweighted(rows.take(first.astype(np.int64)), weights)
 
 
 def _reweighted(rows: Rows, weights: npt.NDArray[np.float64]) -> Rows:

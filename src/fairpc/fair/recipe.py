@@ -15,23 +15,15 @@ from typing import Final
 
 import numpy as np
 
+from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.fair.choices import Choices, paired_gain
+from fairpc.fair.component import MIXED, PAPER, SINGLE, TREES, Component, learn_component
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
-from fairpc.fair.mixture import (
-    MIXED,
-    PAPER,
-    SINGLE,
-    TREES,
-    Component,
-    assemble,
-    fit_upper,
-    learn_component,
-    validation_weights,
-)
-from fairpc.fair.parts import Part, hold_out, joined
+from fairpc.fair.mixture import Mixture, assemble, fit_upper, validation_weights
+from fairpc.fair.parts import Part, check_alike, hold_out, joined
 from fairpc.fair.rows import FloatArray, Rows
 from fairpc.fair.soft_cells import cell_posterior, soft_cells
 from fairpc.fair.start import cells_of, start_circuit
@@ -81,6 +73,7 @@ def fit_auto(
     validation_fraction: float = 0.1,
     refit: bool = True,
     callback: Callable[[Stage], object] | None = None,
+    on_step: Callable[[Step], object] | None = None,
 ) -> AutoFitted:
     """Fit FairPC with a structure that the recipe chooses.
 
@@ -93,7 +86,7 @@ def fit_auto(
        else the single circuit.
     5. The chosen model again on all rows, with the complexity it had.
 
-    Ctrl-C gives back the best model so far, with a warning.
+    Ctrl-C gives back the best model so far, with a warning; before the first, none.
 
     Args:
         rows: training rows.
@@ -105,26 +98,29 @@ def fit_auto(
         validation_fraction: part of the rows held out where ``validation`` is None.
         refit: whether the last step is made.
         callback: called with each :class:`Stage`.
+        on_step: called with each step of EM over all parameters, in stages 1, 2 and 5.
     """
     if n_components is not None and n_components < 1:
         raise LearningError(f"n_components is {n_components}: give a number from 1 on, or None")
     rng = np.random.default_rng(options.random_state)
     if validation is None:
         rows, validation = hold_out(rows, validation_fraction, rng)
-    recipe = _Recipe(rows, validation, evaluation or {}, options, n_components, refit, rng)
-    best: Stage | None = None
+    parts = Part.of(rows), Part.of(check_alike(rows, validation))
+    recipe = _Recipe(*parts, evaluation or {}, options, n_components, refit, rng, on_step)
+    return _last_stage(iter(recipe), callback or (lambda stage: None))
+
+
+def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) -> AutoFitted:
+    """What the recipe ends with; after an interrupt, the best on the validation rows so far."""
+    best = next(stages)  # before there is a model, an interrupt has nothing to keep
     try:
-        for stage in recipe:
-            if best is None or stage.last or stage.score > best.score:
+        callback(best)
+        for stage in stages:
+            if stage.last or stage.score > best.score:
                 best = stage
-            if callback is not None:
-                callback(stage)
+            callback(stage)
     except KeyboardInterrupt:
-        if best is None:
-            raise
         return _interrupted(best)
-    if best is None:  # the recipe has a first stage
-        raise LearningError("the recipe made no model")
     return best.fitted
 
 
@@ -135,7 +131,7 @@ def _interrupted(best: Stage) -> AutoFitted:
         f"interrupted: the best model so far is given back ({best.name}; mean validation "
         f"log-likelihood {best.score:.4f})",
         RuntimeWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
     return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))
 
@@ -159,21 +155,23 @@ class _Recipe:
 
     def __init__(
         self,
-        rows: Rows,
-        validation: Rows,
+        train: Part,
+        held_out: Part,
         evaluation: Mapping[str, Rows],
         options: Options,
         n_components: int | None,
         refit: bool,
         rng: np.random.Generator,
+        on_step: Callable[[Step], object] | None,
     ) -> None:
-        self._train, self._held_out = Part.of(rows), Part.of(validation)
+        self._train, self._held_out = train, held_out
         self._evaluation = evaluation
         self._options = options
         self._n_components = n_components
         self._refits = refit
         self._rng = rng
-        self._choices = Choices(rows.n_rows, validation.n_rows)
+        self._on_step = on_step
+        self._choices = Choices(train.n_rows, held_out.n_rows)
 
     def __iter__(self) -> Iterator[Stage]:
         start = yield from self._starts()
@@ -238,25 +236,32 @@ class _Recipe:
         """EM over all parameters of a model without a mixture."""
         rows = (part or self._train).rows
         fitted = fit_parameters(
-            "FairPC", start.layout, start.circuit, rows, self._evaluation, options
-        )
+            "FairPC", start.layout, start.circuit, rows, self._evaluation, options,
+            self._on_step, keep_interrupted=False,
+        )  # fmt: skip
         return self._model(fitted, [component], np.ones(1))
 
     def _mixture(self, single: _Model) -> _Model:
         """Several structures, weighted by the validation rows."""
         cells = _cells(single.distribution, self._train)
         held_out = _cells(single.distribution, self._held_out)
-        n = self._n_components or len(MIXED)
-        components = [
-            learn_component(
-                MIXED[k % len(MIXED)], cells, held_out, self._options, self._rng, bootstrap=True
-            )
-            for k in range(n)
-        ]
+        mixture = Mixture.of(
+            self._train.rows,
+            [
+                learn_component(
+                    MIXED[k % len(MIXED)], cells, held_out, self._options, self._rng, bootstrap=True
+                )
+                for k in range(self._n_components or len(MIXED))
+            ],
+        )
         upper = Upper.of(single.distribution)
-        weights = validation_weights(components, self._held_out, upper)
-        fitted = fit_upper(components, weights, self._train, upper, self._evaluation, self._options)
-        return self._model(fitted, components, weights)
+        weights = validation_weights(mixture, self._held_out, upper)
+        return self._weighted(mixture, weights, upper, self._train)
+
+    def _weighted(self, mixture: Mixture, weights: FloatArray, upper: Upper, part: Part) -> _Model:
+        """The upper layers of a mixture by EM."""
+        fitted = fit_upper(mixture, weights, part, upper, self._evaluation, self._options)
+        return self._model(fitted, mixture.components, weights)
 
     def _compare(self, single: _Model, mixture: _Model) -> _Model:
         """The mixture where it is clearly better, or was asked for."""
@@ -272,21 +277,27 @@ class _Recipe:
         part = Part.of(joined(self._train.rows, self._held_out.rows))
         if len(chosen.components) == 1:
             return self._round(chosen, part)
-        kept = np.arange(len(chosen.components))
-        if self._n_components is None:
-            kept = np.flatnonzero(chosen.weights >= LEAST_WEIGHT)
+        kept = self._kept(chosen)
         cells = _cells(chosen.distribution, part)
         components = [
             learn_component(
-                chosen.components[k].kind, cells, None, self._options, self._rng,
-                bootstrap=True, n_splits=chosen.components[k].n_splits,
+                c.kind, cells, None, self._options, self._rng, bootstrap=True, n_splits=c.n_splits
             )
-            for k in kept.tolist()
-        ]  # fmt: skip
+            for c in (chosen.components[k] for k in kept)
+        ]
         weights = chosen.weights[kept] / chosen.weights[kept].sum()
-        upper = Upper.of(chosen.distribution)
-        fitted = fit_upper(components, weights, part, upper, self._evaluation, self._options)
-        return self._model(fitted, components, weights)
+        mixture = Mixture.of(part.rows, components)
+        return self._weighted(mixture, weights, Upper.of(chosen.distribution), part)
+
+    def _kept(self, chosen: _Model) -> list[int]:
+        """Components that matter; where their number was asked for, all."""
+        numbers = range(len(chosen.components))
+        if self._n_components is not None:
+            return list(numbers)
+        small = [k for k in numbers if chosen.weights[k] < LEAST_WEIGHT]
+        words = tuple(chosen.components[k].kind.words for k in small)
+        self._choices = replace(self._choices, dropped=words)
+        return [k for k in numbers if k not in small]
 
     def _model(
         self, fitted: Fitted, components: Sequence[Component], weights: FloatArray

@@ -90,6 +90,12 @@ class Upper:
     def of(cls, distribution: FairDistribution) -> Upper:
         return cls(distribution.group_rate, distribution.decision_rate[0], distribution.mechanism)
 
+    @classmethod
+    def uniform(cls, n_groups: int, n_classes: int) -> Upper:
+        k = n_classes
+        mechanism = np.full((n_groups, k, k), 1.0 / k)
+        return cls(np.full(n_groups, 1.0 / n_groups), np.full(k, 1.0 / k), mechanism)
+
     def log_joint(self, places: Places, densities: FloatArray) -> FloatArray:
         """log P(s, f, d, x), from log P(x | f, s); both places × classes."""
         with np.errstate(divide="ignore"):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fairpc.structure.cells import learn_cells as learn_cells
     from fairpc.structure.compile import compile_tree as compile_tree
     from fairpc.structure.compile import graft as graft
+    from fairpc.structure.compile import tree_circuit as tree_circuit
     from fairpc.structure.density import learn as learn
     from fairpc.structure.gain import Gain as Gain
     from fairpc.structure.mixture import Mixture as Mixture
@@ -53,6 +54,7 @@ _MODULE_OF = {
     "learn_cells": "cells",
     "learn_mixture": "mixture",
     "soft_clusters": "mixture",
+    "tree_circuit": "compile",
     "vtree_of_tree": "vtree",
 }
 
@@ -75,6 +77,7 @@ __all__ = [
     "learn_cells",
     "learn_mixture",
     "soft_clusters",
+    "tree_circuit",
     "vtree_of_tree",
 ]
 

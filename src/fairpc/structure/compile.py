@@ -6,7 +6,7 @@ to vtree nodes, and edges that are binary products (or values, at the leaves).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -122,6 +122,16 @@ def compile_tree(tree: Tree, vtree: Vtree, arities: npt.ArrayLike) -> Skeleton:
                 "and child nor siblings in the tree: make the vtree from this tree"
             )
     return nodes.skeleton()
+
+
+def tree_circuit(tree: Tree, vtree: Vtree, variables: Mapping[str, int]) -> Circuit:
+    """The circuit of :func:`compile_tree` with uniform parameters, there to be learned.
+
+    ``variables`` maps names to numbers of values, in the order of the tree's variables.
+    """
+    skeleton = compile_tree(tree, vtree, list(variables.values()))
+    builder = CircuitBuilder(variables)
+    return builder.build(graft_skeleton(builder, skeleton, None, vtree, range(len(variables))))
 
 
 def tree_counts(
