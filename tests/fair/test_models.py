@@ -15,7 +15,9 @@ from fairpc.circuit.em import fit as fit_em
 from fairpc.circuit.flows import prepare
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
+from fairpc.fair.balance import BalancedPlan
 from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.explanation import turned_labels
 from fairpc.fair.fit import Options, fit
 from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure, agreeing_mechanism, learn_structure, start_circuit
@@ -201,11 +203,12 @@ def test_history_has_one_entry_per_iteration() -> None:
     rows = random_rows(9, 300, 2, 3, 0.1)
     fitted = fit("FairPC", rows, evaluation={"same": rows}, options=SHORT)
     lengths = {name: len(values) for name, values in fitted.history.items()}
-    assert set(lengths) == {"objective", "log_likelihood", "same", "mechanism"}
+    names = {"objective", "log_likelihood", "validation_log_likelihood", "same", "mechanism"}
+    assert set(lengths) == names
     assert set(lengths.values()) == {6}
     assert fitted.history["mechanism"].shape == (6, 2, 3, 3)
-    mean = fitted.history["log_likelihood"] / rows.weights.sum()
-    np.testing.assert_allclose(fitted.history["same"], mean)
+    np.testing.assert_allclose(fitted.history["same"], fitted.history["log_likelihood"])
+    assert np.isnan(fitted.history["validation_log_likelihood"]).all()
     np.testing.assert_allclose(fitted.history["mechanism"][-1], fitted.distribution.mechanism)
 
 
@@ -213,6 +216,44 @@ def test_a_mechanism_prior_counts_as_rows() -> None:
     rows = random_rows(10, 300, 2, 2, 0.0)
     strong = fit("FairPC", rows, options=Options(mechanism_prior=1e9, max_iter=50)).distribution
     np.testing.assert_allclose(strong.mechanism, agreeing_mechanism(strong.layout), atol=1e-5)
+
+
+def test_the_mass_of_the_decision_can_be_made_equal_in_the_rows() -> None:
+    # Labels that the features almost determine, at rates of .2 and .7: no mechanism explains
+    # that with one P(Df), and plain EM lets the groups drift apart.
+    rng = np.random.default_rng(15)
+    s = rng.integers(0, 2, 2000)
+    d = (rng.random(2000) < 0.2 + 0.5 * s).astype(int)
+    x = np.column_stack([np.where(rng.random(2000) < 0.05, 1 - d, d) for _ in range(4)])
+    rows = Rows.of(s, d, x)
+    gaps = {}
+    for equal_mass in (False, True):
+        options = Options(max_iter=200, tol=0, equal_mass=equal_mass)
+        m = fit("FairPC", rows, options=options).distribution
+        counts = turned_labels(m, rows).sum(axis=2)
+        gaps[equal_mass] = np.ptp(counts[:, 1] / counts.sum(axis=1))
+    assert gaps[True] < gaps[False] / 2, gaps
+    with pytest.raises(LearningError, match="exclude each other"):
+        Options(equal_mass=True, accelerate=True)
+
+
+def test_balanced_flows_have_the_mass_they_should() -> None:
+    rows = random_rows(14, 400, 3, 3, 0.1)
+    m = fit("FairPC", rows, options=SHORT).distribution
+    table = Table.of(
+        m.layout.codes(rows.s, rows.d, rows.x), rows.weights, arities=m.circuit.arities
+    )
+    plain = prepare(m.circuit.graph, table)
+    balanced = BalancedPlan.of(plain, m.layout)
+    theta, top = m.circuit.parameters, m.top
+    log_likelihood, flows = balanced(theta)
+    assert log_likelihood == plain(theta)[0]
+    mass = flows[top.mechanism].sum(axis=2)
+    wanted = mass.sum(axis=1, keepdims=True) * m.decision_rate
+    np.testing.assert_allclose(mass, wanted, atol=1e-6)
+    assert flows[top.group].sum() == pytest.approx(rows.weights.sum())
+    both = balanced.batch(np.stack([theta, theta]))
+    np.testing.assert_allclose(both[1][1], flows, atol=1e-6)
 
 
 def test_parameters_of_the_top_are_found() -> None:

@@ -42,6 +42,7 @@ class _Learned(CircuitClassifier):
         tol: float = 1e-6,
         min_iter: int = 20,
         validation_fraction: float = 0.1,
+        equal_mass: bool = False,
         threshold: float = 0.5,
         n_bins: int = 8,
         rare: float = 0.005,
@@ -64,6 +65,7 @@ class _Learned(CircuitClassifier):
         self.tol = tol
         self.min_iter = min_iter
         self.validation_fraction = validation_fraction
+        self.equal_mass = equal_mass
         self.threshold = threshold
         self.n_bins = n_bins
         self.rare = rare
@@ -108,7 +110,7 @@ class _Learned(CircuitClassifier):
             structure=Structure(method, self.max_splits, self.patience),
             init=self.init, smoothing=self.smoothing, mechanism_prior=self._prior_rows(0.0),
             max_iter=self.max_iter, tol=self.tol, min_iter=self.min_iter,
-            random_state=self._rng(),
+            equal_mass=self.equal_mass, random_state=self._rng(),
         )  # fmt: skip
 
 
@@ -134,6 +136,8 @@ class FairPC(_Learned):
         max_splits, patience: bounds of the structure search.
         max_iter, tol, min_iter: updates of EM, and when it may stop before.
         validation_fraction: part of the rows held out to choose structure, where needed.
+        equal_mass: shift the log-odds of Df in each E-step so that its mass in the training
+            rows is the same in all groups; not in the paper, and the objective may fall.
         threshold: score above which ``predict`` gives the positive class.
         n_bins, rare: bins of a numeric column; share under which levels are merged.
         missing_values: values that mean "missing", besides NaN and null.

@@ -11,19 +11,23 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit.em import Step, em, laplace, maximize
-from fairpc.circuit.flows import RowPlan, prepare
+from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
 from fairpc.circuit.graph import Circuit, FloatArray
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
+from fairpc.fair.balance import BalancedPlan
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure, agreeing_mechanism, learn_structure, start_circuit
 from fairpc.fair.top import Layout, Model, Top
+
+VALIDATION: Final = "validation_log_likelihood"
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Options:
         mechanism_prior: pseudo-rows per (f, s) with P(D = f) = .9, instead of α.
         max_iter, tol, min_iter: updates of EM, and when it may stop before.
         accelerate: whether EM extrapolates.
+        equal_mass: whether each E-step makes the mass of Df equal in the rows of all groups;
+            not in the paper, and the objective may then fall.
         random_state: seed of a random start, and of structure where features are missing.
     """
 
@@ -48,6 +54,7 @@ class Options:
     tol: float = 1e-6
     min_iter: int = 20
     accelerate: bool = False
+    equal_mass: bool = False
     random_state: int | np.random.Generator | None = None
 
     def __post_init__(self) -> None:
@@ -56,6 +63,8 @@ class Options:
         for name in ("smoothing", "mechanism_prior", "tol"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise LearningError(f"{name} is {getattr(self, name)}: give a number from 0 on")
+        if self.equal_mass and self.accelerate:
+            raise LearningError("equal_mass and accelerate exclude each other: set one of them")
         if self.max_iter < 0 or self.min_iter < 0:
             raise LearningError("max_iter and min_iter must not be negative")
 
@@ -80,7 +89,8 @@ def fit(
 ) -> Fitted:
     """Fit one of the paper's four models.
 
-    ``evaluation`` names rows whose mean log-likelihood is kept per iteration.
+    ``evaluation`` names rows whose mean log-likelihood is kept per iteration,
+    beside that of the validation rows. All likelihoods are per unit of weight.
     Models without a latent decision have closed-form parameters on complete
     rows; EM then stands still after one update.
     """
@@ -92,7 +102,10 @@ def fit(
     layout, circuit = start_circuit(model, rows, cells, chosen.smoothing)
     if chosen.init == "random":
         circuit = circuit.with_parameters(circuit.graph.random(rng))
-    return fit_parameters(model, layout, circuit, rows, evaluation or {}, chosen, callback)
+    watched = dict(evaluation or {})
+    if validation is not None:
+        watched[VALIDATION] = validation
+    return fit_parameters(model, layout, circuit, rows, watched, chosen, callback)
 
 
 def fit_parameters(
@@ -114,7 +127,9 @@ def fit_parameters(
     graph = circuit.graph
     top = Top.of(graph, layout)
     prior = parameter_prior(circuit, layout, top, options)
-    plan = _plan(circuit, layout, rows)
+    plan: FlowPlan = _plan(circuit, layout, rows)
+    if options.equal_mass and layout.latent:
+        plan = BalancedPlan.of(_plan(circuit, layout, rows), layout)
     held_out = {name: _plan(circuit, layout, some) for name, some in evaluation.items()}
     start = circuit.parameters
     if not layout.latent and not _has_holes(rows):
@@ -126,13 +141,13 @@ def fit_parameters(
     steps = em(plan, start, prior=prior, accelerate=options.accelerate)
     for step in _interruptible(steps) if keep_interrupted else steps:
         likelihoods = [p(step.parameters)[0] / p.total_weight for p in held_out.values()]
-        records.append((step.objective, step.log_likelihood, *likelihoods))
+        own = (step.objective, step.log_likelihood)
+        records.append((*(value / plan.total_weight for value in own), *likelihoods))
         mechanisms.append(step.parameters[top.mechanism])
         if callback is not None:
             callback(step)
         if len(records) > max(options.min_iter, 1) and options.tol > 0:
-            moved = abs(records[-1][0] - records[-2][0])
-            converged = moved < options.tol * plan.total_weight
+            converged = abs(records[-1][0] - records[-2][0]) < options.tol
         if converged or step.iteration >= options.max_iter:
             break
     history = _history(records, mechanisms, list(held_out))
@@ -182,4 +197,5 @@ def _history(
     columns = np.array(records).T
     history = dict(zip(["objective", "log_likelihood", *names], columns, strict=True))
     history["mechanism"] = np.array(mechanisms)
+    history.setdefault(VALIDATION, np.full(len(records), np.nan))
     return history
