@@ -233,6 +233,57 @@ def test_samples_look_like_the_table() -> None:
     assert drawn.equals(model.sample(50, random_state=0))
 
 
+def test_any_probability_can_be_asked() -> None:
+    table, labels, group = people()
+    model = FairPC(structure="chow-liu").fit(table, labels, sensitive_features=group)
+    for s in ("F", "M"):
+        assert model.probability({"Df": "good"}, {"S": s}) == pytest.approx(model.fair_rate_[1])
+    row = {"S": "F", "job": "a", "age": 51.0}
+    frame = pd.DataFrame({"job": ["a"], "age": [51.0], "years": [np.nan]})
+    score = model.predict_proba(frame, sensitive_features=["F"])[0, 1]
+    assert model.probability({"Df": "good"}, row) == pytest.approx(score)
+    total = sum(model.probability({"job": j, "D": d}) for j in "abc" for d in ("bad", "good"))
+    assert total == pytest.approx(1.0)
+    assert model.probability({"S": "M"}, {"S": "F"}) == 0.0
+    with pytest.raises(TableError, match="no variable 'height'"):
+        model.probability({"height": 3})
+    with pytest.raises(TableError, match="'D' has no value 'maybe'"):
+        model.probability({"D": "maybe"})
+
+
+def test_rows_are_completed_with_what_is_most_probable() -> None:
+    table, labels, group = people()
+    model = FairPC(structure="chow-liu").fit(table, labels, sensitive_features=group)
+    partial = pd.DataFrame({"job": ["a"], "age": [np.nan], "years": [28.0]})
+    done = model.complete(partial, sensitive_features=["F"], library="dict")
+    assert done["job"] == ["a"]
+    assert done["S"] == ["F"]
+    best = max(
+        (
+            model.probability({"age": a, "D": d, "Df": f, "S": "F", "job": "a", "years": 28.0}),
+            (a, d, f),
+        )
+        for a in model.coding_.features.column("age").labels
+        for d in ("bad", "good")
+        for f in ("bad", "good")
+    )
+    assert (done["age"][0], done["D"][0], done["Df"][0]) == best[1]
+
+
+def test_a_structure_can_be_kept() -> None:
+    table, labels, group = people()
+    first = FairPC(structure="strudel", max_splits=20, random_state=0)
+    first.fit(table, labels, sensitive_features=group)
+    again = FairPC(structure=first, max_iter=5, tol=0)
+    again.fit(table, labels, sensitive_features=group)
+    assert again.circuit_.graph.same_as(first.circuit_.graph)
+    assert again.history_["objective"][-1] >= again.history_["objective"][0]
+    with pytest.raises(LearningError, match="structure to keep is not over"):
+        FairPC(structure=first.circuit_).fit(
+            table[["age", "job"]], labels, sensitive_features=group
+        )
+
+
 def test_a_failed_fit_leaves_the_model_as_it_was() -> None:
     table, labels, group = people()
     model = LatNB().fit(table, labels, sensitive_features=group)

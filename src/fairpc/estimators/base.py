@@ -18,7 +18,7 @@ from fairpc.circuit.graph import Circuit
 from fairpc.data.atomic import AnyPath
 from fairpc.data.fingerprint import fingerprint
 from fairpc.data.frame import read_frame
-from fairpc.errors import LearningError, TableError
+from fairpc.errors import EvidenceError, LearningError, TableError
 from fairpc.estimators.inputs import Codes, Coding, fit_coding
 from fairpc.estimators.progress import progress
 from fairpc.fair.distribution import FairDistribution
@@ -73,7 +73,7 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_fit_input(X, y)
         threshold = fixed(self.threshold)
-        coding = fit_coding(
+        coding = self._given_coding() or fit_coding(
             X, y, sensitive=self.sensitive, sensitive_features=sensitive_features,
             sample_weight=sample_weight, positive=self.positive,
             missing_values=self.missing_values,
@@ -104,6 +104,10 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "A column-vector y was passed when a 1d array was expected: it is read as one",
                 DataConversionWarning, stacklevel=3,
             )  # fmt: skip
+
+    def _given_coding(self) -> Coding | None:
+        """The coding of a model whose structure is kept; None to learn one."""
+        return None
 
     def _fit_rows(
         self,
@@ -259,15 +263,74 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def sample(self, n: int, random_state: int | None = None, *, library: str = "polars") -> Any:
         """Complete rows drawn from the model, as a frame: features, group, label, decision."""
-        coding, distribution = self._coding(), self._distribution()
-        layout = distribution.layout
-        codes = distribution.circuit.sample(n, np.random.default_rng(random_state))
-        columns = coding.features.inverse(codes[:, layout.x.start : layout.x.stop])
-        columns |= {"S": [coding.groups.values[s] for s in codes[:, 0]]}
-        columns |= {"D": coding.labels.inverse(codes[:, layout.d]).tolist()}
+        circuit = self._distribution().circuit
+        return _frame(
+            self._columns(circuit.sample(n, np.random.default_rng(random_state))), library
+        )
+
+    def complete(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, library: str = "polars"
+    ) -> Any:
+        """The most probable completion of each row, jointly with its group, label and decision.
+
+        What is known stays; numbers come back as their bins.
+        """
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features, allow_absent=True)
+        labels = None if y is None else coding.labels.transform(y)
+        distribution = self._distribution()
+        codes, _ = distribution.circuit.mpe(distribution.layout.codes(groups, labels, features))
+        return _frame(self._columns(codes), library)
+
+    def _columns(self, codes: Codes) -> dict[str, Any]:
+        """Complete rows of the circuit as columns of values: features, S, D, Df."""
+        coding, layout = self._coding(), self._distribution().layout
+        columns: dict[str, Any] = dict(
+            coding.features.inverse(codes[:, layout.x.start : layout.x.stop])
+        )
+        columns["S"] = [coding.groups.values[s] for s in codes[:, 0]]
+        columns["D"] = coding.labels.inverse(codes[:, layout.d]).tolist()
         if layout.latent:
-            columns |= {"Df": coding.labels.inverse(codes[:, layout.decision]).tolist()}
-        return _frame(columns, library)
+            columns["Df"] = coding.labels.inverse(codes[:, layout.decision]).tolist()
+        return columns
+
+    def probability(
+        self, event: Mapping[str, Any], given: Mapping[str, Any] | None = None
+    ) -> float:
+        """P(event | given), exactly, for any values of any variables.
+
+        Names are those of features, and "S", "D", "Df": a group, an observed class, a
+        decision. ``probability({"Df": "good"}, {"S": "F", "job": "clerk"})``.
+        """
+        condition = self._row(given or {})
+        both = self._row(dict(given or {}) | dict(event))
+        clash = [n for n in event if n in (given or {}) and (given or {})[n] != event[n]]
+        circuit = self._distribution().circuit
+        total = circuit.log_marginal(condition)[0]
+        if np.isneginf(total):
+            raise EvidenceError(f"{dict(given or {})} has probability zero: leave out a value", 0)
+        return 0.0 if clash else float(np.exp(circuit.log_marginal(both)[0] - total))
+
+    def _row(self, values: Mapping[str, Any]) -> Codes:
+        """One row of the circuit with these values, the rest missing."""
+        coding, layout = self._coding(), self._distribution().layout
+        row = np.full((1, len(layout.variables)), -1, np.int16)
+        roles = {"S": 0, "D": layout.d} | ({"Df": layout.decision} if layout.latent else {})
+        for name, value in values.items():
+            if name in coding.features.names:
+                column = layout.x[coding.features.names.index(name)]
+                row[0, column] = coding.features.code(name, value)
+            elif name in roles:
+                known = coding.groups.values if name == "S" else coding.labels.classes
+                if value not in known:
+                    shown = ", ".join(str(v) for v in known)
+                    raise TableError(f"{name!r} has no value {value!r}: use one of {shown}")
+                row[0, roles[name]] = known.index(value)
+            else:
+                raise TableError(
+                    f"there is no variable {name!r}: use {', '.join(roles)} or a feature"
+                )
+        return row
 
     def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:
         """Gap between groups in P(decision = positive): under the model and, apart, on rows.

@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from fairpc.circuit.em import Step
+from fairpc.circuit.graph import Circuit
 from fairpc.errors import LearningError
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.fair.fit import Fitted, Options
+from fairpc.estimators.inputs import Coding
+from fairpc.fair.fit import VALIDATION, Fitted, Options, fit_parameters
 from fairpc.fair.parts import hold_out
 from fairpc.fair.recipe import fit_auto
 from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure
 from fairpc.fair.starts import fit_starts
-from fairpc.fair.top import Model
+from fairpc.fair.top import Layout, Model
 from fairpc.structure.check import check_choice
 
 Sensitive = str | int | Sequence[str | int] | None
@@ -30,7 +32,7 @@ class _Learned(CircuitClassifier):
         sensitive: Sensitive = None,
         *,
         positive: Any = None,
-        structure: StructureChoice = "auto",
+        structure: StructureChoice | CircuitClassifier | Circuit = "auto",
         n_components: int | None = None,
         init: Literal["prior", "random"] = "prior",
         n_init: int = 1,
@@ -81,6 +83,8 @@ class _Learned(CircuitClassifier):
         evaluation: Mapping[str, Rows],
         callback: Callable[[Step], object],
     ) -> Fitted:
+        if isinstance(self.structure, CircuitClassifier | Circuit):
+            return self._fit_kept(rows, validation, evaluation, callback)
         check_choice("structure", self.structure, ("auto", "strudel", "chow-liu"))
         if self.structure == "auto" and self._model == "FairPC" and self.init == "prior":
             return fit_auto(
@@ -101,6 +105,33 @@ class _Learned(CircuitClassifier):
             self._model, train, validation=held_out, evaluation=evaluation,
             options=self._options(method), n_init=self.n_init, callback=callback,
         )  # fmt: skip
+
+    def _given_coding(self) -> Coding | None:
+        kept = self.structure
+        return kept._coding() if isinstance(kept, CircuitClassifier) else None
+
+    def _fit_kept(
+        self,
+        rows: Rows,
+        validation: Rows | None,
+        evaluation: Mapping[str, Rows],
+        callback: Callable[[Step], object],
+    ) -> Fitted:
+        """EM from the parameters of a model or circuit, its structure kept."""
+        kept = self.structure.circuit_ if isinstance(self.structure, _Learned) else self.structure
+        layout = Layout.of(self._model, rows)
+        if isinstance(self.structure, CircuitClassifier):
+            layout = self.structure._distribution().layout
+        if not isinstance(kept, Circuit) or layout.variables != dict(
+            zip(kept.names, kept.arities.tolist(), strict=True)
+        ):
+            raise LearningError(
+                f"the structure to keep is not over {', '.join(layout.variables)}: give a fitted "
+                f"{type(self).__name__}, or a circuit over these variables"
+            )
+        watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
+        options = self._options("strudel")
+        return fit_parameters(self._model, layout, kept, rows, watched, options, callback)
 
     def _prior_rows(self, default: float) -> float:
         return default if self.mechanism_prior is None else float(self.mechanism_prior)
@@ -127,7 +158,8 @@ class FairPC(_Learned):
             array); or give ``sensitive_features`` to the methods.
         positive: the class that is meant by "positive"; the last one by default.
         structure: "auto", a recipe that chooses on validation rows; "strudel", the
-            paper's; "chow-liu", one tree.
+            paper's; "chow-liu", one tree; or a fitted model or circuit whose structure is
+            kept and whose parameters EM starts from.
         n_components: circuits mixed inside each P(x | f, s); None lets "auto" choose.
         init: "prior" starts with Df near D, "random" with any parameters.
         n_init: random starts; all are kept in ``starts_``.
