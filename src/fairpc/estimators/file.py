@@ -129,11 +129,11 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
 
 
 def _settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Constructor arguments; scikit-learn's clone wants tuples where tuples were."""
-    return {
-        name: tuple(value) if name == "missing_values" else value
-        for name, value in settings.items()
-    }
+    """Constructor arguments: tuples where tuples were, and no structure but a named one."""
+    result = dict(settings) | {"missing_values": tuple(settings["missing_values"])}
+    if result.get("structure", "auto") is None:
+        result["structure"] = "auto"
+    return result
 
 
 def _plain(value: Any) -> Any:
