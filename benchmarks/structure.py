@@ -32,6 +32,7 @@ from fairpc.structure import (
 )
 
 if TYPE_CHECKING:
+    from fairpc.structure.cells import Method, Trees
     from structure import published
 else:
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "structure"))
@@ -173,6 +174,29 @@ def gain_against_strudel() -> None:
             print(f"  {name:13} {label:24} {score:9.4f} {size:7.0f} {seconds:7.3f} s")
 
 
+def curve() -> None:
+    print("  held-out log-likelihood of X, parameters and seconds along the search; first fold")
+    until_the_end = Stop(max_splits=2000, patience=2000, tolerance=0.0)
+    for name in ("compas", "adult", "synthetic-10"):
+        part = published.folds(name)(0)
+        methods: list[tuple[Method, Trees]] = [
+            (Strudel(stop=until_the_end), "pooled"),
+            (Gain(stop=until_the_end), "cell"),
+        ]
+        for method, trees in methods:
+            search = CellSearch(part.train, validation=part.test, method=method, trees=trees)
+            start = time.perf_counter()
+            points = [(step, time.perf_counter() - start) for step in search]
+            for splits in (0, 10, 20, 40, 80, 160, 320, 640):
+                if splits < len(points):
+                    step, seconds = points[splits]
+                    score = step.validation_log_likelihood
+                    print(
+                        f"  {name:13} {type(method).__name__:8} {splits:4} splits "
+                        f"{score:9.4f} {step.n_parameters:6} {seconds:6.2f} s"
+                    )
+
+
 def prices() -> None:
     print("  Gain, tree of each cell, by price: mean held-out log-likelihood and parameters")
     choices: tuple[float | Literal["aic", "bic"], ...] = (0.5, "aic", 2.0, 3.0, "bic")
@@ -265,11 +289,12 @@ BENCHMARKS: dict[str, Callable[[], None]] = {
     "folds": folds,
     "published": published_folds,
     "gain": gain_against_strudel,
+    "curve": curve,
     "prices": prices,
     "mixture": mixtures,
     "cold": cold,
 }
-NEED_DATA = ("folds", "published", "gain", "prices", "mixture")
+NEED_DATA = ("folds", "published", "gain", "curve", "prices", "mixture")
 
 
 def main(names: list[str]) -> None:

@@ -180,7 +180,7 @@ FORGED: dict[str, tuple[Callable[[Payload], Payload], str]] = {
     "wrapping child": (edit("nodes", "child", 0, to=2**32), "'child' has a number out of range"),
     "wrapping kind": (edit("nodes", "kind", 0, to=256), "'kind' has a number out of range"),
     "kind 3": (edit("nodes", "kind", 0, to=3), "has unknown kind 3"),
-    "kind -1": (edit("nodes", "kind", 0, to=-1), "has unknown kind 255"),
+    "kind -1": (edit("nodes", "kind", 0, to=-1), "does not fit uint8"),
     "arity 0": (edit("variables", "arities", 0, to=0), "has arity 0"),
     "huge arity": (edit("variables", "arities", 0, to=2**31 - 1), "has arity 2147483647"),
     "short child_ptr": (drop("nodes", "child_ptr", -1), "arrays of nodes differ in length"),

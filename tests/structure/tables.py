@@ -32,7 +32,7 @@ def tables(
     """Weighted rows in which columns depend on each other and none is constant."""
     m = draw(st.integers(min_columns, max_columns))
     arities = draw(st.lists(st.integers(2, max_arity), min_size=m, max_size=m))
-    n = draw(st.integers(4, max_rows))
+    n = draw(st.integers(max_rows // 10, max_rows))
     seed = draw(st.integers(0, 2**32 - 1))
     integers = draw(st.booleans()) if whole is None else whole
     rng = np.random.default_rng(seed)

@@ -73,7 +73,6 @@ def test_the_running_likelihood_is_a_full_evaluation(
 @given(tables(max_columns=5, max_arity=4), st.integers(0, 100))
 def test_a_gain_is_the_difference_of_two_evaluations(table: Table, seed: int) -> None:
     state = state_of([table])
-    queue = start(state, RANDOM, seed)
     rng = np.random.default_rng(seed)
     for _ in range(6):
         edges = [e for e in state.candidates(0, 0.0).tolist() if len(state.rows(e))]
@@ -95,10 +94,9 @@ def test_a_gain_is_the_difference_of_two_evaluations(table: Table, seed: int) ->
             for c in (before, after)
         ]
         assert gain == pytest.approx(full[1] - full[0], abs=1e-9 * max(1.0, abs(full[0])))
-    assert queue.best_split == 0
 
 
-@given(tables(max_columns=4), st.integers(0, 100))
+@given(tables(max_columns=4, max_rows=400), st.integers(0, 100))
 def test_new_parameters_are_counted_as_rows_reach_them(table: Table, seed: int) -> None:
     # Where every node has rows, the count is exact: free parameters after less those before.
     state = state_of([table])
@@ -109,8 +107,8 @@ def test_new_parameters_are_counted_as_rows_reach_them(table: Table, seed: int) 
     before = free_parameters(state, table)
     _, sides, _, new = state.best_split(edge, rows, np.array([x], np.int32), 0.0)
     state.split(edge, rows, x, sides)
-    counts = state.learned(0).counts
-    if (counts > 0).all():
+    cell = state.learned(0)
+    if (cell.counts[np.repeat(cell.skeleton.size > 1, cell.skeleton.size)] > 0).all():
         assert free_parameters(state, table) - before == new
 
 

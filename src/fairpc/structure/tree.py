@@ -126,7 +126,8 @@ def spanning_tree(weights: FloatArray) -> npt.NDArray[np.int64]:
     from scipy.sparse.csgraph import minimum_spanning_tree
 
     m = len(weights)
-    i, j = np.triu_indices(m, 1)
+    # SciPy before 1.17.1 takes no other indices than these.
+    i, j = (k.astype(np.int32) for k in np.triu_indices(m, 1))
     if m < 2:
         return np.zeros((0, 2), np.int64)
     # Ranks instead of weights: no two are equal, so the tree is unique, and no

@@ -56,7 +56,7 @@ def splittable(B, E, e, start):
 
 @_jit
 def candidates(N, E, C, B, start, lo, hi, min_flow):
-    """Those of the edges ``lo:hi`` that can be split and have more than ``min_flow``."""
+    """Those of the edges ``lo:hi`` that can be split and have ``min_flow``, or any at 0."""
     found = np.empty(hi - lo, np.int32)
     k = 0
     for e in range(lo, hi):
