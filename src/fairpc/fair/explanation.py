@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import FloatArray
+from fairpc.data.table import Table
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.rows import Rows
 
@@ -15,22 +17,24 @@ from fairpc.fair.rows import Rows
 def turned_labels(distribution: FairDistribution, rows: Rows) -> FloatArray:
     """Expected weight of the rows with Df = f and D = d in group s, [s, f, d].
 
-    The posterior of (Df, D, S) given what is known of each row, summed over the rows.
+    The posterior of (S, Df, D) given what is known of each row, summed over the
+    rows: that is the expected flow of the parameters of the mechanism. Without a
+    latent decision f is d.
     """
-    layout = distribution.layout
-    k = layout.n_classes
-    counts = np.zeros((layout.n_groups, k, k))
+    layout, circuit = distribution.layout, distribution.circuit
     codes = layout.codes(rows.s, rows.d, rows.x)
-    total = distribution.circuit.log_marginal(codes)
-    for s, f, d in np.ndindex(counts.shape):
+    if layout.latent:
+        table = Table.of(codes, rows.weights, arities=circuit.arities)
+        _, flows = prepare(circuit.graph, table, path="general")(circuit.parameters)
+        return flows[distribution.top.mechanism]
+    counts = np.zeros((layout.n_groups, layout.n_classes, layout.n_classes))
+    total = circuit.log_marginal(codes)
+    for s, d in np.ndindex(counts.shape[:2]):
         fits = ((rows.s < 0) | (rows.s == s)) & ((rows.d < 0) | (rows.d == d))
-        if not layout.latent and f != d:
-            continue
         some = codes[fits].copy(order="F")
-        some[:, [0, layout.decision]] = s, f
-        some[:, layout.d] = d
-        shares = np.exp(distribution.circuit.log_marginal(some) - total[fits])
-        counts[s, f, d] = rows.weights[fits] @ shares
+        some[:, [0, layout.d]] = s, d
+        shares = np.exp(circuit.log_marginal(some) - total[fits])
+        counts[s, d, d] = rows.weights[fits] @ shares
     return counts
 
 
