@@ -14,7 +14,9 @@ from fairpc.circuit.em import em, laplace
 from fairpc.circuit.em import fit as fit_em
 from fairpc.circuit.flows import prepare
 from fairpc.data.table import Table
+from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
+from fairpc.fair.alignment import aligned
 from fairpc.fair.balance import BalancedPlan
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.explanation import turned_labels
@@ -285,6 +287,23 @@ def test_bad_rows_are_named() -> None:
         Options(init="warm")
     with pytest.raises(LearningError, match="smoothing is -1"):
         Options(smoothing=-1)
+
+
+@pytest.mark.parametrize("n_features", [10, pytest.param(30, marks=pytest.mark.slow)])
+def test_the_mechanism_of_the_synthetic_process_is_recovered(n_features: int) -> None:
+    """P(D=1 | Df, S) = .8 .9 .1 .4 for (1,1) (1,0) (0,1) (0,0), from the prior start."""
+    truth = np.array([[0.4, 0.9], [0.1, 0.8]])
+    errors, random = [], []
+    for seed in range(3):
+        data = make_synthetic(n_features, 10_000, random_state=seed)
+        rows = Rows.of(*(np.asarray(v).astype(int) for v in (data.sensitive, data.y, data.X)))
+        m = fit("FairPC", rows, options=Options(Structure("chow-liu"), tol=0)).distribution
+        errors.append(np.abs(m.mechanism[:, :, 1] - truth).mean())
+        start = Options(Structure("chow-liu"), init="random", random_state=seed, tol=0)
+        random.append(aligned(fit("FairPC", rows, options=start).distribution).mechanism[:, :, 1])
+    assert np.mean(errors) < 0.03, errors
+    assert np.isfinite(random).all()
+    assert np.ptp(random, axis=0).max() > np.max(errors)  # random starts spread
 
 
 def rate_f1(y: np.ndarray, predicted: np.ndarray) -> float:

@@ -81,6 +81,15 @@ def _has_sums_below(kind, child_ptr, child, n):
 
 
 @kernel
+def _forget_short_parts(kind, child_ptr, child, off, uses):
+    """A single entry is no shorter as a piece."""
+    for n in range(len(kind)):
+        if kind[n] == 2 and not _has_sums_below(kind, child_ptr, child, n):
+            for at in range(off[n], off[n + 1]):
+                uses[at] = 0
+
+
+@kernel
 def list_trees(
     kind, child_ptr, child, edge_parameter, edge_link, map_ptr, maps, off, count,
     root_ids, chosen, longest, n_parameters, piece_of, uses,
@@ -140,11 +149,7 @@ def list_trees(
             ends = np.empty(n_lists + total, np.int64)
             piece_node = np.empty(total, np.int32)
             piece_at = np.empty(total, np.int32)
-            for n in range(len(kind)):
-                # A single entry is no shorter as a piece.
-                if kind[n] == 2 and not _has_sums_below(kind, child_ptr, child, n):
-                    for at in range(off[n], off[n + 1]):
-                        uses[at] = 0
+            _forget_short_parts(kind, child_ptr, child, off, uses)
     return entries[:total], ends[:n_lists], piece_node[:n_pieces]
 
 
