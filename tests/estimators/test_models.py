@@ -270,6 +270,20 @@ def test_rows_are_completed_with_what_is_most_probable() -> None:
     assert (done["age"][0], done["D"][0], done["Df"][0]) == best[1]
 
 
+def test_the_recipe_says_what_it_chose() -> None:
+    table, labels, group = people()
+    model = FairPC(random_state=0, max_splits=50)
+    seen: list[int] = []
+    model.fit(
+        table, labels, sensitive_features=group, callback=lambda step: seen.append(step.iteration)
+    )
+    assert seen
+    assert model.choices_.sentences
+    assert model.parity_gap()["model"] < 1e-9
+    again = FairPC(random_state=0, max_splits=50).fit(table, labels, sensitive_features=group)
+    np.testing.assert_array_equal(again.circuit_.parameters, model.circuit_.parameters)
+
+
 def test_a_structure_can_be_kept() -> None:
     table, labels, group = people()
     first = FairPC(structure="strudel", max_splits=20, random_state=0)

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from fair.tables import published, published_fold, random_rows, rows_of_any_kind
+from fairpc.circuit.em import laplace, objective
 from fairpc.errors import LearningError
 from fairpc.fair.choices import paired_gain
+from fairpc.fair.component import SINGLE, holes_summed_out, learn_component
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit
 from fairpc.fair.parts import Part, hold_out, joined
@@ -307,6 +309,24 @@ def test_upper_em_is_em_of_the_circuit_with_the_rest_fixed() -> None:
     np.testing.assert_allclose(second.upper.decision_rate, after.decision_rate[0], atol=1e-10)
     np.testing.assert_allclose(second.upper.mechanism, after.mechanism, atol=1e-10)
     assert second.objective > first.objective
+
+
+def test_parameters_forget_the_completions_they_came_from() -> None:
+    rows = random_rows(6, 300, 2, 2, 0.3)
+    cells = cells_of(rows)
+    rng = np.random.default_rng(0)
+    learned = learn_component(SINGLE, cells, None, SHORT, rng)
+    refined = holes_summed_out(learned, cells, 1.0)
+    for i, table in enumerate(cells):
+        before, after = (
+            objective(float(table.weights @ c.log_marginal(table.codes)), c.parameters, prior)
+            for c in (learned.circuits.circuit(i), refined.refined[i])
+            for prior in [laplace(c.graph, 1.0)]
+        )
+        assert after >= before
+    complete = cells_of(biased_rows(0, 100))
+    plain = learn_component(SINGLE, complete, None, SHORT, rng)
+    assert holes_summed_out(plain, complete, 1.0) is plain
 
 
 def test_places_of_rows_without_a_group() -> None:

@@ -24,6 +24,7 @@ from fairpc.estimators.progress import progress
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.explanation import BiasAccount, Contribution, leave_one_out, turned_labels
 from fairpc.fair.fit import Fitted
+from fairpc.fair.recipe import AutoFitted
 from fairpc.fair.rows import Rows
 from fairpc.fair.starts import FittedFromStarts
 from fairpc.fair.threshold import Threshold, equalised, fixed, for_rate
@@ -144,6 +145,7 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.distribution_ = fitted.distribution
         self.history_ = fitted.history
         self.converged_ = fitted.converged
+        self.choices_ = fitted.choices if isinstance(fitted, AutoFitted) else None
         self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.threshold_ = threshold

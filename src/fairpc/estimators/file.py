@@ -116,7 +116,7 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     model.history_ = {name: _array(values) for name, values in content["history"].items()}
     model.label_counts_ = _array(content["counts"])
     model.converged_ = bool(content["converged"])
-    model.starts_ = ()
+    model.starts_, model.choices_ = (), None
     model.n_iter_ = max(len(model.history_["objective"]) - 1, 1)
     threshold = content["threshold"]
     values = tuple(float(v) for v in threshold["values"])

@@ -91,6 +91,7 @@ class _Learned(CircuitClassifier):
                 rows, validation=validation, evaluation=evaluation,
                 options=replace(self._options("strudel"), mechanism_prior=self._prior_rows(30.0)),
                 n_components=self.n_components, validation_fraction=self.validation_fraction,
+                on_step=callback,
             )  # fmt: skip
         if (self.n_components or 1) != 1:
             raise LearningError(

@@ -34,7 +34,7 @@ def assemble(
 
     def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
         cell = f * layout.n_groups + s
-        roots = [c.circuits.graft(b, cell, columns, key=k) for k, c in enumerate(components)]
+        roots = [c.graft(b, cell, columns, k) for k, c in enumerate(components)]
         if layout.component is None:
             return roots[0]
         named = [b.product(r, b.indicator(layout.component, k)) for k, r in enumerate(roots)]

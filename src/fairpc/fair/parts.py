@@ -21,8 +21,8 @@ class Part:
         rows: the distinct rows.
         places: the groups that each of them may be from.
         n_rows: rows as they were given.
-        effective: number of rows of equal weight that say as much (Kish): their number
-            where all weigh the same.
+        effective: number of rows of equal weight that say as much: whole weights count
+            copies of a row, others give Kish's effective sample size.
     """
 
     rows: Rows
@@ -33,9 +33,7 @@ class Part:
     @classmethod
     def of(cls, rows: Rows) -> Part:
         merged = _merged(rows)
-        squares = float(np.dot(rows.weights, rows.weights))
-        effective = float(rows.weights.sum()) ** 2 / squares if squares > 0 else 0.0
-        return cls(merged, Places.of(merged), rows.n_rows, effective)
+        return cls(merged, Places.of(merged), rows.n_rows, _effective(rows.weights))
 
     def mean(self, values: FloatArray) -> float:
         """Weighted mean of one value per distinct row."""
@@ -79,7 +77,7 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
         raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
     stratum = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
     strata = [np.flatnonzero(stratum == k) for k in np.unique(stratum)]
-    whole = np.array_equal(rows.weights, np.floor(rows.weights))
+    whole = _whole(rows.weights)
     weights = rows.weights if whole else (rows.weights > 0).astype(np.float64)
     held = np.zeros(rows.n_rows)
     for here in strata:
@@ -96,6 +94,15 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
             "give validation rows"
         )
     return _weighted(rows, kept), _weighted(rows, held)
+
+
+def _whole(weights: FloatArray) -> bool:
+    return np.array_equal(weights, np.floor(weights))
+
+
+def _effective(weights: FloatArray) -> float:
+    total = float(weights.sum())
+    return total if _whole(weights) else total**2 / float(np.dot(weights, weights))
 
 
 def _drawn(weights: FloatArray, fraction: float, rng: np.random.Generator) -> FloatArray:

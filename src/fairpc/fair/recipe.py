@@ -19,7 +19,16 @@ from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.fair.choices import Choices, paired_gain
-from fairpc.fair.component import MIXED, PAPER, SINGLE, TREES, Component, learn_component
+from fairpc.fair.component import (
+    MIXED,
+    PAPER,
+    SINGLE,
+    TREES,
+    Component,
+    Kind,
+    holes_summed_out,
+    learn_component,
+)
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.mixture import Mixture, assemble, fit_upper, validation_weights
@@ -245,18 +254,27 @@ class _Recipe:
         """Several structures, weighted by the validation rows."""
         cells = _cells(single.distribution, self._train)
         held_out = _cells(single.distribution, self._held_out)
-        mixture = Mixture.of(
-            self._train.rows,
-            [
-                learn_component(
-                    MIXED[k % len(MIXED)], cells, held_out, self._options, self._rng, bootstrap=True
-                )
-                for k in range(self._n_components or len(MIXED))
-            ],
-        )
+        components = [
+            self._bootstrapped(MIXED[k % len(MIXED)], cells, held_out)
+            for k in range(self._n_components or len(MIXED))
+        ]
+        mixture = Mixture.of(self._train.rows, components)
         upper = Upper.of(single.distribution)
         weights = validation_weights(mixture, self._held_out, upper)
         return self._weighted(mixture, weights, upper, self._train)
+
+    def _bootstrapped(
+        self,
+        kind: Kind,
+        cells: Sequence[Table],
+        held_out: Sequence[Table] | None,
+        n_splits: int | None = None,
+    ) -> Component:
+        """A component whose structure is learned on reweighted rows, its parameters on all."""
+        learned = learn_component(
+            kind, cells, held_out, self._options, self._rng, bootstrap=True, n_splits=n_splits
+        )
+        return holes_summed_out(learned, cells, self._options.smoothing)
 
     def _weighted(self, mixture: Mixture, weights: FloatArray, upper: Upper, part: Part) -> _Model:
         """The upper layers of a mixture by EM."""
@@ -280,9 +298,7 @@ class _Recipe:
         kept = self._kept(chosen)
         cells = _cells(chosen.distribution, part)
         components = [
-            learn_component(
-                c.kind, cells, None, self._options, self._rng, bootstrap=True, n_splits=c.n_splits
-            )
+            self._bootstrapped(c.kind, cells, None, c.n_splits)
             for c in (chosen.components[k] for k in kept)
         ]
         weights = chosen.weights[kept] / chosen.weights[kept].sum()

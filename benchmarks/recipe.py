@@ -1,0 +1,189 @@
+"""The recipe on the published folds: `python benchmarks/recipe.py [names] [--folds N]`.
+
+Prints, as rows of a Markdown table, means over folds of what is measured on test rows. Names are
+adult, german, compas, and 10 to 20 for the synthetic tables; all of docs/recipe.md by default.
+`--stages` prints what each stage of the recipe reaches instead; `--seed` shifts the seeds of the
+recipe, which are the numbers of the folds; `--missing P` hides cells of X at random.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.fair.component import TREES, learn_component
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.fit import Options, fit
+from fairpc.fair.mixture import assemble
+from fairpc.fair.parts import joined
+from fairpc.fair.recipe import AUTO, Stage, fit_auto
+from fairpc.fair.rows import Rows
+from fairpc.fair.start import Structure, cells_of, learn_structure
+from fairpc.fair.upper import Upper
+
+if TYPE_CHECKING:
+    from fair import tables
+else:
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "fair"))
+    import tables
+
+NAMES = ("adult", "german", "compas", "10", "12", "14", "16", "18", "20")
+PAPER = Options(tol=0)
+FloatArray = npt.NDArray[np.float64]
+
+
+def auto(train: Rows, valid: Rows, seed: int) -> FairDistribution:
+    options = replace(AUTO, random_state=seed)
+    return fit_auto(train, validation=valid, options=options).distribution
+
+
+def auto_without_refit(train: Rows, valid: Rows, seed: int) -> FairDistribution:
+    options = replace(AUTO, random_state=seed)
+    return fit_auto(train, validation=valid, options=options, refit=False).distribution
+
+
+def paper(train: Rows, valid: Rows, seed: int) -> FairDistribution:
+    options = replace(PAPER, random_state=seed)
+    return fit("FairPC", train, validation=valid, options=options).distribution
+
+
+def paper_refitted(train: Rows, valid: Rows, seed: int) -> FairDistribution:
+    """As many splits as the validation rows chose, learned on all rows."""
+    rng = np.random.default_rng(seed)
+    n_splits = learn_structure(train, valid, PAPER.structure, PAPER.smoothing, rng).best_split
+    options = replace(PAPER, structure=Structure(max_splits=n_splits), random_state=seed)
+    return fit("FairPC", joined(train, valid), options=options).distribution
+
+
+METHODS: dict[str, Callable[[Rows, Rows, int], FairDistribution]] = {
+    "auto": auto,
+    "auto, no refit": auto_without_refit,
+    "paper": paper,
+    "paper, refitted": paper_refitted,
+}
+
+
+def trees_of_the_truth(rows: Rows, true: npt.NDArray[np.int16]) -> FairDistribution:
+    """A Chow–Liu tree for each (Df, S) of the true Df: what no method can know."""
+    known = replace(rows, d=true)
+    component = learn_component(TREES, cells_of(known), None, PAPER, np.random.default_rng(0))
+    counts = np.full((2, 2, 2), 0.5)
+    np.add.at(counts, (rows.s, true, rows.d), 1.0)
+    groups, decisions = counts.sum(axis=(1, 2)), counts.sum(axis=(0, 2))
+    upper = Upper(
+        groups / groups.sum(), decisions / decisions.sum(), counts / counts.sum(2, keepdims=True)
+    )
+    return assemble(rows, [component], np.ones(1), upper)
+
+
+def measured(m: FairDistribution, test: Rows, true: npt.NDArray[np.int16] | None) -> list[float]:
+    """Log-likelihood, |discrimination|, accuracy to D, accuracy to the true Df."""
+    p = m.decision(test.s, test.x)[:, 1]
+    gap = abs(p[test.s == 1].mean() - p[test.s == 0].mean())
+    right = np.nan if true is None else ((p > 0.5) == true).mean()
+    likelihood = m.log_likelihood(test.s, test.d, test.x).mean()
+    return [float(v) for v in (likelihood, gap, ((p > 0.5) == test.d).mean(), right)]
+
+
+Fold = tuple[Rows, Rows, Rows, tuple[npt.NDArray[np.int64], ...]]
+
+
+def folds(rows: Rows, name: str, n_folds: int) -> list[Fold]:
+    """Training, validation and test rows, and the numbers of all of them."""
+    found = []
+    for k in range(n_folds):
+        ids = tables.published_fold(name, k)
+        train, valid, test = (rows.take(part) for part in ids)
+        found.append((train, valid, test, ids))
+    return found
+
+
+def with_holes(rows: Rows, share: float) -> Rows:
+    hidden = np.random.default_rng(0).random(rows.x.shape) < share
+    return replace(rows, x=np.asfortranarray(np.where(hidden, np.int16(-1), rows.x)))
+
+
+def compare(rows: Rows, true: npt.NDArray[np.int16] | None, name: str, k: int, seed: int) -> None:
+    """Every method on every fold."""
+    found: dict[str, list[list[float]]] = {label: [] for label in METHODS}
+    truth = []
+    for fold, (train, valid, test, ids) in enumerate(folds(rows, name, k)):
+        decided = None if true is None else true[ids[2]]
+        for label, method in METHODS.items():
+            if fold == 0:
+                method(train, valid, seed)  # compiles
+            start = time.process_time()
+            m = method(train, valid, seed + fold)
+            seconds = time.process_time() - start
+            found[label].append([*measured(m, test, decided), seconds])
+        if true is not None:
+            known = trees_of_the_truth(joined(train, valid), true[np.concatenate(ids[:2])])
+            truth.append(measured(known, test, decided)[0])
+    base = np.array(found["paper"])
+    for label, values in found.items():
+        table = np.array(values)
+        report(name, label, table, table[:, 0] - base[:, 0])
+    if truth:
+        print(f"| {name} | trees of the true Df | {np.mean(truth):.4f} | | | | | | |")
+
+
+def stages(rows: Rows, name: str, k: int, seed: int) -> None:
+    """Mean log-likelihood of the test rows after each stage."""
+    found: dict[str, list[float]] = {}
+    n_mixtures = 0
+    for fold, (train, valid, test, _) in enumerate(folds(rows, name, k)):
+
+        def note(stage: Stage, test: Rows = test) -> None:
+            score = measured(stage.fitted.distribution, test, None)[0]
+            found.setdefault(stage.name, []).append(score)
+
+        options = replace(AUTO, random_state=seed + fold)
+        choices = fit_auto(train, validation=valid, options=options, callback=note).choices
+        n_mixtures += len(choices.components) + len(choices.dropped) > 1
+    for stage_name, scores in found.items():
+        print(f"| {name} | {stage_name} | {np.mean(scores):.4f} |", flush=True)
+    print(f"| {name} | folds in which the mixture was chosen | {n_mixtures} of {k} |")
+
+
+def report(name: str, label: str, table: FloatArray, gain: FloatArray) -> None:
+    score, gap, right, true, seconds = table.mean(axis=0)
+    cells = [
+        name, label, f"{score:.4f}", f"{gain.mean():+.4f}", f"{(gain > 0).sum()}/{len(gain)}",
+        f"{gap:.4f}", f"{right:.4f}", "" if np.isnan(true) else f"{true:.4f}", f"{seconds:.2f}",
+    ]  # fmt: skip
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=NAMES)
+    parser.add_argument("--folds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--missing", type=float, default=0.0)
+    parser.add_argument("--stages", action="store_true")
+    given = parser.parse_args()
+    if given.stages:
+        print("| table | stage | nats a row |\n|---|---|---|")
+    else:
+        print("| table | fit | nats a row | gain | folds | abs. disc. | accuracy | to Df | CPU s |")
+        print("|---|---|---|---|---|---|---|---|---|")
+    for name in given.names:
+        rows, true = tables.published(name)
+        if given.missing:
+            rows = with_holes(rows, given.missing)
+        if given.stages:
+            stages(rows, name, given.folds, given.seed)
+        else:
+            compare(rows, true, name, given.folds, given.seed)
+
+
+if __name__ == "__main__":
+    main()
