@@ -278,6 +278,7 @@ def test_the_recipe_says_what_it_chose() -> None:
         table, labels, sensitive_features=group, callback=lambda step: seen.append(step.iteration)
     )
     assert seen
+    assert model.choices_ is not None
     assert model.choices_.sentences
     assert model.parity_gap()["model"] < 1e-9
     again = FairPC(random_state=0, max_splits=50).fit(table, labels, sensitive_features=group)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,6 +54,42 @@ def demo(
     from fairpc.cli.demo import run
 
     run(rows=rows, seed=seed, as_json=json)
+
+
+@app.command()
+def paper(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="real-world, tests, bars, trade-off, curves, synthetic, init, missing, guarantee, "
+            "recipe, or all",
+        ),
+    ],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="The authors' folder (processed/, synthetic/); else our loaders."),
+    ] = None,
+    splits: Annotated[
+        Path | None, typer.Option(help="The authors' folds, a folder per table; else our own.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="2 folds instead of 10.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the files; fairpc-paper unless --json.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder in which finished runs are kept.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but JSON.")] = False,
+) -> None:
+    """Run the paper's experiments: tables on the terminal, files into a folder."""
+    from fairpc.cli.paper import run
+
+    run(
+        name, data_dir=data_dir, splits=splits, quick=quick, out=out, cache=cache,
+        as_json_array=json, quiet=quiet,
+    )  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
