@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairpc import circuit, data, errors, metrics, structure
+    from fairpc import circuit, data, errors, evidence, metrics, structure
     from fairpc.errors import FairpcError
     from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB, load
 
@@ -22,6 +22,7 @@ __all__ = [
     "circuit",
     "data",
     "errors",
+    "evidence",
     "load",
     "metrics",
     "structure",

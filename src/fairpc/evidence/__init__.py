@@ -1,0 +1,40 @@
+"""What data can decide and what they cannot: tests and intervals on plain arrays, for any model."""
+
+from fairpc.evidence.assumptions import (
+    AssumptionTest,
+    ClassBound,
+    GroupBounds,
+    test_assumptions,
+)
+from fairpc.evidence.gaps import GroupMean, PairGap, Parity, parity, parity_curve
+from fairpc.evidence.identified import (
+    GroupRange,
+    IdentifiedSet,
+    MechanismRange,
+    class_bounds,
+    identified_set,
+)
+from fairpc.evidence.monitor import MonitorGap, ParityMonitor
+from fairpc.evidence.thresholds import EqualRates, GroupThreshold, equal_rates
+
+__all__ = [
+    "AssumptionTest",
+    "ClassBound",
+    "EqualRates",
+    "GroupBounds",
+    "GroupMean",
+    "GroupRange",
+    "GroupThreshold",
+    "IdentifiedSet",
+    "MechanismRange",
+    "MonitorGap",
+    "PairGap",
+    "Parity",
+    "ParityMonitor",
+    "class_bounds",
+    "equal_rates",
+    "identified_set",
+    "parity",
+    "parity_curve",
+    "test_assumptions",
+]

@@ -1,0 +1,429 @@
+"""Do the data contradict the assumptions, and which P(Df) do they leave?
+
+The assumptions: Df is independent of S; D is independent of X given Df and S;
+in every group D = c is at least as frequent under Df = c as under any other Df.
+Together they bound P(Df = c) from above, group by group, by the rate of c over
+its rate in any set of rows. Where the bounds of all classes sum to less than
+one, no P(Df) is left, and the assumptions are rejected together.
+"""
+
+# ruff: noqa: PT028 - a test of hypotheses, not of code: its arguments may have defaults.
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import MetricError
+from fairpc.evidence import check
+from fairpc.evidence.bounds import Tally, joint_bound, separate_bound
+from fairpc.evidence.classifiers import few_threads, learners
+from fairpc.evidence.crossfit import GroupRows, SeedTally, cross_fitted, single_split
+from fairpc.evidence.features import design, distinct
+
+Method = Literal["cross-fit", "single-split"]
+MIN_ROWS: Final = 10
+_SMALLEST_P: Final = 1e-12
+
+WHAT_TO_DO: Final = (
+    "Condition on a legitimate attribute: add it to the groups' comparison, or audit its levels "
+    "apart, if it may rightly change the rate of fair decisions.",
+    "State what is known beforehand: a known P(Df), a mechanism that can only have lowered or "
+    "only raised labels, or limits of the mechanism, and say that the result rests on it.",
+    "Collect anchors: rows whose fair decision was settled by other means.",
+    "Do not go on as if nothing had been found: a model fitted under these assumptions describes "
+    "a mechanism that these data exclude.",
+)
+
+
+@dataclass(frozen=True)
+class ClassBound:
+    """One class in one group; counts and cut-off are medians over the seeds.
+
+    Attributes:
+        label: the class.
+        rate: P(D = label | group).
+        upper: upper confidence bound of P(Df = label) from this group alone.
+        set_n: rows of the top set.
+        set_rate: rate of the class among them.
+        cutoff: rows whose predicted probability of the class is at least this are in the set.
+    """
+
+    label: Any
+    rate: float
+    upper: float
+    set_n: float
+    set_rate: float
+    cutoff: float
+
+
+@dataclass(frozen=True)
+class GroupBounds:
+    """One group: bounds of P(Df) from it alone, and the counts behind them.
+
+    Attributes:
+        group: its name; a tuple where several attributes are crossed.
+        n: rows.
+        effective_n: independent rows they are worth.
+        lower, upper: of P(Df = positive), or one each per class where there are more than two.
+        classes: per class.
+    """
+
+    group: Any
+    n: int
+    effective_n: float
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]
+    classes: tuple[ClassBound, ...]
+
+
+@dataclass(frozen=True)
+class AssumptionTest:
+    """Confidence set for P(Df), and whether it is empty.
+
+    Attributes:
+        lower, upper: confidence set of P(Df = positive); one each per class where there are
+            more than two. ``lower > upper`` means that the set is empty.
+        rejected: whether the set is empty at the level.
+        p_value: smallest 1 − level at which it is; never said to be under 1e-12.
+        groups: per group.
+        classes: in sorted order.
+        positive: the class that ``lower`` and ``upper`` speak of; None for more than two.
+        level: of the confidence set.
+        method: "cross-fit", or "single-split", which is exact for independent rows.
+        n_seeds: ways of splitting over which the median was taken.
+        classifiers: which classifier ranked the rows, and in how many fits.
+    """
+
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]
+    rejected: bool
+    p_value: float
+    groups: tuple[GroupBounds, ...]
+    classes: tuple[Any, ...]
+    positive: Any
+    level: float
+    method: Method
+    n_seeds: int
+    classifiers: tuple[tuple[str, int], ...]
+
+    @property
+    def what_to_do(self) -> tuple[str, ...]:
+        """What is left to do after a rejection; empty where nothing was rejected."""
+        return WHAT_TO_DO if self.rejected else ()
+
+    def ends(self) -> dict[Any, tuple[float, float]]:
+        """Per group the rates of the positive class in the bottom and in the top set.
+
+        Held-out estimates of the least and the largest P(D = positive | x, s), for
+        ``identified_set``; without the noise that extremes of fitted scores have.
+        """
+        if self.positive is None:
+            raise MetricError("ends are of two classes: for more, see groups[i].classes")
+        found = {}
+        for g in self.groups:
+            rates = {c.label: c.set_rate for c in g.classes}
+            high = rates.pop(self.positive)
+            (other,) = rates.values()
+            rate = next(c.rate for c in g.classes if c.label == self.positive)
+            found[g.group] = _or(1 - other, rate), _or(high, rate)
+        return found
+
+    def summary(self) -> str:
+        """The result and what it does not mean, in plain words."""
+        p = "below 1e-12" if self.p_value <= _SMALLEST_P else f"{self.p_value:.2g}"
+        if self.rejected:
+            return (
+                f"Rejected at the {1 - self.level:.2g} level (p {_is(p)}): no rate of fair "
+                f"decisions fits every group{self._clash()}. At least one of these fails: fair "
+                "decisions are independent of the group; the label depends on the features "
+                "through the fair decision only; in every group a label is likeliest under the "
+                f"fair decision of the same name. What to do: {' '.join(self.what_to_do)}"
+            )
+        return (
+            f"Not rejected (p {_is(p)}): {self._range()}. This does not show that the "
+            "assumptions are true; some violations cannot be seen however many rows there are."
+        )
+
+    def _clash(self) -> str:
+        if self.positive is None:
+            return ""
+        low = max(self.groups, key=lambda g: g.lower)
+        high = min(self.groups, key=lambda g: g.upper)
+        return (
+            f" ({low.group!r} needs at least {self.lower:.3f}, "
+            f"{high.group!r} at most {self.upper:.3f})"
+        )
+
+    def _range(self) -> str:
+        if isinstance(self.lower, tuple) or isinstance(self.upper, tuple):
+            ends = zip(self.classes, _many(self.lower), _many(self.upper), strict=True)
+            inside = "; ".join(f"{c!r} from {a:.3f} to {b:.3f}" for c, a, b in ends)
+            return f"{self.level:.0%} confidence, share of fair decisions: {inside}"
+        return (
+            f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
+            f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
+        )
+
+
+def test_assumptions(
+    X: npt.ArrayLike,  # noqa: N803
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    *,
+    positive: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    method: Method = "cross-fit",
+    n_seeds: int = 11,
+    seeds: Iterable[int] | None = None,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> AssumptionTest:
+    """Test the assumptions of the latent fair decision, and bound P(Df) if they stand.
+
+    Within each group a classifier ranks the rows by P(D = c | X); sets in which
+    nearly every row has class c are chosen on training folds and counted on
+    held-out ones. The median over several ways of splitting is taken.
+
+    Args:
+        X: features, any types; missing cells allowed.
+        y: observed class per row.
+        sensitive_features: group per row; several columns are crossed.
+        positive: class that ``lower`` and ``upper`` speak of; the last of two if None.
+        classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
+            training part the better of the first two by log-loss on inner folds.
+        level: of the confidence set; the test rejects at 1 − level.
+        method: "cross-fit", or "single-split": one split, exact for independent rows, wider.
+        n_seeds: ways of splitting, with seeds 0, 1, …; "single-split" takes the first only,
+            because choosing among splits would undo its exactness.
+        seeds: the seeds themselves, instead of ``n_seeds``.
+        clusters: who each row is about, where persons repeat; a person stays in one fold.
+        sample_weight: how many people a row stands for in the population; not counts of equal
+            rows, which must be repeated. Counts are then shrunk to the effective sample size.
+    """
+    check.level(level)
+    table = _Checked.of(X, y, sensitive_features, clusters, sample_weight)
+    numbers = _seeds(n_seeds, seeds, method)
+    wanted = _positive(table.classes, positive)
+    _check_method(method, table)
+    options = learners(classifier, weighted=table.weights is not None)
+    run = cross_fitted if method == "cross-fit" else single_split
+    found = []
+    for g in range(len(table.names)):
+        group = table.group(g)
+        with few_threads(len(group.features.rows)):
+            found.append([run(group, options, seed) for seed in numbers])
+    return _record(table, found, level, wanted, method)
+
+
+test_assumptions.__test__ = False  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
+class _Checked:
+    """The arguments, checked: features as numbers, labels and groups as codes."""
+
+    features: check.Floats
+    labels: check.Ints
+    ids: check.Ints
+    classes: tuple[Any, ...]
+    names: tuple[Any, ...]
+    weights: check.Floats | None
+    persons: check.Ints | None
+
+    @classmethod
+    def of(
+        cls, x: Any, y: Any, sensitive_features: Any, clusters: Any, sample_weight: Any
+    ) -> _Checked:
+        features = design(x)
+        n = len(features)
+        classes, labels = np.unique(check.labels("y", y, n), return_inverse=True)
+        if len(classes) < 2:
+            raise MetricError(
+                f"y has 1 class ({classes.tolist()[0]!r}): the test needs at least two"
+            )
+        names, ids = check.groups(sensitive_features, n, "sensitive_features")
+        persons = check.clusters(clusters, n)
+        _check_groups(names, ids, persons, tuple(classes.tolist()), labels)
+        weights = check.weights(sample_weight, n)
+        return cls(features, labels, ids, tuple(classes.tolist()), names, weights, persons)
+
+    def group(self, g: int) -> GroupRows:
+        here = self.ids == g
+        return GroupRows(
+            distinct(self.features[here]),
+            self.labels[here],
+            len(self.classes),
+            None if self.weights is None else self.weights[here],
+            None if self.persons is None else np.unique(self.persons[here], return_inverse=True)[1],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Uppers:
+    """Median upper bounds over seeds, as a function of the total error probability."""
+
+    found: list[list[SeedTally]]
+    bound: Callable[[Tally, float], float]
+
+    def at(self, alpha: float) -> check.Floats:
+        """[group, class], all bounds together wrong with probability at most alpha."""
+        n_classes = len(self.found[0][0].tallies)
+        tail = alpha / (n_classes * len(self.found))
+        return np.array(
+            [
+                [
+                    float(np.median([self.bound(seed.tallies[c], tail) for seed in seeds]))
+                    for c in range(n_classes)
+                ]
+                for seeds in self.found
+            ]
+        )
+
+    def empty(self, alpha: float) -> bool:
+        return float(self.at(alpha).min(axis=0).sum()) < 1
+
+    def p_value(self) -> float:
+        """Smallest alpha at which no P(Df) is left, by bisection on its logarithm."""
+        if not self.empty(1.0):
+            return 1.0
+        low, high = math.log(_SMALLEST_P), 0.0
+        if self.empty(_SMALLEST_P):
+            return _SMALLEST_P
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.empty(math.exp(middle)) else (middle, high)
+        return math.exp(high)
+
+
+def _record(
+    table: _Checked,
+    found: list[list[SeedTally]],
+    level: float,
+    positive: int | None,
+    method: Method,
+) -> AssumptionTest:
+    uppers = _Uppers(found, joint_bound if method == "cross-fit" else separate_bound)
+    bounds = uppers.at(1 - level)
+    lower, upper = _ends(bounds.min(axis=0), positive)
+    names = Counter(name for seeds in found for seed in seeds for name in seed.learners)
+    return AssumptionTest(
+        lower=lower,
+        upper=upper,
+        rejected=bool(bounds.min(axis=0).sum() < 1),
+        p_value=uppers.p_value(),
+        groups=tuple(_group(table, g, seeds, bounds[g], positive) for g, seeds in enumerate(found)),
+        classes=table.classes,
+        positive=None if positive is None else table.classes[positive],
+        level=level,
+        method=method,
+        n_seeds=len(found[0]),
+        classifiers=tuple(sorted(names.items())),
+    )
+
+
+def _group(
+    table: _Checked, g: int, seeds: list[SeedTally], bounds: check.Floats, positive: int | None
+) -> GroupBounds:
+    lower, upper = _ends(bounds, positive)
+    classes = []
+    for c, label in enumerate(table.classes):
+        tallies = [seed.tallies[c] for seed in seeds]
+        rates = [math.nan if t.top is None else t.top.mean for t in tallies]
+        classes.append(
+            ClassBound(
+                label=label,
+                rate=tallies[0].whole.mean,
+                upper=float(bounds[c]),
+                set_n=float(np.median([t.n_top for t in tallies])),
+                set_rate=float(np.median(rates)),
+                cutoff=float(np.median([seed.cuts[c] for seed in seeds])),
+            )
+        )
+    whole = seeds[0].tallies[0]
+    return GroupBounds(table.names[g], whole.n, whole.whole.size, lower, upper, tuple(classes))
+
+
+def _ends(
+    uppers: check.Floats, positive: int | None
+) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
+    """Lower ends from the upper ends of the other classes: all of P(Df) sums to one."""
+    lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
+    if positive is None:
+        return tuple(lowers.tolist()), tuple(uppers.tolist())
+    return float(lowers[positive]), float(uppers[positive])
+
+
+def _check_groups(
+    names: tuple[Any, ...],
+    ids: check.Ints,
+    persons: check.Ints | None,
+    classes: tuple[Any, ...],
+    labels: check.Ints,
+) -> None:
+    for g, name in enumerate(names):
+        here = ids == g
+        count, what = int(here.sum()), "row"
+        if persons is not None:
+            count, what = len(np.unique(persons[here])), "person"
+        if count < MIN_ROWS:
+            raise MetricError(
+                f"group {name!r} has {count} {what}{'' if count == 1 else 's'}: folds within "
+                f"folds need at least {MIN_ROWS}; merge it with another group or collect more"
+            )
+        absent = np.flatnonzero(np.bincount(labels[here], minlength=len(classes)) == 0)
+        if len(absent):
+            raise MetricError(
+                f"class {classes[absent[0]]!r} does not occur in group {name!r}: the test needs "
+                "every class in every group; merge classes or groups, or collect more rows"
+            )
+
+
+def _check_method(method: Method, table: _Checked) -> None:
+    if method not in ("cross-fit", "single-split"):
+        raise MetricError(f"method is {method!r}: give 'cross-fit' or 'single-split'")
+    if method == "single-split" and (table.persons is not None or table.weights is not None):
+        raise MetricError(
+            "method is 'single-split' with clusters or weights: it is exact for independent rows "
+            "that count alike; use 'cross-fit', or keep one row per person"
+        )
+
+
+def _positive(classes: tuple[Any, ...], positive: Any) -> int | None:
+    if positive is not None and positive not in classes:
+        raise MetricError(f"positive is {positive!r}: give one of the classes {list(classes)[:5]}")
+    if len(classes) > 2:
+        if positive is not None:
+            raise MetricError(
+                f"positive is {positive!r} and y has {len(classes)} classes: "
+                "bounds then come for every class; leave positive out"
+            )
+        return None
+    return 1 if positive is None else classes.index(positive)
+
+
+def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[int]:
+    numbers = list(range(n_seeds)) if seeds is None else [int(seed) for seed in seeds]
+    if not numbers or min(numbers) < 0:
+        raise MetricError("no seed, or a negative one, is given: give at least one from 0")
+    return numbers[:1] if method == "single-split" else numbers
+
+
+def _many(ends: float | tuple[float, ...]) -> tuple[float, ...]:
+    return ends if isinstance(ends, tuple) else (ends,)
+
+
+def _or(rate: float, instead: float) -> float:
+    """A rate, or another where its set was empty."""
+    return instead if math.isnan(rate) else rate
+
+
+def _is(p: str) -> str:
+    return p if p.startswith("below") else f"= {p}"

@@ -1,0 +1,308 @@
+"""How far apart groups are, on data: differences and ratios with simultaneous intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import MetricError
+from fairpc.evidence import check
+from fairpc.evidence.check import Floats, Ints
+from fairpc.evidence.intervals import (
+    Interval,
+    Sample,
+    fieller,
+    inflated,
+    koopman,
+    mean_sample,
+    newcombe,
+    rate_sample,
+    welch,
+)
+
+FOUR_FIFTHS: Final = 0.8
+SMALL: Final = 30
+_FEW: Final = 5
+
+Kind = Literal["mean score", "rate"]
+Mark = Literal["below", "above", "undecided"]
+
+
+@dataclass(frozen=True)
+class GroupMean:
+    """One group: its mean score or selection rate, and how many rows stand behind it.
+
+    Attributes:
+        group: its name; a tuple where several attributes are crossed.
+        n: rows.
+        effective_n: independent rows they are worth; below n with weights or repeated persons.
+        mean: mean score, or selection rate.
+        small: worth under 30 rows, or a rate with under 5 rows on one side: read with care.
+    """
+
+    group: Any
+    n: int
+    effective_n: float
+    mean: float
+    small: bool
+
+
+@dataclass(frozen=True)
+class PairGap:
+    """Two groups: last minus first, last over first, each with its interval.
+
+    Attributes:
+        first, last: the groups, in sorted order.
+        difference: mean of last − mean of first.
+        difference_interval: simultaneous over all pairs of the record.
+        ratio: mean of last / mean of first; infinite or NaN where the first is 0.
+        ratio_interval: simultaneous likewise; the upper end may be infinite.
+    """
+
+    first: Any
+    last: Any
+    difference: float
+    difference_interval: Interval
+    ratio: float
+    ratio_interval: Interval
+
+    @property
+    def impact_ratio(self) -> float:
+        """The smaller mean over the larger: what the four-fifths rule looks at."""
+        return 1 / self.ratio if self.ratio > 1 else self.ratio
+
+    @property
+    def four_fifths(self) -> Mark:
+        """Is the smaller mean under four fifths of the larger? As far as the interval tells."""
+        low, high = self.ratio_interval
+        if high < FOUR_FIFTHS or low > 1 / FOUR_FIFTHS:
+            return "below"
+        if low >= FOUR_FIFTHS and high <= 1 / FOUR_FIFTHS:
+            return "above"
+        return "undecided"
+
+
+@dataclass(frozen=True)
+class Parity:
+    """Gaps between groups, all intervals together at the level.
+
+    ``difference``, ``ratio`` and their intervals are those of ``largest``: the
+    only pair of two groups, the pair with the largest gap of more.
+
+    Attributes:
+        kind: "rate" of decisions (scores all 0 or 1, or a threshold), or "mean score".
+        level: chance, before the data are seen, that all intervals of the record cover.
+        threshold: scores from here on are selected; None where the scores are compared.
+        groups: per group, in sorted order.
+        pairs: every pair, in that order.
+        clustered: whether persons repeat.
+    """
+
+    kind: Kind
+    level: float
+    threshold: float | None
+    groups: tuple[GroupMean, ...]
+    pairs: tuple[PairGap, ...]
+    clustered: bool
+
+    @property
+    def largest(self) -> PairGap:
+        return max(self.pairs, key=lambda pair: abs(pair.difference))
+
+    @property
+    def difference(self) -> float:
+        return self.largest.difference
+
+    @property
+    def difference_interval(self) -> Interval:
+        return self.largest.difference_interval
+
+    @property
+    def ratio(self) -> float:
+        return self.largest.ratio
+
+    @property
+    def ratio_interval(self) -> Interval:
+        return self.largest.ratio_interval
+
+    @property
+    def four_fifths(self) -> Mark:
+        """ "below" if any pair is, "above" if every pair is, else "undecided"."""
+        marks = {pair.four_fifths for pair in self.pairs}
+        if "below" in marks:
+            return "below"
+        return "above" if marks == {"above"} else "undecided"
+
+    def summary(self) -> str:
+        """The largest gap, its interval and the four-fifths mark, in plain words."""
+        pair = self.largest
+        what = "mean score" if self.kind == "mean score" else "share of positive decisions"
+        means = {g.group: g.mean for g in self.groups}
+        several = f"The largest of {len(self.pairs)} gaps: " if len(self.pairs) > 1 else ""
+        text = (
+            f"{several}{what} {means[pair.last]:.3f} for {pair.last!r} and "
+            f"{means[pair.first]:.3f} for {pair.first!r}: difference {pair.difference:+.4f}, "
+            f"{self.level:.0%} interval {_interval(pair.difference_interval)}; "
+            f"ratio {pair.ratio:.4f}, interval {_interval(pair.ratio_interval)}. {self._mark()}"
+        )
+        small = [repr(g.group) for g in self.groups if g.small]
+        if small:
+            text += f" Few rows, read with care: {', '.join(small)}."
+        return text
+
+    def _mark(self) -> str:
+        low, high = self.largest.difference_interval
+        zero = "Equal means are" + (" not" if low <= 0 <= high else "") + " ruled out"
+        mark = {
+            "below": "a ratio is below four fifths",
+            "above": "every ratio is above four fifths",
+            "undecided": "these rows do not decide whether every ratio is above four fifths",
+        }[self.four_fifths]
+        return f"{zero}; {mark}."
+
+
+def parity(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    threshold: float | None = None,
+    level: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> Parity:
+    """Differences and ratios of mean scores, or of selection rates, between groups.
+
+    Mean scores: Welch's interval with one pseudo-score 0 and one 1 per group, and
+    Fieller's for the ratio. Rates: Newcombe's interval for the difference and
+    Koopman's score interval for the ratio. Bonferroni over pairs.
+
+    Args:
+        scores: from 0 to 1, one per row; only 0 and 1 are decisions, and their means rates.
+        groups: group per row; several columns are crossed into intersections.
+        threshold: compare the shares of scores ≥ threshold instead of the scores.
+        level: of all intervals together.
+        clusters: who each row is about, where persons repeat.
+        sample_weight: how many people a row stands for in the population; not counts of
+            equal rows, which must be repeated. Intervals then use the effective sample size.
+    """
+    values = check.scores(scores)
+    names, ids = check.groups(groups, len(values))
+    weights = check.weights(sample_weight, len(values))
+    persons = check.clusters(clusters, len(values))
+    check.enough_rows(names, ids, persons)
+    cut = None if threshold is None else _threshold(threshold)
+    if cut is not None:
+        values = (values >= cut).astype(np.float64)
+    kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
+    rows = _Rows(values, ids, weights, persons, kind)
+    pairs = list(combinations(range(len(names)), 2))
+    tail = (1 - check.level(level)) / (2 * len(pairs))
+    return Parity(
+        kind=kind,
+        level=level,
+        threshold=cut,
+        groups=tuple(rows.group(g, name) for g, name in enumerate(names)),
+        pairs=tuple(rows.pair(a, b, names, tail) for a, b in pairs),
+        clustered=persons is not None,
+    )
+
+
+def parity_curve(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    thresholds: Sequence[float],
+    *,
+    level: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> tuple[Parity, ...]:
+    """:func:`parity` of the decisions at several thresholds, the level holding for all together."""
+    if not len(thresholds):
+        raise MetricError("thresholds is empty: give at least one")
+    each = 1 - (1 - check.level(level)) / len(thresholds)
+    found = (
+        parity(scores, groups, threshold=t, level=each, clusters=clusters,
+               sample_weight=sample_weight)
+        for t in thresholds
+    )  # fmt: skip
+    return tuple(replace(record, level=level) for record in found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Checked arrays, cut by group."""
+
+    values: Floats
+    ids: Ints
+    weights: Floats | None
+    persons: Ints | None
+    kind: Kind
+
+    def sample(self, g: int, kind: Kind) -> Sample:
+        here = self.ids == g
+        weights = None if self.weights is None else self.weights[here]
+        persons = None if self.persons is None else self.persons[here]
+        make = rate_sample if kind == "rate" else mean_sample
+        return make(self.values[here], weights, persons)
+
+    def mean(self, g: int) -> float:
+        here = self.ids == g
+        weights = None if self.weights is None else self.weights[here]
+        return float(np.average(self.values[here], weights=weights))
+
+    def group(self, g: int, name: Any) -> GroupMean:
+        n = int((self.ids == g).sum())
+        sample, mean = self.sample(g, self.kind), self.mean(g)
+        size = sample.size if self.kind == "rate" else max(sample.size - 2, 0.0)
+        if self.kind == "mean score" and self.persons is not None:
+            size = min(size, len(np.unique(self.persons[self.ids == g])))
+        small = size < SMALL
+        if self.kind == "rate":
+            small = small or size * min(mean, 1 - mean) < _FEW
+        return GroupMean(name, n, size, mean, small)
+
+    def pair(self, a: int, b: int, names: tuple[Any, ...], tail: float) -> PairGap:
+        first, last = self.sample(a, self.kind), self.sample(b, self.kind)
+        factor = self._crossing(a, b, first, last)
+        first, last = inflated(first, factor), inflated(last, factor)
+        low, high = self.mean(a), self.mean(b)
+        rates = self.kind == "rate"
+        return PairGap(
+            first=names[a],
+            last=names[b],
+            difference=high - low,
+            difference_interval=(newcombe if rates else welch)(first, last, tail),
+            ratio=high / low if low > 0 else (math.inf if high > 0 else math.nan),
+            ratio_interval=(koopman if rates else fieller)(first, last, tail),
+        )
+
+    def _crossing(self, a: int, b: int, first: Sample, last: Sample) -> float:
+        """How much persons who are in both groups, with opposite scores, widen a difference."""
+        if self.persons is None or first.variance + last.variance == 0:
+            return 1.0
+        w = np.ones(len(self.values)) if self.weights is None else self.weights
+        sums = []
+        for g in (a, b):
+            here = self.ids == g
+            gap = w[here] * (self.values[here] - self.mean(g)) / w[here].sum()
+            sums.append(np.bincount(self.persons[here], gap, int(self.persons.max()) + 1))
+        covariance = float(np.dot(sums[0], sums[1]))
+        return max(1.0, 1 - 2 * covariance / (first.variance + last.variance))
+
+
+def _threshold(value: float) -> float:
+    if np.ndim(value):
+        raise MetricError("threshold has several values: give one number, or call parity_curve")
+    if not 0 <= value <= 1:
+        raise MetricError(f"threshold is {value}: give a number from 0 to 1, as the scores are")
+    return float(value)
+
+
+def _interval(ends: Interval) -> str:
+    return f"[{ends[0]:.4f}, {ends[1]:.4f}]"

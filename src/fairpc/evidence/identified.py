@@ -1,0 +1,300 @@
+"""What the data leave open even at any number of rows: mechanisms and scores that fit alike.
+
+With P(x | f, s) free, the data fix r_s(x) = P(D=1 | x, s) and nothing else. Every
+mechanism b0 ≤ min r_s, b1 ≥ max r_s with (ρ_s − b0) / (b1 − b0) = P(Df=1) explains them
+equally well. The closed forms here list those mechanisms; sampling error is not in them
+(see ``test_assumptions`` for a set that has it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import MetricError
+from fairpc.evidence import check
+from fairpc.evidence.check import Floats, Ints
+from fairpc.evidence.intervals import Interval
+
+# Rounding that is allowed when a single P(Df) is left.
+_SLACK: Final = 1e-12
+_BAR: Final = 40
+
+
+@dataclass(frozen=True)
+class MechanismRange:
+    """One group at one P(Df=1): ranges of P(D=1 | Df=0) and P(D=1 | Df=1).
+
+    The two move together: a larger b1 goes with a smaller b0, along πb1 + (1−π)b0 = ρ.
+    """
+
+    group: Any
+    pi: float
+    b0: Interval
+    b1: Interval
+
+
+@dataclass(frozen=True)
+class GroupRange:
+    """One group: what its scores say about P(Df=1).
+
+    Attributes:
+        group: its name.
+        n: rows.
+        rate: ρ, the mean of its scores, P(D=1 | s).
+        low, high: m and M, the smallest and the largest score.
+        lower, upper: the P(Df=1) that are possible for this group alone.
+    """
+
+    group: Any
+    n: int
+    rate: float
+    low: float
+    high: float
+    lower: float
+    upper: float
+
+    def b1(self, pi: float) -> Interval:
+        """Range of P(D=1 | Df=1) at a P(Df=1) that is possible for this group."""
+        least = self.high
+        if pi > 0:
+            least = max(least, (self.rate - (1 - pi) * self.low) / pi)
+        most = 1.0 if pi <= self.rate else self.rate / pi
+        return min(least, most), most
+
+    def b0(self, pi: float) -> Interval:
+        """Range of P(D=1 | Df=0) at a P(Df=1) that is possible for this group."""
+        if pi >= 1:
+            return 0.0, self.low
+        b1_low, b1_high = self.b1(pi)
+        low, high = ((self.rate - pi * b1) / (1 - pi) for b1 in (b1_high, b1_low))
+        return max(low, 0.0), min(high, self.low)
+
+    def score_ends(self, scores: Floats, pi: float) -> tuple[Floats, Floats]:
+        """P(Df=1 | x, s) at the least and at the most informative labels that are possible.
+
+        q = π + (r − ρ) / Δ with Δ = (b1 − ρ) / (1 − π): every score between the two ends is
+        possible too, all rows of the group together.
+        """
+        ends = []
+        for b0, b1 in zip(reversed(self.b0(pi)), self.b1(pi), strict=True):
+            width = b1 - b0
+            ends.append((scores - b0) / width if width > 0 else np.full(len(scores), pi))
+        return ends[0], ends[1]
+
+    def corners(self, lower: float, upper: float) -> list[float]:
+        """Every P(Df=1) at which a bound of a score can turn: it is linear in between."""
+        turns = [lower, upper, self.rate]
+        if self.high > self.low:
+            turns.append((self.rate - self.low) / (self.high - self.low))
+        return sorted({pi for pi in turns if lower <= pi <= upper})
+
+
+@dataclass(frozen=True, eq=False)
+class IdentifiedSet:
+    """Every P(Df=1), mechanism and score that the data leave possible.
+
+    Attributes:
+        lower, upper: the P(Df=1) possible for all groups at once; ``lower > upper`` is empty.
+        groups: per group, in sorted order.
+        mechanism: per group and grid point of P(Df=1) in [lower, upper].
+        score_lower, score_upper: bounds of each row's P(Df=1 | x, s) over the whole set; NaN
+            where it is empty.
+    """
+
+    lower: float
+    upper: float
+    groups: tuple[GroupRange, ...]
+    mechanism: tuple[MechanismRange, ...]
+    score_lower: Floats
+    score_upper: Floats
+
+    @property
+    def empty(self) -> bool:
+        return self.lower > self.upper
+
+    def mechanism_at(self, pi: float) -> tuple[MechanismRange, ...]:
+        """Per group the mechanisms possible at one P(Df=1)."""
+        if not self.lower - _SLACK <= pi <= self.upper + _SLACK:
+            raise MetricError(
+                f"pi is {pi}: give a P(Df=1) of the set, from {self.lower:.4f} to {self.upper:.4f}"
+            )
+        return tuple(MechanismRange(g.group, pi, g.b0(pi), g.b1(pi)) for g in self.groups)
+
+    def table(self) -> tuple[dict[str, Any], ...]:
+        """A row per group: its bounds of P(Df=1), and its mechanism over the common ones."""
+        rows = []
+        for g in self.groups:
+            mine = [m for m in self.mechanism if m.group == g.group]
+            row: dict[str, Any] = {
+                "group": g.group, "n": g.n, "rate": g.rate, "lower": g.lower, "upper": g.upper
+            }  # fmt: skip
+            for name in ("b0", "b1"):
+                ends = [getattr(m, name) for m in mine]
+                row[f"{name}_lower"] = min((e[0] for e in ends), default=math.nan)
+                row[f"{name}_upper"] = max((e[1] for e in ends), default=math.nan)
+            rows.append(row)
+        return tuple(rows)
+
+    def picture(self) -> str:
+        """A bar per group on the line from 0 to 1, and their overlap."""
+        bars = [(str(g.group), g.lower, g.upper) for g in self.groups]
+        bars.append(("overlap", self.lower, self.upper))
+        width = max(len(name) for name, _, _ in bars)
+        return "\n".join(
+            f"{name:<{width}} |{_bar(low, high)}| "
+            + (f"{low:.3f} to {high:.3f}" if low <= high else "empty")
+            for name, low, high in bars
+        )
+
+    def summary(self) -> str:
+        if self.empty:
+            low = max(self.groups, key=lambda g: g.lower)
+            high = min(self.groups, key=lambda g: g.upper)
+            return (
+                f"No P(Df=1) is possible: group {low.group!r} needs at least {low.lower:.3f}, "
+                f"group {high.group!r} at most {high.upper:.3f}. With scores that are exact, the "
+                "assumptions contradict the data; test_assumptions says whether chance explains it."
+            )
+        spread = float(np.mean(self.score_upper - self.score_lower))
+        return (
+            f"P(Df=1) may be anything from {self.lower:.3f} to {self.upper:.3f}, and more rows "
+            f"would not tell; a row's score then ranges over {spread:.3f} on average. The order "
+            "of rows within a group is fixed, the level and the spread of their scores are not."
+        )
+
+
+def identified_set(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    ends: Mapping[Any, Interval] | None = None,
+    pi: Interval | None = None,
+    n_points: int = 11,
+) -> IdentifiedSet:
+    """Mechanisms and scores that fit the same P(D=1 | x, s), for every possible P(Df=1).
+
+    Args:
+        scores: P(D=1 | x, s) per row, of any model; taken as exact, so noise in the smallest
+            and largest score narrows the set.
+        groups: group per row; several columns are crossed.
+        ends: per group the least and the largest P(D=1 | x, s), where they are known better than
+            from the scores, such as ``test_assumptions(…).ends()``; scores beyond count as these.
+        pi: keep to this range of P(Df=1), such as a confidence set or prior knowledge.
+        n_points: grid of P(Df=1) on which the mechanism is listed.
+    """
+    values = check.scores(scores).copy()
+    names, ids = check.groups(groups, len(values))
+    check.enough_rows(names, ids, None)
+    if n_points < 2:
+        raise MetricError(f"n_points is {n_points}: give at least 2, the ends of the set")
+    ranges = tuple(_range(name, values[ids == g], ends) for g, name in enumerate(names))
+    for g, group in enumerate(ranges):
+        values[ids == g] = np.clip(values[ids == g], group.low, group.high)
+    start, stop = _given(pi)
+    lower = max(start, *(g.lower for g in ranges))
+    upper = min(stop, *(g.upper for g in ranges))
+    if upper < lower <= upper + _SLACK:
+        lower = upper
+    points = np.linspace(lower, upper, n_points).tolist() if lower <= upper else []
+    score_lower, score_upper = _score_bounds(values, ids, ranges, lower, upper)
+    return IdentifiedSet(
+        lower=lower,
+        upper=upper,
+        groups=ranges,
+        mechanism=tuple(
+            MechanismRange(g.group, point, g.b0(point), g.b1(point))
+            for point in points
+            for g in ranges
+        ),
+        score_lower=score_lower,
+        score_upper=score_upper,
+    )
+
+
+def class_bounds(
+    scores: npt.ArrayLike, groups: npt.ArrayLike
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Bounds of P(Df = c) for any number of classes, from exact scores [row, class].
+
+    π_c ≤ min over groups of ρ_c / max r_c, if D = c is at least as frequent under Df = c as
+    under any other Df; from below by what the other classes leave. The lower bound of one
+    class against the rest, taken as if there were two, is not valid for three or more.
+    """
+    table = np.asarray(scores, np.float64)
+    if table.ndim != 2 or table.shape[1] < 2:
+        raise MetricError(f"scores has shape {table.shape}: give a column per class")
+    for c in range(table.shape[1]):
+        check.scores(table[:, c], name=f"scores (column {c})")
+    if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
+        raise MetricError("the scores of a row do not sum to 1: give a probability per class")
+    names, ids = check.groups(groups, len(table))
+    ratios = []
+    for g in range(len(names)):
+        here = table[ids == g]
+        most = here.max(axis=0)
+        ratios.append(np.where(most > 0, here.mean(axis=0) / np.where(most > 0, most, 1.0), 0.0))
+    uppers = np.min(ratios, axis=0)
+    lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
+    return tuple(lowers.tolist()), tuple(uppers.tolist())
+
+
+def _range(name: Any, scores: Floats, ends: Mapping[Any, Interval] | None) -> GroupRange:
+    low, high = float(scores.min()), float(scores.max())
+    # The mean of equal scores may miss them by rounding.
+    rate = min(max(float(scores.mean()), low), high)
+    if ends is not None:
+        if name not in ends:
+            raise MetricError(f"ends has no group {name!r}: give a pair for every group")
+        low, high = (float(end) for end in ends[name])
+        if not 0 <= low <= rate <= high <= 1:
+            raise MetricError(
+                f"ends of group {name!r} are {low:.4f} and {high:.4f} and its mean score is "
+                f"{rate:.4f}: give a pair around the mean, within 0 to 1"
+            )
+    return GroupRange(
+        group=name,
+        n=len(scores),
+        rate=rate,
+        low=low,
+        high=high,
+        lower=(rate - low) / (1 - low) if low < 1 else 0.0,
+        upper=rate / high if high > 0 else 1.0,
+    )
+
+
+def _score_bounds(
+    values: Floats, ids: Ints, ranges: tuple[GroupRange, ...], lower: float, upper: float
+) -> tuple[Floats, Floats]:
+    least, most = np.full(len(values), math.nan), np.full(len(values), math.nan)
+    if lower > upper:
+        return least, most
+    for g, group in enumerate(ranges):
+        here = ids == g
+        corners = group.corners(lower, upper)
+        ends = np.array([end for pi in corners for end in group.score_ends(values[here], pi)])
+        least[here], most[here] = ends.min(axis=0), ends.max(axis=0)
+    # Rounding may step over what is a probability.
+    return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
+
+
+def _given(pi: Interval | None) -> Interval:
+    if pi is None:
+        return 0.0, 1.0
+    start, stop = (float(end) for end in pi)
+    if not 0 <= start <= stop <= 1:
+        raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
+    return start, stop
+
+
+def _bar(low: float, high: float) -> str:
+    cells = (np.arange(_BAR) + 0.5) / _BAR
+    inside = (cells >= low) & (cells <= high)
+    if low <= high and not inside.any():
+        inside[min(int(low * _BAR), _BAR - 1)] = True
+    return "".join("█" if cell else " " for cell in inside)

@@ -1,0 +1,276 @@
+"""Gaps between groups in production: intervals that stay valid however often one looks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import FileFormatError, MetricError
+from fairpc.evidence import check
+from fairpc.evidence.check import Floats
+from fairpc.evidence.intervals import Interval
+from fairpc.evidence.wealth import GRID, bets, difference_region, log_growth
+
+MonitorMethod = Literal["mixture", "betting"]
+_FORMAT: Final = "fairpc-parity-monitor"
+
+
+@dataclass(frozen=True)
+class MonitorGap:
+    """Two groups so far: last minus first, with an interval valid at all times together.
+
+    Attributes:
+        first, last: the groups.
+        n_first, n_last: rows seen.
+        difference: of mean scores; NaN until both groups were seen.
+        interval: covers the true difference at every look, with the monitor's level.
+        alarm: the interval lies outside ±tolerance.
+    """
+
+    first: Any
+    last: Any
+    n_first: int
+    n_last: int
+    difference: float
+    interval: Interval
+    alarm: bool
+
+
+@dataclass(eq=False)
+class _Stream:
+    """Sums of one group's scores and, for betting, log wealth on the grid."""
+
+    n: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+    up: Floats = field(default_factory=lambda: np.zeros(len(GRID)))
+    down: Floats = field(default_factory=lambda: np.zeros(len(GRID)))
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.n if self.n else math.nan
+
+    def variance(self) -> float:
+        """Of one score, with one pseudo-score 0 and one 1: never taken for 0."""
+        mean = (self.total + 1) / (self.n + 2)
+        return (self.squares + 1) / (self.n + 2) - mean * mean
+
+
+class ParityMonitor:
+    """Watches the difference of mean scores (0/1 scores: of rates) between groups.
+
+    "mixture" is a normal-mixture confidence sequence with estimated variances: narrow, its
+    guarantee asymptotic. "betting" holds for scores in [0, 1] at any number of rows; it is
+    wider and slower. Rows must be of different persons; several groups: Bonferroni over pairs.
+
+    Args:
+        groups: all groups that will come, first to last.
+        level: chance that every interval ever looked at covers its difference.
+        tolerance: differences within ±tolerance raise no alarm.
+        method: "mixture" or "betting".
+        tuned_for: rows per group at which the mixture is narrowest.
+    """
+
+    def __init__(
+        self,
+        groups: Sequence[Any],
+        *,
+        level: float = 0.95,
+        tolerance: float = 0.0,
+        method: MonitorMethod = "mixture",
+        tuned_for: int = 1000,
+    ) -> None:
+        names = tuple(g.item() if isinstance(g, np.generic) else g for g in groups)
+        if len(names) < 2 or len(set(names)) < len(names):
+            raise MetricError(f"groups is {list(names)}: give at least two different groups")
+        if method not in ("mixture", "betting"):
+            raise MetricError(f"method is {method!r}: give 'mixture' or 'betting'")
+        if not 0 <= tolerance < 1:
+            raise MetricError(f"tolerance is {tolerance}: give a number of at least 0 and below 1")
+        if tuned_for < 1:
+            raise MetricError(f"tuned_for is {tuned_for}: give a number of rows")
+        self.groups: Final = names
+        self.level: Final = check.level(level)
+        self.tolerance: Final = float(tolerance)
+        self.method: Final[MonitorMethod] = method
+        self.tuned_for: Final = int(tuned_for)
+        self._streams = {name: _Stream() for name in names}
+        self._alarmed_at: int | None = None
+
+    @property
+    def n(self) -> int:
+        """Rows seen."""
+        return sum(stream.n for stream in self._streams.values())
+
+    @property
+    def alarmed_at(self) -> int | None:
+        """Rows seen when an alarm was first raised; it stays, and None means never."""
+        return self._alarmed_at
+
+    @property
+    def alarm(self) -> bool:
+        """Whether an alarm was ever raised."""
+        return self._alarmed_at is not None
+
+    def update(self, scores: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[MonitorGap, ...]:
+        """Take a batch, in the order in which its rows came, and say where things stand."""
+        values = check.scores(scores)
+        labels = check.labels("groups", groups, len(values))
+        unknown = sorted(set(np.unique(labels).tolist()) - set(self.groups), key=repr)
+        if unknown:
+            raise MetricError(
+                f"group {unknown[0]!r} is not watched: name it when the monitor is made "
+                f"({', '.join(map(repr, self.groups))})"
+            )
+        for name, stream in self._streams.items():
+            self._feed(stream, values[labels == name])
+        found = self.gaps()
+        self._note(found)
+        return found
+
+    def gaps(self) -> tuple[MonitorGap, ...]:
+        """Every pair of groups so far."""
+        pairs = list(combinations(self.groups, 2))
+        return tuple(self._gap(first, last, self._alpha / len(pairs)) for first, last in pairs)
+
+    def merge(self, other: ParityMonitor) -> ParityMonitor:
+        """A new monitor of the rows of both, such as two servers that saw different rows."""
+        if self._settings() != other._settings():
+            raise MetricError(
+                "the monitors differ in groups, level, tolerance, method or tuning: "
+                "merge monitors that were made alike"
+            )
+        merged = ParityMonitor(
+            self.groups, level=self.level, tolerance=self.tolerance, method=self.method,
+            tuned_for=self.tuned_for,
+        )  # fmt: skip
+        for name in self.groups:
+            a, b = self._streams[name], other._streams[name]
+            # Each gambler bet on his own rows only, so that their joint wealth is the product.
+            merged._streams[name] = _Stream(
+                a.n + b.n, a.total + b.total, a.squares + b.squares, a.up + b.up, a.down + b.down
+            )
+        merged._note(merged.gaps())
+        if self.alarm or other.alarm:
+            merged._alarmed_at = merged.n if merged._alarmed_at is None else merged._alarmed_at
+        return merged
+
+    def to_dict(self) -> dict[str, Any]:
+        """The state as plain data, for JSON."""
+        streams = [
+            {"n": s.n, "total": s.total, "squares": s.squares}
+            | ({"up": s.up.tolist(), "down": s.down.tolist()} if self.method == "betting" else {})
+            for s in self._streams.values()
+        ]
+        settings = self._settings() | {"groups": list(self.groups)}
+        return {
+            "format": _FORMAT, "version": 1, **settings, "alarmed_at": self._alarmed_at,
+            "streams": streams,
+        }  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> ParityMonitor:
+        """The monitor that ``to_dict`` described."""
+        if state.get("format") != _FORMAT or state.get("version") != 1:
+            raise FileFormatError("this is no state of a ParityMonitor: give what to_dict returned")
+        try:
+            groups = list(state["groups"])
+            monitor = cls(
+                groups, level=state["level"], tolerance=state["tolerance"],
+                method=state["method"], tuned_for=state["tuned_for"],
+            )  # fmt: skip
+            for name, saved in zip(groups, state["streams"], strict=True):
+                monitor._streams[name] = _restored(saved, monitor.method)
+            at = state["alarmed_at"]
+            monitor._alarmed_at = None if at is None else int(at)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(f"the state of a ParityMonitor is damaged ({error})") from error
+        return monitor
+
+    def summary(self) -> str:
+        """The widest gap so far, in plain words."""
+        gaps = self.gaps()
+        seen = [gap for gap in gaps if not math.isnan(gap.difference)]
+        if not seen:
+            return f"{self.n} rows so far: no two groups were seen yet."
+        gap = max(seen, key=lambda g: abs(g.difference))
+        state = "no alarm so far"
+        if self.alarmed_at is not None:
+            state = f"alarm raised after {self.alarmed_at} rows"
+        return (
+            f"After {self.n} rows the mean score of {gap.last!r} minus that of {gap.first!r} is "
+            f"{gap.difference:+.4f}, between {gap.interval[0]:+.4f} and {gap.interval[1]:+.4f} "
+            f"({self.level:.0%}, for all looks together); {state}."
+        )
+
+    @property
+    def _alpha(self) -> float:
+        return 1 - self.level
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "groups": self.groups, "level": self.level, "tolerance": self.tolerance,
+            "method": self.method, "tuned_for": self.tuned_for,
+        }  # fmt: skip
+
+    def _feed(self, stream: _Stream, values: Floats) -> None:
+        if not len(values):
+            return
+        if self.method == "betting":
+            term = math.log(2 * math.comb(len(self.groups), 2) / self._alpha)
+            sizes = bets(values, stream.n, stream.total, stream.squares, term)
+            up, down = log_growth(values, sizes)
+            stream.up, stream.down = stream.up + up, stream.down + down
+        stream.n += len(values)
+        stream.total += float(values.sum())
+        stream.squares += float(np.dot(values, values))
+
+    def _gap(self, first: Any, last: Any, alpha: float) -> MonitorGap:
+        a, b = self._streams[first], self._streams[last]
+        if not a.n or not b.n:
+            return MonitorGap(first, last, a.n, b.n, math.nan, (-1.0, 1.0), False)
+        if self.method == "betting":
+            low, high = difference_region((a.up, a.down), (b.up, b.down), alpha)
+        else:
+            half = self._mixture(a, b, alpha)
+            low, high = b.mean - a.mean - half, b.mean - a.mean + half
+        interval = max(low, -1.0), min(high, 1.0)
+        alarm = interval[0] > self.tolerance or interval[1] < -self.tolerance
+        return MonitorGap(first, last, a.n, b.n, b.mean - a.mean, interval, alarm)
+
+    def _mixture(self, first: _Stream, last: _Stream, alpha: float) -> float:
+        """Half-width: the product of both groups' mixture martingales, seen along last − first.
+
+        Each is exp(S²/(2(V+ρ))) √(ρ/(V+ρ)) with S the centred sum and V its variance; the
+        product stays under 1/α at the true means, and bounds them by an ellipse.
+        """
+        budget, spread = math.log(1 / alpha), 0.0
+        log_term = math.log(1 / alpha)
+        prior = self.tuned_for / 4 / (2 * log_term + math.log1p(2 * log_term))
+        for stream in (first, last):
+            total = stream.n * stream.variance() + prior
+            budget += 0.5 * math.log(total / prior)
+            spread += total / stream.n**2
+        return math.sqrt(2 * budget * spread)
+
+    def _note(self, gaps: tuple[MonitorGap, ...]) -> None:
+        if self._alarmed_at is None and any(gap.alarm for gap in gaps):
+            self._alarmed_at = self.n
+
+
+def _restored(saved: Mapping[str, Any], method: MonitorMethod) -> _Stream:
+    stream = _Stream(int(saved["n"]), float(saved["total"]), float(saved["squares"]))
+    if not 0 <= stream.squares <= stream.total + 1e-6 or stream.total > stream.n + 1e-6:
+        raise ValueError("sums that no scores from 0 to 1 have")
+    if method == "betting":
+        stream.up, stream.down = (np.array(saved[k], np.float64) for k in ("up", "down"))
+        for wealth in (stream.up, stream.down):
+            if wealth.shape != GRID.shape or not np.isfinite(wealth).all():
+                raise ValueError("wealth that is not finite, or on another grid")
+    return stream

@@ -1,0 +1,147 @@
+"""A table or figure as data: records, grids of text, notes, claims and a drawing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairpc.data.atomic import write_atomically
+from fairpc.paper.figures import Figure, saved
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of text; a cell between two pairs of stars is bold.
+
+    ``numeric`` says that all columns but the first are set flush right.
+    """
+
+    head: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    title: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper, whether our numbers confirm it, and these numbers."""
+
+    statement: str
+    holds: bool
+    evidence: str
+
+
+@dataclass(frozen=True, eq=False)
+class Exhibit:
+    """What one command shows.
+
+    Attributes:
+        name: of the command, and of the files.
+        title: what is shown.
+        records: the numbers, flat.
+        grids: the numbers, to be read.
+        notes: sentences below them.
+        claims: statements of the paper that the numbers confirm or not.
+        draw: makes the figure, if there is one.
+    """
+
+    name: str
+    title: str
+    records: tuple[Record, ...]
+    grids: tuple[Grid, ...] = ()
+    notes: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    draw: Callable[[], Figure] | None = None
+
+
+def write(exhibit: Exhibit, folder: Path) -> list[Path]:
+    """Write an exhibit into a folder: JSON, CSV, Markdown, and PNG and SVG of a figure."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        "json": (as_json(exhibit.records) + "\n").encode(),
+        "csv": _csv(exhibit.records).encode(),
+        "md": markdown(exhibit).encode(),
+    }
+    if exhibit.draw is not None:
+        files |= saved(exhibit.draw)
+    paths = []
+    for suffix, data in files.items():
+        path = folder / f"{exhibit.name}.{suffix}"
+        write_atomically(path, data)
+        paths.append(path)
+    return paths
+
+
+def as_json(records: Sequence[Record]) -> str:
+    """One array; what is not a number is null."""
+    return json.dumps([_finite(r) for r in records], indent=2, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _finite(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _csv(records: Sequence[Record]) -> str:
+    """Columns of single values; curves are in the JSON file only."""
+    text = io.StringIO()
+    names = [k for k in records[0] if not isinstance(records[0][k], (list, dict))]
+    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_finite(record) for record in records)
+    return text.getvalue()
+
+
+def markdown(exhibit: Exhibit, figure: str | None = None) -> str:
+    """The exhibit as Markdown; ``figure`` is where its picture is."""
+    parts = [f"## {exhibit.title}"]
+    picture = figure or (f"{exhibit.name}.png" if exhibit.draw is not None else None)
+    if picture is not None:
+        parts.append(f"![{exhibit.title}]({picture})")
+    for grid in exhibit.grids:
+        if grid.title:
+            parts.append(f"**{grid.title}**")
+        parts.append(markdown_table(grid))
+    if exhibit.notes:
+        parts.append("\n".join(f"- {note}" for note in exhibit.notes))
+    if exhibit.claims:
+        parts.append(markdown_table(claim_grid(exhibit.claims)))
+    return "\n\n".join(parts) + "\n"
+
+
+def claim_grid(claims: Sequence[Claim]) -> Grid:
+    lines = [
+        (c.statement, "confirmed" if c.holds else "**not confirmed**", c.evidence) for c in claims
+    ]
+    return Grid(("the paper says", "here", "numbers"), tuple(lines), numeric=False)
+
+
+def markdown_table(grid: Grid) -> str:
+    rule = ["---"] + ["---:" if grid.numeric else "---"] * (len(grid.head) - 1)
+    lines = [grid.head, tuple(rule), *grid.lines]
+    return "\n".join(
+        "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines
+    )
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number as text; a dash where there is none."""
+    return "—" if not math.isfinite(value) else f"{value:.{digits}f}".replace("-", "−")
+
+
+def p_value(p: float) -> str:
+    """A p-value in scientific form; one that underflows is bounded."""
+    if not math.isfinite(p):
+        return "—"
+    return "< 1E−300" if p < 1e-300 else f"{p:.2E}".replace("-", "−")

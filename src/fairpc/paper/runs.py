@@ -1,0 +1,163 @@
+"""Methods × tables × folds, side by side, with a progress bar; what was once run is kept.
+
+An outcome is kept under the hash of all it depends on: rows, fold, setting and the
+source of the package. An interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from fairpc.data.fingerprint import fingerprint
+from fairpc.paper.methods import Setting, is_distribution, run
+from fairpc.paper.outcome import Outcome, load, save
+from fairpc.paper.sources import PaperTable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_FORMAT: Final = 1
+_CLASSIFIER_CODE: Final = ("baselines",)
+_DISTRIBUTION_CODE: Final = ("circuit", "data", "fair", "structure")
+_LIBRARIES: Final = ("fairlearn", "numpy", "scikit-learn", "scipy")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One setting on one fold of a table."""
+
+    table: PaperTable
+    fold: int
+    method: str
+    missing: float | None = None
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.method, seed=self.fold, missing=self.missing)
+
+    @cached_property
+    def key(self) -> str:
+        """Hash of all that the outcome depends on."""
+        rows, fold = self.table.rows, self.table.folds[self.fold]
+        data = fingerprint(rows.s, rows.d, rows.x, fold.train, fold.valid, fold.test)
+        parts = _DISTRIBUTION_CODE if is_distribution(self.method) else _CLASSIFIER_CODE
+        text = f"{_FORMAT};{_code(parts)};{self.setting!r};{data}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def run(self) -> Outcome:
+        rows, fold = self.table.rows, self.table.folds[self.fold]
+        return run(self.setting, rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs tasks.
+
+    Attributes:
+        folder: where outcomes are kept.
+        n_jobs: processes; None: one per core.
+        progress: whether to show a bar on stderr.
+    """
+
+    folder: Path
+    n_jobs: int | None = None
+    progress: bool = False
+
+    def __call__(self, tasks: Sequence[Task], what: str) -> list[Outcome]:
+        """Outcomes in the order of the tasks; ``what`` names them beside the bar."""
+        outcomes: list[Outcome | None] = [load(self._path(task)) for task in tasks]
+        open_tasks = [i for i, outcome in enumerate(outcomes) if outcome is None]
+        with _bar(self.progress, what, len(tasks), len(tasks) - len(open_tasks)) as advance:
+            for i, outcome in self._results(tasks, open_tasks):
+                outcomes[i] = outcome
+                advance()
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    def _results(self, tasks: Sequence[Task], some: Sequence[int]) -> Iterable[tuple[int, Outcome]]:
+        joblib: Any = import_module("joblib")
+        n_jobs = min(self.n_jobs or joblib.cpu_count(), max(len(some), 1))
+        jobs = [(i, tasks[i], self._path(tasks[i])) for i in some]
+        if n_jobs == 1:
+            return (_work(*job) for job in jobs)
+        with joblib.parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
+            pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+            results: Iterable[tuple[int, Outcome]] = pool(
+                joblib.delayed(_work_apart)(*job) for job in jobs
+            )
+        return results
+
+    def _path(self, task: Task) -> Path:
+        return self.folder / task.key[:2] / f"{task.key}.npz"
+
+
+def default_folder() -> Path:
+    """Where outcomes are kept unless said otherwise."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "fairpc" / "paper"
+
+
+def _work(index: int, task: Task, path: Path) -> tuple[int, Outcome]:
+    outcome = task.run()
+    save(outcome, path)
+    return index, outcome
+
+
+def _work_apart(index: int, task: Task, path: Path) -> tuple[int, Outcome]:
+    """The same in a process of its own, whose kernels then leave the other cores alone."""
+    os.environ.setdefault("FAIRPC_THREADS", "1")
+    return _work(index, task, path)
+
+
+@cache
+def _code(parts: tuple[str, ...]) -> str:
+    """Hash of the source of parts of the package, and of the versions of libraries."""
+    package = Path(__file__).resolve().parents[1]
+    files = [path for part in parts for path in sorted((package / part).rglob("*.py"))]
+    digest = hashlib.sha256()
+    for path in (*files, package / "paper" / "methods.py"):
+        digest.update(f"{path.relative_to(package).as_posix()};".encode())
+        digest.update(path.read_bytes())
+    for name in _LIBRARIES:
+        try:
+            digest.update(f"{name} {version(name)};".encode())
+        except PackageNotFoundError:
+            digest.update(f"{name};".encode())
+    return digest.hexdigest()
+
+
+class _Advance:
+    """Moves a bar on by one; without a bar nothing happens."""
+
+    def __init__(self, bar: Progress | None, task: TaskID | None) -> None:
+        self._bar, self._task = bar, task
+
+    def __call__(self) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.advance(self._task)
+
+
+@contextmanager
+def _bar(shown: bool, what: str, total: int, done: int) -> Iterator[_Advance]:
+    if not shown:
+        yield _Advance(None, None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        yield _Advance(bar, bar.add_task(what, total=total, completed=done))

@@ -1,0 +1,206 @@
+"""The tables of the experiments as rows of codes, with their folds.
+
+Either the authors' files (``processed/``, ``synthetic/`` and ``splits/`` of one
+folder), or the same tables made by the loaders, with stratified folds of our own.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import FairpcError, FileFormatError
+from fairpc.fair.rows import Rows
+from fairpc.metrics import Fold, read_folds, stratified_folds
+
+if TYPE_CHECKING:
+    from fairpc.circuit import Circuit
+
+IntArray = npt.NDArray[np.int64]
+
+REAL_WORLD: Final = ("compas", "adult", "german")
+TITLES: Final = {"compas": "COMPAS", "adult": "Adult", "german": "German"}
+ROLES: Final = {
+    "compas": ("ScoreText_", "Ethnic_Code_Text_"),
+    "adult": ("target", "sex"),
+    "german": ("loan_status", "sex"),
+}
+"""Label and sensitive attribute in the authors' files."""
+SYNTHETIC_ROLES: Final = ("D", "S")
+N_FOLDS: Final = 10
+N_SYNTHETIC_ROWS: Final = 10_000
+SHARED_SIZES: Final = range(10, 21)
+"""Numbers of features for which the authors' folder has synthetic tables."""
+_MAX_BYTES: Final = 2**28
+
+
+@dataclass(frozen=True, eq=False)
+class PaperTable:
+    """A binary table of the experiments.
+
+    Attributes:
+        name: "compas", "adult", "german", or the number of features of a synthetic table.
+        rows: groups, labels and features.
+        folds: training, validation and test rows.
+        truth: the true Df, where it is known.
+        model: the distribution the rows were drawn from, where it is known.
+        persons: a number per person, where it is known that persons repeat.
+    """
+
+    name: str
+    rows: Rows
+    folds: tuple[Fold, ...]
+    truth: IntArray | None = None
+    model: Circuit | None = None
+    persons: IntArray | None = None
+
+    @property
+    def title(self) -> str:
+        return TITLES.get(self.name, f"synthetic, {self.name} features")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the tables and folds come from.
+
+    Attributes:
+        data_dir: the authors' folder, with ``processed/`` and ``synthetic/``; None: the loaders.
+        splits: the authors' folds, a folder per table; None: stratified folds of our own.
+        quick: two folds instead of ten.
+        seed: of our own folds and draws.
+        n_folds: how many of the ten folds are used.
+    """
+
+    data_dir: Path | None = None
+    splits: Path | None = None
+    quick: bool = False
+    seed: int = 0
+    n_folds: int = N_FOLDS
+
+    def real_world(self) -> tuple[list[PaperTable], list[str]]:
+        """The real-world tables that can be had, and a sentence for each that cannot."""
+        tables, absent = [], []
+        for name in REAL_WORLD:
+            try:
+                tables.append(self.table(name))
+            except FairpcError as error:
+                # What the user names must be there; what has to be fetched may be out of reach.
+                if self.data_dir is not None:
+                    raise
+                absent.append(f"{TITLES[name]} is left out: {error}")
+        return tables, absent
+
+    def table(self, name: str) -> PaperTable:
+        """One of the real-world tables."""
+        if self.data_dir is not None:
+            path = self.data_dir / "processed" / f"{name}_binerized.csv"
+            rows, _ = read_table(path, *ROLES[name])
+            persons = _known_persons(name, rows.n_rows)
+            return PaperTable(name, rows, self._folds(name, rows, persons), persons=persons)
+        data = _load(name)
+        rows = Rows.of(
+            data.sensitive.to_numpy(), data.y.to_numpy(), data.X.to_numpy(), names=data.X.columns
+        )
+        persons = None if data.persons is None else data.persons.to_numpy()
+        return PaperTable(name, rows, self._folds(name, rows, persons), persons=persons)
+
+    def synthetic(self, n_features: int) -> PaperTable:
+        """A synthetic table: the authors' where they gave one, else a draw of our own."""
+        name = str(n_features)
+        if self.data_dir is not None and n_features in SHARED_SIZES:
+            path = self.data_dir / "synthetic" / f"{name}.csv"
+            rows, truth = read_table(path, *SYNTHETIC_ROLES)
+            return PaperTable(name, rows, self._folds(f"synthetic/{name}", rows), truth)
+        return drawn(n_features, self.seed, self._n_folds)
+
+    @property
+    def _n_folds(self) -> int:
+        return 2 if self.quick else self.n_folds
+
+    def _folds(self, name: str, rows: Rows, persons: IntArray | None = None) -> tuple[Fold, ...]:
+        if self.splits is None:
+            return own_folds(rows, self.seed, persons)[: self._n_folds]
+        folder = self.splits / name
+        if not folder.is_dir():
+            raise FileFormatError(
+                f"{folder} is no folder: give with --splits a folder laid out as the authors' "
+                "splits, one folder per table"
+            )
+        return read_folds(folder, rows.n_rows)[: self._n_folds]
+
+
+def own_folds(rows: Rows, seed: int, persons: IntArray | None = None) -> tuple[Fold, ...]:
+    """Ten folds in which each (label, group) has its share, and a person is in one part only."""
+    cells = rows.d.astype(np.int64) * rows.n_groups + rows.s
+    return stratified_folds(cells, N_FOLDS, validation=0.1, persons=persons, seed=seed)
+
+
+def drawn(n_features: int, seed: int, n_folds: int) -> PaperTable:
+    """A draw of the paper's process (Section "Synthetic Data")."""
+    from fairpc.datasets import make_synthetic
+
+    data = make_synthetic(
+        n_features, N_SYNTHETIC_ROWS, np.random.default_rng([seed, n_features]), trees="shared"
+    )
+    rows = Rows.of(
+        data.sensitive.to_numpy(), data.y.to_numpy(), data.X.to_numpy(),
+        n_groups=2, n_classes=2, arities=np.full(n_features, 2), names=data.X.columns,
+    )  # fmt: skip
+    truth = data.df.to_numpy().astype(np.int64)
+    folds = own_folds(rows, seed)[:n_folds]
+    return PaperTable(str(n_features), rows, folds, truth, data.model)
+
+
+def read_table(path: Path, label: str, sensitive: str) -> tuple[Rows, IntArray | None]:
+    """A binary CSV table of the authors, and the true Df where it has that column."""
+    if not path.is_file():
+        raise FileFormatError(
+            f"{path} does not exist: give with --data-dir a folder that has processed/ and "
+            "synthetic/, as the authors' data have"
+        )
+    if path.stat().st_size > _MAX_BYTES:
+        raise FileFormatError(f"{path} is larger than {_MAX_BYTES:,} bytes: no such table is")
+    with path.open(encoding="utf-8") as file:
+        header = file.readline().strip().split(",")
+        lacking = [c for c in (label, sensitive) if c not in header]
+        if lacking:
+            raise FileFormatError(f"{path} has no column {lacking[0]!r}: give the authors' table")
+        try:
+            codes = np.loadtxt(file, delimiter=",", dtype=np.int16, ndmin=2)
+        except ValueError as error:
+            raise FileFormatError(f"{path} is not a table of whole numbers: {error}") from error
+    features = [j for j, c in enumerate(header) if c not in (label, sensitive, "Df")]
+    rows = Rows.of(
+        codes[:, header.index(sensitive)], codes[:, header.index(label)], codes[:, features],
+        n_groups=2, n_classes=2, arities=np.full(len(features), 2),
+        names=[header[j] for j in features],
+    )  # fmt: skip
+    truth = codes[:, header.index("Df")].astype(np.int64) if "Df" in header else None
+    return rows, truth
+
+
+def _load(name: str) -> Any:
+    from fairpc.datasets import load_adult, load_compas, load_german
+
+    if name == "adult":
+        return load_adult(version="paper")
+    return load_german(version="paper") if name == "german" else load_compas(version="paper")
+
+
+def _known_persons(name: str, n_rows: int) -> IntArray | None:
+    """Persons of the authors' COMPAS rows: their file lacks them, the raw scores have them.
+
+    Only a local copy of the raw scores is asked: reading a given file downloads nothing.
+    """
+    if name != "compas" or not os.environ.get("FAIRPC_DATA"):
+        return None
+    try:
+        persons: IntArray = _load(name).persons.to_numpy()
+    except FairpcError:
+        return None
+    return persons if len(persons) == n_rows else None
