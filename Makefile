@@ -57,6 +57,7 @@ coverage: $(INSTALLED) ## lines that the quick tests do not reach
 bench: $(INSTALLED) ## print the benchmarks
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/structure.py
+	$(BIN)/python benchmarks/models.py
 
 clean: ## remove .venv, caches and compiled kernels
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* \

@@ -42,8 +42,8 @@ def _options(
     """Options that hold for every command; ``main`` takes care of ``--debug``."""
 
 
-@app.command()
-def demo(
+@app.command("demo")
+def _demo(
     rows: Annotated[
         int, typer.Option(min=100, max=10_000_000, help="Rows to sample for EM.")
     ] = 100_000,
@@ -56,8 +56,8 @@ def demo(
     run(rows=rows, seed=seed, as_json=json)
 
 
-@app.command()
-def paper(
+@app.command("paper")
+def _paper(
     name: Annotated[
         str,
         typer.Argument(
