@@ -77,7 +77,7 @@ def large() -> None:
         FairPC(0, structure="chow-liu", random_state=0).fit(x, y)
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        print(f"    10^{power} rows: one tree per cell {seconds:6.2f} s, peak {peak:.2f} GB")
+        print(f"    10^{power} rows: one tree for all cells {seconds:6.2f} s, peak {peak:.2f} GB")
 
 
 def predict() -> None:

@@ -98,7 +98,7 @@ def methods() -> dict[str, Method]:
     logistic = LogisticRegression(max_iter=1000)
     return {
         "FairPC auto": circuit(),
-        "FairPC one tree a cell": circuit(structure="chow-liu"),
+        "FairPC one tree": circuit(structure="chow-liu"),
         "FairPC Strudel": circuit(structure="strudel"),
         "FairPC Strudel, mass equalised": circuit(structure="strudel", equal_mass=True),
         "logistic regression": usual(logistic),

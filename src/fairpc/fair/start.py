@@ -18,6 +18,7 @@ from fairpc.data.table import Table
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, build
 from fairpc.structure import CellCircuits, Stop, Strudel, learn_cells
+from fairpc.structure.check import check_choice
 from fairpc.structure.search import Step
 
 AGREEMENT: Final = 0.9
@@ -29,14 +30,16 @@ class Structure:
     """How P(x | f, s) is learned.
 
     Attributes:
-        method: "strudel", as in the paper; "chow-liu", one tree for all cells; "naive",
-            features independent given the cell.
+        method: "strudel", as in the paper; "chow-liu", one tree for all cells.
         max_splits, patience: bounds of the search.
     """
 
     method: str = "strudel"
     max_splits: int = 1000
     patience: int = 100
+
+    def __post_init__(self) -> None:
+        check_choice("structure", self.method, ("strudel", "chow-liu"))
 
 
 def cells_of(rows: Rows) -> list[Table]:
