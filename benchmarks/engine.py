@@ -23,9 +23,8 @@ import numpy.typing as npt
 from adult_like import DF, Codes, adult_rows, latent_circuit, with_holes
 from fairpc.circuit import Circuit
 from fairpc.circuit.em import fit, laplace
-from fairpc.circuit.flows import ProjectionPlan, prepare
+from fairpc.circuit.flows import prepare
 from fairpc.circuit.program import Program, program_of
-from fairpc.circuit.trees import list_trees
 from fairpc.data import Table
 from fairpc.data.table import check_codes
 from numpy_twin import flows as twin_flows
@@ -58,55 +57,53 @@ def rows_apart(program: Program, rows: Codes, theta: npt.NDArray[np.float64], do
 
 
 def against_numpy(circuit: Circuit, rows: Codes) -> None:
-    print("(a) general kernel against the NumPy twin, one thread")
+    print("(a) against the NumPy twin, one thread")
     program, theta = program_of(circuit.graph), circuit.parameters
     some = rows[:4000]
     for name, sample in (("Df hidden", some), ("30 % missing", with_holes(some, 0.3))):
-        codes = check_codes(sample, circuit.arities)
         twin = best(partial(twin_log_values, circuit, sample), 3)
         apart = best(partial(rows_apart, program, sample, theta, False))
         ours = best(partial(circuit.log_marginal, sample, n_threads=1))
         print(
             f"    marginals, {name:13s} twin {1e6 * twin / len(some):7.2f} µs/row"
-            f"   rows apart {twin / apart:5.0f} ×   merged per scope {twin / ours:5.0f} ×"
+            f"   rows apart {twin / apart:4.0f} ×   merged per scope {twin / ours:4.0f} ×"
         )
         twin = best(partial(twin_flows, circuit, sample), 2)
         apart = best(partial(rows_apart, program, sample, theta, True))
-        plan = ProjectionPlan.of(program, codes, 1)
-        ones = np.ones(len(sample))
-        ours = best(partial(plan.flows, theta, ones))
+        table = Table.of(sample, arities=circuit.arities)
+        general, active = (
+            best(partial(prepare(circuit.graph, table, path=path, n_threads=1), theta))
+            for path in ("general", "active")
+        )
         print(
             f"    flows,     {name:13s} twin {1e6 * twin / len(some):7.2f} µs/row"
-            f"   rows apart {twin / apart:5.0f} ×   merged per scope {twin / ours:5.0f} ×"
+            f"   rows apart {twin / apart:4.0f} ×   merged per scope {twin / general:4.0f} ×"
+            f"   active {twin / active:4.0f} ×"
         )
 
 
-def active_against_general(circuit: Circuit, rows: Codes) -> None:
-    print("(b) EM iteration: active path against the general kernel, one thread")
+def em_iterations(circuit: Circuit, rows: Codes) -> None:
+    print("(b) EM iteration, one thread")
     program, theta = program_of(circuit.graph), circuit.parameters
-    codes, ones = check_codes(rows, circuit.arities), np.ones(len(rows))
-    listed, _ = list_trees(program, codes, 1)
-    general = ProjectionPlan.of(program, codes, 1)
-    plan = prepare(circuit.graph, Table.of(rows, arities=circuit.arities), n_threads=1)
-    apart = best(lambda: rows_apart(program, rows, theta, True), 3)
-    scoped = best(lambda: general.flows(theta, ones))
-    active = best(lambda: listed.flows(theta, ones))
-    merged = best(lambda: plan(theta))
-    print(
-        f"    {len(rows)} rows: rows apart {1e3 * apart:.2f} ms, merged per scope "
-        f"{1e3 * scoped:.2f} ms, active {1e3 * active:.3f} ms, "
-        f"active on {plan.n_distinct} distinct rows {1e3 * merged:.3f} ms"
-    )
-    print(
-        f"    active ÷ rows apart {apart / active:.0f} ×, merged too {apart / merged:.0f} ×;"
-        f" active ÷ merged per scope {scoped / active:.1f} ×, merged too {scoped / merged:.1f} ×"
-    )
-    sets = np.tile(theta, (64, 1))
-    batch = best(lambda: plan.batch(sets)) / 64
-    print(f"    64 parameter sets at once: {batch / merged:.2f} of the cost of one, each")
     prior = laplace(circuit.graph, 1.0)
-    seconds = best(lambda: fit(plan, theta, prior=prior, max_iter=500, tol=0), 3)
-    print(f"    500 EM iterations in all {seconds:.3f} s")
+    for name, sample in (("Df hidden", rows), ("30 % missing", with_holes(rows, 0.3))):
+        table = Table.of(sample, arities=circuit.arities)
+        apart = best(partial(rows_apart, program, sample, theta, True), 3)
+        start = time.perf_counter()
+        plan = prepare(circuit.graph, table, n_threads=1)
+        made = time.perf_counter() - start
+        general = prepare(circuit.graph, table, path="general", n_threads=1)
+        scoped, active = (best(partial(p, theta)) for p in (general, plan))
+        print(
+            f"    {name}, {len(rows)} rows, {plan.n_distinct} distinct, {plan.n_active} active: "
+            f"rows apart {1e3 * apart:.2f} ms,\n        merged per scope {1e3 * scoped:.2f} ms "
+            f"({apart / scoped:.0f} ×), active {1e3 * active:.3f} ms ({apart / active:.0f} ×; "
+            f"plan {1e3 * made:.0f} ms)"
+        )
+        batch = best(partial(plan.batch, np.tile(theta, (64, 1))), 3) / 64
+        print(f"        64 parameter sets at once: {batch / active:.2f} of the cost of one, each")
+        seconds = best(partial(fit, plan, theta, prior=prior, max_iter=500, tol=0), 2)
+        print(f"        500 EM iterations in all {seconds:.3f} s")
 
 
 def throughput(circuit: Circuit, rows: Codes) -> None:
@@ -128,7 +125,7 @@ def throughput(circuit: Circuit, rows: Codes) -> None:
         )
     for name, sample in cases.items():
         table = Table.of(sample, arities=circuit.arities)
-        plans = [prepare(circuit.graph, table, path="general", n_threads=k) for k in (1, 2)]
+        plans = [prepare(circuit.graph, table, n_threads=k) for k in (1, 2)]
         one, two = (best(partial(p, circuit.parameters), 5) for p in plans)
         print(
             f"    flows,     {name:13s} {len(sample) / one / 1e6:6.2f} M/s on one thread, "
@@ -157,11 +154,13 @@ def growth(circuit: Circuit) -> None:
         )
     for power in (4, 5, 6):
         rows = with_holes(circuit.sample(10**power, rng), 0.3)
-        plan = prepare(circuit.graph, Table.of(rows, arities=circuit.arities), path="general")
+        start = time.perf_counter()
+        plan = prepare(circuit.graph, Table.of(rows, arities=circuit.arities))
+        made = time.perf_counter() - start
         iteration = best(partial(plan, circuit.parameters), 3)
         print(
             f"    10^{power} rows, 30 % missing: {plan.n_distinct:7d} distinct, "
-            f"EM iteration {1e3 * iteration:8.2f} ms, "
+            f"plan {made:6.3f} s, EM iteration {1e3 * iteration:7.2f} ms, "
             f"{1e6 * iteration / plan.n_distinct:.2f} µs per distinct row"
         )
     rows, _ = adult_rows()
@@ -230,7 +229,7 @@ def main(chosen: list[str]) -> None:
     )
     benchmarks: dict[str, Callable[[], None]] = {
         "a": lambda: against_numpy(circuit, rows),
-        "b": lambda: active_against_general(circuit, rows),
+        "b": lambda: em_iterations(circuit, rows),
         "c": lambda: throughput(circuit, rows),
         "d": lambda: growth(circuit),
         "e": compile_time,

@@ -6,56 +6,29 @@ python benchmarks/models.py folds      some of them: folds, large, predict
 
 from __future__ import annotations
 
-import csv
 import resource
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from adult_like import paper_data, with_holes
+from adult_like import paper_table, with_holes
 from fairpc import FairPC
 from fairpc.fair.fit import Options, fit
-from fairpc.fair.rows import Rows
-
-ROLES = {
-    "compas": ("ScoreText_", "Ethnic_Code_Text_"),
-    "adult": ("target", "sex"),
-    "german": ("loan_status", "sex"),
-}
-
-
-def published(folder: Path, name: str) -> Rows:
-    label, group = ROLES.get(name, ("D", "S"))
-    file = f"processed/{name}_binerized.csv" if name in ROLES else f"synthetic/{name}.csv"
-    header = (folder / file).read_text().split("\n", 1)[0].strip().split(",")
-    table = np.loadtxt(folder / file, delimiter=",", skiprows=1, dtype=np.int16)
-    features = [j for j, c in enumerate(header) if c not in (label, group, "Df")]
-    return Rows.of(table[:, header.index(group)], table[:, header.index(label)], table[:, features])
-
-
-def fold(folder: Path, name: str, part: str, k: int) -> npt.NDArray[np.int64]:
-    splits = folder / "splits" / (name if name in ROLES else f"synthetic/{name}")
-    with (splits / f"{part}_ids.csv").open() as file:
-        return np.array(
-            [int(line[k]) - 1 for line in list(csv.reader(file))[1:] if line[k].strip()]
-        )
 
 
 def folds() -> None:
-    folder = paper_data()
-    if folder is None:
-        print("published folds: set FAIRPC_PAPER_DATA")
-        return
     print("one fold in the paper's protocol (structure, 500 EM iterations), median of 10")
     for name in ("compas", "adult", "german", "20"):
-        rows = published(folder, name)
+        table = paper_table(name)
+        if table is None:
+            print("    left out: set FAIRPC_PAPER_DATA")
+            return
         seconds = []
-        for k in [0, *range(10)]:
-            train, valid = (rows.take(fold(folder, name, part, k)) for part in ("train", "valid"))
+        for fold in (table.folds[0], *table.folds):
+            train, valid = (table.rows.take(part) for part in (fold.train, fold.valid))
             start = time.perf_counter()
             fit("FairPC", train, validation=valid, options=Options(tol=0))
             seconds.append(time.perf_counter() - start)
@@ -81,11 +54,11 @@ def large() -> None:
 
 
 def predict() -> None:
-    folder = paper_data()
-    if folder is None:
+    table = paper_table("adult")
+    if table is None:
         print("predictions: set FAIRPC_PAPER_DATA")
         return
-    rows = published(folder, "adult")
+    rows = table.rows
     m = fit("FairPC", rows, options=Options(max_iter=50)).distribution
     x, s = np.tile(rows.x, (30, 1)), np.tile(rows.s, 30)
     print(f"predictions of the Adult model ({m.circuit.graph.n_nodes} nodes), {len(x)} rows")

@@ -50,7 +50,7 @@ class Case:
 
 
 @dataclass
-class _Grower:
+class Grower:
     """Grows a random circuit from the top down; equal scopes may meet in one node."""
 
     rnd: Random
@@ -239,7 +239,7 @@ def circuits(
         structured = rnd.randrange(3) == 0
     if deterministic is None:
         deterministic = rnd.randrange(2) == 0
-    return _Grower.of(rnd, arities, structured, max_nodes).grow(deterministic)
+    return Grower.of(rnd, arities, structured, max_nodes).grow(deterministic)
 
 
 @st.composite
@@ -249,7 +249,7 @@ def similar_circuits(
     """Two deterministic circuits over the same variables, split along the same vtree."""
     rnd = draw(st.randoms(use_true_random=False))
     arities = _arities(rnd, max_states, max_variables=12)
-    grower = _Grower.of(rnd, arities, True, max_nodes=40)
+    grower = Grower.of(rnd, arities, True, max_nodes=40)
     first = grower.grow(True)
     grower.max_nodes += len(grower.builder)
     return first, grower.grow(True)

@@ -207,8 +207,10 @@ def test_summary() -> None:
 
 
 def test_summary_of_tied_parameters() -> None:
-    assert "14 in 6 blocks, 2 of them shared by 2 sums" not in summary(small())
-    assert "12 in 6 blocks, 2 of them shared by 2 sums" in summary(tied())
+    assert "8 in 3 blocks, none shared" in summary(small())
+    assert "12 in 6 blocks, 2 of them used by more than one sum (2 sum nodes in all)" in summary(
+        tied()
+    )
 
 
 def test_summary_of_what_does_not_hold() -> None:

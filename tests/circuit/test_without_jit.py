@@ -57,11 +57,8 @@ def check_flows(case: Case) -> None:
     oracle.agree(c.mpe(codes)[1], np.log(oracle.mpe_values(c, codes)))
     table = Table.of(codes, case.weights, arities=c.arities)
     total = oracle.by_parameter(c.graph, case.weights @ truth)
-    few = oracle.count_trees(c.graph) <= 1_000
-    plans = [prepare(c.graph, table), prepare(c.graph, table, path="general")]
-    if few:
-        plans.append(prepare(c.graph, table, path="active"))
-    for plan in plans:
+    for path in ("general", "active"):
+        plan = prepare(c.graph, table, path=path)
         oracle.agree(plan(c.parameters)[1], total)
         sets = np.stack([c.parameters, c.graph.uniform()])
         oracle.agree(plan.batch(sets)[1][0], total)

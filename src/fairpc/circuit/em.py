@@ -3,7 +3,8 @@
 Both are the same step: the new parameter is the flow of its edge over the flow
 of its sum node. Sum nodes that share parameters add their flows first. A
 Dirichlet prior adds pseudo-counts, and EM then raises the *MAP* objective
-log-likelihood + Σ prior · log θ.
+log-likelihood + Σ prior · log θ. Parameters may have bounds (:mod:`fairpc.circuit.bounds`):
+each M-step is then the maximum within them, and the objective still never falls.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.flows import FlowPlan, check_complete, prepare
 from fairpc.circuit.graph import Circuit, FloatArray, Graph
 from fairpc.circuit.properties import require
@@ -47,13 +49,20 @@ def maximize(
     flows: FloatArray,
     prior: FloatArray | None = None,
     fallback: FloatArray | None = None,
+    bounds: Bounds | None = None,
 ) -> FloatArray:
-    """The M-step: each block proportional to its flows plus pseudo-counts.
+    """The M-step: each block proportional to its flows plus pseudo-counts, within the bounds.
 
     A block that nothing flows through and that has no prior keeps ``fallback``
     (uniform if None): the data say nothing about it. ``flows`` may hold several sets.
     """
     counts = flows if prior is None else flows + prior
+    theta = _proportional(graph, counts, fallback)
+    return theta if bounds is None else bounds.imposed(theta, counts)
+
+
+def _proportional(graph: Graph, counts: FloatArray, fallback: FloatArray | None) -> FloatArray:
+    """Each block proportional to its counts."""
     totals = np.add.reduceat(counts, graph.block_ptr[:-1], axis=-1)[..., graph.parameter_block]
     silent = totals <= 0
     if not silent.any():
@@ -64,11 +73,13 @@ def maximize(
 
 def objective(log_likelihood: float, parameters: FloatArray, prior: FloatArray | None) -> float:
     """Log-likelihood + Σ prior · log θ, what EM with a Dirichlet prior raises."""
-    if prior is None:
-        return log_likelihood
+    return log_likelihood if prior is None else log_likelihood + _log_prior(parameters, prior)
+
+
+def _log_prior(parameters: FloatArray, prior: FloatArray) -> float:
     used = prior > 0
     with np.errstate(divide="ignore"):
-        return log_likelihood + float(np.dot(prior[used], np.log(parameters[used])))
+        return float(np.dot(prior[used], np.log(parameters[used])))
 
 
 def maximum_likelihood(
@@ -102,7 +113,9 @@ def em(
     parameters: npt.ArrayLike,
     *,
     prior: FloatArray | None = None,
+    bounds: Bounds | None = None,
     accelerate: bool = False,
+    after: Step | None = None,
 ) -> Iterator[Step]:
     """EM as an endless iterator of steps, the start among them; the consumer decides when to stop.
 
@@ -110,19 +123,33 @@ def em(
     2008). The extrapolated point takes the place of the second update only if its
     objective is not below: no cycle ends below the plain updates it contains, the
     objective never falls, and an iteration is one update of EM either way.
+
+    With ``bounds`` the start is brought within them, and so is every point after it. A
+    parameter that is bound to be zero has no prior.
+
+    ``after`` is a step of an earlier run, which goes on with the next one, bit for bit;
+    where EM extrapolates, an even one, for a cycle has two.
     """
     graph = plan.graph
-    pseudo = None if prior is None else check_prior(graph, prior)
-    step = _evaluate(plan, 0, check_parameters(graph, parameters), pseudo)
-    _refuse_impossible_rows(step.log_likelihood)
-    yield step
+    pseudo = None if prior is None else _prior_of_free(check_prior(graph, prior), bounds)
+    if after is not None:
+        step = after
+    else:
+        start = check_parameters(graph, parameters)
+        step = _evaluate(plan, 0, start if bounds is None else bounds.within(start), pseudo)
+        _refuse_impossible_rows(step.log_likelihood)
+        yield step
     while True:
-        before, step = step, _update(plan, step, pseudo)
+        before, step = step, _update(plan, step, pseudo, bounds)
         yield step
         if accelerate:
-            after = _update(plan, step, pseudo)
-            step = _ahead(plan, before, step, after, pseudo)
+            two = _update(plan, step, pseudo, bounds)
+            step = _ahead(plan, before, step, two, pseudo, bounds)
             yield step
+
+
+def _prior_of_free(prior: FloatArray, bounds: Bounds | None) -> FloatArray:
+    return prior if bounds is None else np.where(bounds.pinned_to_zero, 0.0, prior)
 
 
 def _evaluate(plan: FlowPlan, iteration: int, theta: FloatArray, prior: FloatArray | None) -> Step:
@@ -130,17 +157,26 @@ def _evaluate(plan: FlowPlan, iteration: int, theta: FloatArray, prior: FloatArr
     return Step(iteration, theta, log_likelihood, objective(log_likelihood, theta, prior), flows)
 
 
-def _update(plan: FlowPlan, step: Step, prior: FloatArray | None) -> Step:
+def _update(plan: FlowPlan, step: Step, prior: FloatArray | None, bounds: Bounds | None) -> Step:
     """One update of EM: the M-step from a step's flows, evaluated."""
-    theta = maximize(plan.graph, step.flows, prior, step.parameters)
+    theta = maximize(plan.graph, step.flows, prior, step.parameters, bounds)
     return _evaluate(plan, step.iteration + 1, theta, prior)
 
 
-def _ahead(plan: FlowPlan, start: Step, one: Step, two: Step, prior: FloatArray | None) -> Step:
+def _ahead(
+    plan: FlowPlan,
+    start: Step,
+    one: Step,
+    two: Step,
+    prior: FloatArray | None,
+    bounds: Bounds | None,
+) -> Step:
     """The point extrapolated from two updates, or the second of them if that is better."""
     theta = _extrapolate(plan.graph, start.parameters, one.parameters, two.parameters)
     if theta is None:
         return two
+    if bounds is not None:
+        theta = bounds.within(theta)
     ahead = _evaluate(plan, two.iteration, theta, prior)
     return ahead if ahead.objective >= two.objective else two
 
@@ -174,6 +210,48 @@ def _refuse_impossible_rows(log_likelihood: float) -> None:
 
 
 @dataclass(frozen=True, eq=False)
+class SetsStep:
+    """One evaluation of several parameter sets at once; a value per set."""
+
+    iteration: int
+    parameters: FloatArray
+    log_likelihood: FloatArray
+    objective: FloatArray
+    flows: FloatArray
+
+
+def em_of_sets(
+    plan: FlowPlan,
+    parameters: FloatArray,
+    weights: FloatArray | None = None,
+    *,
+    prior: FloatArray | None = None,
+    bounds: Bounds | None = None,
+) -> Iterator[SetsStep]:
+    """EM of several parameter sets (B, P) in one plan, each with its own weights of the rows.
+
+    ``weights`` is (B, rows), or one for all; bounds may be one or one per set. Step
+    by step each set is where :func:`em` would have brought it alone.
+    """
+    graph = plan.graph
+    pseudo = np.broadcast_to(
+        _prior_of_free(check_prior(graph, prior), bounds), np.shape(parameters)
+    )
+    theta = np.array(parameters, np.float64)
+    if bounds is not None:
+        theta = bounds.within(theta)
+    iteration = 0
+    while True:
+        logs, flows = plan.batch(theta, weights)
+        if not iteration:
+            _refuse_impossible_rows(float(logs.min()))
+        priors = [_log_prior(t, p) for t, p in zip(theta, pseudo, strict=True)]
+        yield SetsStep(iteration, theta, logs, logs + np.array(priors), flows)
+        theta = maximize(graph, flows, pseudo, theta, bounds)
+        iteration += 1
+
+
+@dataclass(frozen=True, eq=False)
 class Fit:
     """What EM ended with: parameters, one number per iteration, and why it stopped."""
 
@@ -190,6 +268,7 @@ def fit(
     parameters: npt.ArrayLike,
     *,
     prior: FloatArray | None = None,
+    bounds: Bounds | None = None,
     max_iter: int = 500,
     tol: float = 1e-6,
     min_iter: int = 20,
@@ -208,7 +287,7 @@ def fit(
         raise CircuitError(f"max_iter is {max_iter}: give a number of updates from 0 on")
     likelihoods, objectives, converged = [], [], False
     scale = max(plan.total_weight, 1.0)
-    for step in em(plan, parameters, prior=prior, accelerate=accelerate):
+    for step in em(plan, parameters, prior=prior, bounds=bounds, accelerate=accelerate):
         likelihoods.append(step.log_likelihood)
         objectives.append(step.objective)
         if callback is not None:

@@ -2,35 +2,42 @@
 
 ``prepare(graph, table)`` looks at the rows once and gives a plan;
 ``plan(theta)`` gives the log-likelihood and the expected flow of each
-parameter, which is all that EM needs. Rows choose between two paths. A row
-with few induced trees (a complete row of a deterministic circuit has one, a
-hidden variable of k values makes k) keeps the list of parameters on each of
-them, and an iteration is a pass over these lists. Other rows go through the
-circuit itself, merged per scope.
+parameter, which is all that EM needs. Rows come in chunks, and a chunk takes
+one of two paths. Where little of the circuit is active (a complete row of a
+deterministic circuit activates one tree) only that is kept and passed over.
+Where much of it is, the rows go through the circuit itself, merged per scope.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Final, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.active import ActiveTerms, active_terms
 from fairpc.circuit.graph import PRODUCT, SUM, Circuit, FloatArray, Graph
-from fairpc.circuit.program import Program, Projection, Scaled, program_of
+from fairpc.circuit.program import CHUNK_VALUES, Program, Projection, Scaled, program_of
 from fairpc.circuit.properties import require
-from fairpc.circuit.threads import map_in_order, thread_count
-from fairpc.circuit.trees import ListPlan, list_trees
+from fairpc.circuit.threads import Workspace, map_in_order, thread_count
 from fairpc.data.table import Codes, Table, check_codes, check_weights
-from fairpc.errors import CodesError
+from fairpc.errors import CodesError, OptionError
 
 Path = Literal["auto", "active", "general"]
 
-KEPT_BYTES: Final = 1 << 29
-"""Projections kept between calls; what is beyond is projected anew at each call."""
+KEPT_BYTES: Final = 1 << 30
+"""What plans keep of their rows between calls; rows beyond are projected anew at each call."""
+ACTIVE_ROWS: Final = 16_384
+ACTIVE_VALUES: Final = 2 * CHUNK_VALUES
+"""Chunks are larger where little of them is kept: more rows share what they have in common."""
+FEW_TERMS: Final = 100_000
+"""Handing work to threads costs as much as some ten thousand terms."""
+BATCH: Final = 16
+"""Parameter sets handled in one pass."""
 APART_ROWS: Final = 512
 APART_VALUES: Final = 1 << 20
 
@@ -65,21 +72,16 @@ def prepare(
 ) -> RowPlan:
     """A plan for the rows of ``table``; equal rows are merged first.
 
-    ``path`` is for comparisons: "active" lists the trees of every row whatever
-    their number, "general" sends every row through the circuit.
+    ``path`` is for comparisons: "active" keeps what is active however much it is,
+    "general" sends every row through the circuit.
     """
     if path not in get_args(Path):
-        raise ValueError(f"path is {path!r}: choose one of {', '.join(get_args(Path))}")
+        raise OptionError(f"path is {path!r}: choose one of {', '.join(get_args(Path))}")
     check_table(graph, table)
     merged, row_of = table.merged()
-    program = program_of(graph)
     threads = thread_count(n_threads)
-    if path == "general" or program.longest == 0:  # without sums there is nothing to list
-        listed, rest = ListPlan(graph.n_parameters, (), threads), np.arange(merged.n_rows)
-    else:
-        listed, rest = list_trees(program, merged.codes, threads, every_row=path == "active")
-    through = ProjectionPlan.of(program, np.asfortranarray(merged.codes[rest]), threads)
-    return RowPlan(graph, merged, row_of, listed, rest, through)
+    chunks = tuple(_chunks(program_of(graph), merged.codes, path, threads))
+    return RowPlan(graph, merged, row_of, chunks, threads)
 
 
 def check_table(graph: Graph, table: Table) -> None:
@@ -99,15 +101,60 @@ def check_table(graph: Graph, table: Table) -> None:
 
 
 @dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some distinct rows, and what is kept of them: nothing where there was no room."""
+
+    start: int
+    stop: int
+    form: ActiveTerms | Projection | None
+
+    @property
+    def n_active(self) -> int:
+        return self.stop - self.start if isinstance(self.form, ActiveTerms) else 0
+
+
+def _chunks(program: Program, codes: Codes, path: Path, n_threads: int) -> Iterator[Chunk]:
+    room = KEPT_BYTES
+    for start, stop, form in _forms(program, codes, path, n_threads):
+        room -= form.n_bytes
+        yield Chunk(start, stop, form if room >= 0 else None)
+
+
+def _forms(
+    program: Program, codes: Codes, path: Path, n_threads: int
+) -> Iterator[tuple[int, int, ActiveTerms | Projection]]:
+    """Row ranges, which depend on the data alone and not on the threads, and their forms."""
+    if path == "general":
+        yield from program.chunks(codes)
+        return
+    projections = program.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES)
+    while some := list(islice(projections, n_threads)):
+        find = partial(_active_terms_of, some, path == "active")
+        for (start, stop, _), form in zip(
+            some, map_in_order(find, len(some), n_threads), strict=True
+        ):
+            if form is None:
+                yield from program.chunks(codes, start, stop)
+            else:
+                yield start, stop, form
+
+
+def _active_terms_of(
+    some: list[tuple[int, int, Projection]], at_any_cost: bool, k: int
+) -> ActiveTerms | None:
+    return active_terms(some[k][2], at_any_cost=at_any_cost)
+
+
+@dataclass(frozen=True, eq=False)
 class RowPlan:
-    """The plan of one table in memory: lists of trees for some rows, projections for the rest."""
+    """The plan of one table in memory."""
 
     graph: Graph
     table: Table
     row_of: npt.NDArray[np.int32]
-    listed: ListPlan
-    rest: npt.NDArray[np.int64]
-    through: ProjectionPlan
+    chunks: tuple[Chunk, ...]
+    n_threads: int
+    _work: Workspace = field(default_factory=Workspace, repr=False)
 
     @property
     def n_rows(self) -> int:
@@ -119,9 +166,9 @@ class RowPlan:
         return self.table.n_rows
 
     @property
-    def n_listed(self) -> int:
+    def n_active(self) -> int:
         """Distinct rows that take the active path."""
-        return self.listed.n_rows
+        return sum(chunk.n_active for chunk in self.chunks)
 
     @property
     def total_weight(self) -> float:
@@ -132,11 +179,22 @@ class RowPlan:
     ) -> tuple[float, FloatArray]:
         theta = self._checked(parameters, 1)
         w = self._distinct_weights(weights)
-        log_likelihood, flows = self.listed.flows(theta, w)
-        if len(self.rest):
-            more, through = self.through.flows(theta, w[self.rest])
-            log_likelihood, flows = log_likelihood + more, flows + through
+        log_likelihood, flows = 0.0, np.zeros(len(theta))
+        for part, flow in map_in_order(
+            lambda k: self._flows(k, theta, w), len(self.chunks), self._threads(1)
+        ):
+            log_likelihood += part
+            flows += flow
         return log_likelihood, flows
+
+    def log_likelihood(self, parameters: FloatArray, weights: FloatArray | None = None) -> float:
+        """The same without the flows, to the bit: half the work."""
+        theta = self._checked(parameters, 1)
+        w = self._distinct_weights(weights)
+        parts = map_in_order(
+            lambda k: self._log_likelihood(k, theta, w), len(self.chunks), self._threads(1)
+        )
+        return sum(parts, 0.0)
 
     def batch(
         self, parameters: FloatArray, weights: FloatArray | None = None
@@ -150,13 +208,53 @@ class RowPlan:
             raise CodesError(
                 f"{len(theta)} parameter sets and {len(per_set)} weight vectors: give as many"
             )
-        log_likelihood, flows = self.listed.flows_of_sets(theta, per_set)
-        if len(self.rest):
-            for b, w in enumerate(per_set):
-                more, through = self.through.flows(theta[b], w[self.rest])
-                log_likelihood[b] += more
-                flows[b] += through
+        log_likelihood, flows = np.zeros(len(theta)), np.zeros(theta.shape)
+        n_chunks = len(self.chunks)
+        slices = [slice(low, low + BATCH) for low in range(0, len(theta), BATCH)]
+
+        def task(k: int) -> tuple[FloatArray, FloatArray]:
+            sets = slices[k // n_chunks]
+            return self._flows_of_sets(k % n_chunks, theta[sets], per_set[sets])
+
+        tasks = map_in_order(task, n_chunks * len(slices), self._threads(len(theta)))
+        for k, (part, flow) in enumerate(tasks):
+            log_likelihood[slices[k // n_chunks]] += part
+            flows[slices[k // n_chunks]] += flow
         return log_likelihood, flows
+
+    def _threads(self, n_sets: int) -> int:
+        forms = [chunk.form for chunk in self.chunks]
+        terms = [len(form.terms) for form in forms if isinstance(form, ActiveTerms)]
+        few = len(terms) == len(forms) and sum(terms) * n_sets < FEW_TERMS
+        return 1 if few else self.n_threads
+
+    def _form(self, k: int) -> ActiveTerms | Projection:
+        chunk = self.chunks[k]
+        if chunk.form is not None:
+            return chunk.form
+        return program_of(self.graph).project(self.table.codes, chunk.start, chunk.stop)
+
+    def _log_likelihood(self, k: int, theta: FloatArray, weights: FloatArray) -> float:
+        form, own = self._form(k), weights[self.chunks[k].start : self.chunks[k].stop]
+        if isinstance(form, ActiveTerms):
+            return form.log_likelihood(theta, own, self._work)
+        return _risen(form, theta, own, self._work.take(form.n_values))[0]
+
+    def _flows(self, k: int, theta: FloatArray, weights: FloatArray) -> tuple[float, FloatArray]:
+        form, own = self._form(k), weights[self.chunks[k].start : self.chunks[k].stop]
+        if isinstance(form, ActiveTerms):
+            return form.flows(theta, own, self._work)
+        log_likelihood, edge_flows = chunk_flows(form, theta, own, self._work)
+        return log_likelihood, parameter_flows(self.graph, edge_flows)
+
+    def _flows_of_sets(
+        self, k: int, theta: FloatArray, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        form, rows = self.chunks[k].form, slice(self.chunks[k].start, self.chunks[k].stop)
+        if isinstance(form, ActiveTerms):
+            return form.flows_of_sets(theta, weights[:, rows], self._work)
+        parts = [self._flows(k, t, w) for t, w in zip(theta, weights, strict=True)]
+        return np.array([part[0] for part in parts]), np.stack([part[1] for part in parts])
 
     def _checked(self, parameters: FloatArray, ndim: int) -> FloatArray:
         theta = np.ascontiguousarray(parameters, np.float64)
@@ -172,89 +270,52 @@ class RowPlan:
         return np.asarray(np.bincount(self.row_of, given, minlength=self.n_distinct), np.float64)
 
 
-@dataclass(frozen=True, eq=False)
-class ProjectionPlan:
-    """The general path: chunks of rows, merged per scope, up and down the circuit."""
-
-    program: Program
-    codes: Codes
-    bounds: tuple[tuple[int, int], ...]
-    kept: tuple[Projection, ...]
-    n_threads: int
-    _work: threading.local = field(default_factory=threading.local, repr=False)
-
-    @classmethod
-    def of(cls, program: Program, codes: Codes, n_threads: int) -> ProjectionPlan:
-        bounds, kept, size = [], [], 0
-        for start, stop, chunk in program.chunks(codes):
-            bounds.append((start, stop))
-            size += chunk.n_bytes
-            if size <= KEPT_BYTES:
-                kept.append(chunk)
-        return cls(program, codes, tuple(bounds), tuple(kept), n_threads)
-
-    def flows(self, theta: FloatArray, weights: FloatArray) -> tuple[float, FloatArray]:
-        g = self.program.graph
-        log_likelihood, edge_flows = 0.0, np.zeros(g.n_edges)
-        tasks = map_in_order(
-            lambda k: self._chunk_flows(k, theta, weights), len(self.bounds), self.n_threads
-        )
-        for part, flow in tasks:
-            log_likelihood += part
-            edge_flows += flow
-        return log_likelihood, parameter_flows(g, edge_flows)
-
-    def _chunk_flows(
-        self, k: int, theta: FloatArray, weights: FloatArray
-    ) -> tuple[float, FloatArray]:
-        start, stop = self.bounds[k]
-        if k < len(self.kept):
-            chunk = self.kept[k]
-        else:
-            chunk = self.program.project(self.codes, start, stop)
-        return chunk_flows(chunk, theta, weights[start:stop], self._buffers(chunk.n_values))
-
-    def _buffers(self, size: int) -> tuple[FloatArray, FloatArray]:
-        """Two buffers of this thread's own: fresh pages would cost more than the arithmetic."""
-        buffers = getattr(self._work, "buffers", None)
-        if buffers is None or len(buffers[0]) < size:
-            buffers = (np.empty(size), np.empty(size))
-            self._work.buffers = buffers
-        return buffers[0][:size], buffers[1][:size]
-
-
 def chunk_flows(
     chunk: Projection,
     theta: FloatArray,
     weights: FloatArray,
-    buffers: tuple[FloatArray, FloatArray] | None = None,
+    work: Workspace | None = None,
 ) -> tuple[float, FloatArray]:
     """Log-likelihood and expected flow of every sum edge for one chunk of rows.
 
     Plain floating point first; where some likelihood is so small that digits may
     have been lost, the chunk is done again with extended range.
     """
+    val, flow = (work or Workspace()).take(2, chunk.n_values)
+    edge_flow = np.zeros(chunk.program.graph.n_edges)
+    log_likelihood, at_root, scaled = _risen(chunk, theta, weights, val)
+    flow[:] = 0.0
+    flow[chunk.root] = at_root
+    if scaled is None:
+        chunk.downward(theta, val, flow, edge_flow)
+    else:
+        chunk.downward_scaled(Scaled.of(theta), scaled, flow, edge_flow)
+    return log_likelihood, edge_flow
+
+
+def _risen(
+    chunk: Projection, theta: FloatArray, weights: FloatArray, val: FloatArray
+) -> tuple[float, FloatArray, Scaled | None]:
+    """Log-likelihood, flow into each projection at the root, and values with extended range.
+
+    The latter only where ``val`` was not enough. A row of probability zero has no
+    flow: it is told by the log-likelihood alone.
+    """
     from fairpc.circuit import _kernels
 
-    val, flow = buffers or (np.empty(chunk.n_values), np.empty(chunk.n_values))
-    edge_flow = np.zeros(chunk.program.graph.n_edges)
     root = chunk.root
-    at_root = np.bincount(chunk.root_ids, weights=weights, minlength=root.stop - root.start)
+    at_root = np.asarray(
+        np.bincount(chunk.root_ids, weights, minlength=root.stop - root.start), np.float64
+    )
     chunk.upward(theta, val)
     log_likelihood, least = _kernels.weighted_log(val[root], at_root)
-    flow[:] = 0.0
     if least > _kernels.TINY:
-        flow[root] = at_root
-        chunk.downward(theta, val, flow, edge_flow)
-        return log_likelihood, edge_flow
-    scaled = Scaled.of(theta)
-    values = chunk.upward_scaled(scaled)
+        return log_likelihood, at_root, None
+    values = chunk.upward_scaled(Scaled.of(theta))
     logs = values.log(root)
-    # A row of probability zero has no flow: it is told by the log-likelihood alone.
-    flow[root] = np.where(np.isfinite(logs), at_root, 0.0)
-    chunk.downward_scaled(scaled, values, flow, edge_flow)
-    positive = at_root > 0
-    return float(np.dot(at_root[positive], logs[positive])), edge_flow
+    weighed = at_root > 0
+    log_likelihood = float(np.dot(at_root[weighed], logs[weighed]))
+    return log_likelihood, np.where(np.isfinite(logs), at_root, 0.0), values
 
 
 def parameter_flows(graph: Graph, edge_flows: FloatArray) -> FloatArray:

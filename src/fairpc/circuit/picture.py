@@ -112,7 +112,8 @@ def _parameters(graph: Graph) -> str:
     users = np.bincount(graph.block[graph.kind == SUM], minlength=len(graph.block_ptr) - 1)
     tied = int(np.diff(graph.block_ptr)[users > 1].sum())
     blocks = _count(len(graph.block_ptr) - 1, "block")
-    shared = f"{tied:,} of them shared by {_count(int(users[users > 1].sum()), 'sum')}"
+    sums = _count(int(users[users > 1].sum()), "sum node")
+    shared = f"{tied:,} of them used by more than one sum ({sums} in all)"
     return f"{graph.n_parameters:,} in {blocks}, " + (shared if tied else "none shared")
 
 

@@ -44,10 +44,9 @@ class Program:
     link_to: npt.NDArray[np.int32]
     longest: int
 
-    @property
-    def chunk_rows(self) -> int:
+    def chunk_rows(self, most: int = CHUNK_ROWS) -> int:
         """Rows to try at once."""
-        return max(64, min(CHUNK_ROWS, SCOPE_NUMBERS // len(self.leaf)))
+        return max(64, min(most, SCOPE_NUMBERS // len(self.leaf)))
 
     def project(self, codes: Codes, start: int, stop: int, *, merge: bool = True) -> Projection:
         """Rows ``start:stop`` as distinct projections onto every scope."""
@@ -68,15 +67,21 @@ class Program:
         return Projection(self, map_ptr, maps, leaf_ptr, leaf_code, off, ids[self.scope[-1]].copy())
 
     def chunks(
-        self, codes: Codes, first: int = 0, last: int | None = None, rows: int = CHUNK_ROWS
+        self,
+        codes: Codes,
+        first: int = 0,
+        last: int | None = None,
+        *,
+        rows: int = CHUNK_ROWS,
+        values: int = CHUNK_VALUES,
     ) -> Iterator[tuple[int, int, Projection]]:
-        """Row ranges and their projections, each small enough for the cache."""
-        rows = min(rows, self.chunk_rows)
+        """Row ranges and their projections: at most so many rows, and numbers of all nodes."""
+        rows = self.chunk_rows(rows)
         start, end = first, len(codes) if last is None else last
         while start < end:
             stop = min(start + rows, end)
             chunk = self.project(codes, start, stop)
-            if chunk.n_values > CHUNK_VALUES and stop - start > 64:
+            if chunk.n_values > values and stop - start > 64:
                 rows = (stop - start + 1) // 2
                 continue
             yield start, stop, chunk

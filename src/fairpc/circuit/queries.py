@@ -50,7 +50,7 @@ def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> FloatAr
         return _log_values(circuit, np.asfortranarray(rows[first]), n_threads)[row_of]
     program = program_of(circuit.graph)
     result = np.empty(len(rows))
-    step = program.chunk_rows
+    step = program.chunk_rows()
 
     def part(k: int) -> None:
         for start, stop, chunk in program.chunks(rows, k * step, min((k + 1) * step, len(rows))):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import OptionError
 
 T = TypeVar("T")
 
@@ -21,7 +28,7 @@ def thread_count(n_threads: int | None) -> int:
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
     if n_threads < 1:
-        raise ValueError(f"n_threads is {n_threads}: give a number of threads from 1 on")
+        raise OptionError(f"n_threads is {n_threads}: give a number of threads from 1 on")
     return n_threads
 
 
@@ -45,3 +52,16 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
 if hasattr(os, "register_at_fork"):
     # Threads do not survive a fork; the child makes pools of its own.
     os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+class Workspace(threading.local):
+    """Room for numbers, each thread's own: fresh pages would cost more than the arithmetic."""
+
+    _room: npt.NDArray[np.float64] = np.empty(0)
+
+    def take(self, *shape: int) -> npt.NDArray[np.float64]:
+        """An array of this shape with anything in it; what was taken before is given up."""
+        size = math.prod(shape)
+        if len(self._room) < size:
+            self._room = np.empty(size)
+        return self._room[:size].reshape(shape)

@@ -1,0 +1,153 @@
+"""The active path: the circuit written out for the rows of a chunk, without what is zero.
+
+A complete row of a deterministic circuit activates one tree, whatever the
+parameters (Section "Parameter Learning", the coloured edges of Figure 2); a
+hidden variable of k values makes k of them, and missing features make more, but
+far from all. Which nodes are active at which projections of the rows is found
+once, and an iteration of EM is then one pass up and one down the terms that are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit.graph import FloatArray
+from fairpc.circuit.program import Projection, Scaled
+from fairpc.circuit.threads import Workspace
+from fairpc.data.table import readonly
+
+Ints = npt.NDArray[np.int32]
+
+WORTHWHILE: Final = 1 / 3
+"""Share of the edges × projections of a chunk up to which its active terms are cheaper."""
+
+
+@dataclass(frozen=True, eq=False)
+class ActiveTerms:
+    """Some rows as sums of products of parameters, shared by rows and nested.
+
+    The first slots hold one, one, zero and the parameters. Each later slot is the sum
+    of its terms (``terms[t, 3]`` names the slot) and each term the product of three
+    slots before it. The likelihood of row r is the product of the two slots ``root[r]``.
+    """
+
+    n_parameters: int
+    n_slots: int
+    terms: Ints
+    root: Ints
+
+    @property
+    def n_bytes(self) -> int:
+        return self.terms.nbytes + self.root.nbytes
+
+    def log_likelihood(self, theta: FloatArray, weights: FloatArray, work: Workspace) -> float:
+        """Of the rows together: the way up alone."""
+        from fairpc.circuit import _kernels
+
+        likelihood = self._likelihood(theta, weights, work.take(self.n_slots))
+        if likelihood.min(initial=1.0) <= _kernels.TINY:
+            return self._scaled_flows(theta, weights)[0]
+        return float((weights * np.log(likelihood)).sum())
+
+    def _likelihood(self, theta: FloatArray, weights: FloatArray, value: FloatArray) -> FloatArray:
+        """Likelihood of each row of positive weight; the slots into ``value``."""
+        from fairpc.circuit import _active_kernels
+
+        likelihood = np.empty(len(weights))
+        _active_kernels.rise(
+            readonly(theta), self.terms, self.root, readonly(weights), value, likelihood
+        )
+        return likelihood
+
+    def flows(
+        self, theta: FloatArray, weights: FloatArray, work: Workspace
+    ) -> tuple[float, FloatArray]:
+        """Log-likelihood and flows; with extended range where some likelihood is very small."""
+        from fairpc.circuit import _active_kernels, _kernels
+
+        value, slope = work.take(2, self.n_slots)
+        likelihood, flow = self._likelihood(theta, weights, value), np.empty(len(theta))
+        if likelihood.min(initial=1.0) <= _kernels.TINY:
+            return self._scaled_flows(theta, weights)
+        rate = weights / likelihood
+        _active_kernels.fall(readonly(theta), self.terms, self.root, rate, value, slope, flow)
+        return float((weights * np.log(likelihood)).sum()), flow
+
+    def flows_of_sets(
+        self, theta: FloatArray, weights: FloatArray, work: Workspace
+    ) -> tuple[FloatArray, FloatArray]:
+        """The same for several parameter sets (B, P) in one pass, with weights (B, rows)."""
+        from fairpc.circuit import _active_kernels, _kernels
+
+        known, weight = np.ascontiguousarray(theta.T), np.ascontiguousarray(weights.T)
+        value, slope = work.take(2, self.n_slots, len(theta))
+        likelihood, flow = np.empty(weight.shape), np.empty(known.shape)
+        _active_kernels.rise_sets(known, self.terms, self.root, weight, value, likelihood)
+        tiny = likelihood.min(axis=0, initial=1.0) <= _kernels.TINY
+        likelihood[:, tiny] = 1.0
+        rate = weight / likelihood
+        _active_kernels.fall_sets(known, self.terms, self.root, rate, value, slope, flow)
+        log_likelihood, flows = (weight * np.log(likelihood)).sum(axis=0), flow.T
+        for b in np.flatnonzero(tiny).tolist():
+            log_likelihood[b], flows[b] = self._scaled_flows(theta[b], weights[b])
+        return log_likelihood, flows
+
+    def _scaled_flows(self, theta: FloatArray, weights: FloatArray) -> tuple[float, FloatArray]:
+        """A row of probability zero has no flow: it is told by the log-likelihood alone."""
+        from fairpc.circuit import _active_kernels, _kernels
+
+        known = Scaled.of(theta)
+        own = slice(_active_kernels.FIRST, _active_kernels.FIRST + self.n_parameters)
+        value = np.zeros(self.n_slots)
+        exponent = np.full(self.n_slots, _kernels.ZERO_EXPONENT, np.int32)
+        value[:2], exponent[:2] = 1.0, 0
+        value[own], exponent[own] = known.mantissa, known.exponent
+        exponent[value == 0.0] = _kernels.ZERO_EXPONENT
+        _active_kernels.rise_scaled(self.terms, value, exponent)
+        logs = _kernels.scaled_log(
+            value[self.root].prod(axis=1), exponent[self.root].sum(axis=1, dtype=np.int32)
+        )
+        passed = np.repeat(np.where(np.isfinite(logs), weights, 0.0), 2)
+        flow: FloatArray = np.zeros(self.n_slots)
+        np.add.at(flow, self.root.ravel(), passed)
+        _active_kernels.fall_scaled(self.terms, value, exponent, flow)
+        weighed = weights > 0
+        return float((weights[weighed] * logs[weighed]).sum()), flow[own].copy()
+
+
+def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms | None:
+    """The active terms of a chunk; None where they are so many that the circuit is cheaper."""
+    from fairpc.circuit import _active_kernels
+
+    program, g = chunk.program, chunk.program.graph
+    on = np.empty(chunk.n_values, np.uint8)
+    _active_kernels.mark_possible(
+        g.kind, g.value, g.child_ptr, g.child, program.edge_link, program.scope,
+        chunk.map_ptr, chunk.maps, chunk.leaf_ptr, chunk.leaf_code, chunk.off, on,
+    )  # fmt: skip
+    pairs = np.empty(np.count_nonzero(on) + 1, np.int32)
+    pair_ptr = np.empty(g.n_nodes + 1, np.int64)
+    _active_kernels.list_active(
+        g.kind, g.child_ptr, g.child, program.edge_link, chunk.map_ptr, chunk.maps, chunk.off,
+        on, pairs, pair_ptr,
+    )  # fmt: skip
+    degree = np.diff(g.child_ptr)
+    most = int(np.dot(np.diff(pair_ptr), 2 * degree + 1))
+    if not at_any_cost:
+        everything = int(np.dot(np.diff(chunk.off), degree))
+        most = min(most, int(WORTHWHILE * everything) + 2 * int(degree.max()) + 1)
+    left, right = np.zeros((2, chunk.n_values), np.int32)
+    terms = np.empty((most, 4), np.int32)
+    n_terms, n_slots = _active_kernels.list_terms(
+        g.kind, g.child_ptr, g.child, g.edge_parameter, program.edge_link, chunk.map_ptr,
+        chunk.maps, chunk.off, on, pairs, pair_ptr, g.n_parameters, left, right, terms,
+    )  # fmt: skip
+    if n_terms < 0:
+        return None
+    root = np.stack([left[chunk.root], right[chunk.root]], axis=1)
+    root[on[chunk.root] == 0] = _active_kernels.ZERO
+    return ActiveTerms(g.n_parameters, n_slots, terms[:n_terms].copy(), root[chunk.root_ids])

@@ -1,0 +1,256 @@
+"""Psdd files: what is refused, and that a hostile file costs little."""
+
+from __future__ import annotations
+
+import math
+import time
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from bounded import assert_refused, refusal
+from circuit.psdd_files import (
+    LARGER,
+    LARGER_VTREE,
+    LOG,
+    SMALL,
+    SMALL_JOINT,
+    SMALL_VTREE,
+    Folder,
+    joint,
+    random_circuit,
+    without_last,
+)
+from fairpc.circuit import read_psdd, write_psdd
+from fairpc.errors import FileFormatError
+from strategies import examples
+
+REFUSED = {
+    "empty": ("", "first line that is no comment must be 'psdd COUNT'"),
+    "comments only": ("c one\nc two\n", "must be 'psdd COUNT'"),
+    "no header": (SMALL.replace("psdd 6\n", ""), "line 2: the first line"),
+    "no count": (SMALL.replace("psdd 6", "psdd"), "must be 'psdd COUNT'"),
+    "negative count": (SMALL.replace("psdd 6", "psdd -6"), "must be 'psdd COUNT'"),
+    "sdd": ("sdd 3\nL 0 0 1\n", "it is an sdd file, which has no probabilities"),
+    "swapped": (SMALL_VTREE, "give the psdd first, then the vtree"),
+    "header only": ("psdd 0\n", "it has no nodes: the file is truncated"),
+    "claims a trillion": (SMALL.replace("psdd 6", f"psdd {10**12}"), "declares 1,000,000,000,000"),
+    "claims a googol": (SMALL.replace("psdd 6", f"psdd 1{'0' * 100}"), "is no integer of 64 bits"),
+    "claims 10⁵⁰⁰⁰": (SMALL.replace("psdd 6", f"psdd 1{'0' * 5000}"), "is no integer of 64 bits"),
+    "claims more": (SMALL.replace("psdd 6", "psdd 10"), "declares 10 nodes and the file has 6"),
+    "claims fewer": (SMALL.replace("psdd 6", "psdd 5"), "declares 5 nodes and the file has 6"),
+    "root missing": (without_last(SMALL), "declares 6 nodes and the file has 5"),
+    "cut in the root": (SMALL[:-25], "line 9: node 5 declares 3 elements and 6 fields follow"),
+    "unknown letter": (SMALL.replace("L 3", "F 3"), "line 7: this is no node"),
+    "literal too short": (SMALL.replace("L 3 1 -2", "L 3 1"), "line 7: this is no node"),
+    "literal too long": (SMALL.replace("L 3 1 -2", "L 3 1 -2 5"), "line 7: this is no node"),
+    "T too short": (SMALL.replace(f"2 {LOG[0.2]}", "2"), "line 8: this is no node"),
+    "D too short": (SMALL + "D 6 2\n", "line 10: this is no node"),
+    "no elements": (SMALL[: SMALL.index("D 5")] + "D 5 2 0\n", "line 9: this is no node"),
+    "k too small": (SMALL.replace("2 3 0 4", "2 2 0 4"), "declares 2 elements and 9 fields follow"),
+    "k huge": (SMALL.replace("2 3 0 4", f"2 {10**15} 0 4"), "declares 1,000,000,000,000,000 elem"),
+    "k too huge": (SMALL.replace("2 3 0 4", f"2 {10**30} 0 4"), "line 9: a field is no number"),
+    "k negative": (SMALL.replace("2 3 0 4", "2 -3 0 4"), "declares -3 elements"),
+    "word for a number": (SMALL.replace("L 3 1", "L three 1"), "line 7: a field is no number"),
+    "fraction for an id": (SMALL.replace("L 3 1", "L 3.0 1"), "line 7: a field is no number"),
+    "underscore": (SMALL.replace("L 3 1", "L 0_3 1"), "line 7: an underscore is no part of a"),
+    "word for a log": (SMALL.replace(LOG[0.2], "half"), "line 8: a field is no number"),
+    "hexadecimal": (SMALL.replace(LOG[0.2], "-0x1p-1"), "line 8: a field is no number"),
+    "other digits": (SMALL.replace("L 3 1", "L ٣ 1"), "line 7: a field is no number"),
+    "id twice": (SMALL.replace("L 3 1", "L 2 1"), "line 7: node 2 is given twice"),
+    "unknown child": (SMALL.replace("1 3 -", "1 9 -"), "line 9: node 5 names node 9, which is not"),
+    "own child": (SMALL.replace("1 3 -", "1 5 -"), "line 9: node 5 names node 5, which is not"),
+    "forward reference": (
+        SMALL.replace("L 3 1 -2\n", "").replace("psdd 6", "psdd 6") + "L 3 1 -2\n",
+        "line 8: node 5 names node 3, which is not above it",
+    ),
+    "variable 0": (SMALL.replace("L 3 1 -2", "L 3 1 0"), "line 7: node 3 names variable 0"),
+    "T of a negative": (SMALL.replace("T 4 1 2", "T 4 1 -2"), "line 8: node 4 names variable -2"),
+    "variable 2⁴⁰": (SMALL.replace("L 3 1 -2", f"L 3 1 {2**40}"), f"names variable {2**40}"),
+    "variable -2⁶³": (SMALL.replace("L 3 1 -2", f"L 3 1 {-(2**63)}"), "node 3 names variable -92"),
+    "weights above one": (SMALL.replace(LOG[0.5], LOG[0.7]), "node 5 sum to 1.2: weights are"),
+    "weights below one": (SMALL.replace(LOG[0.5], "-inf"), "weights of node 5 sum to 0.5"),
+    "positive log": (SMALL.replace(LOG[0.5], "0.5"), "node 5 has the log-probability 0.5: give"),
+    "NaN weight": (SMALL.replace(LOG[0.5], "nan"), "node 5 has the log-probability nan"),
+    "infinite weight": (SMALL.replace(LOG[0.5], "inf"), "node 5 has the log-probability inf"),
+    "overflowing weight": (SMALL.replace(LOG[0.5], "1e999"), "has the log-probability inf"),
+    "NaN in T": (SMALL.replace(LOG[0.2], "nan"), "line 8: node 4 has the log-probability nan"),
+    "positive T": (SMALL.replace(LOG[0.2], "0.2"), "line 8: node 4 has the log-probability 0.2"),
+    "T with two logs": (SMALL.replace(LOG[0.2], f"-1 {LOG[0.2]}"), "of node 4 sum to 0.567"),
+    "overlap": (SMALL.replace("0 4 -", "2 4 -"), "split its variables in different ways"),
+    "overlap in all": (
+        f"psdd 3\nL 0 0 1\nT 1 0 1 {LOG[0.5]}\nD 2 2 1 0 1 0\n",
+        "line 4: a prime and a sub of node 2 share variables",
+    ),
+    "overlap further up": (
+        "psdd 6\nL 0 0 1\nL 1 1 2\nL 2 2 3\nD 3 3 1 0 1 0\nD 4 4 1 1 2 0\nD 5 5 1 3 4 0\n",
+        "line 7: a prime and a sub of node 5 share variables",
+    ),
+    "a variable is skipped": (
+        SMALL.replace(" 2\n", " 3\n").replace("-2\n", "-3\n").replace("T 4 1 2", "T 4 1 3"),
+        "variable 2 does not occur below the last node and variable 3 does",
+    ),
+    "binary": ("psdd 1\nL 0 0 1\n\0\0\0", "it holds binary data: a psdd file is text"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(folder: Folder, case: str) -> None:
+    text, words = REFUSED[case]
+    with pytest.raises(FileFormatError) as caught:
+        folder.read(text)
+    assert words in str(caught.value)
+    assert str(folder.psdd) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+AGAINST_VTREE = {
+    "unknown place": ("L 3 1", "L 3 9", "line 7: there is no vtree node 9"),
+    "literal elsewhere": ("L 3 1", "L 3 0", "line 7: node 3 is over variable 2 and vtree node 0"),
+    "literal at an inner node": ("L 3 1", "L 3 2", "line 7: node 3 is over variable 2 and"),
+    "T elsewhere": ("T 4 1", "T 4 0", "line 8: node 4 is over variable 2 and vtree node 0"),
+    "decision at a leaf": ("D 5 2", "D 5 1", "line 9: node 5 does not split its variables as"),
+    "prime and sub swapped": ("0 4 -", "4 0 -", "primes belong to its left child, subs to its"),
+    "prime right, sub wrong": ("1 3 -", "1 0 -", "line 9: node 5 does not split its variables as"),
+    "root is no root": ("D 5 2 3 0 4", "T 5 1 2 -1\nc", "the root of the vtree is 2"),
+}
+
+
+@pytest.mark.parametrize("case", AGAINST_VTREE)
+def test_refused_against_a_vtree(folder: Folder, case: str) -> None:
+    old, new, words = AGAINST_VTREE[case]
+    assert SMALL.count(old) == 1
+    with pytest.raises(FileFormatError) as caught:
+        folder.read(SMALL.replace(old, new), SMALL_VTREE)
+    assert words in str(caught.value)
+    assert str(folder.psdd) in str(caught.value)
+
+
+def test_swapped_files(folder: Folder) -> None:
+    with pytest.raises(FileFormatError, match="give the psdd first, then the vtree"):
+        folder.read(SMALL_VTREE, SMALL)
+
+
+@pytest.mark.parametrize("vtree", [SMALL_VTREE, None])
+@pytest.mark.parametrize("header", ["psdd 6", "psdd 9"])
+def test_every_truncation_is_refused_or_harmless(
+    folder: Folder, vtree: str | None, header: str
+) -> None:
+    """A cut inside the last digits changes a weight by less than the tolerance, or is seen."""
+    text = SMALL.replace("psdd 6", header)
+    for size in range(len(text) - 1):
+        try:
+            found = folder.read(text[:size], vtree)
+        except FileFormatError:
+            continue
+        assert joint(found) == pytest.approx(SMALL_JOINT, abs=1e-5)
+        assert size > len(text) - 15
+
+
+@pytest.mark.filterwarnings("ignore:.*parameter block:UserWarning")
+def test_a_lost_line_is_seen_unless_nothing_is_lost(folder: Folder) -> None:
+    """A literal that only T nodes use need not be there."""
+    circuit = random_circuit(Random(3), 7, deterministic=True)
+    write_psdd(circuit, folder.psdd, folder.vtree)
+    lines = folder.psdd.read_text().splitlines(keepends=True)
+    first = next(i for i, line in enumerate(lines) if line.startswith("psdd")) + 1
+    accepted = []
+    for i in range(first, len(lines)):
+        folder.psdd.write_text("".join(lines[:i] + lines[i + 1 :]))
+        for vtree in (folder.vtree, None):
+            try:
+                found = read_psdd(folder.psdd, vtree)
+            except FileFormatError:
+                continue
+            assert lines[i].startswith("L")
+            assert oracle.joint(found) == pytest.approx(oracle.joint(circuit), rel=1e-13)
+            accepted.append(i)
+        folder.psdd.write_text("".join(lines[:i]))
+        with pytest.raises(FileFormatError):
+            read_psdd(folder.psdd)
+    assert len(lines) - first > 30
+    assert len(accepted) < 20
+
+
+@settings(max_examples=examples(500))
+@given(st.data())
+def test_altered_files_raise_nothing_else(one_folder: Folder, data: st.DataObject) -> None:
+    raw = bytearray(LARGER.encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        raw[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    one_folder.psdd.write_bytes(bytes(raw))
+    one_folder.vtree.write_text(LARGER_VTREE)
+    for vtree in (one_folder.vtree, None):
+        try:
+            circuit = read_psdd(one_folder.psdd, vtree)
+        except FileFormatError:
+            continue
+        assert circuit.graph.properties.smooth
+        assert circuit.graph.properties.structured_decomposable
+        assert oracle.joint(circuit).sum() == pytest.approx(1.0)
+
+
+def chain(n: int, last: str) -> str:
+    pairs = (f"L {2 * i + 1} 0 {i + 2}\nD {2 * i + 2} 0 1 {2 * i} {2 * i + 1} 0" for i in range(n))
+    return "\n".join([f"psdd {2 * n + 2}", "L 0 0 1", *pairs, last, ""])
+
+
+HOSTILE = {
+    "short lines": (
+        "psdd 400000\n" + "".join(f"L {i} 0 1\n" for i in range(399_999)) + "L 0 0 1\n",
+        "node 0 is given twice",
+    ),
+    "a line of elements": (
+        "psdd 3\nL 0 0 1\nL 1 1 2\nD 2 2 500000 " + "0 1 0 " * 500_000 + "\n",
+        "the weights of node 2 sum to 500000",
+    ),
+    "a deep chain": (chain(130_000, "D 7777777 0 1 0 0 0"), "share variables"),
+    "many variables": (
+        "psdd 300000\n" + "".join(f"T {i} 0 {i + 1} -1\n" for i in range(300_000)),
+        "variable 1 does not occur",
+    ),
+    "long tokens": (f"psdd 1\nL {'9' * 20_000_000} 0 1\n", "a field is no number of 64 bits"),
+    "long fraction": (f"psdd 1\nT 0 0 1 0.{'9' * 20_000_000}\n", "has the log-probability 1"),
+    "one long comment": ("c" * 30_000_000, "must be 'psdd COUNT'"),
+    "blank lines": ("\n" * 30_000_000, "fields and the limit is"),
+    "spaces": ("psdd 1\nL 0 0 1" + " " * 30_000_000, "fields and the limit is"),
+    "too large": ("c" * (33 * 2**20), "bytes and the limit is"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_files_cost_little(folder: Folder, case: str) -> None:
+    text, words = HOSTILE[case]
+    folder.psdd.write_text(text)
+    assert_refused(refusal("fairpc.circuit.psdd", "read_psdd", folder.psdd), words)
+
+
+def test_hostile_pair(folder: Folder) -> None:
+    """A vtree and a psdd that are both as large as they may be."""
+    n = 29_000
+    vtree = (f"L {2 * i + 1} {i + 2}\nI {2 * i + 2} {2 * i} {2 * i + 1}" for i in range(n))
+    folder.vtree.write_text("\n".join([f"vtree {2 * n + 1}", "L 0 1", *vtree, ""]))
+    nodes = (f"L {2 * i + 1} {2 * i + 1} {i + 2}\n" for i in range(n))
+    repeats = f"T 9999999 {2 * n} 1 -1\n"
+    folder.psdd.write_text(f"psdd {n + 1}\n" + "".join(nodes) + repeats)
+    found = refusal("fairpc.circuit.psdd", "read_psdd", folder.psdd, folder.vtree)
+    assert_refused(found, "is over variable 1 and vtree node 58000 is not its leaf")
+
+
+def test_tens_of_thousands_of_nodes_are_read_at_once(folder: Folder) -> None:
+    rnd = Random(0)
+    leaves = [f"T {i} {i % 2} {i % 2 + 1} {math.log(rnd.random())!r}" for i in range(20_000)]
+    pairs = [(2 * rnd.randrange(10_000), 2 * rnd.randrange(10_000) + 1) for _ in range(40_000)]
+    weight = repr(math.log(1 / 40_000))
+    elements = " ".join(f"{p} {s} {weight}" for p, s in pairs)
+    folder.psdd.write_text(
+        "\n".join(["psdd 20001", *leaves, f"D 20000 2 {len(pairs)} {elements}", ""])
+    )
+    start = time.process_time()
+    circuit = read_psdd(folder.psdd)
+    assert time.process_time() - start < 1.5
+    assert circuit.graph.n_edges > 100_000
