@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fair.tables import published, published_fold, random_rows, rows_of_any_kind
+from fair.tables import random_rows, rows_of_any_kind
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.em import em, laplace
 from fairpc.circuit.em import fit as fit_em
@@ -24,6 +24,7 @@ from fairpc.fair.fit import Options, fit
 from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure, agreeing_mechanism, learn_structure, start_circuit
 from fairpc.fair.top import Layout, Model, Top, build
+from published import paper_table
 from strategies import examples
 
 MODELS = get_args(Model)
@@ -337,10 +338,10 @@ PUBLISHED = [
 def test_published_folds(
     name: str, model: Model, expected: tuple[float, ...], tolerance: tuple[float, ...]
 ) -> None:
-    rows, _ = published(name)
+    table = paper_table(name)
     results = []
-    for fold in range(10):
-        train, valid, test = (rows.take(ids) for ids in published_fold(name, fold))
+    for fold in table.folds:
+        train, valid, test = (table.rows.take(ids) for ids in (fold.train, fold.valid, fold.test))
         m = fit(model, train, validation=valid, options=Options(tol=0)).distribution
         scores = m.decision(test.s, test.x)[:, 1]
         predicted = scores > 0.5

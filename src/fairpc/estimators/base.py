@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,19 +16,29 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
 from fairpc.data.atomic import AnyPath
-from fairpc.data.fingerprint import fingerprint
 from fairpc.data.frame import read_frame
+from fairpc.data.source import is_source, open_source
 from fairpc.errors import EvidenceError, LearningError, TableError
 from fairpc.estimators.inputs import Codes, Coding, fit_coding
-from fairpc.estimators.progress import progress
+from fairpc.estimators.progress import progress, reading
+from fairpc.estimators.settings import plain
+from fairpc.estimators.streaming import labelled_rows, roles_of
+from fairpc.estimators.training import FitFolder, Training, name_of
+from fairpc.fair.compressed import merged
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.explanation import BiasAccount, Contribution, leave_one_out, turned_labels
-from fairpc.fair.fit import Fitted
+from fairpc.fair.fit import Fitted, Options
+from fairpc.fair.journal import Journal
+from fairpc.fair.knowledge import Knowledge, Limits
+from fairpc.fair.parted import fit_parted
 from fairpc.fair.recipe import AutoFitted
 from fairpc.fair.rows import Rows
 from fairpc.fair.starts import FittedFromStarts
 from fairpc.fair.threshold import Threshold, equalised, fixed, for_rate
 from fairpc.fair.top import Model
+
+if TYPE_CHECKING:
+    from fairpc.plots import ModelPlots
 
 FloatArray = npt.NDArray[np.float64]
 Triple = Sequence[Any]
@@ -39,13 +49,17 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of FairPC, NLatPC, LatNB and TwoNB."""
 
     _model: Model
+    _journal: Journal | None = None
 
     # Parameters that every model has; each class sets them in its own __init__.
     sensitive: Any
     positive: Any
+    knowledge: Knowledge | None
     threshold: float
     n_bins: int
     rare: float
+    numeric: Sequence[str | int]
+    categorical: Sequence[str | int]
     missing_values: tuple[Any, ...]
     random_state: Any
     verbose: int
@@ -57,36 +71,121 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
+        fair_labels: Any = None,
         validation_data: Triple | None = None,
         eval_set: Mapping[str, Triple] | None = None,
         callback: Callable[[Step], object] | None = None,
+        checkpoint: AnyPath | None = None,
+        max_memory: int | str | None = None,
     ) -> Self:
         """Fit to a table, its labels and its groups.
 
         Args:
-            X: frame or array; missing values are allowed.
-            y: observed labels; missing ones are allowed.
+            X: frame or array; missing values are allowed. Or a table that is read in batches,
+                however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, or a
+                polars lazy frame.
+            y: observed labels; missing ones are allowed. The name of a column where X is
+                read in batches, as is then ``sample_weight``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
             sample_weight: weight per row.
+            fair_labels: the fair decision of each row where it is known by other means, missing
+                where not; EM is held to them.
             validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
             eval_set: name -> (X, y, sensitive); their likelihood per iteration is in ``history_``.
             callback: called with each EM step.
+            checkpoint: a folder in which the fit is kept; the same call goes on with it, and ends
+                with the same bits as if it had not been stopped.
+            max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
+                more, they stay on disk, structure is learned on a sample, and EM reads them in
+                parts. Half of the machine's memory by default.
         """
-        self._check_fit_input(X, y)
         threshold = fixed(self.threshold)
+        settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        with FitFolder(checkpoint, settings, max_memory) as folder:
+            training = self._training(X, y, sensitive_features, sample_weight, fair_labels, folder)
+            coding = training.coding
+            limits = self._limits(coding, fair_labels)
+            validation = None if validation_data is None else self._triple(coding, validation_data)
+            evaluation = {k: self._triple(coding, some) for k, some in (eval_set or {}).items()}
+            self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
+            try:
+                with progress(type(self).__name__, self.verbose, callback) as step:
+                    fitted = self._fit_training(
+                        training, validation, evaluation, limits, step, folder.sample_rows
+                    )
+                self._store(training, fitted, threshold)
+            finally:
+                self._journal = None
+        return self
+
+    def _fit_training(
+        self,
+        training: Training,
+        validation: Rows | None,
+        evaluation: Mapping[str, Rows],
+        limits: Limits | None,
+        step: Callable[[Step], object],
+        sample_rows: int,
+    ) -> Fitted:
+        """Fit to rows in memory; to rows on disk, with the structure of a sample of them."""
+        rows = training.rows
+        if isinstance(rows, Rows):
+            return self._fit_rows(rows, validation, evaluation, limits, step)
+        sample = rows.sample(sample_rows, self._rng())
+        on_sample = self._fit_rows(sample, validation, {}, limits, step)
+        return fit_parted(on_sample, rows, self._em_options(limits), step)
+
+    def _training(
+        self,
+        X: Any,
+        y: Any,
+        sensitive_features: Any,
+        sample_weight: Any,
+        fair_labels: Any,
+        folder: FitFolder,
+    ) -> Training:
+        """The coding of a table and its rows, equal ones merged."""
+        options = {
+            "n_bins": self.n_bins, "rare": self.rare,
+            "numeric": self.numeric, "categorical": self.categorical,
+        }  # fmt: skip
+        if is_source(X):
+            apart = {"sensitive_features": sensitive_features, "fair_labels": fair_labels}
+            for name in (name for name, given in apart.items() if given is not None):
+                raise TableError(
+                    f"{name} were given with a table that is streamed: its rows have no number to "
+                    "go by, so make them a column of it, or read it into memory"
+                )
+            source = open_source(X)
+            roles = roles_of(source, y, self.sensitive, sample_weight, self.missing_values)
+            with reading(type(self).__name__, self.verbose) as watch:
+                training = folder.streamed(
+                    source, roles, coding=self._given_coding(), positive=self.positive,
+                    options=options, watch=watch,
+                )  # fmt: skip
+            self.feature_names_in_ = np.array(training.coding.features.names_in, dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
+            return training
+        self._check_fit_input(X, y)
         coding = self._given_coding() or fit_coding(
             X, y, sensitive=self.sensitive, sensitive_features=sensitive_features,
             sample_weight=sample_weight, positive=self.positive,
-            missing_values=self.missing_values,
-            options={"n_bins": self.n_bins, "rare": self.rare},
+            missing_values=self.missing_values, options=options,
         )  # fmt: skip
-        rows = coding.rows(X, y, sensitive_features, sample_weight)
-        validation = None if validation_data is None else _triple(coding, validation_data)
-        evaluation = {name: _triple(coding, rows) for name, rows in (eval_set or {}).items()}
-        with progress(type(self).__name__, self.verbose, callback) as step:
-            fitted = self._fit_rows(rows, validation, evaluation, step)
-        self._store(coding, rows, fitted, threshold)
-        return self
+        rows = coding.rows(X, y, sensitive_features, sample_weight, fair_labels)
+        return folder.known_by_rows(Training(coding, merged(rows)))
+
+    def _triple(self, coding: Coding, data: Triple) -> Rows:
+        """Rows beside the training rows, in memory or in files."""
+        if len(data) != 3:
+            raise LearningError(
+                "rows beside the training rows are given as (X, y, sensitive features); the last "
+                "is None where the sensitive columns are in X"
+            )
+        X, y, sensitive = data
+        if is_source(X):
+            return labelled_rows(X, y, coding, self.missing_values)
+        return merged(coding.rows(X, y, sensitive))
 
     def _check_fit_input(self, X: Any, y: Any) -> None:
         """What scikit-learn asks of every classifier, in its words where its tools read them."""
@@ -115,10 +214,32 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows: Rows,
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
+        limits: Limits | None,
         callback: Callable[[Step], object],
     ) -> Fitted:
         """Fit the model of this class to rows of codes."""
         raise LearningError(f"{type(self).__name__} is a base class: use FairPC or another model")
+
+    def _em_options(self, limits: Limits | None = None) -> Options:
+        """How EM is run where the structure is given: smoothing, priors, when it stops."""
+        raise LearningError(f"{type(self).__name__} is a base class: use FairPC or another model")
+
+    def _limits(self, coding: Coding, fair_labels: Any = None) -> Limits | None:
+        """What the stated knowledge says about the groups and classes of this coding."""
+        if not self.knowledge and fair_labels is None:
+            return None
+        if self._model not in ("FairPC", "LatNB"):
+            given = "fair_labels were" if fair_labels is not None else "knowledge was"
+            raise LearningError(
+                f"{given} given to {type(self).__name__}, which has no latent decision that it "
+                "could be about: use FairPC or LatNB"
+            )
+        if not self.knowledge:
+            return None
+        if not isinstance(self.knowledge, Knowledge):
+            raise LearningError(f"knowledge is {self.knowledge!r}: give a fairpc.Knowledge")
+        groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
+        return self.knowledge.limits(groups, coding.labels.classes, coding.labels.positive)
 
     def _evidence(
         self, X: Any, sensitive_features: Any, *, allow_absent: bool = False
@@ -139,9 +260,10 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
 
-    def _store(self, coding: Coding, rows: Rows, fitted: Fitted, threshold: Threshold) -> None:
+    def _store(self, training: Training, fitted: Fitted, threshold: Threshold) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
-        self.coding_ = coding
+        rows = training.rows
+        self.coding_ = training.coding
         self.distribution_ = fitted.distribution
         self.history_ = fitted.history
         self.converged_ = fitted.converged
@@ -149,8 +271,13 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.threshold_ = threshold
-        self.label_counts_ = turned_labels(fitted.distribution, rows)
-        self.data_fingerprint_ = fingerprint(rows.s, rows.d, rows.x, rows.weights)
+        if isinstance(rows, Rows):
+            self.label_counts_ = turned_labels(fitted.distribution, rows)
+        else:
+            self.label_counts_ = rows.label_counts(fitted.distribution)
+        self.data_fingerprint_ = name_of(rows)
+        self.knowledge_ = self.knowledge or Knowledge()
+        self.n_anchors_ = rows.n_anchors if isinstance(rows, Rows) else 0
 
     @property
     def classes_(self) -> npt.NDArray[Any]:
@@ -382,6 +509,14 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
         return tuple(sorted(parts, key=lambda part: -abs(part.change)))
 
+    @property
+    def plot(self) -> ModelPlots:
+        """Pictures of the model, drawn with matplotlib."""
+        from fairpc.plots import ModelPlots
+
+        self._distribution()
+        return ModelPlots(self)
+
     def save(self, path: AnyPath) -> None:
         """Write the fitted model to one data-only file; ``fairpc.load`` reads it."""
         from fairpc.estimators.file import save
@@ -396,16 +531,6 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # A decision that does not depend on S need not be near a label that does.
         tags.classifier_tags.poor_score = self._model != "TwoNB"
         return tags
-
-
-def _triple(coding: Coding, data: Sequence[Any]) -> Rows:
-    if len(data) != 3:
-        raise LearningError(
-            "rows beside the training rows are given as (X, y, sensitive features); the last "
-            "is None where the sensitive columns are in X"
-        )
-    X, y, sensitive = data
-    return coding.rows(X, y, sensitive)
 
 
 def _frame(columns: dict[str, Any], library: str) -> Any:

@@ -20,19 +20,23 @@ from fairpc.errors import FairpcError, FileFormatError
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.estimators.settings import plain
 from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.threshold import Threshold
 from fairpc.fair.top import Layout
 
 FORMAT: Final = "fairpc model"
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_BYTES: Final = 128 * 2**20
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
 _FIELDS: Final = (
     "format", "version", "checksum", "model", "settings", "sensitive", "features", "labels",
     "groups", "n_components", "circuit", "threshold", "history", "counts", "converged",
-    "n_features_in", "feature_names_in", "provenance",
+    "n_features_in", "feature_names_in", "provenance", "anchors",
 )  # fmt: skip
+_SINCE: Final = {"anchors": 2}
+"""Fields that older files lack, by the version that brought them."""
 
 
 def save(model: CircuitClassifier, path: AnyPath) -> None:
@@ -51,7 +55,7 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> CircuitClassifier:
     version = content.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         _fail(source, f"its format is {version!r} and this fairpc reads up to {VERSION}: update it")
-    odd = set(content) ^ set(_FIELDS)
+    odd = set(content) ^ {name for name in _FIELDS if _SINCE.get(name, 1) <= version}
     if odd:
         _fail(source, f"its field {min(odd)!r} is unknown or lacking: it was altered or truncated")
     if content["checksum"] != _checksum(content):
@@ -69,7 +73,7 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "model": type(model).__name__,
-        "settings": {name: _plain(value) for name, value in model.get_params().items()},
+        "settings": {name: plain(value) for name, value in model.get_params().items()},
         "sensitive": list(coding.sensitive),
         "features": coding.features.to_dict(),
         "labels": coding.labels.to_dict(),
@@ -85,6 +89,7 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
         "n_features_in": int(model.n_features_in_),
         "feature_names_in": None if names is None else [str(n) for n in names],
         "provenance": _provenance(model),
+        "anchors": int(model.n_anchors_),
     }  # fmt: skip
 
 
@@ -125,24 +130,20 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     if content["feature_names_in"] is not None:
         model.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
     model.data_fingerprint_ = str(content["provenance"]["data"])
+    model.knowledge_ = model.knowledge or Knowledge()
+    model.n_anchors_ = int(content.get("anchors", 0))
     return model
 
 
 def _settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Constructor arguments: tuples where tuples were, and no structure but a named one."""
-    result = dict(settings) | {"missing_values": tuple(settings["missing_values"])}
+    lists = ("missing_values", "numeric", "categorical")
+    result = dict(settings) | {name: tuple(settings[name]) for name in lists if name in settings}
     if result.get("structure", "auto") is None:
         result["structure"] = "auto"
+    if result.get("knowledge") is not None:
+        result["knowledge"] = Knowledge.from_dict(result["knowledge"])
     return result
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON; None for what is none (a random generator has no spelling)."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value if isinstance(value, str | int | float | bool) else None
 
 
 def _numbers(values: npt.NDArray[np.float64]) -> Any:

@@ -40,13 +40,14 @@ class Coding:
         y: Any,
         sensitive_features: Any = None,
         sample_weight: npt.ArrayLike | None = None,
+        fair_labels: Any = None,
     ) -> Rows:
-        """Codes of labelled rows."""
+        """Codes of labelled rows; ``fair_labels`` are decisions known of some of them."""
         frame = read_frame(X)
         _same_length(frame, y, "labels")
         _same_index(X, y, "labels")
         groups = self.group_codes(X, frame, sensitive_features)
-        return Rows(
+        rows = Rows(
             groups if groups is not None else np.full(frame.n_rows, -1, np.int16),
             self.labels.transform(y),
             self.features.transform(frame),
@@ -56,6 +57,11 @@ class Coding:
             np.array(self.features.arities, np.int64),
             self.features.names,
         )
+        if fair_labels is None:
+            return rows
+        _same_length(frame, fair_labels, "fair labels")
+        _same_index(X, fair_labels, "fair labels")
+        return rows.with_fair_decisions(self.labels.transform(fair_labels))
 
     def evidence(
         self, X: Any, sensitive_features: Any = None, *, allow_absent: bool = False

@@ -12,6 +12,7 @@ from fairpc.errors import LearningError
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
 from fairpc.fair.fit import VALIDATION, Fitted, Options, fit_parameters
+from fairpc.fair.knowledge import Knowledge, Limits
 from fairpc.fair.parts import hold_out
 from fairpc.fair.recipe import fit_auto
 from fairpc.fair.rows import Rows
@@ -38,6 +39,7 @@ class _Learned(CircuitClassifier):
         n_init: int = 1,
         smoothing: float = 1.0,
         mechanism_prior: float | None = None,
+        knowledge: Knowledge | None = None,
         max_splits: int = 1000,
         patience: int = 100,
         max_iter: int = 500,
@@ -48,6 +50,8 @@ class _Learned(CircuitClassifier):
         threshold: float = 0.5,
         n_bins: int = 8,
         rare: float = 0.005,
+        numeric: Sequence[str | int] = (),
+        categorical: Sequence[str | int] = (),
         missing_values: tuple[Any, ...] = (),
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -61,6 +65,7 @@ class _Learned(CircuitClassifier):
         self.n_init = n_init
         self.smoothing = smoothing
         self.mechanism_prior = mechanism_prior
+        self.knowledge = knowledge
         self.max_splits = max_splits
         self.patience = patience
         self.max_iter = max_iter
@@ -71,6 +76,8 @@ class _Learned(CircuitClassifier):
         self.threshold = threshold
         self.n_bins = n_bins
         self.rare = rare
+        self.numeric = numeric
+        self.categorical = categorical
         self.missing_values = missing_values
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -81,15 +88,16 @@ class _Learned(CircuitClassifier):
         rows: Rows,
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
+        limits: Limits | None,
         callback: Callable[[Step], object],
     ) -> Fitted:
         if isinstance(self.structure, CircuitClassifier | Circuit):
-            return self._fit_kept(rows, validation, evaluation, callback)
+            return self._fit_kept(rows, validation, evaluation, limits, callback)
         check_choice("structure", self.structure, ("auto", "strudel", "chow-liu"))
-        if self.structure == "auto" and self._model == "FairPC" and self.init == "prior":
+        if self._is_auto():
             return fit_auto(
                 rows, validation=validation, evaluation=evaluation,
-                options=replace(self._options("strudel"), mechanism_prior=self._prior_rows(30.0)),
+                options=self._em_options(limits),
                 n_components=self.n_components, validation_fraction=self.validation_fraction,
                 on_step=callback,
             )  # fmt: skip
@@ -104,7 +112,8 @@ class _Learned(CircuitClassifier):
             train, held_out = hold_out(rows, self.validation_fraction, self._rng())
         return fit_starts(
             self._model, train, validation=held_out, evaluation=evaluation,
-            options=self._options(method), n_init=self.n_init, callback=callback,
+            options=replace(self._em_options(limits), structure=self._search(method)),
+            n_init=self.n_init, callback=callback,
         )  # fmt: skip
 
     def _given_coding(self) -> Coding | None:
@@ -116,6 +125,7 @@ class _Learned(CircuitClassifier):
         rows: Rows,
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
+        limits: Limits | None,
         callback: Callable[[Step], object],
     ) -> Fitted:
         """EM from the parameters of a model or circuit, its structure kept."""
@@ -131,18 +141,25 @@ class _Learned(CircuitClassifier):
                 f"{type(self).__name__}, or a circuit over these variables"
             )
         watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
-        options = self._options("strudel")
+        options = self._em_options(limits)
         return fit_parameters(self._model, layout, kept, rows, watched, options, callback)
 
-    def _prior_rows(self, default: float) -> float:
-        return default if self.mechanism_prior is None else float(self.mechanism_prior)
+    def _is_auto(self) -> bool:
+        """Whether the recipe fits the model."""
+        named = isinstance(self.structure, str) and self.structure == "auto"
+        return named and self._model == "FairPC" and self.init == "prior"
 
-    def _options(self, method: str) -> Options:
+    def _search(self, method: str) -> Structure:
+        return Structure(method, self.max_splits, self.patience)
+
+    def _em_options(self, limits: Limits | None = None) -> Options:
+        prior = 30.0 if self._is_auto() else 0.0
         return Options(
-            structure=Structure(method, self.max_splits, self.patience),
-            init=self.init, smoothing=self.smoothing, mechanism_prior=self._prior_rows(0.0),
+            structure=self._search("strudel"), init=self.init, smoothing=self.smoothing,
+            mechanism_prior=prior if self.mechanism_prior is None else float(self.mechanism_prior),
             max_iter=self.max_iter, tol=self.tol, min_iter=self.min_iter,
-            equal_mass=self.equal_mass, random_state=self._rng(),
+            equal_mass=self.equal_mass, random_state=self._rng(), limits=limits,
+            journal=self._journal,
         )  # fmt: skip
 
 
@@ -166,6 +183,7 @@ class FairPC(_Learned):
         n_init: random starts; all are kept in ``starts_``.
         smoothing: Laplace smoothing of all parameters.
         mechanism_prior: prior rows per (f, s) with P(D = f) = .9; None: 30 for "auto", else 0.
+        knowledge: what is known beforehand about P(Df) and P(D | Df, S); EM keeps to it.
         max_splits, patience: bounds of the structure search.
         max_iter, tol, min_iter: updates of EM, and when it may stop before.
         validation_fraction: part of the rows held out to choose structure, where needed.
@@ -173,6 +191,8 @@ class FairPC(_Learned):
             rows is the same in all groups; not in the paper, and the objective may fall.
         threshold: score above which ``predict`` gives the positive class.
         n_bins, rare: bins of a numeric column; share under which levels are merged.
+        numeric, categorical: columns that are binned, or whose values are levels, whatever they
+            look like.
         missing_values: values that mean "missing", besides NaN and null.
         random_state: seed.
         n_jobs: not used; for scikit-learn's tools.
@@ -204,12 +224,15 @@ class _Naive(CircuitClassifier):
         n_init: int = 1,
         smoothing: float = 1.0,
         mechanism_prior: float | None = None,
+        knowledge: Knowledge | None = None,
         max_iter: int = 500,
         tol: float = 1e-6,
         min_iter: int = 20,
         threshold: float = 0.5,
         n_bins: int = 8,
         rare: float = 0.005,
+        numeric: Sequence[str | int] = (),
+        categorical: Sequence[str | int] = (),
         missing_values: tuple[Any, ...] = (),
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -221,12 +244,15 @@ class _Naive(CircuitClassifier):
         self.n_init = n_init
         self.smoothing = smoothing
         self.mechanism_prior = mechanism_prior
+        self.knowledge = knowledge
         self.max_iter = max_iter
         self.tol = tol
         self.min_iter = min_iter
         self.threshold = threshold
         self.n_bins = n_bins
         self.rare = rare
+        self.numeric = numeric
+        self.categorical = categorical
         self.missing_values = missing_values
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -237,16 +263,20 @@ class _Naive(CircuitClassifier):
         rows: Rows,
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
+        limits: Limits | None,
         callback: Callable[[Step], object],
     ) -> Fitted:
-        options = Options(
+        return fit_starts(
+            self._model, rows, evaluation=evaluation, options=self._em_options(limits),
+            n_init=self.n_init, callback=callback,
+        )  # fmt: skip
+
+    def _em_options(self, limits: Limits | None = None) -> Options:
+        return Options(
             init=self.init, smoothing=self.smoothing,
             mechanism_prior=self.mechanism_prior or 0.0, max_iter=self.max_iter, tol=self.tol,
-            min_iter=self.min_iter, random_state=self._rng(),
-        )  # fmt: skip
-        return fit_starts(
-            self._model, rows, evaluation=evaluation, options=options, n_init=self.n_init,
-            callback=callback,
+            min_iter=self.min_iter, random_state=self._rng(), limits=limits,
+            journal=self._journal,
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from fairpc.circuit.em import Step
+from fairpc.data.source import Progress
 
 
 @contextmanager
@@ -25,5 +26,25 @@ def progress(
             status.update(f"{name}: EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
             if callback is not None:
                 callback(step)
+
+        yield show
+
+
+@contextmanager
+def reading(name: str, verbose: int) -> Iterator[Callable[[Progress], object] | None]:
+    """A function to call with how far a table is read; None unless ``verbose``."""
+    if not verbose:
+        yield None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status(f"{name}: reading") as status:
+
+        def show(progress: Progress) -> None:
+            done = f"{progress.done:,} {progress.unit}"
+            if progress.total:
+                done = f"{progress.done / progress.total:.0%} of {progress.total / 1e6:,.0f} MB"
+            status.update(f"{name}: {progress.stage}, {done}")
 
         yield show

@@ -21,6 +21,8 @@ from fairpc.fair.top import Layout, Top
 
 CLOSE: Final = 1e-10
 MAX_ROUNDS: Final = 50
+FARTHEST: Final = 10.0
+"""Multiple of a plain step that is taken at most."""
 
 
 @dataclass(eq=False)
@@ -38,7 +40,7 @@ class BalancedPlan:
     source: npt.NDArray[np.int64]
     decision: npt.NDArray[np.int64]
     shared: npt.NDArray[np.int64]
-    _odds: FloatArray | None = field(default=None, repr=False)
+    odds: FloatArray | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, plan: RowPlan, layout: Layout, n_threads: int | None = None) -> BalancedPlan:
@@ -61,10 +63,11 @@ class BalancedPlan:
         self, parameters: FloatArray, weights: FloatArray | None = None
     ) -> tuple[float, FloatArray]:
         """Log-likelihood of the model itself, and balanced flows."""
-        log_likelihood, _ = self.plan(parameters, weights)
+        log_likelihood = self.plan.log_likelihood(parameters, weights)
         rate = parameters[self.shared]
         theta = parameters[self.source]
-        odds = np.ones(self.decision.shape) if self._odds is None else self._odds
+        odds = np.ones(self.decision.shape) if self.odds is None else self.odds
+        before = moved = np.zeros(odds.shape)
         for _ in range(MAX_ROUNDS):
             shifted = rate * odds
             theta[self.decision] = shifted / shifted.sum(axis=1, keepdims=True)
@@ -73,8 +76,11 @@ class BalancedPlan:
             wanted = rate * mass.sum(axis=1, keepdims=True)
             if np.abs(mass - wanted).max() <= CLOSE * max(self.total_weight, 1.0):
                 break
-            odds = odds * np.where((mass > 0) & (wanted > 0), wanted / np.maximum(mass, 1e-300), 1)
-        self._odds = odds
+            known = (mass > 0) & (wanted > 0)
+            step = np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
+            moved = step * _stretch(moved, before - step)
+            before, odds = step, odds * np.exp(moved)
+        self.odds = odds
         summed = np.bincount(self.source, flows, self.graph.n_parameters)
         return log_likelihood, np.asarray(summed, np.float64)
 
@@ -86,6 +92,13 @@ class BalancedPlan:
         rows = [None] * sets if weights is None else np.broadcast_to(weights, (sets, self.n_rows))
         results = [self(theta, w) for theta, w in zip(parameters, rows, strict=True)]
         return np.array([r[0] for r in results]), np.stack([r[1] for r in results])
+
+
+def _stretch(moved: FloatArray, saved: FloatArray) -> FloatArray:
+    """How far to go along the next step, by secants: steps alone only ever fall short."""
+    sure = np.abs(saved) > 1e-300
+    stretch: FloatArray = np.where(sure, moved / np.where(sure, saved, 1.0), 1.0)
+    return np.clip(stretch, 1.0, FARTHEST)
 
 
 def untie(graph: Graph, top: Top) -> tuple[Graph, npt.NDArray[np.int64]]:

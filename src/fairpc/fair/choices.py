@@ -15,11 +15,16 @@ class Choices:
 
     Attributes:
         n_train, n_validation: rows that were fitted to, and rows that decided.
+        strength: prior rows of every sum of a circuit, which shrink its parameters.
+        mixture_strength: the same in a mixture of structures; nan where there was none.
+        strength_scores: mean held-out log P(x | d, s) with each strength that was tried.
         start_scores: mean validation log-likelihood of each structure to start from.
         start: the one that was taken.
         single_score: mean validation log-likelihood of the single circuit per cell.
-        mixture_gain, standard_error: what the mixture has more per validation row, paired;
-            nan where there was no mixture to compare.
+        mixture_gain, standard_error: what the mixture of structures has more per validation row
+            than the single circuit, paired; nan where there was no mixture to compare.
+        clusters_gain: what a mixture of clusters has more than that of structures; nan where
+            there was none.
         components, weights: structure of each component and its weight; one without a mixture.
         dropped: components whose weight was too small to keep.
         refitted: whether the model was fitted again to training and validation rows together.
@@ -28,11 +33,15 @@ class Choices:
 
     n_train: int
     n_validation: int
+    strength: float = np.nan
+    mixture_strength: float = np.nan
+    strength_scores: dict[float, float] = field(default_factory=dict)
     start_scores: dict[str, float] = field(default_factory=dict)
     start: str = ""
     single_score: float = np.nan
     mixture_gain: float = np.nan
     standard_error: float = np.nan
+    clusters_gain: float = np.nan
     components: tuple[str, ...] = ()
     weights: tuple[float, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -45,6 +54,7 @@ class Choices:
         scores = "; ".join(f"{name}: {score:.4f}" for name, score in self.start_scores.items())
         parts = [
             f"{self.n_train} rows were fitted to, {self.n_validation} validation rows decided.",
+            f"Parameters are shrunk towards each cell's marginals by {self.strength:g} prior rows.",
             f"Structural EM started from {self.start} (validation log-likelihood: {scores}).",
         ]
         if np.isfinite(self.mixture_gain):
@@ -52,6 +62,12 @@ class Choices:
             parts.append(
                 f"A mixture {taken}: it gains {self.mixture_gain:+.4f} nats a validation row "
                 f"(standard error {self.standard_error:.4f}) on a single circuit per cell."
+            )
+        if np.isfinite(self.clusters_gain):
+            taken = "were taken" if self.clusters_gain > 0 else "were left"
+            parts.append(
+                f"Clusters of rows {taken}: they gain {self.clusters_gain:+.4f} nats a validation "
+                "row on a mixture of structures."
             )
         shares = [f"{w:.0%} {c}" for c, w in zip(self.components, self.weights, strict=True)]
         parts.append(f"Structure of P(x | Df, S): {'; '.join(shares)}.")

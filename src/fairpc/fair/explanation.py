@@ -22,7 +22,7 @@ def turned_labels(distribution: FairDistribution, rows: Rows) -> FloatArray:
     latent decision f is d.
     """
     layout, circuit = distribution.layout, distribution.circuit
-    codes = layout.codes(rows.s, rows.d, rows.x)
+    codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
     if layout.latent:
         table = Table.of(codes, rows.weights, arities=circuit.arities)
         _, flows = prepare(circuit.graph, table, path="general")(circuit.parameters)

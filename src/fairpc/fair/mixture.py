@@ -1,27 +1,26 @@
-"""Mixtures inside each P(x | f, s): Σ_k w_k P_k(x | f, s), the weights the same in every cell.
+"""Mixtures inside each P(x | f, s): Σ_k w_k P_k(x | f, s).
 
-The components differ in how their structure is learned. A last variable of the
-circuit says which component a row is from: the circuit stays deterministic in
-it, and both independencies of the model hold whatever the weights.
+The components differ in how their structure is learned, or in the rows that it is
+learned from. A last variable of the circuit says which component a row is from: the
+circuit stays deterministic in it, and both independencies of the model hold whatever
+the weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.fair.component import Component
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Fitted, Options
+from fairpc.fair.fit import VALIDATION, Fitted, Options
 from fairpc.fair.parts import Part
 from fairpc.fair.rows import FloatArray, Rows
 from fairpc.fair.start import agreeing_mechanism
-from fairpc.fair.top import DF, Layout, Top, build
+from fairpc.fair.top import Layout, build
 from fairpc.fair.upper import Upper, upper_em
 from fairpc.structure import component_weights
 
@@ -29,7 +28,11 @@ from fairpc.structure import component_weights
 def assemble(
     rows: Rows, components: Sequence[Component], weights: FloatArray, upper: Upper
 ) -> FairDistribution:
-    """The model with these circuits, weights and upper layers."""
+    """The model with these circuits and upper layers.
+
+    ``weights`` are those of the components, shared by all cells; or, cells × components,
+    those of each cell.
+    """
     layout = Layout.of("FairPC", rows, len(components))
 
     def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
@@ -38,71 +41,28 @@ def assemble(
         if layout.component is None:
             return roots[0]
         named = [b.product(r, b.indicator(layout.component, k)) for k, r in enumerate(roots)]
-        return b.sum(named, weights.tolist(), tie="component")
+        if weights.ndim == 1:
+            return b.sum(named, weights.tolist(), tie="component")
+        return b.sum(named, weights[cell].tolist(), tie=("component", cell))
 
     rate = np.tile(upper.decision_rate, (layout.n_groups, 1))
     circuit = build(layout, graft, upper.group_rate, rate, upper.mechanism)
     return FairDistribution("FairPC", layout, circuit)
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
-    """Components with fixed parameters; their weights and the upper layers are still open.
-
-    Attributes:
-        components: the circuits.
-        uniform: the model in which all that is open is uniform.
-    """
-
-    components: tuple[Component, ...]
-    uniform: FairDistribution
-
-    @classmethod
-    def of(cls, rows: Rows, components: Sequence[Component]) -> Mixture:
-        weights = np.full(len(components), 1.0 / len(components))
-        upper = Upper.uniform(rows.n_groups, rows.n_classes)
-        return cls(tuple(components), assemble(rows, components, weights, upper))
-
-    def distribution(self, weights: FloatArray, upper: Upper) -> FairDistribution:
-        """The model with these weights and upper layers."""
-        top, circuit = self._top, self.uniform.circuit
-        theta = circuit.parameters.copy()
-        theta[top.group] = upper.group_rate
-        theta[top.decision] = upper.decision_rate
-        theta[top.mechanism] = upper.mechanism
-        theta[self._weight_parameters] = weights
-        fitted = circuit.with_parameters(theta)
-        return FairDistribution("FairPC", self.uniform.layout, fitted)
-
-    def log_densities(self, part: Part) -> FloatArray:
-        """log P_k(x | f, s): components × places × classes."""
-        layout, places = self.uniform.layout, part.places
-        codes = layout.codes(places.s, None, part.rows.x[places.row])
-        n = len(self.components)
-        result = np.empty((n, len(codes), layout.n_classes))
-        for f in range(layout.n_classes):
-            codes[:, DF] = f
-            for k in range(n):
-                if layout.component is not None:
-                    codes[:, layout.component] = k
-                result[k, :, f] = self.uniform.circuit.log_marginal(codes)
-        result += np.log(n * layout.n_groups * layout.n_classes)
-        return result
-
-    @cached_property
-    def _top(self) -> Top:
-        return self.uniform.top
-
-    @cached_property
-    def _weight_parameters(self) -> npt.NDArray[np.int64]:
-        graph, layout = self.uniform.circuit.graph, self.uniform.layout
-        if layout.component is None:
-            return np.empty(0, np.int64)
-        # Above the component's indicators, the first sum in order is that of some cell.
-        with_component = np.array([m >> layout.component & 1 for m in graph.scopes], bool)
-        node = int(np.flatnonzero(with_component & (graph.block >= 0))[0])
-        first = int(graph.block_ptr[graph.block[node]])
-        return np.arange(first, first + len(self.components))
+def log_densities(components: Sequence[Component], part: Part) -> FloatArray:
+    """log P_k(x | f, s): components × places × classes."""
+    places, x = part.places, part.rows.x
+    n_groups, n_classes = part.rows.n_groups, part.rows.n_classes
+    result = np.empty((len(components), len(places.row), n_classes))
+    for s in range(n_groups):
+        here = np.flatnonzero(places.s == s)
+        features = np.asfortranarray(x[places.row[here]])
+        for k, component in enumerate(components):
+            for f in range(n_classes):
+                circuit = component.circuits[f * n_groups + s]
+                result[k, here, f] = circuit.log_marginal(features)
+    return result
 
 
 def mixed(densities: FloatArray, weights: FloatArray) -> FloatArray:
@@ -115,42 +75,55 @@ def mixed(densities: FloatArray, weights: FloatArray) -> FloatArray:
     return result
 
 
-def validation_weights(mixture: Mixture, part: Part, upper: Upper) -> FloatArray:
-    """Weights of the components under which these rows are likeliest, the rest being fixed."""
+def validation_weights(
+    components: Sequence[Component], part: Part, upper: Upper
+) -> tuple[FloatArray, float]:
+    """Weights under which these rows are likeliest, the rest being fixed; and how likely."""
     places = part.places
-    scores = [
+    columns = [
         places.normalised(upper.log_joint(places, densities))[0]
-        for densities in mixture.log_densities(part)
+        for densities in log_densities(components, part)
     ]
-    return component_weights(np.stack(scores, axis=1), part.rows.weights)
+    scores = np.stack(columns, axis=1)
+    weights = component_weights(scores, part.rows.weights)
+    top = scores.max(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.where(np.isneginf(top), top, top + np.log(np.exp(scores.T - top).T @ weights))
+    return weights, part.mean(logs)
 
 
 def fit_upper(
-    mixture: Mixture,
+    components: Sequence[Component],
     weights: FloatArray,
     part: Part,
     start: Upper,
     evaluation: Mapping[str, Rows],
     options: Options,
 ) -> Fitted:
-    """The mixture with the upper layers learned by EM, all of P(x | f, s) being fixed."""
-    prior = _upper_prior(mixture.uniform.layout, options)
-    scored = [_Scored.of(mixture, weights, Part.of(rows)) for rows in evaluation.values()]
-    densities = mixed(mixture.log_densities(part), weights)
+    """The mixture with the upper layers learned by EM, all of P(x | f, s) being fixed.
+
+    Likelihoods of the history are per unit of weight, as of every fit.
+    """
+    prior = _upper_prior(Layout.of("FairPC", part.rows), options)
+    scored = [_Scored.of(components, weights, Part.of(rows)) for rows in evaluation.values()]
+    densities = mixed(log_densities(components, part), weights)
     records: list[tuple[float, ...]] = []
     mechanisms: list[FloatArray] = []
-    converged = False
-    for step in upper_em(part.places, densities, start, prior):
+    converged, total = False, part.places.total_weight
+    for step in upper_em(part.places, densities, start, prior, options.limits, options.equal_mass):
         means = [some.mean(step.upper) for some in scored]
-        records.append((step.objective, step.log_likelihood, *means))
+        own = (step.objective / total, step.log_likelihood / total)
+        records.append((*own, *means))
         mechanisms.append(step.upper.mechanism)
-        converged = _stands(records, options, part)
+        converged = _stands(records, options)
         if converged or step.iteration >= options.max_iter:
             break
     names = ["objective", "log_likelihood", *evaluation]
     history = dict(zip(names, np.array(records).T, strict=True))
     history["mechanism"] = np.array(mechanisms)
-    return Fitted(mixture.distribution(weights, step.upper), history, converged)
+    history.setdefault(VALIDATION, np.full(len(records), np.nan))
+    fitted = assemble(part.rows, components, weights, step.upper)
+    return Fitted(fitted, history, converged)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +134,8 @@ class _Scored:
     densities: FloatArray
 
     @classmethod
-    def of(cls, mixture: Mixture, weights: FloatArray, part: Part) -> _Scored:
-        return cls(part, mixed(mixture.log_densities(part), weights))
+    def of(cls, components: Sequence[Component], weights: FloatArray, part: Part) -> _Scored:
+        return cls(part, mixed(log_densities(components, part), weights))
 
     def mean(self, upper: Upper) -> float:
         """Mean log-likelihood."""
@@ -170,11 +143,11 @@ class _Scored:
         return self.part.mean(places.normalised(upper.log_joint(places, self.densities))[0])
 
 
-def _stands(records: list[tuple[float, ...]], options: Options, part: Part) -> bool:
+def _stands(records: list[tuple[float, ...]], options: Options) -> bool:
     """Whether the objective has come to a stand."""
     if options.tol <= 0 or len(records) <= max(options.min_iter, 1):
         return False
-    return abs(records[-1][0] - records[-2][0]) < options.tol * part.places.total_weight
+    return abs(records[-1][0] - records[-2][0]) < options.tol
 
 
 def _upper_prior(layout: Layout, options: Options) -> Upper:

@@ -20,7 +20,7 @@ class Part:
     Attributes:
         rows: the distinct rows.
         places: the groups that each of them may be from.
-        n_rows: rows as they were given.
+        n_rows: rows as they were given; a row of whole weight n is n rows.
         effective: number of rows of equal weight that say as much: whole weights count
             copies of a row, others give Kish's effective sample size.
     """
@@ -33,7 +33,8 @@ class Part:
     @classmethod
     def of(cls, rows: Rows) -> Part:
         merged = _merged(rows)
-        return cls(merged, Places.of(merged), rows.n_rows, _effective(rows.weights))
+        count = round(float(rows.weights.sum())) if _whole(rows.weights) else rows.n_rows
+        return cls(merged, Places.of(merged), count, _effective(rows.weights))
 
     def mean(self, values: FloatArray) -> float:
         """Weighted mean of one value per distinct row."""
@@ -59,13 +60,15 @@ def check_alike(rows: Rows, others: Rows) -> Rows:
 
 def joined(one: Rows, two: Rows) -> Rows:
     """The rows of both."""
-    return Rows(
+    decisions = [np.full(r.n_rows, -1, np.int16) if r.f is None else r.f for r in (one, two)]
+    both = Rows(
         np.concatenate([one.s, two.s]),
         np.concatenate([one.d, two.d]),
         np.asfortranarray(np.concatenate([one.x, two.x])),
         np.concatenate([one.weights, two.weights]),
         one.n_groups, one.n_classes, one.arities, one.names,
     )  # fmt: skip
+    return both.with_fair_decisions(np.concatenate(decisions))
 
 
 def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
@@ -119,19 +122,15 @@ def _drawn(weights: FloatArray, fraction: float, rng: np.random.Generator) -> Fl
 def _weighted(rows: Rows, weights: FloatArray) -> Rows:
     """The rows of positive weight, with these weights."""
     used = np.flatnonzero(weights > 0)
-    return _reweighted(rows.take(used), weights[used])
+    return rows.take(used).with_weights(weights[used])
 
 
 def _merged(rows: Rows) -> Rows:
     arities = np.concatenate([[rows.n_groups, rows.n_classes], rows.arities])
     columns = [rows.s[:, None], rows.d[:, None], rows.x]
+    if rows.f is not None:
+        arities, columns = np.append(arities, rows.n_classes), [*columns, rows.f[:, None]]
     codes: npt.NDArray[np.int16] = np.asfortranarray(np.concatenate(columns, axis=1))
     ids, first = distinct_rows(codes, arities)
     weights = np.asarray(np.bincount(ids, rows.weights), np.float64)
-    return _reweighted(rows.take(first.astype(np.int64)), weights)
-
-
-def _reweighted(rows: Rows, weights: npt.NDArray[np.float64]) -> Rows:
-    return Rows(
-        rows.s, rows.d, rows.x, weights, rows.n_groups, rows.n_classes, rows.arities, rows.names
-    )
+    return rows.take(first.astype(np.int64)).with_weights(weights)

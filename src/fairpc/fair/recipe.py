@@ -19,29 +19,33 @@ from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.fair.choices import Choices, paired_gain
+from fairpc.fair.clusters import learn_clusters
 from fairpc.fair.component import (
     MIXED,
     PAPER,
     SINGLE,
     TREES,
     Component,
+    Counted,
     Kind,
-    holes_summed_out,
     learn_component,
 )
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
-from fairpc.fair.mixture import Mixture, assemble, fit_upper, validation_weights
+from fairpc.fair.mixture import assemble, fit_upper, validation_weights
 from fairpc.fair.parts import Part, check_alike, hold_out, joined
 from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.shrinkage import candidates, choose_strength, shrinking_prior
 from fairpc.fair.soft_cells import cell_posterior, soft_cells
 from fairpc.fair.start import cells_of, start_circuit
 from fairpc.fair.upper import Upper
 
 AUTO: Final = Options(mechanism_prior=30.0)
 """Options of the recipe: 30 prior rows per (f, s), with D = Df in nine of ten."""
-N_ROUNDS: Final = 2
+N_ROUNDS: Final = 1
 ROUND_ITERATIONS: Final = 100
+EQUAL_MASS_ITERATIONS: Final = 30
+"""With ``equal_mass`` the objective may fall and need not come to a stand."""
 LEAST_GAIN: Final = 0.01
 """Nats a validation row for which a mixture is taken whatever its standard error."""
 LEAST_WEIGHT: Final = 0.05
@@ -86,14 +90,17 @@ def fit_auto(
 ) -> AutoFitted:
     """Fit FairPC with a structure that the recipe chooses.
 
+    0. The strength of shrinking, on held-out rows, from ``options.smoothing`` upwards.
     1. Start: a Chow–Liu tree per cell or the paper's structure, whichever is better on
        the validation rows; both with D in place of Df, then EM.
     2. A single circuit per cell, twice: soft cells, a tree for each, splits by gain, EM.
     3. A mixture of circuits whose structures are learned on Bayesian-bootstrap weights of
        the soft cells; its weights by EM on the validation rows, the upper layers on the others.
     4. The mixture if it gains more than one standard error, or .01 nats, a validation row;
-       else the single circuit.
-    5. The chosen model again on all rows, with the complexity it had.
+       else the single circuit. Where ``n_components`` asks for a mixture: that, or trees of
+       as many clusters of each cell's rows, whichever is better on the validation rows.
+    5. The chosen model again on all rows: a single circuit with a new structure, the
+       components of a mixture with theirs.
 
     Ctrl-C gives back the best model so far, with a warning; before the first, none.
 
@@ -102,7 +109,8 @@ def fit_auto(
         validation: rows that decide; without, a part of the training rows is held out,
             the same part of each (d, s).
         evaluation: rows whose mean log-likelihood is kept per iteration of the last EM.
-        options: as for :func:`fairpc.fair.fit.fit`; ``structure`` bounds Strudel's search.
+        options: as for :func:`fairpc.fair.fit.fit`; ``structure`` bounds Strudel's search,
+            ``smoothing`` is the least strength by which parameters are shrunk (0: not at all).
         n_components: circuits inside each P(x | f, s); None lets the validation rows choose.
         validation_fraction: part of the rows held out where ``validation`` is None.
         refit: whether the last step is made.
@@ -180,7 +188,10 @@ class _Recipe:
         self._refits = refit
         self._rng = rng
         self._on_step = on_step
-        self._choices = Choices(train.n_rows, held_out.n_rows)
+        self._strength, scores = choose_strength(train, held_out, options.smoothing, rng)
+        self._choices = Choices(
+            train.n_rows, held_out.n_rows, strength=self._strength, strength_scores=scores
+        )
 
     def __iter__(self) -> Iterator[Stage]:
         start = yield from self._starts()
@@ -190,6 +201,10 @@ class _Recipe:
             mixture = self._mixture(single)
             chosen = self._compare(single, mixture)
             yield self._stage("a mixture of structures", mixture)
+        if (self._n_components or 1) != 1:
+            clusters = self._clusters()
+            chosen = self._compare_clusters(mixture, clusters)
+            yield self._stage("a mixture of clusters", clusters)
         if self._refits:
             yield self._stage("the chosen model on all rows", self._refit(chosen), last=True)
         else:
@@ -200,7 +215,7 @@ class _Recipe:
         cells, held_out = cells_of(self._train.rows), cells_of(self._held_out.rows)
         models, scores = [], {}
         for kind in (TREES, PAPER):
-            component = learn_component(kind, cells, held_out, self._options, self._rng)
+            component = self._component(kind, cells, held_out)
             model = self._started(component)
             models.append(model)
             scores[kind.words] = self._held_out.mean(model.scores)
@@ -210,13 +225,26 @@ class _Recipe:
             yield self._stage(f"start from {kind.words}", model)
         return models[int(np.argmax(list(scores.values())))]
 
+    def _component(
+        self,
+        kind: Kind,
+        cells: Sequence[Table],
+        held_out: Sequence[Table] | None,
+        bootstrap: bool = False,
+    ) -> Component:
+        return learn_component(
+            kind, cells, held_out, self._options.structure, self._strength, self._rng,
+            bootstrap=bootstrap,
+        )  # fmt: skip
+
     def _started(self, component: Component) -> _Model:
         """EM from the paper's start: Df near D."""
         rows, smoothing = self._train.rows, self._options.smoothing
-        layout, circuit = start_circuit("FairPC", rows, component.circuits, smoothing)
+        layout, circuit = start_circuit("FairPC", rows, component.learned, smoothing)
         if self._options.init == "random":
             circuit = circuit.with_parameters(circuit.graph.random(self._rng))
-        return self._learned(FairDistribution("FairPC", layout, circuit), component, self._options)
+        start = FairDistribution("FairPC", layout, circuit)
+        return self._learned(start, [component], self._train, self._options.max_iter)
 
     def _rounds(self, start: _Model) -> Generator[Stage, None, _Model]:
         """Structural EM."""
@@ -229,57 +257,64 @@ class _Recipe:
 
     def _round(self, model: _Model, part: Part) -> _Model:
         """Soft cells, a structure for each, EM."""
-        cells = _cells(model.distribution, part)
-        component = learn_component(SINGLE, cells, None, self._options, self._rng)
+        component = self._component(SINGLE, _cells(model.distribution, part), None)
         start = assemble(part.rows, [component], np.ones(1), Upper.of(model.distribution))
-        most = min(self._options.max_iter, ROUND_ITERATIONS)
-        return self._learned(start, component, replace(self._options, max_iter=most), part)
+        return self._learned(start, [component], part)
 
     def _learned(
         self,
         start: FairDistribution,
-        component: Component,
-        options: Options,
-        part: Part | None = None,
+        components: Sequence[Component],
+        part: Part,
+        max_iter: int = ROUND_ITERATIONS,
     ) -> _Model:
-        """EM over all parameters of a model without a mixture."""
-        rows = (part or self._train).rows
+        """EM over all parameters of a model."""
+        prior = shrinking_prior(start, components, part.rows, self._strength, self._options)
+        if self._options.equal_mass:
+            max_iter = EQUAL_MASS_ITERATIONS
+        options = replace(self._options, max_iter=min(self._options.max_iter, max_iter))
         fitted = fit_parameters(
-            "FairPC", start.layout, start.circuit, rows, self._evaluation, options,
-            self._on_step, keep_interrupted=False,
+            "FairPC", start.layout, start.circuit, part.rows, self._evaluation, options,
+            self._on_step, keep_interrupted=False, prior=prior,
         )  # fmt: skip
-        return self._model(fitted, [component], np.ones(1))
+        return self._model(fitted, components, _component_shares(fitted.distribution))
 
     def _mixture(self, single: _Model) -> _Model:
         """Several structures, weighted by the validation rows."""
         cells = _cells(single.distribution, self._train)
         held_out = _cells(single.distribution, self._held_out)
-        components = [
-            self._bootstrapped(MIXED[k % len(MIXED)], cells, held_out)
+        learned = [
+            self._component(MIXED[k % len(MIXED)], cells, held_out, bootstrap=True)
             for k in range(self._n_components or len(MIXED))
         ]
-        mixture = Mixture.of(self._train.rows, components)
+        counted = [Counted.of(c, cells, self._strength) for c in learned]
         upper = Upper.of(single.distribution)
-        weights = validation_weights(mixture, self._held_out, upper)
-        return self._weighted(mixture, weights, upper, self._train)
+        found = {}
+        for strength in candidates(self._options.smoothing):
+            components = [c.shrunk(strength) for c in counted]
+            found[strength] = components, *validation_weights(components, self._held_out, upper)
+        strength = max(found, key=lambda k: found[k][2])
+        self._choices = replace(self._choices, mixture_strength=strength)
+        components, weights, _ = found[strength]
+        return self._weighted(components, weights, upper, self._train)
 
-    def _bootstrapped(
-        self,
-        kind: Kind,
-        cells: Sequence[Table],
-        held_out: Sequence[Table] | None,
-        n_splits: int | None = None,
-    ) -> Component:
-        """A component whose structure is learned on reweighted rows, its parameters on all."""
-        learned = learn_component(
-            kind, cells, held_out, self._options, self._rng, bootstrap=True, n_splits=n_splits
-        )
-        return holes_summed_out(learned, cells, self._options.smoothing)
-
-    def _weighted(self, mixture: Mixture, weights: FloatArray, upper: Upper, part: Part) -> _Model:
+    def _weighted(
+        self, components: Sequence[Component], weights: FloatArray, upper: Upper, part: Part
+    ) -> _Model:
         """The upper layers of a mixture by EM."""
-        fitted = fit_upper(mixture, weights, part, upper, self._evaluation, self._options)
-        return self._model(fitted, mixture.components, weights)
+        fitted = fit_upper(components, weights, part, upper, self._evaluation, self._options)
+        return self._model(fitted, components, weights)
+
+    def _clusters(self) -> _Model:
+        """Trees of clusters of the cells, with D in place of Df, then EM over all parameters."""
+        rows = self._train.rows
+        components, shares = learn_clusters(
+            cells_of(rows), self._n_components or 1, self._options.structure, self._strength,
+            self._rng,
+        )  # fmt: skip
+        start = start_circuit("FairPC", rows, components[0].learned, self._options.smoothing)
+        upper = Upper.of(FairDistribution("FairPC", *start))
+        return self._learned(assemble(rows, components, shares, upper), components, self._train)
 
     def _compare(self, single: _Model, mixture: _Model) -> _Model:
         """The mixture where it is clearly better, or was asked for."""
@@ -290,20 +325,27 @@ class _Recipe:
             return mixture
         return single
 
+    def _compare_clusters(self, mixture: _Model, clusters: _Model) -> _Model:
+        """Of two mixtures the one under which the validation rows are likelier."""
+        gain = self._held_out.mean(clusters.scores) - self._held_out.mean(mixture.scores)
+        self._choices = replace(self._choices, clusters_gain=gain)
+        return clusters if gain > 0 else mixture
+
     def _refit(self, chosen: _Model) -> _Model:
-        """The chosen model on all rows, with as many splits as it had."""
+        """The chosen model on all rows, with the complexity it had."""
         part = Part.of(joined(self._train.rows, self._held_out.rows))
         if len(chosen.components) == 1:
             return self._round(chosen, part)
+        if chosen.components[0].kind.clusters:
+            return self._learned(chosen.distribution, chosen.components, part)
         kept = self._kept(chosen)
         cells = _cells(chosen.distribution, part)
+        strength = self._choices.mixture_strength
         components = [
-            self._bootstrapped(c.kind, cells, None, c.n_splits)
-            for c in (chosen.components[k] for k in kept)
+            Counted.of(chosen.components[k], cells, strength).shrunk(strength) for k in kept
         ]
         weights = chosen.weights[kept] / chosen.weights[kept].sum()
-        mixture = Mixture.of(part.rows, components)
-        return self._weighted(mixture, weights, Upper.of(chosen.distribution), part)
+        return self._weighted(components, weights, Upper.of(chosen.distribution), part)
 
     def _kept(self, chosen: _Model) -> list[int]:
         """Components that matter; where their number was asked for, all."""
@@ -340,3 +382,13 @@ def _cells(distribution: FairDistribution, part: Part) -> list[Table]:
     """The soft cells of some rows under a model."""
     posterior = cell_posterior(distribution, part.rows, part.places)[1]
     return soft_cells(part.rows, part.places, posterior)
+
+
+def _component_shares(distribution: FairDistribution) -> FloatArray:
+    """P(component) under the model."""
+    layout = distribution.layout
+    if layout.component is None:
+        return np.ones(1)
+    nothing = np.full((1, len(layout.variables)), -1)
+    shares: FloatArray = distribution.circuit.posterior(layout.component, nothing)[0]
+    return shares

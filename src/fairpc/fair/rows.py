@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,14 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Weighted rows (s, d, x).
+    """Weighted rows (s, d, x), and the fair decision of those for which it is known.
 
     Attributes:
         s, d: group and observed label of each row.
         x: features, one column each.
         n_groups, n_classes, arities: number of values of S, of D, and of each feature.
         names: name of each feature.
+        f: fair decision of each row, -1 where it is hidden; None where it is hidden in all.
     """
 
     s: npt.NDArray[np.int16]
@@ -34,6 +35,7 @@ class Rows:
     n_classes: int
     arities: npt.NDArray[np.int64]
     names: tuple[str, ...]
+    f: npt.NDArray[np.int16] | None = None
 
     @classmethod
     def of(
@@ -47,6 +49,7 @@ class Rows:
         n_classes: int | None = None,
         arities: npt.ArrayLike | None = None,
         names: Sequence[str] | None = None,
+        f: npt.ArrayLike | None = None,
     ) -> Rows:
         """Checked rows; numbers of values default to one more than the largest code."""
         features = np.asarray(x)
@@ -62,25 +65,52 @@ class Rows:
                 f"{len(groups[0])} groups, {len(classes[0])} labels and {len(features)} rows of "
                 "features: give one each per row"
             )
-        return cls(
+        result = cls(
             groups[0], classes[0], check_codes(features, sizes, labels),
             check_weights(weights, len(features)), groups[1], classes[1], sizes, labels,
         )  # fmt: skip
+        return result if f is None else result.with_fair_decisions(f)
 
     @property
     def n_rows(self) -> int:
         return len(self.s)
 
+    @property
+    def n_anchors(self) -> int:
+        """Rows whose fair decision is known."""
+        return 0 if self.f is None else int((self.f >= 0).sum())
+
+    def with_fair_decisions(self, f: npt.ArrayLike | None) -> Rows:
+        """The same rows with these fair decisions known; None hides them all."""
+        if f is None:
+            return replace(self, f=None)
+        column = np.asarray(f).reshape(-1, 1)
+        if len(column) != self.n_rows:
+            raise LearningError(
+                f"{len(column)} fair decisions and {self.n_rows} rows: give one each per row, -1 "
+                "where it is hidden"
+            )
+        codes = check_codes(column, [self.n_classes], ("Df",))[:, 0]
+        return replace(self, f=codes if (codes >= 0).any() else None)
+
+    def with_weights(self, weights: FloatArray) -> Rows:
+        """The same rows with other weights."""
+        return replace(self, weights=weights)
+
     def take(self, rows: npt.NDArray[np.int64]) -> Rows:
         """Some of the rows."""
-        return Rows(
-            self.s[rows], self.d[rows], np.asfortranarray(self.x[rows]), self.weights[rows],
-            self.n_groups, self.n_classes, self.arities, self.names,
+        return replace(
+            self, s=self.s[rows], d=self.d[rows], x=np.asfortranarray(self.x[rows]),
+            weights=self.weights[rows], f=None if self.f is None else self.f[rows],
         )  # fmt: skip
 
     def cell(self, d: int, s: int) -> Table:
-        """Features of the rows with label ``d`` in group ``s``."""
-        here = np.flatnonzero((self.d == d) & (self.s == s))
+        """Features of the rows with label ``d`` in group ``s``; a known fair decision goes first.
+
+        The label stands for the fair decision where that is hidden.
+        """
+        decided = self.d if self.f is None else np.where(self.f >= 0, self.f, self.d)
+        here = np.flatnonzero((decided == d) & (self.s == s))
         return Table(np.asfortranarray(self.x[here]), self.weights[here], self.arities, self.names)
 
 

@@ -11,7 +11,9 @@ from fairpc.circuit.em import Step
 from fairpc.circuit.graph import FloatArray
 from fairpc.errors import LearningError
 from fairpc.fair.alignment import aligned, switched_groups
+from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit
+from fairpc.fair.knowledge import Limits
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Model
 
@@ -65,10 +67,22 @@ def fit_starts(
             model, rows, validation=validation, evaluation=evaluation,
             options=replace(chosen, random_state=rng), callback=callback,
         )  # fmt: skip
-        distribution = aligned(fitted.distribution)
+        distribution = named_alike(fitted.distribution, rows, chosen.limits)
         fits.append(replace(fitted, distribution=distribution))
         end = float(fitted.history["objective"][-1])
         starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
     best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
     one = fits[best]
     return FittedFromStarts(one.distribution, one.history, one.converged, tuple(starts))
+
+
+def named_alike(
+    distribution: FairDistribution, rows: Rows, limits: Limits | None
+) -> FairDistribution:
+    """The values of Df named by the classes they agree with, unless prior knowledge names them."""
+    if rows.f is not None:
+        return distribution
+    named = aligned(distribution)
+    if limits is None or limits.allow(named.decision_rate[0], named.mechanism):
+        return named
+    return distribution

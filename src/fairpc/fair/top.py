@@ -98,11 +98,14 @@ class Layout:
         s: npt.ArrayLike | None,
         d: npt.ArrayLike | None,
         x: npt.NDArray[np.int16],
+        f: npt.ArrayLike | None = None,
     ) -> npt.NDArray[np.int16]:
-        """Rows of the circuit; Df, and what is None, are missing."""
+        """Rows of the circuit; what is None is missing, as Df nearly always is."""
         result = np.full((len(x), len(self.variables)), -1, np.int16, order="F")
         if s is not None:
             result[:, S] = s
+        if f is not None and self.latent:
+            result[:, DF] = f
         if d is not None:
             result[:, self.d] = d
         result[:, self.x.start : self.x.stop] = x

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.bounds import filled
 from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.knowledge import Limits
 from fairpc.fair.rows import Rows
 
 FloatArray = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
+
+EQUAL: Final = 1e-8
+EQUALISING: Final = 50
+"""Part of the rows by which masses may differ, and rounds in which they are made equal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +36,7 @@ class Places:
         d: observed label of each place, -1 = missing.
         weights: weight of each row.
         n_groups, n_classes: number of values of S and of D.
+        f: fair decision of each place, -1 = hidden; None where all are.
     """
 
     row: Longs
@@ -37,6 +45,7 @@ class Places:
     weights: FloatArray
     n_groups: int
     n_classes: int
+    f: Longs | None = None
 
     @classmethod
     def of(cls, rows: Rows) -> Places:
@@ -46,6 +55,7 @@ class Places:
         return cls(
             row, s.astype(np.int64), rows.d[row].astype(np.int64), rows.weights,
             rows.n_groups, rows.n_classes,
+            None if rows.f is None else rows.f[row].astype(np.int64),
         )  # fmt: skip
 
     @property
@@ -55,9 +65,13 @@ class Places:
     def normalised(self, joint: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log P of each row and its posterior of (s, f), from log P(s, f, row), places × classes.
 
-        A row of probability zero has no posterior: zeros.
+        Where the fair decision is known, the others are left out. A row of probability zero
+        has no posterior: zeros.
         """
         n = len(self.weights)
+        if self.f is not None:
+            excluded = (self.f[:, None] >= 0) & (self.f[:, None] != np.arange(self.n_classes))
+            joint = np.where(excluded, -np.inf, joint)
         top = np.full(n, -np.inf)
         np.maximum.at(top, self.row, joint.max(axis=1))
         top[np.isneginf(top)] = 0.0
@@ -67,6 +81,21 @@ class Places:
             logs = top + np.log(total)
         posterior: FloatArray = values / np.where(total > 0, total, 1.0)[self.row, None]
         return logs, posterior
+
+    def equalised(self, joint: FloatArray, rate: FloatArray, shift: FloatArray) -> FloatArray:
+        """The posterior with log-odds of f shifted so that its mass in each group follows ``rate``.
+
+        ``shift`` [s, f] is where the shifts start, and is set to where they end.
+        """
+        for _ in range(EQUALISING):
+            posterior = self.normalised(joint + shift[self.s])[1]
+            mass = self.counts(posterior).sum(axis=2)
+            wanted = rate * mass.sum(axis=1, keepdims=True)
+            if np.abs(mass - wanted).max() <= EQUAL * self.total_weight:
+                break
+            known = (mass > 0) & (wanted > 0)
+            shift += np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
+        return posterior
 
     def counts(self, posterior: FloatArray) -> FloatArray:
         """Expected rows of each (s, f, d); where d is missing, it is the last value."""
@@ -108,15 +137,36 @@ class Upper:
         result: FloatArray = label[places.s, :, d] + densities + group[places.s, None] + decision
         return result
 
-    def updated(self, counts: FloatArray, prior: Upper) -> Upper:
-        """The M-step from expected rows [s, f, d], the last d being "missing"."""
+    def updated(self, counts: FloatArray, prior: Upper, limits: Limits | None = None) -> Upper:
+        """The M-step from expected rows [s, f, d], the last d being "missing"; within limits."""
         by_cell = counts.sum(axis=2)
         labels = counts[:, :, :-1] + prior.mechanism
         totals = labels.sum(axis=2, keepdims=True)
         mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
         group = by_cell.sum(axis=1) + prior.group_rate
         decision = by_cell.sum(axis=0) + prior.decision_rate
-        return Upper(group / group.sum(), decision / decision.sum(), mechanism)
+        rate = decision / decision.sum()
+        if limits is not None:
+            rate = filled(decision, limits.rate_lower, limits.rate_upper)
+            known = np.where(totals > 0, labels, self.mechanism)
+            mechanism = filled(known, limits.mechanism_lower, limits.mechanism_upper)
+        return Upper(group / group.sum(), rate, mechanism)
+
+    def within(self, limits: Limits) -> Upper:
+        """The same brought within limits."""
+        return Upper(
+            self.group_rate,
+            filled(self.decision_rate, limits.rate_lower, limits.rate_upper),
+            filled(self.mechanism, limits.mechanism_lower, limits.mechanism_upper),
+        )
+
+    def of_free(self, limits: Limits) -> Upper:
+        """Pseudo-counts for what is not bound to be zero: a prior says nothing of the rest."""
+        return Upper(
+            self.group_rate,
+            np.where(limits.rate_upper > 0, self.decision_rate, 0.0),
+            np.where(limits.mechanism_upper > 0, self.mechanism, 0.0),
+        )
 
     def log_prior(self, prior: Upper) -> float:
         """Σ prior · log θ."""
@@ -143,18 +193,30 @@ class UpperStep:
 
 
 def upper_em(
-    places: Places, densities: FloatArray, start: Upper, prior: Upper
+    places: Places,
+    densities: FloatArray,
+    start: Upper,
+    prior: Upper,
+    limits: Limits | None = None,
+    equal_mass: bool = False,
 ) -> Iterator[UpperStep]:
     """EM over the upper layers as an endless iterator of steps, the start among them.
 
     ``densities`` holds log P(x | f, s), places × classes. The objective leaves out
-    the prior of the parameters that are fixed.
+    the prior of the parameters that are fixed. With ``equal_mass`` the mass of Df in the
+    rows is the same in all groups (see :mod:`fairpc.fair.balance`); the objective may then fall.
     """
     upper, iteration = start, 0
+    shift = np.zeros((places.n_groups, places.n_classes))
+    if limits is not None:
+        upper, prior = start.within(limits), prior.of_free(limits)
     while True:
-        logs, posterior = places.normalised(upper.log_joint(places, densities))
+        joint = upper.log_joint(places, densities)
+        logs, posterior = places.normalised(joint)
         used = places.weights > 0
         log_likelihood = float(np.dot(places.weights[used], logs[used]))
         objective = log_likelihood + upper.log_prior(prior)
         yield UpperStep(iteration, upper, log_likelihood, objective)
-        upper, iteration = upper.updated(places.counts(posterior), prior), iteration + 1
+        if equal_mass:
+            posterior = places.equalised(joint, upper.decision_rate, shift)
+        upper, iteration = upper.updated(places.counts(posterior), prior, limits), iteration + 1

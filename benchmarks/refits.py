@@ -1,0 +1,130 @@
+"""Prints the numbers of the sections on refits in docs/evidence.md, part by part.
+
+    python benchmarks/refits.py [intervals | stability | sensitivity | coverage | speed]
+
+The published binarised tables are read from FAIRPC_PAPER_DATA, or from
+../shared/data/paper beside the repository. Coverage needs no data, and much time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import numpy.typing as npt
+
+from adult_like import paper_data
+from fairpc import FairPC, bootstrap_mechanism, sensitivity, stability
+from fairpc.datasets import make_synthetic
+from fairpc.datasets.synthetic import FAIR_RATE, MECHANISM
+from fairpc.evidence import test_assumptions
+from fairpc.paper.sources import Sources
+
+TABLES = ("adult", "compas", "german")
+N_SETS = 60
+N_ROWS = 5_000
+
+Table = tuple[npt.NDArray[np.int16], npt.NDArray[np.int16], npt.NDArray[np.int16]]
+
+
+def published(name: str) -> Table:
+    folder = paper_data()
+    if folder is None:
+        sys.exit("the published tables are not here: set FAIRPC_PAPER_DATA to their folder")
+    rows = Sources(folder).table(name).rows
+    return rows.x, rows.d, rows.s
+
+
+def fitted(name: str) -> tuple[FairPC, Table]:
+    x, y, s = published(name)
+    return FairPC(random_state=0).fit(x, y, sensitive_features=s), (x, y, s)
+
+
+def intervals() -> None:
+    for name in TABLES:
+        model, (x, y, s) = fitted(name)
+        test = test_assumptions(x, y, s, classifier="logistic")
+        found = bootstrap_mechanism(
+            model, x, y, sensitive_features=s, assumptions=test, random_state=0
+        )
+        print(f"{name}: {found.summary()}\n", flush=True)
+
+
+def spread() -> None:
+    for name in TABLES:
+        model, (x, y, s) = fitted(name)
+        found = stability(model, x, y, sensitive_features=s, random_state=0)
+        print(f"{name}: {found.summary()}\n", flush=True)
+
+
+def bent() -> None:
+    for name in TABLES:
+        model, (x, y, s) = fitted(name)
+        print(f"{name}: {sensitivity(model, x, y, sensitive_features=s).summary()}\n", flush=True)
+
+
+def coverage() -> None:
+    """How often 95 % intervals contain the truth of the paper's synthetic process."""
+    truth = np.append(np.array(MECHANISM).ravel(), FAIR_RATE)
+    hits, errors, sds = [], [], []
+    for seed in range(N_SETS):
+        data = make_synthetic(10, N_ROWS, random_state=seed)
+        x, y, s = data.X, data.y, data.sensitive
+        test = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
+        model = FairPC(random_state=seed).fit(x, y, sensitive_features=s)
+        found = bootstrap_mechanism(
+            model, x, y, sensitive_features=s, assumptions=test, n_replicates=50,
+            random_state=seed,
+        )  # fmt: skip
+        if found.refused:
+            print(f"{seed}: {found.refused}", flush=True)
+            continue
+        values, low, high, sd = (
+            np.append(a[..., 1].ravel(), b[1])
+            for a, b in (
+                (found.mechanism, found.fair_rate), (found.lower, found.fair_rate_lower),
+                (found.upper, found.fair_rate_upper), (found.sd, found.fair_rate_sd),
+            )
+        )  # fmt: skip
+        hits.append((low <= truth) & (truth <= high))
+        errors.append(values - truth)
+        sds.append(sd)
+        n = len(model.choices_.components) if model.choices_ else 1
+        print(f"{seed}: {hits[-1].astype(int)} {errors[-1].round(3)} {sd.round(3)} {n}", flush=True)
+    print(f"{len(hits)} tables; P(D=1 | f, s) for (s, f) = 00 01 10 11, then P(Df=1)")
+    print("coverage", np.mean(hits, axis=0).round(3), "all", np.mean(hits).round(3))
+    print("bias", np.mean(errors, axis=0).round(4))
+    print("sd of estimates", np.std(errors, axis=0, ddof=1).round(4))
+    print("mean standard error", np.mean(sds, axis=0).round(4))
+
+
+def speed() -> None:
+    from fairpc.refits.subject import Subject, Workbench
+
+    for name in TABLES:
+        model, (x, y, s) = fitted(name)
+        subject = Subject.of(model, x, y, s)
+        bench = Workbench.of(subject)
+        start = subject.distribution.circuit.parameters
+        for n_sets in (1, 32):
+            weights = np.tile(bench.weights, (n_sets, 1))
+            points = np.tile(start, (n_sets, 1))
+            bench.run(points, weights, 2, None, lambda i: None)
+            before = time.process_time()
+            bench.run(points, weights, 50, None, lambda i: None)
+            cpu = (time.process_time() - before) / (50 * n_sets)
+            print(
+                f"{name}: {len(bench.weights)} distinct rows, {len(start)} parameters, "
+                f"{n_sets} at once: {1e3 * cpu:.3f} ms of CPU per update"
+            )
+
+
+PARTS = {
+    "intervals": intervals, "stability": spread, "sensitivity": bent, "coverage": coverage,
+    "speed": speed,
+}  # fmt: skip
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or list(PARTS):
+        PARTS[part]()

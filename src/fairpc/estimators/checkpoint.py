@@ -1,0 +1,166 @@
+"""A folder in which a long fit is kept, so that it can be killed and go on."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.circuit.file import parse_json
+from fairpc.data.atomic import AnyPath, read_whole, write_atomically
+from fairpc.data.distinct import Distinct
+from fairpc.data.encoding import Encoding
+from fairpc.data.groups import Groups
+from fairpc.data.labels import Labels
+from fairpc.data.source import Source
+from fairpc.errors import FileFormatError, LearningError
+from fairpc.estimators.inputs import Coding
+from fairpc.fair.journal import Journal
+
+FORMAT: Final = "fairpc checkpoint"
+VERSION: Final = 1
+_MAX_BYTES: Final = 1 << 34
+_IDLE: Final = ("verbose", "n_jobs")  # settings that change nothing about the result
+_LEFT_OVER: Final = ".*.tmp"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The folder of one fit: what it is a fit of, its rows if they were streamed, its runs of EM.
+
+    Every file is written whole or not at all.
+    """
+
+    folder: Path
+
+    @classmethod
+    def open(cls, path: AnyPath, settings: Mapping[str, Any], data: str) -> Checkpoint:
+        """The checkpoint in a folder, made if it is not there.
+
+        A LearningError says in what the fit that it was made for differs from this one.
+        """
+        from fairpc import __version__
+
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        for left_over in folder.rglob(_LEFT_OVER):
+            left_over.unlink(missing_ok=True)
+        kept = {name: value for name, value in settings.items() if name not in _IDLE}
+        fit = {
+            "format": FORMAT, "version": VERSION, "fairpc": __version__, "data": data,
+            "settings": json.loads(json.dumps(kept, sort_keys=True)),
+        }  # fmt: skip
+        file = folder / "fit.json"
+        if file.exists():
+            _compare(folder, _read_json(file), fit)
+        else:
+            write_atomically(file, json.dumps(fit, sort_keys=True).encode())
+        return cls(folder)
+
+    @property
+    def journal(self) -> Journal:
+        """A journal at its beginning."""
+        return Journal(self.folder)
+
+    @property
+    def parts(self) -> Path:
+        """The folder of rows that do not fit into memory."""
+        return self.folder / "parts"
+
+    def keep_coding(self, coding: Coding) -> None:
+        """Keep how the table becomes codes."""
+        content = {
+            "sensitive": list(coding.sensitive), "features": coding.features.to_dict(),
+            "labels": coding.labels.to_dict(), "groups": coding.groups.to_dict(),
+        }  # fmt: skip
+        write_atomically(self.folder / "coding.json", json.dumps(content).encode())
+
+    def coding(self) -> Coding | None:
+        """The coding that was kept; None if none was."""
+        path = self.folder / "coding.json"
+        if not path.exists():
+            return None
+        content = _read_json(path)
+        try:
+            return Coding(
+                Encoding.from_dict(content["features"]), Labels.from_dict(content["labels"]),
+                Groups.from_dict(content["groups"]), tuple(content["sensitive"]),
+            )  # fmt: skip
+        except (KeyError, TypeError) as error:
+            raise FileFormatError(f"{path} is damaged ({error}): use a new folder") from error
+
+    def keep_rows(self, rows: Distinct) -> None:
+        """Keep the distinct rows of a streamed table."""
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, words=rows.words, weights=rows.weights)
+        write_atomically(self.folder / "rows.npz", buffer.getvalue())
+
+    def rows(self) -> Distinct | None:
+        """The rows that were kept; None if none were."""
+        path = self.folder / "rows.npz"
+        if not path.exists():
+            return None
+        try:
+            with np.load(io.BytesIO(read_whole(path, _MAX_BYTES)), allow_pickle=False) as file:
+                return Distinct(file["words"], file["weights"])
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise FileFormatError(f"{path} is damaged ({error}): use a new folder") from error
+
+
+def identity(source: Source) -> str:
+    """A name for the files of a table: paths, sizes and times; empty for a lazy frame."""
+    if not source.paths:
+        return ""
+    stats = [(os.fspath(path), path.stat()) for path in source.paths]
+    return json.dumps([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
+
+
+@contextmanager
+def ending_on_sigterm() -> Iterator[None]:
+    """A block in which SIGTERM ends the program as an exit does, so that files are written."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
+    if not isinstance(old, dict) or old.get("format") != FORMAT:
+        raise FileFormatError(f"{folder} holds no checkpoint: give another folder, or a new one")
+    for field, what in (("version", "format"), ("fairpc", "fairpc"), ("data", "table")):
+        if old.get(field) != new[field]:
+            raise LearningError(
+                f"the checkpoint in {folder} is of another {what}: go on with the same one, or "
+                "use a new folder"
+            )
+    theirs, ours = old.get("settings"), new["settings"]
+    if theirs != ours:
+        keys = sorted({*ours, *(theirs if isinstance(theirs, dict) else {})})
+        odd = next(k for k in keys if not isinstance(theirs, dict) or theirs.get(k) != ours.get(k))
+        raise LearningError(
+            f"the checkpoint in {folder} was made with another {odd}: go on with the same "
+            "settings, or use a new folder"
+        )
+
+
+def _read_json(path: Path) -> Any:
+    return parse_json(read_whole(path, _MAX_BYTES), os.fspath(path), _MAX_BYTES)

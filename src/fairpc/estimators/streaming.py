@@ -1,0 +1,133 @@
+"""Tables that are read in batches, as rows of codes: files, folders, globs, lazy frames."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from fairpc.data.columns import Options
+from fairpc.data.distinct import Distinct
+from fairpc.data.encode import resolve
+from fairpc.data.parts import Parts, PartWriter
+from fairpc.data.passes import UNBOUNDED, BatchEncoder, compress, fit_source
+from fairpc.data.source import Source, Watcher, open_source
+from fairpc.data.stream import TableCoding
+from fairpc.data.summary import Roles
+from fairpc.errors import LearningError, TableError
+from fairpc.estimators.inputs import Coding
+from fairpc.fair.compressed import rows_of
+from fairpc.fair.parted import PartedRows
+from fairpc.fair.rows import Rows
+
+ROW_BYTES: Final = 2048
+"""About what a distinct row takes in memory while a model is fitted to it."""
+
+_UNITS: Final = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def memory_bytes(limit: int | str | None) -> int:
+    """Bytes of a limit such as "4GB"; half of the machine's memory if None."""
+    if limit is None:
+        try:
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        except (ValueError, OSError, AttributeError):
+            return UNBOUNDED
+    text = str(limit).strip().upper()
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text)
+    if match is None or not float(match[1]):
+        raise LearningError(f"max_memory is {limit!r}: give bytes, or text like '4GB'")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def roles_of(
+    source: Source,
+    label: Any,
+    sensitive: str | int | Sequence[str | int] | None,
+    weight: Any,
+    missing_values: Iterable[Any],
+) -> Roles:
+    """Which columns of a streamed table are what; all are named, for they cannot be given apart."""
+    if not isinstance(label, str) or label not in source.names:
+        raise TableError(
+            f"the label of a streamed table is one of its columns, and {label!r} is none: name "
+            f"one of {', '.join(source.names[:8])}{', …' if len(source.names) > 8 else ''}"
+        )
+    if not (weight is None or (isinstance(weight, str) and weight in source.names)):
+        raise TableError(
+            f"the weight of a streamed table is one of its columns, {weight!r} is none: name one"
+        )
+    if sensitive is None:
+        raise TableError("no sensitive attribute was given: name columns of the table, sensitive=…")
+    given = [sensitive] if isinstance(sensitive, str | int) else list(sensitive)
+    features = tuple(name for name in source.names if name not in (label, weight))
+    chosen = tuple(dict.fromkeys(min(resolve(features, [item], "sensitive")) for item in given))
+    rest = tuple(name for name in features if name not in chosen)
+    if not rest:
+        raise TableError("every column of the table is sensitive: give features too")
+    return Roles(label, chosen, rest, weight, tuple(missing_values))
+
+
+def fit_streamed_coding(
+    source: Source,
+    roles: Roles,
+    *,
+    positive: Any,
+    options: Mapping[str, Any],
+    watch: Watcher | None = None,
+) -> Coding:
+    """Learn how a streamed table becomes codes, in one pass."""
+    chosen = dict(options)
+    for name in ("numeric", "categorical"):
+        chosen[name] = resolve((*roles.sensitive, *roles.features), chosen.get(name, ()), name)
+    coding = fit_source(source, roles, positive=positive, options=Options(**chosen), watch=watch)
+    return Coding(coding.features, coding.labels, coding.groups, roles.sensitive)
+
+
+def streamed_rows(
+    source: Source,
+    encoder: BatchEncoder,
+    folder: Path,
+    most: int = UNBOUNDED,
+    watch: Watcher | None = None,
+) -> Distinct | Parts:
+    """The distinct rows of a streamed table, in one pass; in parts on disk if beyond ``most``."""
+    writers: list[PartWriter] = []
+
+    def spill(part: Distinct) -> None:
+        if not writers:
+            writers.append(PartWriter(folder, encoder.packing))
+        writers[0].write(part)
+
+    rows = compress(source, encoder, most=most, spill=spill, watch=watch)
+    if rows is not None:
+        return rows
+    if not writers:
+        raise TableError("the table is empty: it has no rows, give at least one")
+    return writers[0].finish()
+
+
+def encoder_of(roles: Roles, coding: Coding) -> BatchEncoder:
+    """What makes rows of codes of batches."""
+    return BatchEncoder(TableCoding(coding.features, coding.labels, coding.groups), roles)
+
+
+def training_rows(
+    rows: Distinct | Parts, encoder: BatchEncoder, kept_bytes: int = 0
+) -> Rows | PartedRows:
+    """Rows to fit to, in memory or on disk."""
+    if isinstance(rows, Parts):
+        return PartedRows(rows, encoder.coding.features.names, kept_bytes)
+    return rows_of(rows, encoder.packing, encoder.coding)
+
+
+def labelled_rows(table: Any, label: Any, coding: Coding, missing_values: Iterable[Any]) -> Rows:
+    """The rows of a streamed table under a coding that is known, in memory."""
+    source = open_source(table)
+    encoder = encoder_of(roles_of(source, label, coding.sensitive, None, missing_values), coding)
+    rows = compress(source, encoder)
+    if rows is None:
+        raise TableError("the table is empty: it has no rows, give at least one")
+    return rows_of(rows, encoder.packing, encoder.coding)

@@ -1,0 +1,131 @@
+"""A journal of EM: where each run stands, in files that are whole at any moment.
+
+A fit is a fixed sequence of steps: given rows, options and seed, it does the same
+again, bit for bit. What takes long are its runs of EM. Each of them keeps its last
+step here; a fit that was killed is simply done again, and every run goes on from
+where it was. Files hold numbers and nothing that could be executed.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit.em import Step
+from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.data.atomic import read_whole, write_atomically
+from fairpc.data.fingerprint import fingerprint
+from fairpc.errors import FileFormatError
+
+EVERY = 30.0
+"""Seconds between two writings of a run that goes on."""
+
+MAX_BYTES: Final = 1 << 32
+_NUMBERS: Final = ("parameters", "flows", "records", "mechanisms", "shifts")
+
+
+@dataclass(frozen=True, eq=False)
+class RunState:
+    """Where a run of EM stands.
+
+    Attributes:
+        step: its last step.
+        records: what is kept of each step so far, one row each.
+        mechanisms: the mechanism at each step so far.
+        shifts: what the plan itself carries from one step to the next; empty if nothing.
+        converged, ended: whether it has come to a stand, and whether it is over.
+    """
+
+    step: Step
+    records: FloatArray
+    mechanisms: FloatArray
+    shifts: FloatArray
+    converged: bool
+    ended: bool
+
+
+@dataclass
+class Run:
+    """One run of EM in the journal."""
+
+    path: Path
+    origin: str
+    every: float
+    _written: float = field(default_factory=time.monotonic)
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to write."""
+        return time.monotonic() - self._written >= self.every
+
+    def write(self, state: RunState) -> None:
+        """Keep this state instead of the last one."""
+        step = state.step
+        numbers = (step.parameters, step.flows, state.records, state.mechanisms, state.shifts)
+        buffer = io.BytesIO()
+        np.savez(
+            buffer,
+            allow_pickle=False,
+            origin=np.frombuffer(self.origin.encode(), np.uint8),
+            scalars=np.array([step.log_likelihood, step.objective]),
+            whole=np.array([step.iteration, state.converged, state.ended], np.int64),
+            **dict(zip(_NUMBERS, numbers, strict=True)),
+        )
+        write_atomically(self.path, buffer.getvalue())
+        self._written = time.monotonic()
+
+    def read(self) -> RunState | None:
+        """The state that was kept; None if there is none.
+
+        A FileFormatError says that a file is damaged, or of a run that began elsewhere.
+        """
+        if not self.path.exists():
+            return None
+        data = _read_arrays(self.path)
+        if bytes(data["origin"]).decode(errors="replace") != self.origin:
+            raise FileFormatError(
+                f"{self.path} is of a run of EM with another start: the checkpoint was made from "
+                "other rows, other settings or another version of fairpc, use a new folder"
+            )
+        iteration, converged, ended = (int(v) for v in data["whole"])
+        log_likelihood, objective = (float(v) for v in data["scalars"])
+        step = Step(iteration, data["parameters"], log_likelihood, objective, data["flows"])
+        return RunState(
+            step, data["records"], data["mechanisms"], data["shifts"], bool(converged), bool(ended)
+        )
+
+
+@dataclass
+class Journal:
+    """The runs of one fit, numbered in the order in which they begin."""
+
+    folder: Path
+    every: float = field(default_factory=lambda: EVERY)
+    _n_runs: int = 0
+
+    def run(self, graph: Graph, *start: npt.ArrayLike | None) -> Run:
+        """The next run: of this graph, from these numbers."""
+        origin = fingerprint(
+            graph.kind, graph.child_ptr, graph.child, graph.block, graph.block_ptr, *start
+        )
+        path = self.folder / f"em-{self._n_runs:03}.npz"
+        self._n_runs += 1
+        return Run(path, origin, self.every)
+
+
+def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    try:
+        with np.load(io.BytesIO(read_whole(path, MAX_BYTES)), allow_pickle=False) as file:
+            data = {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as error:
+        raise FileFormatError(f"{path} is damaged ({error}): remove it, and fit again") from error
+    if set(data) != {*_NUMBERS, "origin", "scalars", "whole"}:
+        raise FileFormatError(f"{path} is no run of EM: remove it, and fit again")
+    return data

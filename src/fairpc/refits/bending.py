@@ -1,0 +1,277 @@
+"""How the mechanism and the scores move when one assumption is bent.
+
+Each bent assumption is prior knowledge that the model was not fitted with: another
+P(Df), labels that were only ever lowered in a group, a box on the mechanism, rows whose
+fair decision is known. The structure is kept (of a mixture, that of its heaviest component), EM
+starts from the model, and all refits share one plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from fairpc.circuit.bounds import Bounds
+from fairpc.circuit.graph import FloatArray
+from fairpc.errors import LearningError
+from fairpc.evidence.plain import fields_of
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.knowledge import Knowledge, Limits
+from fairpc.refits.progress import Progress, Report, progress
+from fairpc.refits.subject import Subject, Workbench, check_count, mean_log_likelihood
+
+STEPS: Final = (-0.1, -0.05, 0.05, 0.1)
+"""Other rates of fair decisions that are tried where none are given, as differences."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bent:
+    """One bent assumption and what it does.
+
+    Attributes:
+        name: what was assumed, in words.
+        knowledge: the same as data; None for fair labels.
+        log_likelihood_lost: nats per row of the observed data that the assumption costs.
+        mechanism, fair_rate: P(D = d | Df = f, S = s), [s, f, d], and P(Df = f) under it.
+        score_shift_mean, score_shift_max: absolute change of P(Df = positive | x, s) over the
+            rows; of the class that changes most where there are more than two.
+        rank_correlation: Spearman's, between the scores before and after; NaN where constant.
+        decisions_changed: rows whose decision differs.
+    """
+
+    name: str
+    knowledge: Knowledge | None
+    log_likelihood_lost: float
+    mechanism: FloatArray
+    fair_rate: FloatArray
+    score_shift_mean: float
+    score_shift_max: float
+    rank_correlation: float
+    decisions_changed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON-safe data."""
+        return fields_of(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivity:
+    """A model beside itself with one assumption bent at a time.
+
+    Attributes:
+        groups, classes: names, in the order of the arrays.
+        positive: position of the positive class.
+        n_rows: rows whose scores and decisions were compared.
+        mechanism, fair_rate: of the model after as many updates of EM as the others had.
+        bent: one entry per bent assumption.
+    """
+
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    positive: int
+    n_rows: int
+    mechanism: FloatArray
+    fair_rate: FloatArray
+    bent: tuple[Bent, ...]
+
+    def summary(self) -> str:
+        """A line per bent assumption: what it costs, and what it moves."""
+        c = self.positive
+        lines = [f"As fitted: P(Df = {self.classes[c]}) = {self.fair_rate[c]:.3f}"]
+        lines += [
+            f"{one.name}: {one.log_likelihood_lost:.4f} nats a row are lost "
+            f"({one.log_likelihood_lost * self.n_rows:.1f} in all), P(Df = "
+            f"{self.classes[c]}) = {one.fair_rate[c]:.3f}, the mechanism moves by up to "
+            f"{np.abs(one.mechanism - self.mechanism).max():.3f}, scores by "
+            f"{one.score_shift_mean:.3f} on average, {one.decisions_changed} of {self.n_rows} "
+            "decisions change"
+            for one in self.bent
+        ]
+        lines.append(
+            "Costs are within the model's structure. Where one is next to nothing, these rows do "
+            "not decide between the assumption and the model: what moves then rests on prior "
+            "knowledge, not on data. Where one is below zero, the prior or the start of EM, not "
+            "the likelihood, kept the model from there."
+        )
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON-safe data."""
+        return fields_of(self) | {"summary": self.summary()}
+
+
+def sensitivity(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    fair_labels: Any = None,
+    fair_rates: Iterable[float] | None = None,
+    knowledge: Mapping[str, Knowledge] | None = None,
+    n_steps: int = 500,
+    verbose: bool = False,
+    callback: Report | None = None,
+) -> Sensitivity:
+    """Refits of a model with one assumption bent at a time, and what they move.
+
+    Without ``fair_rates`` and ``knowledge``, for two classes: P(Df = positive) .05 and .1
+    below and above the fitted one, and for each group labels that were only ever lowered
+    or only ever raised.
+
+    Args:
+        model: a fitted FairPC or LatNB; its structure is kept, EM starts from its parameters.
+        X, y, sensitive_features, sample_weight: the rows it was fitted to.
+        fair_labels: fair decisions known by other means, missing where not. If the model was
+            fitted without, they are one more assumption to try; else they are kept in all.
+        fair_rates: values of P(Df = positive) to try.
+        knowledge: other knowledge to try, by name; it goes before what the model was fitted with.
+        n_steps: updates of EM for each.
+        verbose: a progress bar on the terminal.
+        callback: called with a :class:`Progress` after each update of EM.
+    """
+    subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
+    subject.refuse_forgotten_anchors()
+    check_count("n_steps", n_steps, 1, "500 are enough for most tables")
+    anchored = None
+    if subject.rows.f is not None and not subject.model.n_anchors_:
+        anchored = subject
+        subject = Subject(model, subject.rows.with_fair_decisions(None), subject.limits)
+    cases = _cases(subject, fair_rates, knowledge, anchored is not None)
+    total = n_steps * (2 if anchored else 1)
+    with progress(verbose, callback) as report:
+        fitted = _fits(
+            subject, [limits for _, _, limits in cases], n_steps,
+            lambda i: report(Progress("bent assumptions", i, total)),
+        )  # fmt: skip
+        names: list[tuple[str, Knowledge | None]] = [(name, said) for name, said, _ in cases]
+        if anchored is not None:
+            names.append((f"{anchored.rows.n_anchors} fair labels known", None))
+            fitted += _fits(
+                anchored, [], n_steps,
+                lambda i: report(Progress("fair labels", n_steps + i, total)),
+            )  # fmt: skip
+    return _record(subject, names, fitted)
+
+
+Case = tuple[str, Knowledge, Limits]
+
+
+def _cases(
+    subject: Subject,
+    fair_rates: Iterable[float] | None,
+    knowledge: Mapping[str, Knowledge] | None,
+    anchored: bool,
+) -> list[Case]:
+    """What is to be tried: name, knowledge, and limits with the model's own knowledge."""
+    wanted: dict[str, Knowledge] = {}
+    if fair_rates is None and knowledge is None and not anchored:
+        wanted = _usual(subject)
+    label = subject.classes[subject.positive]
+    for rate in fair_rates or ():
+        wanted[f"P(Df = {label}) = {float(rate):.3g}"] = Knowledge(fair_rate=float(rate))
+    for name, said in (knowledge or {}).items():
+        if not isinstance(said, Knowledge):
+            raise LearningError(f"knowledge {name!r} is {said!r}: give a fairpc.Knowledge")
+        wanted[str(name)] = said
+    if not wanted and not anchored:
+        raise LearningError("nothing is to be bent: give fair_rates, knowledge or fair_labels")
+    coding, own = subject.coding, subject.model.knowledge_
+    groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
+    return [
+        (name, said, own.and_also(said).limits(groups, coding.labels.classes, subject.positive))
+        for name, said in wanted.items()
+    ]
+
+
+def _usual(subject: Subject) -> dict[str, Knowledge]:
+    if len(subject.classes) != 2:
+        raise LearningError(
+            f"the label has {len(subject.classes)} classes and nothing to bend was given: give "
+            "knowledge"
+        )
+    label, rate = (
+        subject.classes[subject.positive],
+        float(subject.distribution.decision_rate[0, subject.positive]),
+    )
+    result = {}
+    for value in (round(rate + step, 3) for step in STEPS):
+        if 0 < value < 1:
+            result[f"P(Df = {label}) = {value:g}"] = Knowledge(fair_rate=value)
+    for group in subject.groups:
+        for side in ("lowered", "raised"):
+            said = Knowledge(one_sided={group: side})
+            result[f"labels of {group} only ever {side}"] = said
+    return result
+
+
+def _fits(
+    subject: Subject, limits: Sequence[Limits], n_steps: int, on_step: Any
+) -> list[FairDistribution]:
+    """The model with its own knowledge, then with others, after as many updates of EM."""
+    bench = Workbench.of(subject)
+    graph = bench.plan.graph
+    each = [bench.bounds(some) for some in (subject.limits, *limits)]
+    lower = np.stack([np.zeros(graph.n_parameters) if b is None else b.lower for b in each])
+    upper = np.stack([np.ones(graph.n_parameters) if b is None else b.upper for b in each])
+    for some in limits:
+        some.refuse_contradicted(subject.rows)
+    starts = np.tile(subject.distribution.circuit.parameters, (len(each), 1))
+    step = bench.run(starts, bench.weights, n_steps, Bounds.of(graph, lower, upper), on_step)
+    return [subject.with_parameters(theta) for theta in step.parameters]
+
+
+def _record(
+    subject: Subject, names: Sequence[tuple[str, Knowledge | None]], fitted: list[FairDistribution]
+) -> Sensitivity:
+    rows, positive = subject.rows, subject.positive
+    base = fitted[0]
+    before = _scores(subject, base)
+    logs = mean_log_likelihood(base, rows)
+    bent = []
+    for (name, said), one in zip(names, fitted[1:], strict=True):
+        after = _scores(subject, one)
+        shift = np.abs(after.probabilities - before.probabilities).max(axis=1)
+        bent.append(
+            Bent(
+                name, said, logs - mean_log_likelihood(one, rows),
+                one.mechanism, one.decision_rate[0],
+                float(np.average(shift, weights=rows.weights)), float(shift.max()),
+                _rank_correlation(
+                    before.probabilities[:, positive], after.probabilities[:, positive]
+                ),
+                int((after.decisions != before.decisions).sum()),
+            )
+        )  # fmt: skip
+    return Sensitivity(
+        subject.groups, subject.classes, positive, rows.n_rows, base.mechanism,
+        base.decision_rate[0], tuple(bent),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    probabilities: FloatArray
+    decisions: npt.NDArray[np.int64]
+
+
+def _scores(subject: Subject, distribution: FairDistribution) -> _Scores:
+    """P(Df | x, s) and the decision of every row, by the model's threshold."""
+    rows, positive = subject.rows, subject.positive
+    scores = distribution.decision(rows.s, rows.x)
+    if scores.shape[1] > 2:
+        return _Scores(scores, np.asarray(scores.argmax(axis=1), np.int64))
+    chosen = subject.model.threshold_.decide(scores[:, positive], rows.s)
+    return _Scores(scores, np.asarray(chosen, np.int64))
+
+
+def _rank_correlation(before: FloatArray, after: FloatArray) -> float:
+    if np.ptp(before) == 0 or np.ptp(after) == 0:
+        return float("nan")
+    return float(stats.spearmanr(before, after).statistic)

@@ -1,0 +1,321 @@
+"""Intervals for P(D | Df, S) and P(Df): the rows resampled, the model fitted again to each draw.
+
+The structure and the start are those of the fitted model, so the intervals cover
+the chance of these rows, given structure and family. They do not cover what no
+number of rows decides: the identified set is given beside them. Where the data
+reject the assumptions there is no mechanism to put an interval on.
+
+EM that stopped at a tolerance may stand short of the optimum, nearer to its start. The
+intervals are therefore around where ``n_steps`` more updates bring the model. A mixture inside
+P(x | f, s) is fitted by parts, and EM over all its parameters would take it elsewhere: the
+intervals are then those of its heaviest component, alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from fairpc.circuit.graph import FloatArray
+from fairpc.errors import LearningError, MetricError
+from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
+from fairpc.evidence.plain import plain
+from fairpc.refits.progress import Progress, Report, progress
+from fairpc.refits.subject import (
+    Aligned,
+    Estimates,
+    Subject,
+    Workbench,
+    aligned_to,
+    check_count,
+    check_persons,
+)
+
+BLOCK: Final = 32
+"""Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
+MOVED: Final = 0.005
+"""A difference to the model's own mechanism that is worth a sentence."""
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismIntervals:
+    """The learned mechanism with normal intervals from a bootstrap, or why there are none.
+
+    Attributes:
+        groups, classes: names, in the order of the arrays.
+        positive: position of the positive class.
+        mechanism, fair_rate: P(D = d | Df = f, S = s), [s, f, d], and P(Df = f) after ``n_steps``
+            more updates of EM on these rows; for a mixture, of its heaviest component alone.
+        lower, upper, sd: ends and standard error of each entry of the mechanism; NaN if refused.
+        fair_rate_lower, fair_rate_upper, fair_rate_sd: the same of P(Df).
+        replicates, fair_rate_replicates: what each draw gave, [b, s, f, d] and [b, f].
+        switched: replicates in which Df has another order than in the model inside some group.
+        level: of each interval, taken by itself.
+        n_steps: updates of EM per replicate.
+        moved: how far this mechanism is from the model's own, at most.
+        assumptions: the test of the assumptions; None where it could not be made.
+        identified: mechanisms that fit these rows equally well; None for more than two classes.
+        refused: why there are no intervals; None where there are.
+    """
+
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    positive: int
+    mechanism: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    sd: FloatArray
+    fair_rate: FloatArray
+    fair_rate_lower: FloatArray
+    fair_rate_upper: FloatArray
+    fair_rate_sd: FloatArray
+    replicates: FloatArray
+    fair_rate_replicates: FloatArray
+    switched: int
+    level: float
+    n_steps: int
+    moved: float
+    assumptions: AssumptionTest | None
+    identified: IdentifiedSet | None
+    refused: str | None
+
+    @property
+    def n_replicates(self) -> int:
+        return len(self.replicates)
+
+    def summary(self) -> str:
+        """The intervals, or the reason why there are none, in plain words."""
+        if self.refused is not None:
+            return f"No intervals. {self.refused}"
+        lines = [
+            f"{self.level:.0%} intervals from {self.n_replicates} bootstrap replicates, for chance "
+            "in these rows alone; structure and assumptions are taken as given."
+        ]
+        shown = [self.positive] if len(self.classes) == 2 else range(len(self.classes))
+        for f in shown:
+            values = self.fair_rate[f], self.fair_rate_lower[f], self.fair_rate_upper[f]
+            lines.append(f"P(Df = {self.classes[f]}) = {_shown(values)}")
+        for s, f, d in np.ndindex(self.mechanism.shape):
+            if d in shown:
+                values = self.mechanism[s, f, d], self.lower[s, f, d], self.upper[s, f, d]
+                name = f"P(D = {self.classes[d]} | Df = {self.classes[f]}, S = {self.groups[s]})"
+                lines.append(f"{name} = {_shown(values)}")
+        if self.moved > MOVED:
+            lines.append(
+                f"They are around the mechanism after {self.n_steps} more updates of EM, from "
+                f"which that of the model itself differs by up to {self.moved:.3f}."
+            )
+        if self.switched:
+            lines.append(
+                f"In {self.switched} replicates Df changed its order inside a group: the rows "
+                "hardly tell its values apart there."
+            )
+        lines.append(self._left_open())
+        return "\n".join(lines)
+
+    def _left_open(self) -> str:
+        if self.identified is None:
+            return "What more rows would not decide is not in these intervals."
+        return f"Not in these intervals: {self.identified.summary()}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the replicates, as JSON-safe data."""
+        left_out = ("replicates", "fair_rate_replicates")
+        content = {k: plain(v) for k, v in vars(self).items() if k not in left_out}
+        return content | {"n_replicates": self.n_replicates, "summary": self.summary()}
+
+
+def bootstrap_mechanism(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    fair_labels: Any = None,
+    clusters: npt.ArrayLike | None = None,
+    n_replicates: int = 200,
+    n_steps: int = 500,
+    level: float = 0.95,
+    random_state: int | np.random.Generator | None = None,
+    assumptions: AssumptionTest | None = None,
+    verbose: bool = False,
+    callback: Report | None = None,
+) -> MechanismIntervals:
+    """Intervals for P(D | Df, S) and P(Df) of a fitted model, unless the data reject its
+    assumptions.
+
+    Args:
+        model: a fitted FairPC or LatNB; its structure, priors and knowledge are kept.
+        X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to.
+        clusters: who each row is about, where persons repeat; persons are drawn, not rows.
+        n_replicates: draws; 200 give a standard error to a twentieth of itself.
+        n_steps: updates of EM per draw; some tables have ridges on which 100 are too few.
+        level: of each interval.
+        random_state: seed.
+        assumptions: what ``test_assumptions`` gave for these rows; by default it is run on the
+            encoded features.
+        verbose: a progress bar on the terminal.
+        callback: called with a :class:`Progress` after each update of EM.
+    """
+    subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
+    subject.refuse_forgotten_anchors()
+    check_count("n_replicates", n_replicates, 2, "a spread needs two")
+    check_count("n_steps", n_steps, 1, "500 are enough for most tables")
+    if not 0 < level < 1:
+        raise LearningError(f"level is {level}: give a number between 0 and 1, such as .95")
+    persons = check_persons(clusters, subject.rows)
+    test, refused = assumptions, None
+    if test is None:
+        test, refused = _tested(subject, persons, sample_weight)
+    if test is not None and test.rejected:
+        refused = f"The data reject the assumptions behind a mechanism. {test.summary()}"
+    draws = 0 if refused else n_replicates
+    with progress(verbose, callback) as report:
+        bench = Workbench.of(subject)
+        rng = np.random.default_rng(random_state)
+        centre, found = _refitted(bench, persons, draws, n_steps, rng, report)
+    return _record(subject, centre, found, level, n_steps, test, refused)
+
+
+def _refitted(
+    bench: Workbench,
+    persons: npt.NDArray[np.intp] | None,
+    n_replicates: int,
+    n_steps: int,
+    rng: np.random.Generator,
+    report: Report,
+) -> tuple[Estimates, Estimates]:
+    """The model after more EM on its own rows, and the same from there on each draw of them."""
+    subject = bench.subject
+    bounds, top = bench.bounds(subject.limits), subject.distribution.top
+    start = subject.distribution.circuit.parameters[None]
+    total = (n_replicates + 1) * n_steps
+    own = bench.run(
+        start, bench.weights[None], n_steps, bounds,
+        lambda i: report(Progress("the model on its own rows", i, total)),
+    )  # fmt: skip
+    parameters = []
+    for first in range(0, n_replicates, BLOCK):
+        size = min(BLOCK, n_replicates - first)
+        weights = np.stack(
+            [bench.reweighted(_drawn(subject.rows.weights, persons, rng)) for _ in range(size)]
+        )
+        done = (first + 1) * n_steps
+        step = bench.run(
+            np.repeat(own.parameters, size, axis=0), weights, n_steps, bounds,
+            lambda i, done=done, size=size: report(  # type: ignore[misc]
+                Progress("bootstrap replicates", done + i * size, total)
+            ),
+        )  # fmt: skip
+        parameters.append(step.parameters)
+    sets = np.concatenate(parameters) if parameters else own.parameters[:0]
+    return Estimates.of(top, own.parameters), Estimates.of(top, sets)
+
+
+def _drawn(
+    weights: FloatArray, persons: npt.NDArray[np.intp] | None, rng: np.random.Generator
+) -> FloatArray:
+    """Weights of the rows after as many draws with replacement as there are rows or persons."""
+    n = len(weights) if persons is None else int(persons.max()) + 1
+    times = np.bincount(rng.integers(n, size=n), minlength=n)
+    drawn: FloatArray = weights * (times if persons is None else times[persons])
+    return drawn
+
+
+def _record(
+    subject: Subject,
+    centre: Estimates,
+    found: Estimates,
+    level: float,
+    n_steps: int,
+    test: AssumptionTest | None,
+    refused: str | None,
+) -> MechanismIntervals:
+    mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
+    moved = float(np.abs(mechanism - subject.distribution.mechanism).max())
+    if len(found):
+        aligned = aligned_to(centre, found, named=subject.named)
+    else:
+        nothing = np.zeros((0, len(mechanism)), bool)
+        aligned = Aligned(found.fair_rate, found.mechanism, nothing[:, 0], nothing)
+    lower, upper, sd = _normal(mechanism, aligned.mechanism, level)
+    rate_lower, rate_upper, rate_sd = _normal(rate, aligned.fair_rate, level)
+    return MechanismIntervals(
+        groups=subject.groups, classes=subject.classes, positive=subject.positive,
+        mechanism=mechanism, lower=lower, upper=upper, sd=sd,
+        fair_rate=rate, fair_rate_lower=rate_lower, fair_rate_upper=rate_upper,
+        fair_rate_sd=rate_sd,
+        replicates=aligned.mechanism, fair_rate_replicates=aligned.fair_rate,
+        switched=int(aligned.switched.any(axis=1).sum()), level=level, n_steps=n_steps,
+        moved=moved, assumptions=test, identified=_identified(subject, test), refused=refused,
+    )  # fmt: skip
+
+
+def _normal(
+    centre: FloatArray, draws: FloatArray, level: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Ends of normal intervals within 0 to 1, and the standard error; NaN without draws."""
+    if not len(draws):
+        nothing = np.full(centre.shape, np.nan)
+        return nothing, nothing.copy(), nothing.copy()
+    sd: FloatArray = draws.std(axis=0, ddof=1)
+    half = float(stats.norm.ppf((1 + level) / 2)) * sd
+    return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1), sd
+
+
+def _tested(
+    subject: Subject, persons: npt.NDArray[np.intp] | None, sample_weight: npt.ArrayLike | None
+) -> tuple[AssumptionTest | None, str | None]:
+    """The test of the assumptions on the features as the model sees them; or why there is none."""
+    rows = subject.rows
+    known = (rows.s >= 0) & (rows.d >= 0)
+    names, labels = np.array(subject.groups), np.array(subject.classes)
+    two = len(subject.classes) == 2
+    try:
+        found = test_assumptions(
+            _indicators(rows.x[known], rows.arities),
+            labels[rows.d[known]],
+            names[rows.s[known]],
+            positive=subject.classes[subject.positive] if two else None,
+            clusters=None if persons is None else persons[known],
+            sample_weight=None if sample_weight is None else rows.weights[known],
+        )
+    except MetricError as error:
+        return None, f"The assumptions could not be tested on these rows: {error}"
+    return found, None
+
+
+def _indicators(codes: npt.NDArray[np.int16], arities: npt.NDArray[np.int64]) -> FloatArray:
+    """Codes as columns of 0 and 1: one per value, "missing" among them; one for two values."""
+    columns = []
+    for j, arity in enumerate(arities.tolist()):
+        column = codes[:, j]
+        hidden = (column < 0).any()
+        values = range(1 if arity == 2 and not hidden else 0, arity)
+        columns += [column == v for v in values] + ([column < 0] if hidden else [])
+    return np.column_stack(columns).astype(np.float64)
+
+
+def _identified(subject: Subject, test: AssumptionTest | None) -> IdentifiedSet | None:
+    """Mechanisms that fit the model's own P(D = 1 | x, s) equally well."""
+    if len(subject.classes) != 2:
+        return None
+    rows = subject.rows
+    known = np.flatnonzero(rows.s >= 0)
+    scores = subject.distribution.observed(rows.s[known], rows.x[known])[:, subject.positive]
+    groups = np.array(subject.groups)[rows.s[known]]
+    ends = None
+    if test is not None and test.positive is not None:
+        means = {name: float(scores[groups == name].mean()) for name in np.unique(groups)}
+        given = {str(name): pair for name, pair in test.ends().items()}
+        ends = {n: (min(given[n][0], m), max(given[n][1], m)) for n, m in means.items()}
+    return identified_set(scores, groups, ends=ends)
+
+
+def _shown(values: tuple[Any, Any, Any]) -> str:
+    return "{:.3f}, from {:.3f} to {:.3f}".format(*values)

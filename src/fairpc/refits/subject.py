@@ -1,0 +1,272 @@
+"""The fitted model and the rows that its refits are made of, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+
+from fairpc.circuit.bounds import Bounds
+from fairpc.circuit.em import SetsStep, em_of_sets
+from fairpc.circuit.flows import FlowPlan, prepare
+from fairpc.circuit.graph import FloatArray
+from fairpc.data.table import Table
+from fairpc.errors import LearningError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.inputs import Coding
+from fairpc.fair.balance import BalancedPlan
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.fit import Options, parameter_prior
+from fairpc.fair.knowledge import Limits
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Top
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted model with a latent decision, and rows.
+
+    Attributes:
+        model: the classifier.
+        rows: the rows as they were given.
+        limits: the knowledge that the model was fitted with, if any.
+    """
+
+    model: CircuitClassifier
+    rows: Rows
+    limits: Limits | None
+
+    @classmethod
+    def of(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        sensitive_features: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        fair_labels: Any = None,
+    ) -> Subject:
+        if not isinstance(model, CircuitClassifier):
+            raise LearningError(
+                f"a {type(model).__name__} was given: refits take a fitted FairPC or LatNB"
+            )
+        distribution = model._distribution()
+        if not distribution.layout.latent:
+            raise LearningError(
+                f"{type(model).__name__} has no latent decision, so no mechanism to fit again: "
+                "use FairPC or LatNB"
+            )
+        rows = model._coding().rows(X, y, sensitive_features, sample_weight, fair_labels)
+        if not (rows.s >= 0).any():
+            raise LearningError(
+                "the groups of the rows are not known: give sensitive_features, or X with the "
+                "sensitive columns"
+            )
+        return cls(model, rows, model._limits(model._coding()))
+
+    @property
+    def coding(self) -> Coding:
+        return self.model._coding()
+
+    @property
+    def distribution(self) -> FairDistribution:
+        return self.model._distribution()
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return self.coding.groups.names
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(str(c) for c in self.coding.labels.classes)
+
+    @property
+    def positive(self) -> int:
+        return self.coding.labels.positive
+
+    @property
+    def component(self) -> int:
+        """The component of largest weight; -1 where each cell has one circuit."""
+        layout = self.distribution.layout
+        if layout.component is None:
+            return -1
+        codes = np.full((layout.n_components, len(layout.variables)), -1, np.int16)
+        codes[:, layout.component] = np.arange(layout.n_components)
+        return int(np.argmax(self.distribution.circuit.log_marginal(codes)))
+
+    @property
+    def options(self) -> Options:
+        return self.model._em_options(self.limits)
+
+    @property
+    def named(self) -> bool:
+        """Whether prior knowledge says which value of Df is which: then none may be renamed."""
+        return self.limits is not None or self.rows.f is not None
+
+    def with_parameters(self, theta: FloatArray) -> FairDistribution:
+        """The model's distribution with other parameters."""
+        kept = self.distribution
+        return FairDistribution(kept.model, kept.layout, kept.circuit.with_parameters(theta))
+
+    def refuse_forgotten_anchors(self) -> None:
+        """A LearningError where the model knew fair labels and the refits would not."""
+        if self.model.n_anchors_ and self.rows.f is None:
+            raise LearningError(
+                f"the model was fitted with {self.model.n_anchors_} fair labels and none are "
+                "given here: pass the same fair_labels"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Workbench:
+    """A plan over the distinct rows of a subject, in which many parameter sets are fitted at once.
+
+    Attributes:
+        plan: the distinct rows, made ready.
+        row_of: the distinct row of each row.
+        weights: weight of each distinct row.
+        prior: pseudo-counts, as when the model was fitted.
+    """
+
+    subject: Subject
+    plan: FlowPlan
+    row_of: npt.NDArray[np.int32]
+    weights: FloatArray
+    prior: FloatArray
+
+    @classmethod
+    def of(cls, subject: Subject, rows: Rows | None = None) -> Workbench:
+        """For the rows of the subject, or others with the same coding.
+
+        A mixture inside P(x | f, s) is fitted by parts, and EM over all its parameters would
+        take it elsewhere. All rows count as being from its heaviest component, which is then
+        the only one that is fitted.
+        """
+        used = subject.rows if rows is None else rows
+        layout, circuit = subject.distribution.layout, subject.distribution.circuit
+        codes = layout.codes(used.s, used.d, used.x, used.f)
+        if layout.component is not None:
+            codes[:, layout.component] = subject.component
+        table, row_of = Table.of(
+            codes, used.weights, arities=circuit.arities, names=circuit.names
+        ).merged()
+        options = subject.options
+        prior = parameter_prior(circuit, layout, subject.distribution.top, options)
+        plan = prepare(circuit.graph, table)
+        balanced = BalancedPlan.of(plan, layout) if options.equal_mass else plan
+        return cls(subject, balanced, row_of, table.weights, prior)
+
+    def bounds(self, limits: Limits | None) -> Bounds | None:
+        layout = self.subject.distribution.layout
+        return None if limits is None else limits.bounds(self.plan.graph, layout)
+
+    def reweighted(self, weights: FloatArray) -> FloatArray:
+        """Weights of the rows as weights of the distinct rows."""
+        return np.bincount(self.row_of, weights, len(self.weights)).astype(np.float64)
+
+    def run(
+        self,
+        starts: FloatArray,
+        weights: FloatArray,
+        n_steps: int,
+        bounds: Bounds | None,
+        on_step: Callable[[int], object],
+    ) -> SetsStep:
+        """EM of all parameter sets together, ``n_steps`` updates each."""
+        steps = em_of_sets(self.plan, starts, weights, prior=self.prior, bounds=bounds)
+        for step in steps:
+            on_step(step.iteration)
+            if step.iteration >= n_steps:
+                break
+        return step
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """P(S), P(Df) and P(D | Df, S) of several parameter sets: [b, s], [b, f], [b, s, f, d]."""
+
+    group_rate: FloatArray
+    fair_rate: FloatArray
+    mechanism: FloatArray
+
+    @classmethod
+    def of(cls, top: Top, parameters: FloatArray) -> Estimates:
+        sets = np.atleast_2d(parameters)
+        return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
+
+    def __len__(self) -> int:
+        return len(self.fair_rate)
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned:
+    """Estimates after one permutation of Df for all groups, next to a reference.
+
+    Attributes:
+        fair_rate, mechanism: [b, f], [b, s, f, d].
+        permuted: which sets were renamed.
+        switched: [b, s], where the values of Df inside one group are still in another order.
+    """
+
+    fair_rate: FloatArray
+    mechanism: FloatArray
+    permuted: npt.NDArray[np.bool_]
+    switched: npt.NDArray[np.bool_]
+
+
+def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligned:
+    """Each set with the values of Df in the order of the reference; kept where they are named.
+
+    The order is that in which the mechanisms are nearest. A permutation of Df in all
+    groups at once is another name for the same model. One inside a group is
+    another model: it is told, not repaired.
+    """
+    there, share = reference.mechanism[0], reference.group_rate[0]
+    same = np.arange(found.fair_rate.shape[1])
+    rates, mechanisms, permuted, switched = [], [], [], []
+    for rate, mechanism in zip(found.fair_rate, found.mechanism, strict=True):
+        order = same if named else _order(there, mechanism, share)
+        rates.append(rate[order])
+        mechanisms.append(mechanism[:, order])
+        permuted.append(bool((order != same).any()))
+        alone = np.eye(len(share))
+        orders = [_order(there, mechanisms[-1], only) for only in alone]
+        switched.append([bool((o != same).any()) for o in orders])
+    return Aligned(np.array(rates), np.array(mechanisms), np.array(permuted), np.array(switched))
+
+
+def _order(there: FloatArray, mechanism: FloatArray, share: FloatArray) -> npt.NDArray[np.int64]:
+    """For each value of Df in one mechanism [s, f, d] the value of the other that is nearest."""
+    apart = np.abs(there[:, :, None, :] - mechanism[:, None, :, :]).sum(axis=3)
+    return np.asarray(linear_sum_assignment(np.tensordot(share, apart, axes=1))[1], np.int64)
+
+
+def mean_log_likelihood(distribution: FairDistribution, rows: Rows) -> float:
+    """Mean log-likelihood of what is observed of the rows: groups, labels, features."""
+    used = rows.weights > 0
+    logs = distribution.log_likelihood(rows.s, rows.d, rows.x)
+    return float(np.dot(rows.weights[used], logs[used]) / rows.weights[used].sum())
+
+
+def check_persons(clusters: npt.ArrayLike | None, rows: Rows) -> npt.NDArray[np.intp] | None:
+    """Number of the person that each row is about; None where each is about another."""
+    if clusters is None:
+        return None
+    values = np.asarray(clusters)
+    if values.shape != (rows.n_rows,):
+        raise LearningError(f"{rows.n_rows} rows and {values.size} clusters: give one per row")
+    ids = np.unique(values, return_inverse=True)[1]
+    if ids.max() < 1:
+        raise LearningError("clusters has 1 person: refits draw or hold out persons and need two")
+    return np.asarray(ids, np.intp)
+
+
+def check_count(name: str, value: Any, least: int, why: str) -> int:
+    """A whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise LearningError(f"{name} is {value!r}: give a whole number from {least} on; {why}")
+    return int(value)

@@ -1,0 +1,253 @@
+"""How much a fitted model depends on where EM started, and on which rows were there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit.graph import FloatArray
+from fairpc.evidence.plain import fields_of
+from fairpc.fair.rows import Rows
+from fairpc.metrics.folds import Fold, stratified_folds
+from fairpc.refits.progress import Progress, Report, progress
+from fairpc.refits.subject import (
+    Estimates,
+    Subject,
+    Workbench,
+    aligned_to,
+    check_count,
+    check_persons,
+    mean_log_likelihood,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """Where one refit ended, its values of Df in the order of the model's.
+
+    Attributes:
+        mechanism: P(D = d | Df = f, S = s), [s, f, d].
+        fair_rate: P(Df = f).
+        objective: log-likelihood with the log-prior, per unit of weight; NaN for refits whose
+            structure differs, which have other priors.
+        log_likelihood: per unit of weight of the rows it was fitted to.
+        held_out: per unit of weight of the rows it was not fitted to.
+        permuted: whether one permutation of Df for all groups was needed.
+        switched: groups in which Df still has another order than in the model.
+    """
+
+    mechanism: FloatArray
+    fair_rate: FloatArray
+    objective: float
+    log_likelihood: float
+    held_out: float
+    permuted: bool
+    switched: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON-safe data."""
+        return fields_of(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Stability:
+    """The spread of a model over starts and over folds.
+
+    Attributes:
+        groups, classes: names, in the order of the arrays.
+        mechanism, fair_rate: of the model.
+        model: EM from the model's own parameters, on the rows that the starts have.
+        starts: EM from random parameters, the structure kept.
+        folds: the whole fit again, structure and all, without one fold each.
+    """
+
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    mechanism: FloatArray
+    fair_rate: FloatArray
+    model: Refit
+    starts: tuple[Refit, ...]
+    folds: tuple[Refit, ...]
+
+    @property
+    def start_spread(self) -> FloatArray:
+        """Largest minus smallest value of each entry of the mechanism over the starts."""
+        return _spread(self.starts)
+
+    @property
+    def fold_spread(self) -> FloatArray:
+        """Largest minus smallest value of each entry of the mechanism over the folds."""
+        return _spread(self.folds)
+
+    @property
+    def switched_starts(self) -> int:
+        """Starts that ended with Df in another order inside some group."""
+        return sum(bool(run.switched) for run in self.starts)
+
+    def summary(self) -> str:
+        """What moved and by how much, in plain words."""
+        return "\n".join([*self._of_starts(), *self._of_folds()])
+
+    def _of_starts(self) -> list[str]:
+        n, flips = len(self.starts), self.switched_starts
+        renamed = sum(run.permuted for run in self.starts)
+        gaps = np.array([run.objective - self.model.objective for run in self.starts])
+        held = [run.held_out for run in self.starts]
+        lines = [
+            f"{n} random starts: {flips} ended with Df in another order inside a group than in "
+            f"the model, {renamed} had to be renamed in all groups.",
+            f"Their objective is from {gaps.min():+.4f} to {gaps.max():+.4f} nats a row of the "
+            f"model's; held-out log-likelihood from {min(held):.4f} to {max(held):.4f} (the model: "
+            f"{self.model.held_out:.4f}).",
+            f"An entry of the mechanism differs by up to {self.start_spread.max():.3f} over all "
+            f"starts{self._unswitched()}.",
+        ]
+        likely = [r for r in self.starts if r.switched and r.objective >= self.model.objective]
+        if likely:
+            lines.append(
+                f"{len(likely)} of the starts with a switched group are at least as likely as the "
+                "model: likelihood does not tell which account of the labels is right. Prior "
+                "knowledge or fair labels do."
+            )
+        return lines
+
+    def _unswitched(self) -> str:
+        kept = tuple(run for run in self.starts if not run.switched)
+        if not 2 <= len(kept) < len(self.starts):
+            return ""
+        return f", {_spread(kept).max():.3f} over those without a switched group"
+
+    def _of_folds(self) -> list[str]:
+        held = np.array([run.held_out for run in self.folds])
+        flips = sum(bool(run.switched) for run in self.folds)
+        return [
+            f"{len(self.folds)} folds, each left out once, structure learned again: an entry of "
+            f"the mechanism differs by up to {self.fold_spread.max():.3f}, held-out "
+            f"log-likelihood is {held.mean():.4f} on average (from {held.min():.4f} to "
+            f"{held.max():.4f}), {flips} with Df in another order inside a group."
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON-safe data."""
+        return fields_of(self) | {"summary": self.summary()}
+
+
+def stability(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    fair_labels: Any = None,
+    clusters: npt.ArrayLike | None = None,
+    n_starts: int = 10,
+    n_folds: int = 5,
+    n_steps: int = 500,
+    random_state: int | np.random.Generator | None = None,
+    verbose: bool = False,
+    callback: Report | None = None,
+) -> Stability:
+    """Refits of a model from random starts and on folds.
+
+    Starts share one plan and are fitted to the rows outside the first fold, which is
+    held out. The coding of the model is kept everywhere, so that likelihoods compare. Starts of
+    a mixture are those of its heaviest component.
+
+    Args:
+        model: a fitted FairPC or LatNB.
+        X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to.
+        clusters: who each row is about, where persons repeat; a person is in one fold.
+        n_starts, n_folds: refits of each kind.
+        n_steps: updates of EM for each start.
+        random_state: seed.
+        verbose: a progress bar on the terminal.
+        callback: called with a :class:`Progress`.
+    """
+    subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
+    subject.refuse_forgotten_anchors()
+    check_count("n_starts", n_starts, 2, "a spread needs two")
+    check_count("n_folds", n_folds, 2, "a spread needs two")
+    check_count("n_steps", n_steps, 1, "500 are enough for most tables")
+    rng = np.random.default_rng(random_state)
+    folds = _folds(subject.rows, n_folds, clusters, int(rng.integers(2**31)))
+    total = n_steps + n_folds
+    with progress(verbose, callback) as report:
+        starts = _starts(
+            subject, folds[0], n_starts, n_steps, rng,
+            lambda i: report(Progress("random starts", i, total)),
+        )  # fmt: skip
+        refits = []
+        for k, fold in enumerate(folds):
+            refits.append(_fold_refit(subject, fold))
+            report(Progress("folds", n_steps + k + 1, total))
+    return Stability(
+        subject.groups, subject.classes, subject.distribution.mechanism,
+        subject.distribution.decision_rate[0], starts[0], starts[1:], tuple(refits),
+    )  # fmt: skip
+
+
+def _starts(
+    subject: Subject,
+    fold: Fold,
+    n_starts: int,
+    n_steps: int,
+    rng: np.random.Generator,
+    on_step: Any,
+) -> tuple[Refit, ...]:
+    """EM from the model's parameters, then from random ones, all in one plan."""
+    train, held_out = subject.rows.take(fold.fit), subject.rows.take(fold.test)
+    circuit, top = subject.distribution.circuit, subject.distribution.top
+    bench = Workbench.of(subject, train)
+    points = [circuit.parameters] + [circuit.graph.random(rng) for _ in range(n_starts)]
+    step = bench.run(
+        np.stack(points), bench.weights, n_steps, bench.bounds(subject.limits), on_step
+    )
+    found = Estimates.of(top, step.parameters)
+    reference = Estimates.of(top, circuit.parameters)
+    aligned = aligned_to(reference, found, named=subject.named)
+    total = float(bench.weights.sum())
+    return tuple(
+        Refit(
+            aligned.mechanism[b], aligned.fair_rate[b],
+            float(step.objective[b]) / total, float(step.log_likelihood[b]) / total,
+            mean_log_likelihood(subject.with_parameters(theta), held_out),
+            bool(aligned.permuted[b]), _names(subject, aligned.switched[b]),
+        )
+        for b, theta in enumerate(step.parameters)
+    )  # fmt: skip
+
+
+def _fold_refit(subject: Subject, fold: Fold) -> Refit:
+    """The whole fit without one fold; its rows are coded as for the model."""
+    train, held_out = subject.rows.take(fold.fit), subject.rows.take(fold.test)
+    fitted = subject.model._fit_rows(train, None, {}, subject.limits, lambda step: None)
+    distribution = fitted.distribution
+    found = Estimates.of(distribution.top, distribution.circuit.parameters)
+    reference = Estimates.of(subject.distribution.top, subject.distribution.circuit.parameters)
+    aligned = aligned_to(reference, found, named=subject.named)
+    return Refit(
+        aligned.mechanism[0], aligned.fair_rate[0], np.nan,
+        mean_log_likelihood(distribution, train), mean_log_likelihood(distribution, held_out),
+        bool(aligned.permuted[0]), _names(subject, aligned.switched[0]),
+    )  # fmt: skip
+
+
+def _folds(rows: Rows, n_folds: int, clusters: npt.ArrayLike | None, seed: int) -> tuple[Fold, ...]:
+    """Folds in which each group and label has about its share."""
+    persons = check_persons(clusters, rows)
+    strata = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
+    return stratified_folds(strata, n_folds, validation=0, persons=persons, seed=seed)
+
+
+def _names(subject: Subject, switched: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(subject.groups[s] for s in np.flatnonzero(switched))
+
+
+def _spread(runs: tuple[Refit, ...]) -> FloatArray:
+    found = np.stack([run.mechanism for run in runs])
+    result: FloatArray = found.max(axis=0) - found.min(axis=0)
+    return result

@@ -1,0 +1,106 @@
+"""EM over parts on disk is EM over the rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from fairpc.data.distinct import Distinct, Packing, add_distinct
+from fairpc.data.parts import Parts, PartWriter
+from fairpc.errors import FileFormatError
+from fairpc.fair.fit import Options, fit, fit_parameters
+from fairpc.fair.parted import PartedRows, fit_parted
+from fairpc.fair.rows import Rows
+
+
+def random_words(n: int, seed: int, packing: Packing) -> npt.NDArray[np.uint64]:
+    """Rows whose features follow a hidden class; some values are missing."""
+    rng = np.random.default_rng(seed)
+    f = rng.integers(0, 2, n)
+    s = rng.integers(0, 2, n)
+    d = np.where(rng.random(n) < 0.1 + 0.2 * s, 1 - f, f)
+    x = [(rng.random(n) < np.where(f, 0.8, 0.3)).astype(int) for _ in packing.arities[2:]]
+    x[0] = np.where(rng.random(n) < 0.1, -1, x[0])
+    return packing.pack([np.asarray(c, np.int16) for c in (s, d, *x)])
+
+
+def parted(folder: Path, n: int = 3000) -> tuple[PartedRows, Rows]:
+    """Rows on disk, in parts that share some of them, and the same rows in memory."""
+    packing = Packing((2, 2, 2, 2, 2, 2, 2, 2))
+    words = random_words(n, 0, packing)
+    writer = PartWriter(folder, packing)
+    pieces = [
+        Distinct.of(np.ascontiguousarray(words[:, a : a + n // 4])) for a in range(0, n, n // 4)
+    ]
+    for piece in pieces:
+        writer.write(piece)
+    names = tuple(f"x{j}" for j in range(6))
+    whole = add_distinct(pieces)
+    codes = packing.unpack(whole.words)
+    rows = Rows.of(
+        codes[:, 0], codes[:, 1], codes[:, 2:], weights=whole.weights, names=names,
+        arities=packing.arities[2:], n_groups=2, n_classes=2,
+    )  # fmt: skip
+    return PartedRows(writer.finish(), names), rows
+
+
+def test_em_over_parts_takes_the_steps_of_em_over_rows(tmp_path: Path) -> None:
+    on_disk, rows = parted(tmp_path)
+    sample = on_disk.sample(800, np.random.default_rng(0))
+    options = Options(max_iter=25, tol=0.0, mechanism_prior=10.0)
+    start = fit("LatNB", sample, options=options)
+    ours = fit_parted(start, on_disk, options)
+    theirs = fit_parameters(
+        "LatNB", start.distribution.layout, start.distribution.circuit, rows, {}, options
+    )
+    assert np.allclose(
+        ours.distribution.circuit.parameters, theirs.distribution.circuit.parameters, rtol=1e-10
+    )
+    assert np.allclose(ours.history["objective"], theirs.history["objective"], rtol=1e-12)
+    counts = on_disk.label_counts(ours.distribution)
+    assert counts.sum() == pytest.approx(rows.weights.sum())
+
+
+def test_a_sample_draws_every_row_alike(tmp_path: Path) -> None:
+    on_disk, rows = parted(tmp_path)
+    packing = Packing(on_disk.parts.arities)
+    keys = packing.pack([rows.s, rows.d, *rows.x.T])[0]
+    drawn = np.zeros(rows.n_rows)
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        some = on_disk.sample(600, rng)
+        place = np.searchsorted(keys, packing.pack([some.s, some.d, *some.x.T])[0])
+        drawn[place] += some.weights
+    expected = 300 * 0.2 * rows.weights
+    # Binomial counts: within five standard deviations for each of some hundred rows.
+    assert (np.abs(drawn - expected) < 5 * np.sqrt(expected * 0.8) + 1).all()
+    everything = on_disk.sample(10**9, rng)
+    assert everything.weights.sum() == rows.weights.sum()
+
+
+def test_parts_are_there_when_all_are(tmp_path: Path) -> None:
+    packing = Packing((3, 200))
+    writer = PartWriter(tmp_path, packing)
+    codes = np.array([[-1, 199], [2, -1], [0, 150]], np.int16)
+    writer.write(Distinct.of(packing.pack(list(codes.T)), np.array([1.0, 2.5, 3.0])))
+    assert Parts.find(tmp_path) is None
+    written = writer.finish()
+    assert Parts.find(tmp_path) == written
+    found, weights = written.read(0)
+    order = np.lexsort(codes.T[::-1])
+    assert np.array_equal(found, codes[order])
+    assert weights.sum() == written.total_weight == 6.5
+    path = tmp_path / "part-000000.arrow"
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(FileFormatError, match="gone or damaged"):
+        written.read(0)
+    (tmp_path / "parts.json").write_text(json.dumps({"rows": [1]}))
+    with pytest.raises(FileFormatError, match="missing or unknown fields"):
+        Parts.find(tmp_path)
+    (tmp_path / "parts.json").write_text("{")
+    with pytest.raises(FileFormatError, match="damaged"):
+        Parts.find(tmp_path)
