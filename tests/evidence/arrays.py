@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pytest
+
+from published import paper_table
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-ROLES = {
-    "adult": ("target", "sex"),
-    "compas": ("ScoreText_", "Ethnic_Code_Text_"),
-    "german": ("loan_status", "sex"),
-}
-
 
 def published(name: str) -> tuple[Floats, Ints, Ints]:
     """Features, labels and groups of a published table; skips the test where it is absent."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data" / "paper"
-    folder = Path(os.environ.get("FAIRPC_PAPER_DATA", beside))
-    if not folder.is_dir():
-        pytest.skip(f"the published tables are not at {folder}; set FAIRPC_PAPER_DATA")
-    file = f"processed/{name}_binerized.csv" if name in ROLES else f"synthetic/{name}.csv"
-    label, group = ROLES.get(name, ("D", "S"))
-    header = (folder / file).read_text().split("\n", 1)[0].strip().split(",")
-    table = np.loadtxt(folder / file, delimiter=",", skiprows=1, dtype=np.int64)
-    features = [j for j, c in enumerate(header) if c not in (label, group, "Df")]
-    return (
-        table[:, features].astype(np.float64),
-        table[:, header.index(label)],
-        table[:, header.index(group)],
-    )
+    rows = paper_table(name).rows
+    return rows.x.astype(np.float64), rows.d.astype(np.int64), rows.s.astype(np.int64)
 
 
 def drawn(
@@ -80,3 +61,12 @@ def revealing(
     noise = (rng.random((n, 3)) < 0.5).astype(np.float64)
     x = np.column_stack([shown & (f == 1), shown & (f == 0), noise])
     return x.astype(np.float64), d, s
+
+
+def repeated(
+    rng: np.random.Generator, n_persons: int, most: int = 4
+) -> tuple[Floats, Ints, Ints, Ints]:
+    """As :func:`revealing`, each person in one to ``most`` equal rows; and who a row is about."""
+    x, d, s = revealing(rng, n_persons)
+    persons = np.repeat(np.arange(n_persons), rng.integers(1, most + 1, n_persons))
+    return x[persons], d[persons], s[persons], persons

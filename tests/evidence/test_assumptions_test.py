@@ -288,7 +288,10 @@ def bad(**changes: Any) -> dict[str, Any]:
         ({"method": "single-split", "clusters": np.arange(60) // 2}, "one row per person"),
         ({"positive": 7}, "positive is 7"),
         ({"positive": 1, "y": np.arange(60) // 2 % 3}, "and y has 3 classes"),
+        ({"X": [[1.0], [1.0, 2.0]] * 30}, "X has rows of different lengths"),
         ({"n_seeds": 0}, "give at least one from 0"),
+        ({"n_seeds": 1.5}, "give whole numbers"),
+        ({"seeds": "ab"}, "give whole numbers"),
         ({"level": 1.0}, "level is 1.0"),
     ],
 )  # fmt: skip

@@ -251,6 +251,7 @@ def test_summary_says_what_is_ruled_out() -> None:
         (([0.5, 0.5], [0, 1, 1]), "groups has 3 rows and the first argument 2"),
         (([], []), "scores is empty"),
         (([[0.5, 0.5]], [0, 1]), "scores has shape"),
+        (([0.5, 0.5], [["a"], ["a", "b"]]), "groups has rows of different lengths"),
     ],
 )
 def test_bad_arrays(arguments: tuple[Any, Any], message: str) -> None:
@@ -262,6 +263,7 @@ def test_bad_arrays(arguments: tuple[Any, Any], message: str) -> None:
     ("options", "message"),
     [
         ({"level": 0.05}, "level is 0.05: give the confidence level"),
+        ({"level": "95 %"}, "level is '95 %': give one number"),
         ({"threshold": 2.0}, "threshold is 2.0: give a number from 0 to 1"),
         ({"threshold": [0.2, 0.5]}, "or call parity_curve"),
         ({"clusters": ["p", "p", "q", "r"]}, "group 0 has 1 person"),
@@ -276,6 +278,10 @@ def test_bad_options(options: dict[str, Any], message: str) -> None:
 def test_bad_thresholds() -> None:
     with pytest.raises(MetricError, match="thresholds is empty"):
         parity_curve([0.1, 0.2], [0, 1], [])
+    with pytest.raises(MetricError, match=r"thresholds is 0.5: give several, or call parity"):
+        parity_curve([0.1, 0.2], [0, 1], 0.5)  # type: ignore[arg-type]
+    with pytest.raises(MetricError, match="threshold is nan: give a number from 0 to 1"):
+        equal_rates([0.1, 0.2], [0, 1], threshold=math.nan)
     with pytest.raises(MetricError, match="rate is 2"):
         equal_rates([0.1, 0.2], [0, 1], rate=2.0)
     with pytest.raises(MetricError, match="y has the values .1, 2.: give labels 0 and 1"):

@@ -188,6 +188,7 @@ def test_empty_and_prior_knowledge() -> None:
         (([0.1, 0.2, 0.3], [0, 0, 1]), {}, "group 1 has 1 row"),
         (([0.1, 0.2], [0, 0]), {}, "groups has 1 value"),
         (([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1]), {"pi": (0.6, 0.5)}, "lower end first"),
+        (([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1]), {"pi": 0.5}, "pi is 0.5: give two numbers"),
         (([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1]), {"n_points": 1}, "n_points is 1"),
     ],
 )
@@ -201,5 +202,9 @@ def test_bad_input_of_class_bounds() -> None:
         class_bounds([0.5, 0.5], [0, 1])
     with pytest.raises(MetricError, match="do not sum to 1"):
         class_bounds([[0.5, 0.6], [0.5, 0.5]], [0, 1])
+    with pytest.raises(MetricError, match="column 1. is nan in row 0"):
+        class_bounds([[0.5, np.nan], [0.5, 0.5]], [0, 1])
+    with pytest.raises(MetricError, match="column 0. holds something other than numbers"):
+        class_bounds([["a", "b"], ["c", "d"]], [0, 1])
     with pytest.raises(MetricError, match="give a P.Df=1. of the set"):
         identified_set([0.2, 0.8, 0.2, 0.8], [0, 0, 1, 1]).mechanism_at(0.9)

@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from fairpc.errors import FileFormatError, MetricError
 from fairpc.evidence import ParityMonitor
 from fairpc.evidence.monitor import MonitorMethod
-from fairpc.evidence.wealth import GRID, bets, log_growth
+from fairpc.evidence.wealth import GRID, bets, difference_region, log_growth
 
 STEPS = 10_000
 METHODS: tuple[MonitorMethod, ...] = ("mixture", "betting")
@@ -58,10 +58,11 @@ def test_covers_at_all_looks(method: MonitorMethod) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rates", [(0.3, 0.3), (0.02, 0.02), (0.9, 0.5)])
-@pytest.mark.parametrize(("method", "step"), [("mixture", 1), ("betting", 50)])
+@pytest.mark.parametrize(("method", "step"), [("mixture", 1), ("betting", 10)])
 def test_time_uniform_coverage(
     method: MonitorMethod, step: int, rates: tuple[float, float]
 ) -> None:
+    """200 streams of 10,000 rows, seen after every row, or after every tenth."""
     covered = sum(always_covers(seed, method, rates, step) for seed in range(200))
     assert binomtest(covered, 200, 0.95, "less").pvalue > 0.01
 
@@ -142,6 +143,20 @@ def test_merge_keeps_an_alarm() -> None:
     assert alarmed.merge(calm).alarm
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_crossed_groups(method: MonitorMethod) -> None:
+    names = [("f", "old"), ("f", "young"), ("m", "old")]
+    monitor = ParityMonitor(names, method=method)
+    table = np.array([["f", "old"], ["m", "old"], ["f", "old"]])
+    gaps = monitor.update([0.2, 0.9, 0.4], table)
+    assert [(g.n_first, g.n_last) for g in gaps] == [(2, 0), (2, 1), (0, 1)]
+    again = ParityMonitor.from_dict(json.loads(json.dumps(monitor.to_dict())))
+    assert again.groups == tuple(names)
+    assert again.update([0.5], [["f", "young"]]) == monitor.update([0.5], [["f", "young"]])
+    with pytest.raises(MetricError, match=r"group .'m', 'young'. is not watched"):
+        monitor.update([0.5], [["m", "young"]])
+
+
 def test_three_groups() -> None:
     monitor = ParityMonitor(["a", "b", "c"])
     gaps = monitor.update([0.1, 0.2], ["a", "b"])
@@ -164,11 +179,52 @@ def test_wealth_is_a_fair_game() -> None:
     assert expected == pytest.approx([1.0, 1.0], abs=1e-12)
 
 
+def dense_region(first: Any, last: Any, alpha: float) -> tuple[float, float]:
+    """Every pair of cells looked at by itself."""
+    kept = []
+    for i in range(len(GRID) - 1):
+        for j in range(len(GRID) - 1):
+            corners = [
+                max(first[0][i + a], first[1][i + a]) + max(last[0][j + b], last[1][j + b])
+                for a in (0, 1)
+                for b in (0, 1)
+            ]
+            kept.append(
+                (min(corners) - 2 * math.log(2), GRID[j] - GRID[i + 1], GRID[j + 1] - GRID[i])
+            )
+    limit = max(math.log(1 / alpha), min(kept)[0] + 1e-9)
+    inside = [(low, high) for evidence, low, high in kept if evidence < limit]
+    return min(low for low, _ in inside), max(high for _, high in inside)
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(1, 0.05), (40, 0.05), (2_000, 0.01), (300, 0.999)])
+def test_region_against_every_pair_of_cells(n: int, alpha: float) -> None:
+    rng = np.random.default_rng(n)
+    groups = []
+    for rate in (0.2, 0.7):
+        x = (rng.random(n) < rate).astype(float)
+        groups.append(log_growth(x, bets(x, 0, 0.0, 0.0, math.log(40))))
+    assert difference_region(groups[0], groups[1], alpha) == pytest.approx(
+        dense_region(groups[0], groups[1], alpha), abs=1e-12
+    )
+
+
+def test_region_names_the_best_pair_where_nothing_is_left() -> None:
+    """Wealth against every mean, least at points 10 and 200: the cells on either side of them."""
+    points = np.arange(len(GRID))
+    first, last = (50.0 + np.abs(points - at) for at in (10, 200))
+    found = difference_region((first, first), (last, last), 0.05)
+    assert found == pytest.approx((GRID[199] - GRID[11], GRID[201] - GRID[9]))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"groups": ["a"]}, "give at least two different groups"),
         ({"groups": ["a", "a"]}, "give at least two different groups"),
+        ({"groups": "ab"}, "groups is 'ab': give a list of names"),
+        ({"groups": [["a"], ["b"]]}, "a crossed group is a tuple"),
+        ({"tolerance": None}, "tolerance is None: give one number"),
         ({"method": "welch"}, "method is 'welch'"),
         ({"tolerance": -0.1}, "tolerance is -0.1"),
         ({"tuned_for": 0}, "tuned_for is 0"),
@@ -211,6 +267,11 @@ def test_damaged_states(change: dict[str, Any]) -> None:
     state = ParityMonitor(["a", "b"]).to_dict() | change
     with pytest.raises(FileFormatError, match="ParityMonitor"):
         ParityMonitor.from_dict(state)
+
+
+def test_no_state_at_all() -> None:
+    with pytest.raises(FileFormatError, match="give what to_dict returned"):
+        ParityMonitor.from_dict("state.json")
 
 
 def test_damaged_wealth() -> None:

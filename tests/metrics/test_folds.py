@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +11,7 @@ from hypothesis import strategies as st
 
 from fairpc.errors import FileFormatError, MetricError
 from fairpc.metrics import Fold, folds_of, read_folds, stratified_folds
-
-ROOT = Path(os.environ.get("FAIRPC_DATA", Path(__file__).parents[3] / "shared" / "data"))
-SPLITS = ROOT / "paper" / "splits"
-
-needs_splits = pytest.mark.skipif(
-    not SPLITS.exists(),
-    reason="the published splits are not here: set FAIRPC_DATA to the folder of the data",
-)
+from published import paper_folder
 
 
 def check_cover(folds: tuple[Fold, ...], n: int) -> None:
@@ -136,11 +128,10 @@ def test_bad_files_get_a_sentence(tmp_path: Path, train: str, sentence: str) -> 
         read_folds(write(tmp_path, train), n_rows=4)
 
 
-@needs_splits
 @pytest.mark.parametrize(
     ("name", "n_rows"), [("adult", 32561), ("german", 1000), ("synthetic/10", 10_000)]
 )
 def test_published_splits(name: str, n_rows: int) -> None:
-    folds = read_folds(SPLITS / name, n_rows)
+    folds = read_folds(paper_folder() / "splits" / name, n_rows)
     assert len(folds) == 10
     check_cover(folds, n_rows)

@@ -6,7 +6,7 @@ from fairpc.evidence.assumptions import (
     GroupBounds,
     test_assumptions,
 )
-from fairpc.evidence.gaps import GroupMean, PairGap, Parity, parity, parity_curve
+from fairpc.evidence.gaps import GroupMean, PairGap, Parity, ParityCurve, parity, parity_curve
 from fairpc.evidence.identified import (
     GroupRange,
     IdentifiedSet,
@@ -30,6 +30,7 @@ __all__ = [
     "MonitorGap",
     "PairGap",
     "Parity",
+    "ParityCurve",
     "ParityMonitor",
     "class_bounds",
     "equal_rates",

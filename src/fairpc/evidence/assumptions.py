@@ -15,6 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from fairpc.evidence.bounds import Tally, joint_bound, separate_bound
 from fairpc.evidence.classifiers import few_threads, learners
 from fairpc.evidence.crossfit import GroupRows, SeedTally, cross_fitted, single_split
 from fairpc.evidence.features import design, distinct
+from fairpc.evidence.plain import fields_of
 
 Method = Literal["cross-fit", "single-split"]
 MIN_ROWS: Final = 10
@@ -134,6 +136,17 @@ class AssumptionTest:
             rate = next(c.rate for c in g.classes if c.label == self.positive)
             found[g.group] = _or(1 - other, rate), _or(high, rate)
         return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ``what_to_do`` and ``summary`` as plain data, for JSON.
+
+        ``classifiers`` maps each classifier to its number of fits.
+        """
+        return fields_of(self) | {
+            "classifiers": dict(self.classifiers),
+            "what_to_do": list(self.what_to_do),
+            "summary": self.summary(),
+        }
 
     def summary(self) -> str:
         """The result and what it does not mean, in plain words."""
@@ -410,7 +423,10 @@ def _positive(classes: tuple[Any, ...], positive: Any) -> int | None:
 
 
 def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[int]:
-    numbers = list(range(n_seeds)) if seeds is None else [int(seed) for seed in seeds]
+    try:
+        numbers = [index(seed) for seed in (range(n_seeds) if seeds is None else seeds)]
+    except TypeError as error:
+        raise MetricError("n_seeds or a seed is no whole number: give whole numbers") from error
     if not numbers or min(numbers) < 0:
         raise MetricError("no seed, or a negative one, is given: give at least one from 0")
     return numbers[:1] if method == "single-split" else numbers

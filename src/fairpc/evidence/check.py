@@ -14,87 +14,127 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
 
+def array(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    """An array of any type; rows must be of one length."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise MetricError(
+            f"{name} has rows of different lengths: give one value, or as many columns, per row"
+        ) from error
+
+
 def labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> npt.NDArray[Any]:
     """A vector of labels of any type, complete, not empty, of the length asked for."""
-    array = np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    _check_length(name, array, n_rows)
-    hidden = missing(array)
+    column = array(name, values)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    _check_length(name, column, n_rows)
+    hidden = missing(column)
     if hidden.any():
         row = int(np.argmax(hidden))
         raise MetricError(f"{name} is missing in row {row}: leave out rows without a value")
-    return np.array(array.tolist()) if array.dtype.kind == "O" else array
+    return array(name, column.tolist()) if column.dtype.kind == "O" else column
 
 
-def missing(array: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Where an array of any type and shape has no value: NaN, None, NA."""
-    if array.dtype.kind == "f":
-        return np.asarray(np.isnan(array), np.bool_)
-    if array.dtype.kind == "O":
-        flat = np.array([_is_missing(v) for v in array.ravel()], np.bool_)
-        return flat.reshape(array.shape)
-    return np.zeros(array.shape, np.bool_)
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values), np.bool_)
+    if values.dtype.kind == "O":
+        flat = np.array([_is_missing(v) for v in values.ravel()], np.bool_)
+        return flat.reshape(values.shape)
+    return np.zeros(values.shape, np.bool_)
+
+
+def number(name: str, value: Any) -> float:
+    """One number; NaN and infinity are for the caller to judge."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise MetricError(f"{name} is {value!r}: give one number")
+    return float(value)
+
+
+def pair(name: str, value: Any) -> tuple[float, float]:
+    """Two numbers."""
+    try:
+        first, last = value
+    except (TypeError, ValueError) as error:
+        raise MetricError(f"{name} is {value!r}: give two numbers, lower end first") from error
+    return number(name, first), number(name, last)
+
+
+def threshold(value: Any) -> float:
+    """A threshold of scores."""
+    found = number("threshold", value)
+    if not 0 <= found <= 1:
+        raise MetricError(f"threshold is {value}: give a number from 0 to 1, as the scores are")
+    return found
 
 
 def numbers(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Floats:
     """A vector of finite numbers, not empty, of the length asked for."""
     try:
-        array = np.asarray(values, np.float64)
+        column = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise MetricError(f"{name} holds something other than numbers: give numbers") from error
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    _check_length(name, array, n_rows)
-    bad = ~np.isfinite(array)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    _check_length(name, column, n_rows)
+    bad = ~np.isfinite(column)
     if bad.any():
         row = int(np.argmax(bad))
-        raise MetricError(f"{name} is {array[row]} in row {row}: give finite numbers")
-    return array
+        raise MetricError(f"{name} is {column[row]} in row {row}: give finite numbers")
+    return column
 
 
 def scores(values: npt.ArrayLike, n_rows: int | None = None, name: str = "scores") -> Floats:
     """Scores from 0 to 1, one per row."""
-    array = numbers(name, values, n_rows)
-    outside = (array < 0) | (array > 1)
+    column = numbers(name, values, n_rows)
+    outside = (column < 0) | (column > 1)
     if outside.any():
         row = int(np.argmax(outside))
-        raise MetricError(f"{name} is {array[row]} in row {row}: give scores from 0 to 1")
-    return array
+        raise MetricError(f"{name} is {column[row]} in row {row}: give scores from 0 to 1")
+    return column
 
 
 def weights(values: npt.ArrayLike | None, n_rows: int) -> Floats | None:
     """Positive weights per row, or None where all rows count alike."""
     if values is None:
         return None
-    array = numbers("sample_weight", values, n_rows)
-    if array.min() <= 0:
-        row = int(np.argmax(array <= 0))
+    column = numbers("sample_weight", values, n_rows)
+    if column.min() <= 0:
+        row = int(np.argmax(column <= 0))
         raise MetricError(
-            f"sample_weight is {array[row]} in row {row}: "
+            f"sample_weight is {column[row]} in row {row}: "
             "weights are positive; leave out rows that count for nothing"
         )
-    return None if np.ptp(array) == 0 else array
+    return None if np.ptp(column) == 0 else column
 
 
 def groups(
     values: npt.ArrayLike, n_rows: int, name: str = "groups"
 ) -> tuple[tuple[Any, ...], Ints]:
-    """The groups in sorted order, at least two, and each row's group number.
-
-    Several columns are crossed: each combination that occurs is a group, named by a tuple.
-    """
-    array = np.asarray(values)
-    if array.ndim != 2 or array.shape[1] == 1:
-        found, ids = np.unique(labels(name, array, n_rows), return_inverse=True)
-        names = tuple(found.tolist())
-    else:
-        names, ids = _crossed(array, n_rows, name)
+    """The groups in sorted order, at least two, and each row's group number."""
+    names, ids = group_names(values, n_rows, name)
     if len(names) < 2:
         raise MetricError(
             f"{name} has 1 value ({names[0]!r}): a comparison needs at least two groups"
         )
     return names, ids
+
+
+def group_names(
+    values: npt.ArrayLike, n_rows: int, name: str = "groups"
+) -> tuple[tuple[Any, ...], Ints]:
+    """The groups that occur, in sorted order, and each row's group number.
+
+    Several columns are crossed: each combination that occurs is a group, named by a tuple.
+    """
+    table = array(name, values)
+    if table.ndim == 2 and table.shape[1] > 1:
+        return _crossed(table, n_rows, name)
+    found, ids = np.unique(labels(name, table, n_rows), return_inverse=True)
+    return tuple(found.tolist()), ids
 
 
 def clusters(values: npt.ArrayLike | None, n_rows: int) -> Ints | None:
@@ -105,9 +145,9 @@ def clusters(values: npt.ArrayLike | None, n_rows: int) -> Ints | None:
     return None if len(found) == n_rows else ids
 
 
-def level(value: float) -> float:
+def level(value: Any) -> float:
     """A confidence level, such as .95."""
-    if not 0.5 <= value < 1:
+    if not 0.5 <= number("level", value) < 1:
         raise MetricError(
             f"level is {value!r}: give the confidence level, at least .5 and below 1, such as .95"
         )
@@ -128,11 +168,11 @@ def enough_rows(names: tuple[Any, ...], ids: Ints, persons: Ints | None) -> None
             )
 
 
-def _crossed(array: npt.NDArray[Any], n_rows: int, name: str) -> tuple[tuple[Any, ...], Ints]:
+def _crossed(table: npt.NDArray[Any], n_rows: int, name: str) -> tuple[tuple[Any, ...], Ints]:
     cells = np.zeros(n_rows, np.intp)
     levels = []
-    for j in range(array.shape[1]):
-        column = array[:, j]
+    for j in range(table.shape[1]):
+        column = table[:, j]
         found, codes = np.unique(
             labels(f"{name} (column {j})", column, n_rows), return_inverse=True
         )
@@ -155,12 +195,12 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
-def _check_length(name: str, array: npt.NDArray[Any], n_rows: int | None) -> None:
-    if array.ndim != 1:
-        raise MetricError(f"{name} has shape {array.shape}: give one value per row")
-    if n_rows is not None and len(array) != n_rows:
+def _check_length(name: str, column: npt.NDArray[Any], n_rows: int | None) -> None:
+    if column.ndim != 1:
+        raise MetricError(f"{name} has shape {column.shape}: give one value per row")
+    if n_rows is not None and len(column) != n_rows:
         raise MetricError(
-            f"{name} has {len(array)} rows and the first argument {n_rows}: give as many"
+            f"{name} has {len(column)} rows and the first argument {n_rows}: give as many"
         )
-    if not len(array):
+    if not len(column):
         raise MetricError(f"{name} is empty: give at least one row")

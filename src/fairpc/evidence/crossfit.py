@@ -41,12 +41,12 @@ class GroupRows:
         return size / len(self.labels)
 
     def counts(self, rows: Ints) -> Floats:
-        """Weight per distinct row and class, of some rows."""
-        shape = len(self.features.rows), self.n_classes
-        cells = self.features.index[rows] * self.n_classes + self.labels[rows]
+        """Weight per distinct row and class, of some rows; classes lie apart in memory."""
+        shape = self.n_classes, len(self.features.rows)
+        cells = self.labels[rows] * shape[1] + self.features.index[rows]
         weights = None if self.weights is None else self.weights[rows]
         found = np.bincount(cells, weights, shape[0] * shape[1])
-        return found.reshape(shape).astype(np.float64)
+        return found.reshape(shape).astype(np.float64).T
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _learned(
     inner = deal(group.labels[train], persons, INNER, rng)
     parts = [group.counts(train[inner == j]) for j in range(INNER)]
     rows = group.features.rows
-    learner, scores = chosen(options, rows, parts, rng)
+    learner, scores, found = chosen(options, rows, parts, rng)
     seen = [part.any(axis=1) for part in parts]
     score = np.concatenate([s[at] for s, at in zip(scores, seen, strict=True)])
     counts = np.concatenate([part[at] for part, at in zip(parts, seen, strict=True)])
@@ -115,4 +115,4 @@ def _learned(
     size = MIN_SIZE * len(train) / (pooled * len(group.labels))
     totals = counts.sum(axis=1)
     cut = [best_cut(score[:, c], counts[:, c], totals, size) for c in range(group.n_classes)]
-    return learner, np.array(cut), learner.probabilities(rows, np.asarray(sum(parts)))
+    return learner, np.array(cut), found

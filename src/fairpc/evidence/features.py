@@ -31,7 +31,7 @@ def design(x: npt.ArrayLike) -> Floats:
     becomes one column per level (the 31 most frequent, the rest in one). A
     missing cell takes the column's mean, and a column of its own says so.
     """
-    table = np.asarray(x)
+    table = check.array("X", x)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or not table.size:

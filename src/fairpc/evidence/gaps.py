@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from fairpc.evidence.intervals import (
     rate_sample,
     welch,
 )
+from fairpc.evidence.plain import fields_of, plain
 
 FOUR_FIFTHS: Final = 0.8
 SMALL: Final = 30
@@ -87,6 +88,13 @@ class PairGap:
             return "above"
         return "undecided"
 
+    def to_dict(self) -> dict[str, Any]:
+        """The pair, ``impact_ratio`` and ``four_fifths`` as plain data, for JSON."""
+        return fields_of(self) | {
+            "impact_ratio": plain(self.impact_ratio),
+            "four_fifths": self.four_fifths,
+        }
+
 
 @dataclass(frozen=True)
 class Parity:
@@ -139,6 +147,14 @@ class Parity:
             return "below"
         return "above" if marks == {"above"} else "undecided"
 
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ``largest``, ``four_fifths`` and ``summary`` as plain data, for JSON."""
+        return fields_of(self) | {
+            "largest": self.largest.to_dict(),
+            "four_fifths": self.four_fifths,
+            "summary": self.summary(),
+        }
+
     def summary(self) -> str:
         """The largest gap, its interval and the four-fifths mark, in plain words."""
         pair = self.largest
@@ -165,6 +181,47 @@ class Parity:
             "undecided": "these rows do not decide whether every ratio is above four fifths",
         }[self.four_fifths]
         return f"{zero}; {mark}."
+
+
+@dataclass(frozen=True)
+class ParityCurve(Sequence[Parity]):
+    """Gaps between groups at several thresholds: a sequence of :class:`Parity`, one for each.
+
+    Attributes:
+        level: chance, before the data are seen, that all intervals of the curve cover.
+        records: per threshold, in the order in which they were given.
+    """
+
+    level: float
+    records: tuple[Parity, ...]
+
+    @property
+    def thresholds(self) -> tuple[float, ...]:
+        return tuple(record.threshold for record in self.records if record.threshold is not None)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @overload
+    def __getitem__(self, index: int) -> Parity: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Parity, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Parity | tuple[Parity, ...]:
+        return self.records[index]
+
+    def summary(self) -> str:
+        """The threshold with the largest gap, in plain words."""
+        worst = max(self.records, key=lambda record: abs(record.difference))
+        return (
+            f"Over {len(self)} thresholds, all intervals together at {self.level:.0%}, the gap is "
+            f"largest at {worst.threshold:g}. {worst.summary()}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The curve and its ``summary`` as plain data, for JSON."""
+        return fields_of(self) | {"summary": self.summary()}
 
 
 def parity(
@@ -196,7 +253,7 @@ def parity(
     weights = check.weights(sample_weight, len(values))
     persons = check.clusters(clusters, len(values))
     check.enough_rows(names, ids, persons)
-    cut = None if threshold is None else _threshold(threshold)
+    cut = None if threshold is None else _cut(threshold)
     if cut is not None:
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
@@ -221,8 +278,10 @@ def parity_curve(
     level: float = 0.95,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
-) -> tuple[Parity, ...]:
+) -> ParityCurve:
     """:func:`parity` of the decisions at several thresholds, the level holding for all together."""
+    if not np.ndim(thresholds):
+        raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
     if not len(thresholds):
         raise MetricError("thresholds is empty: give at least one")
     each = 1 - (1 - check.level(level)) / len(thresholds)
@@ -231,7 +290,7 @@ def parity_curve(
                sample_weight=sample_weight)
         for t in thresholds
     )  # fmt: skip
-    return tuple(replace(record, level=level) for record in found)
+    return ParityCurve(level, tuple(replace(record, level=level) for record in found))
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,12 +355,10 @@ class _Rows:
         return max(1.0, 1 - 2 * covariance / (first.variance + last.variance))
 
 
-def _threshold(value: float) -> float:
-    if np.ndim(value):
+def _cut(threshold: Any) -> float:
+    if np.ndim(threshold):
         raise MetricError("threshold has several values: give one number, or call parity_curve")
-    if not 0 <= value <= 1:
-        raise MetricError(f"threshold is {value}: give a number from 0 to 1, as the scores are")
-    return float(value)
+    return check.threshold(threshold)
 
 
 def _interval(ends: Interval) -> str:

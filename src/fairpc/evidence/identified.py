@@ -20,6 +20,7 @@ from fairpc.errors import MetricError
 from fairpc.evidence import check
 from fairpc.evidence.check import Floats, Ints
 from fairpc.evidence.intervals import Interval
+from fairpc.evidence.plain import fields_of, plain
 
 # Rounding that is allowed when a single P(Df) is left.
 _SLACK: Final = 1e-12
@@ -118,6 +119,11 @@ class IdentifiedSet:
     def empty(self) -> bool:
         return self.lower > self.upper
 
+    @property
+    def score_spread(self) -> float:
+        """How far a row's P(Df=1 | x, s) is open, on average; NaN where the set is empty."""
+        return float(np.mean(self.score_upper - self.score_lower))
+
     def mechanism_at(self, pi: float) -> tuple[MechanismRange, ...]:
         """Per group the mechanisms possible at one P(Df=1)."""
         if not self.lower - _SLACK <= pi <= self.upper + _SLACK:
@@ -152,7 +158,21 @@ class IdentifiedSet:
             for name, low, high in bars
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """The set, its ``table``, ``score_spread`` and ``summary`` as plain data, for JSON.
+
+        Bounds per row are left out: they are as long as the data, and in ``score_lower`` and
+        ``score_upper``.
+        """
+        return fields_of(self, without=("score_lower", "score_upper")) | {
+            "empty": self.empty,
+            "score_spread": plain(self.score_spread),
+            "table": plain(self.table()),
+            "summary": self.summary(),
+        }
+
     def summary(self) -> str:
+        """The set and what it means, in plain words."""
         if self.empty:
             low = max(self.groups, key=lambda g: g.lower)
             high = min(self.groups, key=lambda g: g.upper)
@@ -161,11 +181,11 @@ class IdentifiedSet:
                 f"group {high.group!r} at most {high.upper:.3f}. With scores that are exact, the "
                 "assumptions contradict the data; test_assumptions says whether chance explains it."
             )
-        spread = float(np.mean(self.score_upper - self.score_lower))
         return (
             f"P(Df=1) may be anything from {self.lower:.3f} to {self.upper:.3f}, and more rows "
-            f"would not tell; a row's score then ranges over {spread:.3f} on average. The order "
-            "of rows within a group is fixed, the level and the spread of their scores are not."
+            f"would not tell; a row's score then ranges over {self.score_spread:.3f} on average. "
+            "The order of rows within a group is fixed, the level and the spread of their scores "
+            "are not."
         )
 
 
@@ -226,11 +246,13 @@ def class_bounds(
     under any other Df; from below by what the other classes leave. The lower bound of one
     class against the rest, taken as if there were two, is not valid for three or more.
     """
-    table = np.asarray(scores, np.float64)
+    table = check.array("scores", scores)
     if table.ndim != 2 or table.shape[1] < 2:
         raise MetricError(f"scores has shape {table.shape}: give a column per class")
-    for c in range(table.shape[1]):
-        check.scores(table[:, c], name=f"scores (column {c})")
+    columns = range(table.shape[1])
+    table = np.column_stack(
+        [check.scores(table[:, c], name=f"scores (column {c})") for c in columns]
+    )
     if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
         raise MetricError("the scores of a row do not sum to 1: give a probability per class")
     names, ids = check.groups(groups, len(table))
@@ -251,7 +273,7 @@ def _range(name: Any, scores: Floats, ends: Mapping[Any, Interval] | None) -> Gr
     if ends is not None:
         if name not in ends:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
-        low, high = (float(end) for end in ends[name])
+        low, high = check.pair(f"ends of group {name!r}", ends[name])
         if not 0 <= low <= rate <= high <= 1:
             raise MetricError(
                 f"ends of group {name!r} are {low:.4f} and {high:.4f} and its mean score is "
@@ -286,7 +308,7 @@ def _score_bounds(
 def _given(pi: Interval | None) -> Interval:
     if pi is None:
         return 0.0, 1.0
-    start, stop = (float(end) for end in pi)
+    start, stop = check.pair("pi", pi)
     if not 0 <= start <= stop <= 1:
         raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
     return start, stop

@@ -15,6 +15,7 @@ from fairpc.errors import FileFormatError, MetricError
 from fairpc.evidence import check
 from fairpc.evidence.check import Floats
 from fairpc.evidence.intervals import Interval
+from fairpc.evidence.plain import fields_of, plain
 from fairpc.evidence.wealth import GRID, bets, difference_region, log_growth
 
 MonitorMethod = Literal["mixture", "betting"]
@@ -40,6 +41,10 @@ class MonitorGap:
     difference: float
     interval: Interval
     alarm: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The pair as plain data, for JSON; a difference that is not yet known is None."""
+        return fields_of(self)
 
 
 @dataclass(eq=False)
@@ -70,7 +75,7 @@ class ParityMonitor:
     wider and slower. Rows must be of different persons; several groups: Bonferroni over pairs.
 
     Args:
-        groups: all groups that will come, first to last.
+        groups: all groups that will come, first to last; tuples where attributes are crossed.
         level: chance that every interval ever looked at covers its difference.
         tolerance: differences within ±tolerance raise no alarm.
         method: "mixture" or "betting".
@@ -87,11 +92,15 @@ class ParityMonitor:
         tuned_for: int = 1000,
     ) -> None:
         names = tuple(g.item() if isinstance(g, np.generic) else g for g in groups)
+        if isinstance(groups, str) or any(isinstance(name, list) for name in names):
+            raise MetricError(
+                f"groups is {groups!r}: give a list of names; a crossed group is a tuple"
+            )
         if len(names) < 2 or len(set(names)) < len(names):
             raise MetricError(f"groups is {list(names)}: give at least two different groups")
         if method not in ("mixture", "betting"):
             raise MetricError(f"method is {method!r}: give 'mixture' or 'betting'")
-        if not 0 <= tolerance < 1:
+        if not 0 <= check.number("tolerance", tolerance) < 1:
             raise MetricError(f"tolerance is {tolerance}: give a number of at least 0 and below 1")
         if tuned_for < 1:
             raise MetricError(f"tuned_for is {tuned_for}: give a number of rows")
@@ -119,17 +128,20 @@ class ParityMonitor:
         return self._alarmed_at is not None
 
     def update(self, scores: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[MonitorGap, ...]:
-        """Take a batch, in the order in which its rows came, and say where things stand."""
+        """Take a batch, in the order in which its rows came, and say where things stand.
+
+        Several columns of ``groups`` are crossed: groups are then named by tuples.
+        """
         values = check.scores(scores)
-        labels = check.labels("groups", groups, len(values))
-        unknown = sorted(set(np.unique(labels).tolist()) - set(self.groups), key=repr)
+        names, ids = check.group_names(groups, len(values))
+        unknown = [name for name in names if name not in self._streams]
         if unknown:
             raise MetricError(
                 f"group {unknown[0]!r} is not watched: name it when the monitor is made "
                 f"({', '.join(map(repr, self.groups))})"
             )
-        for name, stream in self._streams.items():
-            self._feed(stream, values[labels == name])
+        for g, name in enumerate(names):
+            self._feed(self._streams[name], values[ids == g])
         found = self.gaps()
         self._note(found)
         return found
@@ -162,25 +174,32 @@ class ParityMonitor:
         return merged
 
     def to_dict(self) -> dict[str, Any]:
-        """The state as plain data, for JSON."""
+        """The state as plain data, for JSON, from which ``from_dict`` goes on.
+
+        For a reader it also holds ``n``, ``alarm``, ``gaps`` and ``summary``.
+        """
         streams = [
             {"n": s.n, "total": s.total, "squares": s.squares}
             | ({"up": s.up.tolist(), "down": s.down.tolist()} if self.method == "betting" else {})
             for s in self._streams.values()
         ]
-        settings = self._settings() | {"groups": list(self.groups)}
+        settings = self._settings() | {"groups": plain(self.groups)}
+        reading = {
+            "n": self.n, "alarm": self.alarm, "gaps": plain(self.gaps()), "summary": self.summary(),
+        }  # fmt: skip
         return {
             "format": _FORMAT, "version": 1, **settings, "alarmed_at": self._alarmed_at,
-            "streams": streams,
+            "streams": streams, **reading,
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> ParityMonitor:
+    def from_dict(cls, state: Any) -> ParityMonitor:
         """The monitor that ``to_dict`` described."""
-        if state.get("format") != _FORMAT or state.get("version") != 1:
+        known = isinstance(state, Mapping) and state.get("format") == _FORMAT
+        if not known or state.get("version") != 1:
             raise FileFormatError("this is no state of a ParityMonitor: give what to_dict returned")
         try:
-            groups = list(state["groups"])
+            groups = [tuple(g) if isinstance(g, list) else g for g in state["groups"]]
             monitor = cls(
                 groups, level=state["level"], tolerance=state["tolerance"],
                 method=state["method"], tuned_for=state["tuned_for"],

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from fairpc.errors import MetricError
 from fairpc.evidence import check
 from fairpc.evidence.check import Floats
+from fairpc.evidence.plain import fields_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,19 @@ class EqualRates:
         rates = [group.rate for group in self.groups]
         return max(rates) - min(rates)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The record, ``price``, ``gap`` and ``summary`` as plain data, for JSON.
+
+        A threshold that nobody reaches is None.
+        """
+        return fields_of(self) | {
+            "price": self.price,
+            "gap": self.gap,
+            "summary": self.summary(),
+        }
+
     def summary(self) -> str:
+        """The thresholds and their price, in plain words."""
         cuts = ", ".join(f"{g.group!r} from {g.threshold:.3f}" for g in self.groups)
         text = (
             f"To select {self.rate:.1%} of every group: {cuts}; rates then differ by at most "
@@ -101,8 +114,10 @@ def equal_rates(
     given = check.weights(sample_weight, len(values))
     weights = np.ones(len(values)) if given is None else given
     truth = None if y is None else _binary(y, len(values))
-    before = values >= threshold
-    target = float(np.average(before, weights=weights)) if rate is None else rate
+    common = check.threshold(threshold)
+    before = values >= common
+    overall = float(np.average(before, weights=weights))
+    target = overall if rate is None else check.number("rate", rate)
     if not 0 <= target <= 1:
         raise MetricError(f"rate is {target}: give a share from 0 to 1")
     cuts = [_cut(values[ids == g], weights[ids == g], target) for g in range(len(names))]
@@ -116,7 +131,7 @@ def equal_rates(
     every = np.ones(len(values), np.bool_)
     return EqualRates(
         rate=target,
-        common_threshold=threshold,
+        common_threshold=common,
         groups=tuple(
             GroupThreshold(
                 group=name,

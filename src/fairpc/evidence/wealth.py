@@ -56,15 +56,19 @@ def difference_region(
 
     Wealth in both groups multiplies. On each side it is monotone in m, so the least over a
     cell of the grid is at one of its corners, and whole cells are kept: nothing is lost to
-    the grid.
+    the grid. What is left of one group at a mean of the other is an interval for the same reason.
     """
     a, b = (_cell_evidence(*wealth) for wealth in (first, last))
-    kept = a[:, None] + b[None, :] < math.log(1 / alpha)
-    if not kept.any():
-        # Possible with probability at most alpha; the best supported pair is then named.
-        kept = a[:, None] + b[None, :] <= a.min() + b.min()
-    i, j = np.nonzero(kept)
-    return float((GRID[j] - GRID[i + 1]).min()), float((GRID[j + 1] - GRID[i]).max())
+    best = int(b.argmin())
+    # Possible with probability at most alpha: nothing is left, and the best pair is named.
+    limit = max(math.log(1 / alpha), math.nextafter(float(a.min() + b[best]), math.inf))
+    i = np.flatnonzero(a + b[best] < limit)
+    room = limit - a[i]
+    below = np.searchsorted(np.maximum.accumulate(b[best::-1]), room)
+    above = np.searchsorted(np.maximum.accumulate(b[best:]), room)
+    # Rounding may leave no room where the sum has some; the best cell itself is kept.
+    lowest, highest = best - np.maximum(below - 1, 0), best + np.maximum(above - 1, 0)
+    return float((GRID[lowest] - GRID[i + 1]).min()), float((GRID[highest + 1] - GRID[i]).max())
 
 
 def _cell_evidence(up: Floats, down: Floats) -> Floats:

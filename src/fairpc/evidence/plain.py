@@ -1,0 +1,38 @@
+"""Records as plain data that JSON can hold; keys are the names of the attributes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+def plain(value: Any) -> Any:
+    """Numbers, text, lists and dicts only.
+
+    A number that is infinite or undefined becomes None, because JSON has no word for it; a
+    crossed group becomes the list of its levels, and a name of any other type its text.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list | np.ndarray):
+        return [plain(item) for item in value]
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if is_dataclass(value):
+        return fields_of(value)
+    return str(value)
+
+
+def fields_of(record: Any, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The attributes of a record as plain data, but for some."""
+    names = (field.name for field in fields(record))
+    return {name: plain(getattr(record, name)) for name in names if name not in without}

@@ -1,0 +1,145 @@
+"""Every record as plain data: strict JSON, keys that others build on, values of the record."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evidence.arrays import drawn, revealing
+from fairpc.evidence import (
+    ParityMonitor,
+    equal_rates,
+    identified_set,
+    parity,
+    parity_curve,
+    test_assumptions,
+)
+from fairpc.evidence.plain import plain
+
+SCORES = [0.2, 0.8, 0.3, 0.7]
+GROUPS = ["m", "m", "w", "w"]
+
+
+def strict(record: Any) -> Any:
+    """There and back through JSON that knows no NaN: what a reader of the file sees."""
+    data = record.to_dict()
+    text = json.dumps(data, allow_nan=False)
+    assert json.loads(text) == data
+    return data
+
+
+def test_assumption_test() -> None:
+    x, y, s = revealing(np.random.default_rng(0), 4_000, pi=(0.3, 0.6))
+    found = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
+    data = strict(found)
+    assert set(data) == {
+        "lower", "upper", "rejected", "p_value", "groups", "classes", "positive", "level",
+        "method", "n_seeds", "classifiers", "what_to_do", "summary",
+    }  # fmt: skip
+    assert data["rejected"] is True
+    assert data["what_to_do"] == list(found.what_to_do)
+    assert data["classifiers"] == {"logistic regression": 10}
+    (first, _) = data["groups"]
+    assert set(first) == {"group", "n", "effective_n", "lower", "upper", "classes"}
+    assert set(first["classes"][0]) == {"label", "rate", "upper", "set_n", "set_rate", "cutoff"}
+    assert first["lower"] == found.groups[0].lower
+
+
+def test_assumption_test_of_three_classes() -> None:
+    rng = np.random.default_rng(1)
+    x, _, s = drawn(rng, 300)
+    found = test_assumptions(x, rng.integers(0, 3, 300), s, classifier="logistic", n_seeds=1)
+    data = strict(found)
+    assert data["lower"] == list(found.lower)  # type: ignore[arg-type]
+    assert data["positive"] is None
+
+
+def test_identified_set() -> None:
+    found = identified_set(SCORES, GROUPS, n_points=3)
+    data = strict(found)
+    assert set(data) == {
+        "lower", "upper", "groups", "mechanism", "empty", "score_spread", "table", "summary"
+    }  # fmt: skip
+    assert set(data["groups"][0]) == {"group", "n", "rate", "low", "high", "lower", "upper"}
+    assert len(data["mechanism"]) == 6
+    assert data["mechanism"][0]["b1"] == list(found.mechanism[0].b1)
+    assert data["score_spread"] == np.mean(found.score_upper - found.score_lower)
+    empty = strict(identified_set([0.1, 1.0, 1.0, 0.01, 0.2], [0, 0, 0, 1, 1]))
+    assert empty["empty"] is True
+    assert empty["score_spread"] is None
+    assert empty["table"][0]["b0_lower"] is None
+
+
+def test_parity() -> None:
+    crossed = np.array([["m", "a"], ["m", "a"], ["w", "b"], ["w", "b"]])
+    found = parity([0, 0, 1, 0], crossed)
+    data = strict(found)
+    assert set(data) == {
+        "kind", "level", "threshold", "groups", "pairs", "clustered", "largest", "four_fifths",
+        "summary",
+    }  # fmt: skip
+    assert set(data["groups"][0]) == {"group", "n", "effective_n", "mean", "small"}
+    assert data["largest"] == data["pairs"][0]
+    assert data["largest"] == {
+        "first": ["m", "a"],
+        "last": ["w", "b"],
+        "difference": 0.5,
+        "difference_interval": list(found.difference_interval),
+        "ratio": None,
+        "ratio_interval": [found.ratio_interval[0], None],
+        "impact_ratio": 0.0,
+        "four_fifths": found.four_fifths,
+    }
+
+
+def test_parity_curve() -> None:
+    curve = parity_curve(SCORES, GROUPS, [0.25, 0.75])
+    data = strict(curve)
+    assert set(data) == {"level", "records", "summary"}
+    assert [record["threshold"] for record in data["records"]] == [0.25, 0.75]
+    assert curve.thresholds == (0.25, 0.75)
+    assert len(curve) == 2
+    assert list(curve) == [curve[0], curve[1]]
+    assert curve[:1] == curve.records[:1]
+    assert curve.summary().startswith("Over 2 thresholds")
+    assert (
+        f"largest at {max(curve, key=lambda r: abs(r.difference)).threshold:g}" in data["summary"]
+    )
+
+
+def test_equal_rates() -> None:
+    data = strict(equal_rates(SCORES, GROUPS, [0, 1, 0, 1], rate=0.0))
+    assert set(data) == {
+        "rate", "common_threshold", "groups", "accuracy", "accuracy_before", "price", "gap",
+        "summary",
+    }  # fmt: skip
+    assert data["groups"][0]["threshold"] is None
+    assert data["price"] == 0.5
+    assert strict(equal_rates(SCORES, GROUPS))["price"] is None
+
+
+@pytest.mark.parametrize("method", ["mixture", "betting"])
+def test_monitor(method: Any) -> None:
+    monitor = ParityMonitor(["m", "w"], method=method)
+    assert strict(monitor)["gaps"][0]["difference"] is None
+    monitor.update(SCORES, GROUPS)
+    data = strict(monitor)
+    assert set(data) == {
+        "format", "version", "groups", "level", "tolerance", "method", "tuned_for", "alarmed_at",
+        "streams", "n", "alarm", "gaps", "summary",
+    }  # fmt: skip
+    assert data["gaps"] == [strict(gap) for gap in monitor.gaps()]
+    assert set(data["gaps"][0]) == {
+        "first", "last", "n_first", "n_last", "difference", "interval", "alarm"
+    }  # fmt: skip
+
+
+def test_names_and_numbers() -> None:
+    assert plain((np.int64(3), np.float64(0.5), np.True_, "a", None)) == [3, 0.5, True, "a", None]
+    assert plain([math.inf, -math.inf, math.nan]) == [None, None, None]
+    assert plain({1: date(2020, 2, 3)}) == {"1": "2020-02-03"}
