@@ -7,6 +7,7 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,19 +19,29 @@ _PIECE: Final = 2**20
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:
-    """Write ``data`` to ``path`` so that a crash leaves the old file or the new one, never a part.
+    """Write ``data`` to ``path``, whole or not at all; see ``replacing``."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.write(data)
 
-    The bytes go to a temporary file in the same folder, reach the disk, and
-    then take the name of the target (``rename`` is atomic). A link is followed;
-    the permissions of a file that is replaced are kept. An OSError of the same
-    kind, with a sentence that names ``path``, says why it could not be done.
+
+@contextlib.contextmanager
+def replacing(path: AnyPath) -> Iterator[Path]:
+    """A new file to write into; when the block ends well it is ``path``, else it is gone.
+
+    A crash leaves the old file or the new one, never a part: the new one lies in
+    the same folder, reaches the disk, and then takes the name of the target
+    (``rename`` is atomic). A link is followed; the permissions of a file that is
+    replaced are kept. An OSError of the same kind, with a sentence that names
+    ``path``, says why it could not be done.
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
         mode = _mode_of(target)
         try:
-            _write_through(temporary, data, mode)
+            _create(temporary, mode)
+            yield temporary
+            _sync(temporary)
             temporary.replace(target)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -44,6 +55,16 @@ def write_atomically(path: AnyPath, data: bytes) -> None:
             os.fspath(path),
         ) from error
     _sync_folder(target.parent)
+
+
+def check_writable(path: AnyPath) -> None:
+    """Raise the OSError that ``replacing`` would raise: before long work, not after it."""
+    with contextlib.suppress(_Unchanged), replacing(path):
+        raise _Unchanged
+
+
+class _Unchanged(Exception):  # noqa: N818 - no error: it ends a block that shall replace nothing
+    pass
 
 
 def read_whole(path: AnyPath, max_bytes: int) -> bytes:
@@ -84,18 +105,20 @@ def _mode_of(target: Path) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _write_through(path: Path, data: bytes, mode: int | None) -> None:
-    """A new file with these bytes, on the disk when the call returns."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
+def _create(path: Path, mode: int | None) -> None:
+    """A new empty file; one of this name must not be there yet."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
         if mode is not None and hasattr(os, "fchmod"):
-            os.fchmod(file.fileno(), mode)
-        file.write(data)
-        file.flush()
+            os.fchmod(descriptor, mode)
+    finally:
+        os.close(descriptor)
+
+
+def _sync(path: Path) -> None:
+    """Put what was written onto the disk."""
+    with path.open("rb+") as file:
         os.fsync(file.fileno())
-
-
-_BINARY = getattr(os, "O_BINARY", 0)
 
 
 def _sync_folder(folder: Path) -> None:

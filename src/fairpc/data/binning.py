@@ -24,6 +24,7 @@ FINE: Final = 64
 """Number of quantile bins from which bins are merged with the label."""
 
 _FINE_ROWS: Final = 30.0  # a fine bin with fewer rows says more about chance than about the label
+_FEW: Final = 32
 _DAY: Final = 86_400_000_000
 _STEPS: Final = (_DAY, 3_600_000_000, 60_000_000, 1_000_000)
 
@@ -95,7 +96,15 @@ def distinct_edges(atoms: Atoms, rare: float) -> tuple[float, ...]:
 
 def bin_codes(edges: tuple[float, ...], data: npt.NDArray[np.generic]) -> Codes:
     """Bin of each number; -1 for NaN."""
-    codes = np.searchsorted(np.asarray(edges), data, side="right").astype(np.int16)
+    if len(edges) <= _FEW:
+        # For so few edges, comparing with each is several times faster than a search.
+        numbers = data.astype(np.float64, copy=False)
+        below = np.zeros(len(numbers), np.int8)
+        for edge in edges:
+            below += (numbers >= edge).view(np.int8)
+        codes = below.astype(np.int16)
+    else:
+        codes = np.searchsorted(np.asarray(edges), data, side="right").astype(np.int16)
     if data.dtype.kind == "f":
         codes[np.isnan(data)] = -1
     return codes

@@ -18,6 +18,7 @@ MAX_MERGED: Final = 256
 """Merged levels beyond this number are not listed: "other" then takes every other value."""
 
 _DIRECT: Final = 1 << 16
+_FEW: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ def tally_numbers(values: Values, weights: Floats) -> Tally:
         ids = np.full(len(data), -1)
         distinct, ids[~hidden] = np.unique(data[~hidden], return_inverse=True)
     else:
-        distinct, ids = _distinct(data)
+        distinct, ids = distinct_numbers(data)
     levels = tuple(distinct.tolist())
     if is_integral(distinct):
         levels = tuple(int(v) for v in levels)
@@ -82,12 +83,34 @@ def merge_rare(tally: Tally, rare: float, max_levels: int) -> tuple[list[int], l
 
 def look_up_text(levels: dict[str, int], texts: Any) -> Codes:
     """Code of each text of a polars series; -1 where it is null or no level."""
-    import polars as pl
-
-    kind = pl.Enum(list(levels))
-    ids = texts.cast(kind, strict=False).to_physical().cast(pl.Int32).fill_null(-1).to_numpy()
+    ids = number_texts(texts, list(levels))
     codes = np.array([*levels.values(), -1], np.int16)
     return np.asarray(codes[ids], np.int16)
+
+
+def number_texts(texts: Any, levels: list[str]) -> npt.NDArray[Any]:
+    """Number of each text of a polars series among the levels, and beyond them where it is none.
+
+    A few levels are told by 64-bit hashes, several times faster than by the texts
+    themselves. That the hash of some other text is among theirs has a probability of
+    1e-18 per different text.
+    """
+    import polars as pl
+
+    beyond = len(levels)
+    if beyond <= _FEW:
+        known = pl.Series(levels, dtype=pl.String).hash(0).to_numpy()
+        if len(set(known.tolist())) == beyond:
+            hashes = texts.hash(0).to_numpy()
+            ids = np.full(len(hashes), beyond, np.int8)
+            for i, level in enumerate(known):
+                ids -= (hashes == level).view(np.int8) * np.int8(beyond - i)
+            return ids
+    numbers = texts.cast(pl.Enum(levels), strict=False).to_physical()
+    if numbers.null_count():
+        # The integers of an Enum have room for one number more than it has categories.
+        numbers = numbers.fill_null(beyond)
+    return np.asarray(numbers.to_numpy())
 
 
 def look_up_numbers(levels: dict[float, int], data: npt.NDArray[Any]) -> Codes:
@@ -108,7 +131,7 @@ def look_up_numbers(levels: dict[float, int], data: npt.NDArray[Any]) -> Codes:
     return np.where(known[place] == data, codes[place], np.int16(-1))
 
 
-def _distinct(data: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def distinct_numbers(data: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """As np.unique with its inverse; without sorting where integers lie close together."""
     if data.dtype.kind in "iu" and len(data):
         low, high = int(data.min()), int(data.max())

@@ -151,7 +151,7 @@ def _is_named(name: str, values: Values, options: Options) -> bool:
 def _fit_levels(name: str, values: Values, options: Options, rows: Rows) -> Fitted | Dropped:
     free = name not in options.categorical and not values.declared
     if free and _all_named_apart(values, rows):
-        return _identifier(name)
+        return identifier(name)
     if values.type == "date":
         raise TableError(f"column {name!r} holds dates: they are binned, not categorical")
     if values.type == "boolean":
@@ -216,7 +216,7 @@ def _fit_numbers(name: str, values: Values, options: Options, rows: Rows) -> Fit
     known = ~values.missing()
     n_present = rows.count(known)
     if free and atoms.integral and _all_differ(values, len(atoms.values), rows, sampled):
-        return _identifier(name)
+        return identifier(name)
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
         if (atoms.weights < options.rare * atoms.weights.sum()).sum() < 2:
             tally = _tally(atoms, values)
@@ -359,7 +359,7 @@ def _identifies(n_distinct: int, known: npt.NDArray[np.bool_], rows: Rows) -> bo
     return n_distinct == n_present >= IDENTIFIER_ROWS and single
 
 
-def _identifier(name: str) -> Dropped:
+def identifier(name: str) -> Dropped:
     return Dropped(
         name,
         "it has a different value in every row, like an identifier; "

@@ -61,13 +61,13 @@ def fit_encoding(
         rare=rare,
         max_levels=max_levels,
         missing_values=tuple(missing_values),
-        numeric=_resolve(names, numeric, "numeric"),
-        categorical=_resolve(names, categorical, "categorical"),
-        edges={min(_resolve(names, [k], "edges")): v for k, v in (edges or {}).items()},
+        numeric=resolve(names, numeric, "numeric"),
+        categorical=resolve(names, categorical, "categorical"),
+        edges={min(resolve(names, [k], "edges")): v for k, v in (edges or {}).items()},
         binning=binning,
     )
     rows, used = _rows(table.n_rows, sample_weight, y if binning == "label" else None)
-    columns, dropped = _fit_columns(table, options, rows, used, _resolve(names, drop, "drop"))
+    columns, dropped = _fit_columns(table, options, rows, used, resolve(names, drop, "drop"))
     if not columns:
         reasons = "; ".join(d.message for d in dropped[:3])
         raise TableError(f"no column is left to learn from: {reasons}")
@@ -104,7 +104,7 @@ def _fit_columns(
     return columns, dropped
 
 
-def _resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
+def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
     """Names of columns given by name or position; a TableError names one that is not there."""
     found = []
     for item in [chosen] if isinstance(chosen, str) else chosen:

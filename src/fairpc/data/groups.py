@@ -15,7 +15,7 @@ from fairpc.data.coding import code_values, decoded_levels
 from fairpc.data.columns import Options, Rows, fit_column
 from fairpc.data.frame import Frame, read_columns
 from fairpc.data.schema import Column, Dropped, Record
-from fairpc.data.table import MISSING, check_weights
+from fairpc.data.table import MISSING, check_weights, distinct_rows
 from fairpc.data.values import Sentinel, Values, read_values
 from fairpc.errors import TableError, TableWarning
 
@@ -144,10 +144,11 @@ class Groups:
         arities = [column.arity for column in self.columns]
         number = np.ravel_multi_index(tuple(np.maximum(codes, 0).T), arities)
         known = np.ravel_multi_index(tuple(np.array(self.cells).T), arities)
-        place = np.minimum(np.searchsorted(known, number), len(known) - 1)
+        place = np.full(int(np.prod(arities)), MISSING, np.int16)
+        place[known] = np.arange(len(known))
         complete = (codes >= 0).all(axis=1)
-        found = complete & (known[place] == number)
-        unseen = complete & ~found
+        groups = np.where(complete, place[number], np.int16(MISSING))
+        unseen = complete & (groups < 0)
         if unseen.any():
             row = codes[int(np.argmax(unseen))]
             warnings.warn(
@@ -156,7 +157,7 @@ class Groups:
                 TableWarning,
                 stacklevel=3,
             )
-        return np.where(found, place, MISSING).astype(np.int16)
+        return groups
 
 
 def fit_groups(
@@ -193,8 +194,7 @@ def fit_groups(
         column = _column(column_name, values, rows, given)
         columns.append(column)
         codes.append(code_values(column, values))
-    matrix = np.stack(codes, axis=1)
-    cells, rows_in = np.unique(matrix[(matrix >= 0).all(axis=1)], axis=0, return_counts=True)
+    cells, rows_in = _crossed(np.stack(codes, axis=1), [column.arity for column in columns])
     if not 2 <= len(cells) <= MAX_GROUPS:
         names = ", ".join(repr(n) for n in frame.names)
         raise TableError(
@@ -204,6 +204,14 @@ def fit_groups(
     return Groups(
         tuple(columns), tuple(tuple(c) for c in cells.tolist()), tuple(rows_in.tolist()), sentinels
     )
+
+
+def _crossed(codes: Codes, arities: list[int]) -> tuple[Codes, npt.NDArray[np.int64]]:
+    """The distinct complete rows in lexicographic order, and how often each is there."""
+    complete = codes[(codes >= 0).all(axis=1)]
+    number, first = distinct_rows(complete, np.array(arities))
+    order = np.lexsort(complete[first].T[::-1])
+    return complete[first[order]], np.bincount(number, minlength=len(first))[order]
 
 
 def _read(sensitive: Any, name: str) -> Frame:

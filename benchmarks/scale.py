@@ -1,0 +1,176 @@
+"""Time and memory of a streamed fit by the number of rows, each measured in a process of its own.
+
+    python benchmarks/scale.py                      10, 20 and 50 million rows
+    python benchmarks/scale.py --rows 200e6         that many as well
+    python benchmarks/scale.py --wide               rows of which hardly two are equal, on disk
+
+Files are made in a temporary folder and removed. Memory is the largest resident
+size of the process, imports and all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+FILE_ROWS = 5_000_000
+YES_NO = pl.Series(["no", "yes"])
+LEVELS = pl.Series(["low", "middle", "high"])
+
+
+def make_rows(n: int, rng: np.random.Generator) -> pl.DataFrame:
+    """Twelve columns: text of few levels, a boolean, a whole number, a real number."""
+    f = rng.random(n, np.float32) < 0.4
+    sex = rng.integers(0, 2, n, np.uint8)
+    flip = rng.random(n, np.float32) < np.where(sex, 0.2, 0.05).astype(np.float32)
+    columns: dict[str, Any] = {
+        "sex": pl.Series(["F", "M"]).gather(sex), "label": (f ^ flip).astype(np.int8)
+    }  # fmt: skip
+    for j in range(5):
+        high = rng.random(n, np.float32) < np.where(f, 0.7 - 0.08 * j, 0.35).astype(np.float32)
+        columns[f"answer{j}"] = YES_NO.gather(high.astype(np.uint8))
+    for j in range(2):
+        level = rng.integers(0, 2, n, np.uint8) + (f & (rng.integers(0, 2, n, np.uint8) > 0))
+        columns[f"level{j}"] = LEVELS.gather(level)
+    columns["member"] = rng.random(n, np.float32) < 0.3
+    columns["age"] = np.clip(rng.normal(40 + 4 * f, 12, n), 17, 95).astype(np.int16)
+    columns["income"] = np.exp(rng.standard_normal(n, np.float32) + 10 + f).astype(np.float64)
+    return pl.DataFrame(columns)
+
+
+def make_wide_rows(n: int, rng: np.random.Generator) -> pl.DataFrame:
+    """Forty columns of which hardly two rows are equal."""
+    f = rng.random(n, np.float32) < 0.4
+    sex = rng.integers(0, 2, n, np.uint8)
+    columns: dict[str, Any] = {
+        "sex": pl.Series(["F", "M"]).gather(sex),
+        "label": (f ^ (rng.random(n, np.float32) < 0.1)).astype(np.int8),
+    }
+    for j in range(38):
+        columns[f"x{j}"] = rng.integers(0, 3, n, np.int8) + (f & (rng.random(n) < 0.5))
+    return pl.DataFrame(columns)
+
+
+def make_files(folder: Path, n: int, wide: bool = False) -> None:
+    rng = np.random.default_rng(0)
+    make = make_wide_rows if wide else make_rows
+    step = FILE_ROWS if not wide else 1_000_000
+    for k, start in enumerate(range(0, n, step)):
+        make(min(step, n - start), rng).write_parquet(folder / f"{k:04}.parquet")
+
+
+def measure(source: str, structure: str, memory: str | None) -> None:
+    """In a process of its own: a warm-up that loads the kernels, then one fit; prints JSON."""
+    from fairpc import FairPC
+    from fairpc.data.passes import BatchEncoder, compress, fit_source
+    from fairpc.data.source import open_source
+    from fairpc.data.summary import Roles
+
+    table = open_source(source)
+    features = tuple(name for name in table.names if name not in ("sex", "label"))
+    roles = Roles("label", ("sex",), features)
+    found: dict[str, Any] = {"bytes": table.n_bytes}
+    if structure == "none":
+        begun, cpu = time.perf_counter(), time.process_time()
+        encoder = BatchEncoder(fit_source(table, roles), roles)
+        found["columns"] = time.perf_counter() - begun
+        begun = time.perf_counter()
+        rows = compress(table, encoder)
+        found["rows"] = time.perf_counter() - begun
+        found["cpu"] = time.process_time() - cpu
+        assert rows is not None
+        found |= {"distinct": rows.n_rows, "weight": rows.weights.sum()}
+    else:
+        head = table.frame.head(2000).collect()
+        settings: dict[str, Any] = {"structure": structure, "random_state": 0}
+        FairPC("sex", **settings).fit(head.drop("label"), head["label"])
+        begun, cpu = time.perf_counter(), time.process_time()
+        model = FairPC("sex", **settings).fit(source, "label", max_memory=memory)
+        found["fit"] = time.perf_counter() - begun
+        found["cpu"] = time.process_time() - cpu
+        found |= {"iterations": model.n_iter_, "parameters": len(model.circuit_.parameters)}
+    found["peak"] = peak_bytes()
+    sys.stdout.write(json.dumps(found))
+
+
+def peak_bytes() -> int:
+    """The largest resident size of this process; ``getrusage`` would count its parent's."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+def measured(source: Path, structure: str, memory: str | None = None) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--measure", str(source), structure, memory or ""]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(result.stdout))
+
+
+def print_long(sizes: Sequence[int], structures: Sequence[str]) -> None:
+    print("rows | MB on disk | columns s | rows s | CPU s | CPU µs per row | peak MB | distinct")
+    for n in sizes:
+        with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
+            make_files(Path(folder), n)
+            got = measured(Path(folder), "none")
+            print(
+                f"{n:,} | {got['bytes'] / 1e6:,.0f} | {got['columns']:.1f} | {got['rows']:.1f} | "
+                f"{got['cpu']:.1f} | {got['cpu'] / n * 1e6:.3f} | {got['peak'] / 1e6:,.0f} | "
+                f"{got['distinct']:,}",
+                flush=True,
+            )
+            for structure in structures:
+                fit = measured(Path(folder), structure)
+                print(
+                    f"  fit, {structure}: {fit['fit']:.1f} s in all ({fit['cpu']:.1f} CPU s), "
+                    f"{fit['iterations']} iterations, {fit['parameters']:,} parameters, "
+                    f"peak {fit['peak'] / 1e6:,.0f} MB",
+                    flush=True,
+                )
+
+
+def print_wide(sizes: Sequence[int], memory: str) -> None:
+    print(f"rows of 40 columns, max_memory={memory} | fit s | CPU s | iterations | peak MB")
+    for n in sizes:
+        with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
+            make_files(Path(folder), n, wide=True)
+            fit = measured(Path(folder), "chow-liu", memory)
+            print(
+                f"{n:,} | {fit['fit']:.1f} | {fit['cpu']:.1f} | {fit['iterations']} | "
+                f"{fit['peak'] / 1e6:,.0f}",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=float, nargs="*", default=[10e6, 20e6, 50e6])
+    parser.add_argument("--structures", nargs="*", default=["chow-liu", "auto"])
+    parser.add_argument("--wide", action="store_true")
+    parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    sizes = [int(n) for n in given.rows]
+    if given.measure:
+        source, structure, memory = given.measure
+        measure(source, structure, memory or None)
+    elif given.wide:
+        print_wide(sizes, given.memory)
+    else:
+        print_long(sizes, given.structures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""Table files: CSV, TSV, Parquet, Feather (Arrow); scanned lazily, read and written in batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from glob import glob, has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+
+from fairpc.data.atomic import AnyPath, replacing
+from fairpc.data.delimited import Dialect, read_dialect
+from fairpc.errors import FileFormatError, TableError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Format = Literal["text", "parquet", "arrow"]
+
+SUFFIXES: Final[Mapping[str, Format]] = {
+    ".csv": "text", ".tsv": "text", ".tab": "text", ".txt": "text", ".data": "text",
+    ".parquet": "parquet", ".pq": "parquet",
+    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+}  # fmt: skip
+KNOWN: Final = "CSV (.csv), TSV (.tsv), Parquet (.parquet) or Feather (.feather, .arrow)"
+
+_MAGIC: Final[Mapping[bytes, Format]] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+_REFUSED: Final = {
+    b"\x1f\x8b": ("compressed with gzip", "unpack it first"),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it first"),
+    b"PK\x03\x04": ("a zip archive or an Excel workbook", "export it as CSV"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "export it as CSV"),
+    b"FEA1": ("Feather of version 1", "write it again as Feather 2 or Parquet"),
+    b"SQLite format 3": ("a database", "export the table as CSV"),
+    b"%PDF": ("a PDF document", "export the table as CSV"),
+}
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """One table, in one file or in several of one format.
+
+    Attributes:
+        source: the table as the user called it.
+        paths: the files, in the order of their names.
+        format: text, Parquet or Arrow.
+        dialects: of each file, where they are text.
+    """
+
+    source: str
+    paths: tuple[Path, ...]
+    format: Format
+    dialects: tuple[Dialect, ...] = ()
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between values; a comma where the files are no text."""
+        return self.dialects[0].delimiter if self.dialects else ","
+
+    def scan(self) -> pl.LazyFrame:
+        """The rows of all files; the values of text files are text."""
+        import polars as pl
+
+        if self.format == "text":
+            parts = [d.scan(p) for p, d in zip(self.paths, self.dialects, strict=True)]
+            return parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical")
+        read = pl.scan_parquet if self.format == "parquet" else pl.scan_ipc
+        return read(list(self.paths), glob=False)
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        if self.dialects:
+            return self.dialects[0].names
+        with self.reading():
+            return tuple(self.scan().collect_schema().names())
+
+    def read(self) -> pl.DataFrame:
+        """All rows at once."""
+        with self.reading():
+            frame = self.scan().collect(engine="streaming")
+        if not frame.height:
+            raise self.no_rows()
+        return frame
+
+    def batches(self, size: int) -> Iterator[pl.DataFrame]:
+        """The rows in order, about ``size`` at a time."""
+        some = False
+        with self.reading():
+            for batch in self.scan().collect_batches(chunk_size=size, lazy=True):
+                some = some or batch.height > 0
+                yield batch
+        if not some:
+            raise self.no_rows()
+
+    def no_rows(self) -> TableError:
+        what = "a header" if self.format == "text" else "columns"
+        return TableError(f"{self.source} has {what} and no rows: give at least one row")
+
+    def reading(self) -> _Reading:
+        """A block in which what polars cannot read is said to be this table's fault."""
+        return _Reading(self.source)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    source: str
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        import polars as pl
+
+        if isinstance(error, pl.exceptions.PolarsError):
+            reason = str(error).strip().partition("\n")[0].rstrip(".:")[:200]
+            raise FileFormatError(
+                f"{self.source} cannot be read ({reason}): it is damaged or of another kind, "
+                "write it again"
+            ) from error
+
+
+def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = None) -> TableFiles:
+    """The table of a file, of a folder, or of files that match a pattern such as 'data/*.parquet'.
+
+    The format is told by the first bytes, not by the name. ``source`` is what
+    errors call the table, by default its path.
+    """
+    given = os.fspath(path)
+    called = source or given
+    paths = _paths(given, called)
+    formats = [_format(p, called if len(paths) == 1 else str(p)) for p in paths]
+    for p, one in zip(paths, formats, strict=True):
+        if one != formats[0]:
+            raise FileFormatError(
+                f"{called}: {p.name} is {one} and {paths[0].name} is {formats[0]}: give files of "
+                "one format"
+            )
+    if formats[0] != "text":
+        return TableFiles(called, paths, formats[0])
+    dialects = tuple(
+        read_dialect(p, called if len(paths) == 1 else str(p), delimiter) for p in paths
+    )
+    for p, dialect in zip(paths, dialects, strict=True):
+        if dialect.names != dialects[0].names:
+            raise FileFormatError(
+                f"{p} has other columns than {paths[0]}: give files with one header"
+            )
+    return TableFiles(called, paths, "text", dialects)
+
+
+def scan(path: AnyPath, *, delimiter: str | None = None) -> pl.LazyFrame:
+    """The rows of a file, folder or pattern, lazily; the values of text files are text."""
+    return find(path, delimiter=delimiter).scan()
+
+
+def _paths(given: str, called: str) -> tuple[Path, ...]:
+    path = Path(given)
+    try:
+        if path.is_dir():
+            found = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+            if not found:
+                raise FileFormatError(f"{called} is a folder without tables: put {KNOWN} into it")
+            return tuple(found)
+        if path.exists():
+            if not path.is_file():
+                raise FileFormatError(f"{called} is not a regular file: give the path of one")
+            return (path,)
+    except PermissionError:
+        raise FileFormatError(f"{called} may not be read: ask for permission") from None
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{called!r} is no path ({error}): give that of a table") from None
+    if has_magic(given):
+        matched = sorted(Path(p) for p in glob(given) if Path(p).is_file())  # noqa: PTH207 - absolute patterns
+        if matched:
+            return tuple(matched)
+        raise FileFormatError(f"no file matches {called}: check the pattern and the folder")
+    raise FileFormatError(f"there is no file {called}: check the name and the folder")
+
+
+def _format(path: Path, called: str) -> Format:
+    try:
+        with path.open("rb") as file:
+            head = file.read(16)
+    except PermissionError:
+        raise FileFormatError(f"{called} may not be read: ask for permission") from None
+    for magic, known in _MAGIC.items():
+        if head.startswith(magic):
+            return known
+    for magic, (what, repair) in _REFUSED.items():
+        if head.startswith(magic):
+            raise FileFormatError(f"{called} is {what}: {repair}")
+    named = SUFFIXES.get(path.suffix.lower(), "text")
+    if head and named != "text":
+        raise FileFormatError(
+            f"{called} is no {named.capitalize()} file, whatever its name says: give {KNOWN}"
+        )
+    return "text"
+
+
+def format_of(path: AnyPath) -> Format:
+    """The format that the name of a file to be written asks for."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise FileFormatError(f"{os.fspath(path)} has the ending {suffix!r}: use {KNOWN}")
+    return SUFFIXES[suffix]
+
+
+def write_table(
+    batches: Iterable[pl.DataFrame],
+    schema: Mapping[str, Any],
+    target: AnyPath | BinaryIO,
+    *,
+    delimiter: str = ",",
+) -> None:
+    """Write batches to a file, whole or not at all, as its name asks; or to a stream, as text.
+
+    Only a few batches are in memory at a time. Files that end in .tsv or .tab
+    have tabs, whatever the ``delimiter``.
+    """
+    from polars.io.plugins import register_io_source
+
+    if not isinstance(target, str | os.PathLike):
+        for i, batch in enumerate(batches):
+            target.write(batch.write_csv(separator=delimiter, include_header=not i).encode())
+        return
+    rows = register_io_source(lambda *_: iter(batches), schema=dict(schema))
+    chosen = format_of(target)
+    if Path(target).suffix.lower() in (".tsv", ".tab"):
+        delimiter = "\t"
+    with replacing(target) as temporary:
+        _sink(rows, temporary, chosen, delimiter, os.fspath(target))
+
+
+def _sink(rows: pl.LazyFrame, path: Path, chosen: Format, delimiter: str, called: str) -> None:
+    import polars as pl
+
+    try:
+        if chosen == "text":
+            rows.sink_csv(path, separator=delimiter)
+        elif chosen == "parquet":
+            rows.sink_parquet(path, row_group_size=_ROW_GROUP)
+        else:
+            rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
+    except pl.exceptions.PolarsError as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".:")[:200]
+        raise TableError(
+            f"{called} cannot be written ({reason}): write Parquet, which holds any column"
+        ) from error
+
+
+_ROW_GROUP: Final = 1 << 17

@@ -1,0 +1,183 @@
+"""Numbers of a column too long to keep: weighted points whose ranks are known to a bound.
+
+Up to ``MOST`` distinct numbers are kept as they are, with their weight per
+class. More are joined into runs, each at its weighted median. Joining moves no
+rank by more than half the weight of a run, and that bound is kept beside the
+points: summaries of parts add up to a summary of the whole, bound and all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+MOST: Final = 1 << 15
+"""Up to so many distinct numbers are kept exactly."""
+
+RUNS: Final = 1 << 13
+"""Runs that are left of more. A run holds at most two parts in ``RUNS`` of the weight."""
+
+FAN_IN: Final = 32
+"""Summaries that are added up at once: each such step may join once more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Numbers, ascending, with a weight per class.
+
+    Attributes:
+        values: int64 or float64, no two equal.
+        weights: one row per value, one column per class.
+        error: by how much the weight below any number may be off; 0 where nothing was joined.
+    """
+
+    values: npt.NDArray[Any]
+    weights: Floats
+    error: float = 0.0
+
+    @classmethod
+    def count(
+        cls,
+        values: npt.NDArray[Any],
+        classes: npt.NDArray[np.integer[Any]],
+        n_classes: int,
+        weights: Floats | None = None,
+    ) -> Points:
+        """The points of rows; every class is joined by itself first, so that sorting is cheap."""
+        if values.dtype.kind in "iu" and len(values):
+            low, high = int(values.min()), int(values.max())
+            if high - low < MOST:
+                return _count_close(values, low, high - low + 1, classes, n_classes, weights)
+        parts = []
+        for k in range(n_classes):
+            here = np.flatnonzero(classes == k) if n_classes > 1 else slice(None)
+            points, mass, error = _counted(values[here], None if weights is None else weights[here])
+            table = np.zeros((len(points), n_classes))
+            table[:, k] = mass
+            parts.append(cls(points, table, error).joined())
+        return add_points(parts)
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any], weights: Floats) -> Points:
+        """The points of numbers in any order, with a row of weights each."""
+        order = np.argsort(values, kind="stable")
+        ordered = values[order]
+        start = _starts(ordered)
+        return cls(ordered[start], np.add.reduceat(weights[order], start, axis=0)).joined()
+
+    @property
+    def total(self) -> float:
+        return float(self.weights.sum())
+
+    def joined(self, most: int = MOST, runs: int = RUNS) -> Points:
+        """The same numbers in at most about ``runs`` runs, if there are more than ``most``.
+
+        A number that holds as much as a run stays by itself.
+        """
+        n = len(self.values)
+        if n <= most:
+            return self
+        weight = self.weights.sum(axis=1)
+        total = float(weight.sum())
+        middle = np.cumsum(weight) - weight / 2
+        part = np.minimum((runs * (middle / total)).astype(np.int64), runs - 1)
+        heavy = weight * runs >= total
+        new = np.ones(n, np.bool_)
+        new[1:] = (part[1:] != part[:-1]) | heavy[1:] | heavy[:-1]
+        start = np.flatnonzero(new)
+        stop = np.append(start[1:], n)
+        mass = np.add.reduceat(weight, start)
+        # The first value with half of its run's weight at or below it.
+        before = np.concatenate([[0.0], np.cumsum(weight)])
+        median = np.searchsorted(before[1:], before[start] + mass / 2)
+        median = np.clip(median, start, stop - 1)
+        several = stop - start > 1
+        moved = float(mass[several].max(initial=0.0)) / 2
+        return Points(
+            self.values[median], np.add.reduceat(self.weights, start, axis=0), self.error + moved
+        )
+
+    def widened(self, column: npt.NDArray[np.int64], n_classes: int) -> Points:
+        """The points with class ``j`` renamed ``column[j]``, of ``n_classes``."""
+        return Points(self.values, widened(self.weights, column, n_classes), self.error)
+
+
+def add_points(parts: Sequence[Points]) -> Points:
+    """The points of all rows of several parts."""
+    if len(parts) == 1:
+        return parts[0]
+    values = np.concatenate([part.values for part in parts])
+    # Each part is sorted: a stable sort merges them, and adds up in the order of the parts.
+    order = np.argsort(values, kind="stable")
+    values = values[order]
+    start = _starts(values)
+    weights = np.concatenate([part.weights for part in parts])[order]
+    if len(start) < len(values):
+        values, weights = values[start], np.add.reduceat(weights, start, axis=0)
+    return Points(values, weights, sum(part.error for part in parts)).joined()
+
+
+def widened(
+    weights: Floats, column: npt.NDArray[np.int64], n_classes: int
+) -> npt.NDArray[np.float64]:
+    """A table whose column ``j`` becomes column ``column[j]`` of ``n_classes``."""
+    result = np.zeros((*weights.shape[:-1], n_classes))
+    result[..., column] = weights
+    return result
+
+
+def _count_close(
+    values: npt.NDArray[Any],
+    low: int,
+    span: int,
+    classes: npt.NDArray[np.integer[Any]],
+    n_classes: int,
+    weights: Floats | None,
+) -> Points:
+    """Whole numbers that lie close together are counted without sorting."""
+    cell = (values.astype(np.int64) - low) * n_classes + classes
+    table = np.bincount(cell, weights, span * n_classes).reshape(span, n_classes)
+    seen = np.flatnonzero(table.any(axis=1))
+    return Points(seen + low, table[seen].astype(np.float64))
+
+
+def _counted(
+    values: npt.NDArray[Any], weights: Floats | None
+) -> tuple[npt.NDArray[Any], Floats, float]:
+    """Values, ascending, with their weights: the distinct ones; if many, runs and their error."""
+    order = None if weights is None else np.argsort(values, kind="stable")
+    ordered = np.sort(values) if order is None else values[order]
+    long = weights is None and len(ordered) > MOST
+    if long and np.count_nonzero(ordered[1:] != ordered[:-1]) >= MOST:
+        return _joined_rows(ordered)
+    start = _starts(ordered)
+    if weights is None or not len(start):
+        return ordered[start], np.diff(np.append(start, len(ordered))).astype(np.float64), 0.0
+    return ordered[start], np.add.reduceat(weights[order], start), 0.0
+
+
+def _joined_rows(ordered: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats, float]:
+    """As ``Points.joined``, for sorted rows of weight 1: no need to list what is distinct."""
+    n = len(ordered)
+    at = ordered[np.arange(RUNS) * n // RUNS]
+    # Rows with equal values stay together, and apart from others where they fill a run.
+    left = np.searchsorted(ordered, at, side="left")
+    right = np.searchsorted(ordered, at[1:][at[1:] == at[:-1]], side="right")
+    bounds = np.unique(np.concatenate([left, right, [n]]))
+    start, stop = bounds[:-1], bounds[1:]
+    several = ordered[start] != ordered[stop - 1]
+    moved = float((stop - start)[several].max(initial=0)) / 2
+    return ordered[(start + stop) // 2], (stop - start).astype(np.float64), moved
+
+
+def _starts(ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Where each run of equal values begins."""
+    new = np.ones(len(ordered), np.bool_)
+    new[1:] = ordered[1:] != ordered[:-1]
+    return np.flatnonzero(new)

@@ -1,0 +1,326 @@
+"""A table read in parts is encoded as the table in memory is."""
+
+from __future__ import annotations
+
+import datetime as dt
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpc.data import points as points_module
+from fairpc.data.columns import Options
+from fairpc.data.distinct import Distinct, DistinctSum, Packing, add_distinct
+from fairpc.data.encode import fit_encoding
+from fairpc.data.groups import fit_groups
+from fairpc.data.labels import fit_labels
+from fairpc.data.passes import BatchEncoder, compress, fit_source
+from fairpc.data.points import Points, add_points
+from fairpc.data.source import Progress, is_source, open_source
+from fairpc.data.stream import fit_stream
+from fairpc.data.summary import Roles, SummaryTree, add_summaries, summarise
+from fairpc.errors import FileFormatError, TableError
+
+
+def table(n: int = 600, seed: int = 0) -> pl.DataFrame:
+    """One column of each sort that the encoder knows."""
+    rng = np.random.default_rng(seed)
+    f = rng.random(n) < 0.4
+    age = rng.integers(17, 90, n)
+    job = rng.choice(["clerk", "cook", "judge", "none"], n, p=[0.5, 0.3, 0.195, 0.005])
+    day = [dt.date(2020, 1, 1) + dt.timedelta(days=int(k)) for k in rng.integers(0, 400, n)]
+    return pl.DataFrame(
+        {
+            "sex": rng.choice(["F", "M"], n),
+            "age": age,
+            "income": np.exp(rng.normal(10.0 + f, 1.0)),
+            "gain": np.where(rng.random(n) < 0.8, 0, rng.integers(1, 99_999, n)),
+            "job": job,
+            "job_code": np.array([{"clerk": 7, "cook": 1, "judge": 3, "none": 9}[j] for j in job]),
+            "married": [None if r < 0.1 else bool(r < 0.5) for r in rng.random(n)],
+            "day": day,
+            "spoken": rng.choice(["1", "2", "10"], n),
+            "city": pl.Series(rng.choice(["a", "b", "?"], n)).cast(pl.Categorical),
+            "score": [None if r < 0.2 else round(r, 1) for r in rng.random(n)],
+            "person": np.arange(n) * 3,
+            "key": rng.integers(0, 3, n) + 2**60,
+            "constant": ["x"] * n,
+            "empty": pl.Series([None] * n, dtype=pl.String),
+            "weight": rng.integers(0, 4, n),
+            "label": (f ^ (rng.random(n) < 0.1)).astype(np.int8),
+        }
+    )
+
+
+FEATURES = tuple(name for name in table(5).columns if name not in ("sex", "label", "weight"))
+ROLES = Roles("label", ("sex",), FEATURES, missing_values=("?",))
+
+
+def names_in(roles: Roles) -> tuple[str, ...]:
+    apart = (roles.label, roles.weight)
+    return tuple(name for name in ("sex", *FEATURES) if name not in apart)
+
+
+def pieces(frame: pl.DataFrame, cuts: list[int]) -> list[pl.DataFrame]:
+    bounds = sorted({0, len(frame), *(c % len(frame) for c in cuts)})
+    return [frame[a:b] for a, b in pairwise(bounds)]
+
+
+@given(st.lists(st.integers(0, 599), max_size=6), st.booleans())
+def test_parts_give_the_encoding_of_the_whole(cuts: list[int], weighted: bool) -> None:
+    frame = table()
+    roles = Roles("label", ("sex",), FEATURES, "weight" if weighted else None, ("?",))
+    summary = add_summaries([summarise(part, roles) for part in pieces(frame, cuts)])
+    coding = fit_stream(summary, roles, names_in(roles))
+    weights = frame["weight"].to_numpy() if weighted else None
+    labels = fit_labels(frame["label"], sample_weight=weights, missing_values=("?",))
+    groups = fit_groups(frame.select("sex"), sample_weight=weights, missing_values=("?",))
+    expected = fit_encoding(
+        frame.select("sex", *FEATURES), y=labels.transform(frame["label"]), drop=["sex"],
+        sample_weight=weights, missing_values=("?",),
+    )  # fmt: skip
+    assert coding.features == expected
+    assert coding.labels == labels
+    assert coding.groups == groups
+
+
+def test_fractional_weights_scale_as_in_memory() -> None:
+    frame = table(617).with_columns(pl.col("weight") * 0.37 + 0.01)
+    roles = Roles("label", ("sex",), FEATURES, "weight", ("?",))
+    coding = fit_stream(summarise(frame, roles), roles, names_in(roles))
+    weights = frame["weight"].to_numpy()
+    y = fit_labels(frame["label"], sample_weight=weights).transform(frame["label"])
+    expected = fit_encoding(
+        frame.select("sex", *FEATURES), y=y, sample_weight=weights, drop=["sex"],
+        missing_values=("?",),
+    )  # fmt: skip
+    ours, theirs = (
+        [(c.name, c.edges, c.levels, c.merged, c.done) for c in e.columns]
+        for e in (coding.features, expected)
+    )
+    assert ours == theirs
+
+
+@pytest.fixture
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points and texts are joined as if a hundred were many."""
+    monkeypatch.setattr(points_module, "MOST", 64)
+    monkeypatch.setattr(points_module, "RUNS", 32)
+
+
+@given(
+    st.lists(
+        st.lists(st.one_of(st.integers(0, 40), st.floats(-1e3, 1e3)), min_size=1, max_size=60),
+        min_size=1, max_size=5,
+    ),
+    st.integers(2, 20),
+)  # fmt: skip
+def test_joined_points_keep_ranks_within_their_error(parts: list[list[float]], runs: int) -> None:
+    everything = np.sort(np.concatenate([np.array(part, float) for part in parts]))
+    made = []
+    for part in parts:
+        values = np.array(part, float)
+        counted = Points.count(values, np.arange(len(values)) % 2, 2)
+        made.append(counted.joined(runs, runs))
+    total = add_points(made).joined(2 * runs, runs)
+    assert total.total == len(everything)
+    for edge in np.unique(everything):
+        below = total.weights[total.values < edge].sum()
+        assert abs(below - (everything < edge).sum()) <= total.error + 1e-9
+
+
+@pytest.mark.usefixtures("small_bounds")
+def test_rows_joined_at_once_keep_ranks_and_heavy_values() -> None:
+    rng = np.random.default_rng(1)
+    values = np.concatenate([rng.normal(size=3000), np.full(1500, 0.25)])
+    found = Points.count(values, np.zeros(len(values), np.int64), 1)
+    assert len(found.values) <= 2 * points_module.RUNS
+    assert found.error > 0
+    # The heavy value is alone, its weight exact.
+    assert found.weights[found.values == 0.25].sum() == 1500
+    for edge in rng.normal(size=200):
+        below = found.weights[found.values < edge].sum()
+        assert abs(below - (values < edge).sum()) <= found.error
+
+
+def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank() -> None:
+    rng = np.random.default_rng(2)
+    n = 400_000
+    frame = pl.DataFrame(
+        {
+            "sex": rng.choice(["F", "M"], n), "label": rng.integers(0, 2, n),
+            "x": rng.lognormal(3.0, 2.0, n), "z": np.round(rng.normal(0.0, 1e6, n)),
+        }
+    )  # fmt: skip
+    roles = Roles("label", ("sex",), ("x", "z"))
+    tree = SummaryTree()
+    for start in range(0, n, 9_000):
+        tree.push(summarise(frame[start : start + 9_000], roles))
+    total = tree.total()
+    options = Options(binning="quantile")
+    coding = fit_stream(total, roles, ("sex", "x", "z"), options=options)
+    exact = fit_encoding(frame.select("x", "z"), binning="quantile")
+    for name in ("x", "z"):
+        summary = total.columns[name].points
+        assert summary is not None
+        assert 0 < summary.error < 0.0005 * n
+        values = np.sort(frame[name].to_numpy())
+        ours, theirs = (
+            np.searchsorted(values, e.column(name).edges) / n for e in (coding.features, exact)
+        )
+        assert np.abs(ours - theirs).max() < 0.001
+
+
+@pytest.mark.usefixtures("small_bounds")
+def test_too_many_texts_leave_the_heavy_ones_and_an_open_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fairpc.data.tally.MOST", 64)
+    monkeypatch.setattr("fairpc.data.tally.RUNS", 32)
+    rng = np.random.default_rng(3)
+    n = 3000
+    town = np.where(rng.random(n) < 0.6, "Rome", [f"t{k}" for k in rng.integers(0, 900, n)])
+    frame = pl.DataFrame(
+        {
+            "sex": rng.choice(["F", "M"], n), "label": rng.integers(0, 2, n), "town": town,
+            "id": [f"p{k}" for k in rng.permutation(n)], "number": rng.permutation(n) * 1_000_003,
+            "at": [f"2024-01-{1 + k % 28:02} 10:{k % 60:02}:{k % 59:02}" for k in range(n)],
+            "many": [f"q{k}" for k in rng.integers(0, 900, n)],
+        }
+    )  # fmt: skip
+    roles = Roles("label", ("sex",), ("town", "id", "number", "at", "many"))
+    parts = [summarise(frame[a : a + 250], roles) for a in range(0, n, 250)]
+    coding = fit_stream(add_summaries(parts), roles, ("sex", *roles.features))
+    encoding = coding.features
+    assert encoding.column("town").levels == ("Rome",)
+    assert encoding.column("town").open
+    assert encoding.column("at").kind == "date"
+    reasons = {d.name: d.reason for d in encoding.dropped}
+    assert "identifier" in reasons["id"]
+    assert "identifier" in reasons["number"]
+    assert "none of its more than" in reasons["many"]
+    codes = encoding.transform(frame)[:, encoding.names.index("town")]
+    assert np.array_equal(codes == 0, town == "Rome")
+
+
+@given(
+    st.lists(st.integers(1, 30_000), min_size=1, max_size=9),
+    st.integers(0, 2**32 - 1),
+)
+def test_packing_is_undone_and_keeps_order(arities: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.integers(-1, a, 50) for a in arities], axis=1).astype(np.int16)
+    packing = Packing(tuple(arities))
+    words = packing.pack(list(codes.T))
+    assert np.array_equal(packing.unpack(words), codes)
+    found = Distinct.of(words)
+    expected, counts = np.unique(codes, axis=0, return_counts=True)
+    assert np.array_equal(packing.unpack(found.words), expected)
+    assert np.array_equal(found.weights, counts)
+    halves = [
+        Distinct.of(np.ascontiguousarray(words[:, part])) for part in (slice(20), slice(20, 50))
+    ]
+    again = add_distinct(halves)
+    assert np.array_equal(again.words, found.words)
+    assert np.array_equal(again.weights, found.weights)
+
+
+def test_a_sum_that_does_not_fit_is_spilled_in_parts() -> None:
+    rng = np.random.default_rng(0)
+    spilled: list[Distinct] = []
+    total = DistinctSum(100, spilled.append)
+    everything = rng.integers(0, 500, (1, 2000)).astype(np.uint64)
+    for start in range(0, 2000, 40):
+        total.push(Distinct.of(everything[:, start : start + 40]))
+    assert total.total() is None
+    assert max(part.n_rows for part in spilled) <= 140
+    assert len(spilled) > 3
+    summed, expected = add_distinct(spilled), Distinct.of(everything)
+    assert np.array_equal(summed.words, expected.words)
+    assert np.array_equal(summed.weights, expected.weights)
+
+
+def write(frame: pl.DataFrame, folder: Path, kind: str) -> Any:
+    plain = frame.drop("day", "married", "score", "city")
+    if kind == "lazy":
+        return frame.lazy()
+    if kind == "csv":
+        plain.write_csv(folder / "t.csv")
+        return folder / "t.csv"
+    if kind == "arrow":
+        frame.write_ipc(folder / "t.arrow")
+        return str(folder / "t.arrow")
+    for k, part in enumerate(pieces(frame, [100, 350])):
+        part.write_parquet(folder / f"p{k}.parquet")
+    return folder if kind == "folder" else str(folder / "p*.parquet")
+
+
+@pytest.mark.parametrize("kind", ["lazy", "csv", "arrow", "folder", "glob"])
+def test_two_passes_over_a_table_merge_its_rows(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 77)
+    frame = table()
+    source = open_source(write(frame, tmp_path, kind))
+    features = tuple(n for n in source.names if n not in ("sex", "label", "weight"))
+    roles = Roles("label", ("sex",), features, "weight", ("?",))
+    told: list[Progress] = []
+    coding = fit_source(source, roles, watch=told.append)
+    encoder = BatchEncoder(coding, roles)
+    found = compress(source, encoder, watch=told.append)
+    assert found is not None
+    assert found.weights.sum() == frame["weight"].sum()
+    expected = encoder(frame if kind != "csv" else pl.read_csv(tmp_path / "t.csv"))
+    assert np.array_equal(found.words, expected.words)
+    assert np.array_equal(found.weights, expected.weights)
+    assert "job_code" in [d.name for d in coding.features.dropped]
+    for stage in ("columns", "rows"):
+        seen = [p.done for p in told if p.stage == stage]
+        assert seen == sorted(seen)
+        last = [p for p in told if p.stage == stage][-1]
+        assert (last.done, last.unit) == (
+            (600, "rows") if kind == "lazy" else (last.total, "bytes")
+        )
+
+
+def test_columns_with_equal_counts_are_no_copies_unless_row_by_row(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    n = 1000
+    one = np.repeat([0, 1, 2, 3], n // 4)
+    frame = pl.DataFrame(
+        {
+            "sex": rng.choice(["F", "M"], n), "label": np.tile([0, 1], n // 2),
+            "one": one, "two": np.roll(one, 100), "copy": one[::1] * 10 + 5,
+        }
+    )  # fmt: skip
+    frame.write_parquet(tmp_path / "t.parquet")
+    roles = Roles("label", ("sex",), ("one", "two", "copy"))
+    coding = fit_source(open_source(tmp_path / "t.parquet"), roles)
+    assert coding.features.names == ("one", "two")
+    assert "copy of column 'one'" in coding.features.dropped[1].message
+
+
+def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
+    assert is_source("t.csv")
+    assert is_source(pl.LazyFrame({"a": [1]}))
+    assert not is_source(pl.DataFrame({"a": [1]}))
+    with pytest.raises(FileFormatError, match="there is no file"):
+        open_source(tmp_path / "none.csv")
+    pl.DataFrame({"a": [1]}).clear().write_parquet(tmp_path / "empty.parquet")
+    with pytest.raises(TableError, match="no rows"):
+        open_source(tmp_path / "empty.parquet")
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1" + bytes(100))
+    with pytest.raises(FileFormatError, match="cannot be read"):
+        open_source(broken)
+    frame = pl.DataFrame({"label": np.arange(5000) / 7, "sex": ["a", "b"] * 2500, "x": [1] * 5000})
+    with pytest.raises(TableError, match="more than 1000 values"):
+        summarise(frame, Roles("label", ("sex",), ("x",)))
+    wide = frame.with_columns(label=pl.lit(1), s=pl.col("label"), t=pl.col("label") * 3)
+    with pytest.raises(TableError, match="combinations of values"):
+        summarise(wide, Roles("label", ("s", "t"), ("x",)))
