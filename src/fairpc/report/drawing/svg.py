@@ -1,0 +1,109 @@
+"""SVG elements, escaped, and the frame of a picture with its title and description."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, Final
+
+from markupsafe import Markup, escape
+
+WIDTH: Final = 360.0
+"""Units across a picture: the width of a phone, so that letters stay readable there."""
+LETTER: Final = 7.0
+"""Width of an average letter, in units."""
+MARKERS: Final = ("circle", "square", "triangle", "diamond", "cross", "ring")
+N_STYLES: Final = 6
+"""Colours, dashes and markers before they repeat; CSS classes s0 … s5."""
+
+
+def number(value: float) -> str:
+    """A coordinate with at most two decimals."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
+
+
+def element(tag: str, *children: Any, **attributes: Any) -> Markup:
+    """One element; text and attributes are escaped, ``class_`` is class, _ is - in a name."""
+    known = ((key, value) for key, value in attributes.items() if value is not None)
+    inside = together(escape(child) for child in children)
+    start = Markup("<{}{}").format(
+        tag, together(Markup(' {}="{}"').format(_attribute(k), _text(v)) for k, v in known)
+    )
+    return start + (Markup(">{}</{}>").format(inside, tag) if children else Markup("/>"))
+
+
+def _text(value: Any) -> str:
+    return number(value) if isinstance(value, float | int) else str(value)
+
+
+_CAMEL: Final = {"viewBox", "patternUnits"}
+
+
+def _attribute(key: str) -> str:
+    return key if key in _CAMEL else key.rstrip("_").replace("_", "-")
+
+
+def together(parts: Iterable[Any]) -> Markup:
+    """Elements one after the other."""
+    return Markup("").join(parts)
+
+
+def style(i: int) -> str:
+    """CSS class of the i-th series: its colour, dash and pattern."""
+    return f"s{i % N_STYLES}"
+
+
+def picture(title: str, description: str, body: Iterable[Any], *, height: float) -> Markup:
+    """The picture as a whole, named and described for those who do not see it."""
+    content = together(body)
+    key = hashlib.sha256(f"{title}\0{description}\0{content}".encode()).hexdigest()[:10]
+    return element(
+        "svg",
+        element("title", title, id=f"t{key}"),
+        element("desc", description, id=f"d{key}"),
+        content,
+        viewBox=f"0 0 {number(WIDTH)} {number(height)}",
+        class_="plot",
+        role="img",
+        aria_labelledby=f"t{key} d{key}",
+    )
+
+
+def words(
+    x: float, y: float, content: str, class_: str | None = None, anchor: str = "start"
+) -> Markup:
+    """Text on one line; ``anchor`` is start, middle or end."""
+    where = None if anchor == "start" else anchor
+    return element("text", content, x=x, y=y, class_=class_, text_anchor=where)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def box(x: float, y: float, width: float, height: float, class_: str) -> Markup:
+    return element("rect", x=x, y=y, width=max(width, 0.0), height=height, class_=class_)
+
+
+def marker(i: int, x: float, y: float, r: float = 4.5) -> Markup:
+    """The mark of the i-th series: shapes differ as well as colours."""
+    css = f"mark {style(i)}"
+    match MARKERS[i % len(MARKERS)]:
+        case "circle":
+            return element("circle", cx=x, cy=y, r=r, class_=css)
+        case "ring":
+            return element("circle", cx=x, cy=y, r=r, class_=f"{css} hollow")
+        case "square":
+            return box(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r, css)
+        case "triangle":
+            path = f"M{number(x)} {number(y - 1.2 * r)}l{number(1.15 * r)} {number(2 * r)}"
+            return element("path", d=f"{path}h{number(-2.3 * r)}z", class_=css)
+        case "diamond":
+            path = f"M{number(x)} {number(y - 1.3 * r)}l{number(1.3 * r)} {number(1.3 * r)}"
+            path += f"l{number(-1.3 * r)} {number(1.3 * r)}l{number(-1.3 * r)} {number(-1.3 * r)}z"
+            return element("path", d=path, class_=css)
+        case _:
+            path = f"M{number(x - r)} {number(y - r)}l{number(2 * r)} {number(2 * r)}"
+            path += f"m0 {number(-2 * r)}l{number(-2 * r)} {number(2 * r)}"
+            return element("path", d=path, class_=f"{css} stroked")

@@ -1,0 +1,1 @@
+"""One module per section of the page: facts of the audit in, paragraphs and pictures out."""

@@ -1,0 +1,157 @@
+"""Numbers and names as the page writes them: one format for each kind of number."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+Form = Callable[[float | None], str]
+
+MINUS: Final = "−"
+NOTHING: Final = "–"
+LONGEST: Final = 80
+"""Letters of a name that a table shows."""
+
+# Marks that turn the direction of what follows: shown by number, because they could hide text.
+_ENDLESS: Final = re.compile(r"\S{60,}")
+_BREAKS: Final = frozenset("\n\r\v\f\x85\u2028\u2029")
+_BIDI: Final = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
+
+
+def visible(value: Any) -> Any:
+    """Plain data in which no text has a mark that could hide or reorder what is shown."""
+    if isinstance(value, str):
+        return value if value.isascii() and value.isprintable() else "".join(map(_seen, value))
+    if isinstance(value, dict):
+        return {visible(key): visible(item) for key, item in value.items()}
+    return [visible(item) for item in value] if isinstance(value, list) else value
+
+
+def _seen(letter: str) -> str:
+    hidden = ord(letter) in _BIDI or unicodedata.category(letter) in ("Cc", "Cs")
+    return f"\\u{ord(letter):04x}" if hidden and letter not in _BREAKS else letter
+
+
+def name(value: Any) -> str:
+    """A name from the data in one line."""
+    if isinstance(value, list | tuple):
+        return ", ".join(name(part) for part in value)
+    return (
+        "".join("⏎" if letter in _BREAKS else letter for letter in visible(str(value))) or "(empty)"
+    )
+
+
+def short(value: Any, longest: int = LONGEST) -> str:
+    """A name cut to so many letters."""
+    full = name(value)
+    return full if len(full) <= longest else full[: longest - 1].rstrip() + "…"
+
+
+def prose(value: str) -> str:
+    """A sentence in which very long words, as only names from data are, are cut."""
+    return _ENDLESS.sub(lambda word: f"{word[0][:40]}…", value)
+
+
+def quoted(value: Any) -> str:
+    """A class in a sentence: “good”."""
+    return f"“{short(value, 40)}”"
+
+
+def _missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _signed(text: str) -> str:
+    """A true minus sign, and no minus before a zero."""
+    if text.startswith("-"):
+        digits = text[1:]
+        return digits if not digits.strip("0.,%") else MINUS + digits
+    return text
+
+
+def share(value: float | None, digits: int = 1) -> str:
+    """A probability or a rate: 31.4%."""
+    if _missing(value) or value is None:
+        return NOTHING
+    if math.isinf(value):
+        return "∞"
+    return _signed(f"{100 * value:.{digits}f}") + "%"
+
+
+def points(value: float | None, digits: int = 1) -> str:
+    """A difference of two rates, in percentage points: −19.6."""
+    if _missing(value) or value is None:
+        return NOTHING
+    text = _signed(f"{100 * value:.{digits}f}")
+    return text if text.startswith(MINUS) or not text.strip("0.") else f"+{text}"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A plain number: 0.358."""
+    if _missing(value) or value is None:
+        return NOTHING
+    if math.isinf(value):
+        return "∞" if value > 0 else f"{MINUS}∞"
+    return _signed(f"{value:,.{digits}f}")
+
+
+def count(value: float | None) -> str:
+    """A number of rows or people: 48,842."""
+    return NOTHING if _missing(value) or value is None else _signed(f"{value:,.0f}")
+
+
+def p_value(value: float | None) -> str:
+    """A p-value: 0.032, and < 0.001 below that."""
+    if _missing(value) or value is None:
+        return NOTHING
+    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.9995 else "1"
+
+
+def seconds(value: float | None) -> str:
+    """A length of time."""
+    return NOTHING if value is None else f"{value:,.1f} s"
+
+
+def span(ends: Sequence[float] | None, form: Form = share) -> str:
+    """An interval: 30.9% to 31.6%."""
+    if ends is None or any(_missing(end) for end in ends):
+        return NOTHING
+    low, high = ends
+    return f"{form(low)} to {form(high)}"
+
+
+def bracketed(value: float | None, ends: Sequence[float] | None, form: Form = share) -> str:
+    """A number and its interval: 31.2% (30.9% to 31.6%)."""
+    interval = span(ends, form).replace(" ", "\N{NO-BREAK SPACE}")
+    return form(value) if interval == NOTHING else f"{form(value)} ({interval})"
+
+
+def listed(values: Sequence[Any]) -> str:
+    """Names in a sentence: a, b and c."""
+    names = [short(value, 40) for value in values]
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def counted(n: int, word: str, plural: str | None = None) -> str:
+    """1 row, 2 rows."""
+    return f"{count(n)} {word if n == 1 else plural or word + 's'}"
+
+
+def share_tick(value: float) -> str:
+    """A rate below an axis: 20%, and 2.5% where steps are finer."""
+    return _signed(f"{100 * value:.4g}") + "%"
+
+
+def number_tick(value: float) -> str:
+    """A number below an axis, as short as it can be said."""
+    return _signed(f"{value:.6g}")
+
+
+def points_tick(value: float) -> str:
+    """A difference below an axis, in percentage points."""
+    return _signed(f"{round(100 * value, 6):.4g}")

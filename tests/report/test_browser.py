@@ -1,0 +1,182 @@
+"""The page in a real browser: opens from a file, asks for nothing, answers as Python does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit.file import to_dict
+from fairpc.fair.explanation import leave_one_out
+from fairpc.report import render
+from fairpc.report.packing import packed_circuit
+from report import facts
+from report.browser import Browser, browser, require_browser
+
+Codes = npt.NDArray[np.int16]
+
+N_EVIDENCES = 200
+CLOSE = 1e-9
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Browser]:
+    require_browser()
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def german_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "german.html"
+    path.write_text(render(facts.german()[1].to_dict()), "utf-8")
+    return path
+
+
+def evidences(arities: npt.NDArray[np.int64], columns: list[int], seed: int = 0) -> Codes:
+    """Random rows: each column known with a probability of its own row."""
+    rng = np.random.default_rng(seed)
+    rows = np.full((N_EVIDENCES, len(arities)), -1, np.int16)
+    for row in rows:
+        share = rng.random()
+        for column in columns:
+            if rng.random() < share:
+                row[column] = rng.integers(arities[column])
+    return rows
+
+
+def test_it_opens_without_a_word_and_asks_for_nothing(tab: Browser, german_page: Path) -> None:
+    tab.open(german_page)
+    assert tab.requests() == [german_page.resolve().as_uri()]
+    assert tab.messages() == []
+    assert tab.run("return document.getElementById('what-if-tool').hidden") is False
+
+
+def test_answers_equal_those_of_python(tab: Browser, german_page: Path) -> None:
+    model = facts.german()[0]
+    circuit, layout = model.circuit_, model.distribution_.layout
+    rows = evidences(circuit.arities, [0, *layout.x])
+    tab.open(german_page)
+    found = tab.run("return arguments[0].map((row) => whatIf.query(row))", rows.tolist())
+    for key, column in (("decision", layout.decision), ("observed", layout.d)):
+        expected = circuit.posterior(column, rows)
+        assert np.abs(np.array([f[key] for f in found]) - expected).max() < CLOSE
+        for s in range(layout.n_groups):
+            other = rows.copy()
+            other[:, 0] = s
+            swapped = np.array([f["groups"][key][s] for f in found])
+            assert np.abs(swapped - circuit.posterior(column, other)).max() < CLOSE
+    logs = np.array([f["logEvidence"] for f in found])
+    assert np.abs(logs - circuit.log_marginal(rows)).max() < CLOSE
+
+
+def test_contributions_equal_those_of_python(tab: Browser, german_page: Path) -> None:
+    model = facts.german()[0]
+    layout, positive = model.distribution_.layout, model.coding_.labels.positive
+    rows = evidences(model.circuit_.arities, [0, *layout.x], seed=1)[:50]
+    tab.open(german_page)
+    found = tab.run(
+        "return arguments[0].map((row) => whatIf.query(row).contributions)", rows.tolist()
+    )
+    for row, given in zip(rows, found, strict=True):
+        x = row[layout.x.start : layout.x.stop]
+        _, changes = leave_one_out(model.distribution_, int(row[0]), x, positive)
+        expected = dict(zip([0, *layout.x], changes.tolist(), strict=True))
+        assert {c["column"] for c in given} == set(np.flatnonzero(row >= 0).tolist())
+        for one in given:
+            assert abs(one["change"] - expected[one["column"]]) < CLOSE
+
+
+def test_very_small_probabilities_keep_their_digits(tab: Browser, german_page: Path) -> None:
+    """400 rare values: 1e-800 does not fit a double, and the posterior is still right."""
+    n = 400
+    builder = CircuitBuilder({"top": 2} | {f"x{i}": 2 for i in range(n)})
+    branches = [
+        builder.product(
+            builder.indicator("top", k),
+            *(builder.categorical(f"x{i}", [1 - p, p]) for i in range(n)),
+        )
+        for k, p in enumerate((0.01, 0.0101))
+    ]
+    circuit = builder.build(builder.sum(branches, [0.5, 0.5]))
+    row = [-1] + [1] * n
+    tab.open(german_page)
+    log, posterior = tab.run(
+        "const c = engine.unpack(arguments[0]);"
+        "return [engine.logMarginal(c, arguments[1]), engine.posterior(c, 0, arguments[1])]",
+        packed_circuit(to_dict(circuit)), row,
+    )  # fmt: skip
+    assert log == pytest.approx(circuit.log_marginal([row])[0], rel=1e-12)
+    assert log < -1800
+    assert np.abs(np.array(posterior) - circuit.posterior(0, [row])[0]).max() < CLOSE
+
+
+def test_impossible_values_are_said_to_be(tab: Browser, german_page: Path) -> None:
+    tab.open(german_page)
+    packed: Any = {
+        "arities": [2], "kind": "u1:AAEC"[:3] + "AAI=", "variable": "u1:AA==", "value": "u1:AA==",
+        "n_children": "u1:AQ==", "child": "u1:AA==", "start": "u1:AA==",
+        "theta": "f8:AAAAAAAA8D8=",
+    }  # fmt: skip
+    answer = tab.run("return engine.posterior(engine.unpack(arguments[0]), 0, [1])", packed)
+    assert answer is None
+
+
+def test_the_keyboard_alone_is_enough(tab: Browser, german_page: Path) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    tab.open(german_page)
+    body = tab.driver.find_element(By.TAG_NAME, "body")
+    body.send_keys(Keys.TAB)
+    assert tab.run("return document.activeElement.className") == "skip"
+    before = tab.run("return document.getElementById('what-if-answers').textContent")
+    select = tab.driver.find_element(By.CSS_SELECTOR, "#what-if-form select")
+    tab.run("arguments[0].focus()", select)
+    select.send_keys(Keys.ARROW_DOWN)
+    after = tab.run("return document.getElementById('what-if-answers').textContent")
+    assert before != after
+    select.send_keys(Keys.TAB)
+    assert tab.run("return document.activeElement.tagName") == "SELECT"
+    assert tab.messages() == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_nothing_is_wider_than_the_window(tab: Browser, german_page: Path, width: int) -> None:
+    tab.look(width=width)
+    tab.open(german_page)
+    tab.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    tab.run("document.getElementById('what-if-fill').click()")
+    assert tab.run("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_hostile_names_are_shown_as_text(tab: Browser, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "hostile.html"
+    path.write_text(render(facts.hostile()[1].to_dict()), "utf-8")
+    tab.look(width=width)
+    tab.open(path)
+    tab.run("document.getElementById('what-if-fill').click()")
+    assert tab.requests() == [path.resolve().as_uri()]
+    assert tab.messages() == []
+    assert tab.run("return document.scripts.length") == 4
+    assert tab.run("return document.images.length") == 0
+    assert facts.SCRIPT in tab.run("return document.body.innerText")
+    assert tab.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_a_script_that_is_not_ours_is_stopped(tab: Browser, german_page: Path) -> None:
+    """The policy holds: what a hostile name would do if it got past the escaping."""
+    page = german_page.read_text("utf-8")
+    broken = german_page.with_name("broken.html")
+    evil = "<script>window.ran = 1</script><p onclick='window.ran = 1' id='evil'>x</p>"
+    broken.write_text(page.replace("</main>", f"{evil}</main>"), "utf-8")
+    tab.open(broken)
+    tab.run("document.getElementById('evil').click()")
+    assert tab.run("return window.ran === undefined")
+    assert any("Content Security Policy" in message for message in tab.messages())
