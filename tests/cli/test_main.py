@@ -23,7 +23,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"fairpc {fairpc.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"]])
+COMMANDS = ("demo", "fit", "predict", "audit", "query", "compare", "data", "paper")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
 def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert ended_with(arguments) == 0
     assert "Usage: fairpc" in capsys.readouterr().out
@@ -34,12 +37,15 @@ def test_wrong_words_end_with_code_two(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert ended_with(arguments) == 2
-    assert "Error: " in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert error.startswith("fairpc: ")
+    assert error.endswith(" --help\n")
+    assert error.count("\n") == 1
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(**_: object) -> None:
+    def run(*_: object, **__: object) -> None:
         raise FairpcError("column 'sex' has 1 value: give a column with two")
 
     monkeypatch.setattr("fairpc.cli.demo.run", run)
@@ -58,6 +64,42 @@ def test_our_errors_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None
 def test_debug_shows_the_traceback(arguments: list[str]) -> None:
     with pytest.raises(FairpcError):
         main(arguments)
+
+
+def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended_with([]) == 2
+    shown = capsys.readouterr()
+    assert all(f"\n  {name} " in shown.out + shown.err for name in COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (KeyError("x"), 2, "please report it"),
+        (MemoryError(), 2, "not enough memory"),
+        (OSError(28, "No space left on device", "m.fairpc"), 2, "m.fairpc: No space left"),
+        (BrokenPipeError(), 0, ""),
+    ],
+)
+def test_every_end_has_its_code(
+    error: BaseException,
+    code: int,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def run(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("fairpc.cli.data.run", run)
+    monkeypatch.setattr("os.dup2", lambda *_: None)
+    monkeypatch.setattr("os.open", lambda *_: 1)
+    monkeypatch.setattr("sys.stdout.fileno", lambda: 1, raising=False)
+    assert ended_with(["data"]) == code
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert shown.count("\n") <= 1
 
 
 def test_help_loads_no_compiler() -> None:

@@ -1,106 +1,93 @@
-"""The command ``fairpc``. Each command imports what it needs when it runs."""
+"""The command ``fairpc``: what goes wrong is one sentence on stderr and an exit code."""
 
 from __future__ import annotations
 
+import os
 import sys
+import warnings
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated
+from typing import Final
 
-import typer
-
-from fairpc.errors import FairpcError
-
-BAD_INPUT = 2
-
-app = typer.Typer(
-    name="fairpc",
-    help="Exact probabilistic circuits, and decisions learned from biased labels.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from fairpc import __version__
-
-        typer.echo(f"fairpc {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
-    ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-) -> None:
-    """Options that hold for every command; ``main`` takes care of ``--debug``."""
-
-
-@app.command("demo")
-def _demo(
-    rows: Annotated[
-        int, typer.Option(min=100, max=10_000_000, help="Rows to sample for EM.")
-    ] = 100_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Show the circuit engine on the circuit of the paper's Figure 2."""
-    from fairpc.cli.demo import run
-
-    run(rows=rows, seed=seed, as_json=json)
-
-
-@app.command("paper")
-def _paper(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="real-world, tests, bars, trade-off, curves, synthetic, init, missing, guarantee, "
-            "recipe, or all",
-        ),
-    ],
-    data_dir: Annotated[
-        Path | None,
-        typer.Option(help="The authors' folder (processed/, synthetic/); else our loaders."),
-    ] = None,
-    splits: Annotated[
-        Path | None, typer.Option(help="The authors' folds, a folder per table; else our own.")
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="2 folds instead of 10.")] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the files; fairpc-paper unless --json.")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder in which finished runs are kept.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but JSON.")] = False,
-) -> None:
-    """Run the paper's experiments: tables on the terminal, files into a folder."""
-    from fairpc.cli.paper import run
-
-    run(
-        name, data_dir=data_dir, splits=splits, quick=quick, out=out, cache=cache,
-        as_json_array=json, quiet=quiet,
-    )  # fmt: skip
+BAD_INPUT: Final = 2
+INTERRUPTED: Final = 130
+# polars reads ahead, several groups of rows per core: of a file with groups of a million rows
+# that is more memory than all the rest. It looks at this when it first opens a file.
+POLARS: Final = {
+    "POLARS_ROW_GROUP_PREFETCH_SIZE": "1",
+    "POLARS_RECORD_BATCH_PREFETCH_SIZE": "1",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: a FairpcError is one sentence on stderr and exit code 2."""
+    """Run the command line.
+
+    Exit codes: 0 done; 1 the gap of ``audit --fail-over`` was exceeded; 2 bad input;
+    130 interrupted. ``--debug`` may stand anywhere and shows the traceback instead.
+    """
+    from fairpc.cli.app import app
+
+    for name, value in POLARS.items():
+        os.environ.setdefault(name, value)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    # --debug is taken out here so that it may stand anywhere on the line.
     rest = [word for word in given if word != "--debug"]
     try:
-        app(args=rest, prog_name="fairpc")
-    except FairpcError as error:
+        with warnings.catch_warnings():
+            warnings.showwarning = _note
+            code = app(args=rest, prog_name="fairpc", standalone_mode=False)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        _say("interrupted")
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough; what is buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except Exception as error:
         if len(rest) < len(given):
             raise
-        print(f"fairpc: {error}", file=sys.stderr)  # noqa: T201
+        if not rest:
+            print(error, file=sys.stderr)  # noqa: T201 - the help, for a call without words
+        else:
+            _say(sentence(error))
         raise SystemExit(BAD_INPUT) from None
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong, for a reader who writes no Python."""
+    import typer
+
+    from fairpc.errors import FairpcError
+
+    if isinstance(error, typer.TyperException):
+        return _usage(error)
+    if isinstance(error, FairpcError):
+        return str(error)
+    if isinstance(error, OSError):
+        reason = (error.strerror or str(error)).removesuffix(".")
+        return f"{error.filename}: {reason}" if error.filename else reason
+    if isinstance(error, MemoryError):
+        return "there is not enough memory: give fewer rows or columns, or fewer --bins"
+    return (
+        f"an error that should not happen ({type(error).__name__}: {error}): please report it "
+        "with what --debug shows"
+    )
+
+
+def _usage(error: Exception) -> str:
+    import typer
+
+    text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+    context = getattr(error, "ctx", None)
+    if "\n" in text or context is None:
+        return text
+    return f"{text.rstrip('.')}: see {context.command_path} --help"
+
+
+def _note(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning of a library, in one line and without its place in the code."""
+    _say("note: " + " ".join(str(message).split()))
+
+
+def _say(text: str) -> None:
+    print(f"fairpc: {text}", file=sys.stderr)  # noqa: T201

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fairpc.cli.screen import console
 from fairpc.errors import FairpcError, FileFormatError
 from fairpc.paper.exhibit import Exhibit, Grid, as_json, write
 from fairpc.paper.figures import check_extra
@@ -69,9 +70,9 @@ def run(
     if as_json_array:
         sys.stdout.write(as_json(exhibit.records) + "\n")
     elif not quiet:
-        out_console = _console()
-        show(exhibit, out_console)
-        _say_written(written, out_console)
+        screen = console()
+        show(exhibit, screen)
+        _say_written(written, screen)
 
 
 def _exhibit(name: str, study: Study) -> Exhibit:
@@ -83,25 +84,19 @@ def _run_all(study: Study, folder: Path | None, as_json_array: bool, quiet: bool
     """Every exhibit, and the page; with --json one array of exhibits."""
     from fairpc.paper.reproduction import write_page
 
-    console = _console()
+    screen = console()
     exhibits = []
     for name in MODULES:
         exhibit = _exhibit(name, study)
         exhibits.append(exhibit)
         if not (as_json_array or quiet):
-            show(exhibit, console)
+            show(exhibit, screen)
     written = [] if folder is None else write_page(exhibits, study, folder)
     if as_json_array:
         records = [{"exhibit": e.name, "records": list(e.records)} for e in exhibits]
         sys.stdout.write(as_json(records) + "\n")
     elif not quiet:
-        _say_written(written, console)
-
-
-def _console() -> Console:
-    """Colours and lines on a terminal; elsewhere plain text that is never cut at a width."""
-    out = Console(highlight=False)
-    return out if out.is_terminal else Console(highlight=False, width=200, no_color=True)
+        _say_written(written, screen)
 
 
 def show(exhibit: Exhibit, out: Console) -> None:

@@ -1,0 +1,115 @@
+"""``fairpc compare``: the models beside other methods, by cross-validation on one table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fairpc.cli.fit import Learner
+from fairpc.cli.screen import Voice, console, grid, print_json, say
+from fairpc.cli.tables import Reading, Roles, about, labelled, opened
+from fairpc.data.atomic import check_writable
+from fairpc.data.files import format_of, write_table
+from fairpc.errors import FairpcError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fairpc.comparison import Comparison
+
+CIRCUITS: Final = ("FairPC", "NLatPC", "LatNB", "TwoNB")
+DEFAULT: Final = ("FairPC", "TwoNB", "LR", "FairLR", "Reweight")
+_SHOWN: Final = {
+    "accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_likelihood": "log-likelihood",
+    "discrimination": "gap of scores", "selection_gap": "gap of decisions",
+    "fit_seconds": "seconds",
+}  # fmt: skip
+
+
+def run(
+    table: str,
+    *,
+    cv: int,
+    methods: tuple[str, ...],
+    output: str | None,
+    roles: Roles,
+    reading: Reading,
+    learner: Learner,
+    voice: Voice,
+) -> None:
+    """Compare methods on the same folds of a table."""
+    from fairpc.comparison import compare
+    from fairpc.refits.progress import progress
+
+    if output is not None:
+        format_of(output)
+        check_writable(output)
+    estimators(methods or DEFAULT, learner, roles)
+    with opened(table, reading) as files, about(files.source):
+        rows = labelled(files, roles)
+        models = estimators(methods or DEFAULT, learner, rows.roles)
+        with progress(voice.shows_progress, None) as step:
+            found = compare(
+                models, rows.X, rows.y, cv=cv, positive=roles.positive, random_state=learner.seed,
+                progress=step,
+            )  # fmt: skip
+    if output is not None:
+        write_table([found.frame], found.frame.schema, output)
+    if voice.json:
+        print_json(found.to_dict() | {"table": rows.source, "output": output})
+    elif voice.talks:
+        say(f"{rows.source}: {found.n_rows:,} rows, {found.n_folds} folds", console(), "bold")
+        show(found, console())
+        if output is not None:
+            say(f"The numbers are in {output}.", console())
+
+
+def estimators(methods: tuple[str, ...], learner: Learner, roles: Roles) -> dict[str, Any]:
+    """The methods by name, not yet fitted."""
+    from fairpc.comparison import default_baselines
+
+    baselines = default_baselines(learner.seed)
+    known = (*CIRCUITS, *baselines)
+    made: dict[str, Any] = {}
+    for name in dict.fromkeys(methods):
+        if name == "Reduction" and name not in known:
+            raise FairpcError("Reduction needs fairlearn: pip install 'fairpc[baselines]'")
+        if name not in known:
+            raise FairpcError(f"there is no method {name!r}: choose among {', '.join(known)}")
+        if name in ("FairPC", "NLatPC"):
+            made[name] = replace(learner, model=name).estimator(roles)
+        elif name in CIRCUITS:
+            made[name] = Learner(name, bins=learner.bins, seed=learner.seed).estimator(roles)
+        else:
+            made[name] = baselines[name]
+    return made
+
+
+def show(found: Comparison, out: Console) -> None:
+    """Print the means over the folds, with their standard deviations."""
+    say(f"Positive class: {found.positive}\n", out)
+    lines = [[row["method"], *(_cell(row, name) for name in _SHOWN)] for row in found.means()]
+    grid(out, ("method", *_SHOWN.values()), lines)
+    say(found.caption, out)
+    spread = "; after ± stands the standard deviation over folds" if found.n_folds > 1 else ""
+    say(
+        "Gaps are the largest differences between groups, of mean scores and of the share of "
+        f"positive decisions{spread}.",
+        out,
+    )
+    if found.filled:
+        say(
+            f"For {', '.join(found.filled)} missing cells were filled: text with a level of its "
+            "own, numbers with the mean.",
+            out,
+        )
+    for name, reason in found.failures.items():
+        say(f"{name} could not be run: {reason}", out)
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    value, spread = row[name], row[f"{name}_sd"]
+    if value is None:
+        return "-"
+    digits = 1 if name == "fit_seconds" else 3
+    return f"{value:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")

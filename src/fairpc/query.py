@@ -1,0 +1,341 @@
+"""Queries in words: ``Df=good | age=37, sex=?``, read, understood and answered exactly.
+
+Grammar: targets, a bar, what is known. Terms are separated by commas. A term is a
+name; or a name, one of = != < <= > >=, and a value. ``name=?`` says that a value is
+not known. Df (the decision), D (the observed label) and S (the group) are reserved; a
+column of such a name is written in quotes, as is what holds a comma, a bar or a sign.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import product
+from typing import Final
+
+import numpy as np
+
+from fairpc.data.coding import code_values
+from fairpc.data.encoding import Encoding
+from fairpc.data.groups import Groups
+from fairpc.data.labels import Labels
+from fairpc.data.schema import Column
+from fairpc.data.values import read_values, to_dates
+from fairpc.errors import EvidenceError, QueryError, TableError, TableWarning
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.top import DF, S
+
+UNKNOWN: Final = "?"
+MAX_ROWS: Final = 100_000
+"""A query that sums over more combinations of values than this is refused."""
+
+_TERM: Final = re.compile(
+    r"""\s*(?:"(?P<q>(?:[^"]|"")*)"|'(?P<a>(?:[^']|'')*)'|(?P<bare>[^=<>!,|"']+))\s*
+        (?:(?P<sign>!=|<=|>=|=|<|>)\s*
+           (?:"(?P<vq>(?:[^"]|"")*)"|'(?P<va>(?:[^']|'')*)'|(?P<value>[^,|"']*))\s*)?
+        (?P<end>,|\||$)""",
+    re.VERBOSE,
+)
+_WRAPPED: Final = re.compile(r"\s*P\s*\((.*)\)\s*", re.DOTALL)
+
+Codes = frozenset[int]
+
+
+@dataclass(frozen=True)
+class Term:
+    """A name, and what is said of it.
+
+    Attributes:
+        name: of a column, or Df, D, S.
+        quoted: the name stood in quotes and is a column's.
+        sign: "=", "!=", "<", "<=", ">", ">="; empty where there is no value.
+        value: as text; None where it is not known, or asked for.
+    """
+
+    name: str
+    quoted: bool = False
+    sign: str = ""
+    value: str | None = None
+
+    @property
+    def asked(self) -> str:
+        """The value, with its sign unless that is "="."""
+        return f"{self.value}" if self.sign == "=" else f"{self.sign} {self.value}"
+
+    def __str__(self) -> str:
+        return self.name if self.value is None else f"{self.name} {self.sign} {self.value}"
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked, given what is known."""
+
+    targets: tuple[Term, ...]
+    given: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a term was understood: "age = 37" as the bin "35 to 41"."""
+
+    term: Term
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Probabilities of what was asked.
+
+    Attributes:
+        rows: the asked values, in the order of the targets, and their probability given what
+            is known; one row where every target has a value.
+        readings: how each term with a value was understood.
+        given_probability: probability of what is known.
+    """
+
+    rows: tuple[tuple[tuple[str, ...], float], ...]
+    readings: tuple[Reading, ...]
+    given_probability: float
+
+
+def parse(text: str) -> Query:
+    """The query of a text; a QueryError shows where it cannot be read."""
+    wrapped = _WRAPPED.fullmatch(text)
+    rest = wrapped[1] if wrapped else text
+    if not rest.strip():
+        raise QueryError("the query is empty: ask for something, such as 'Df | age=37'")
+    parts: list[list[Term]] = [[]]
+    end = ","
+    while end != "":
+        match = _TERM.match(rest)
+        if match is None or not _name(match)[0]:
+            raise QueryError(
+                f"the query cannot be read at {rest.strip()[:40]!r}: write names, or name=value, "
+                "separated by commas; put values with commas, bars or quotes into quotes"
+            )
+        parts[-1].append(_term(match))
+        rest, end = rest[match.end() :], match["end"]
+        if end == "|":
+            if len(parts) == 2:
+                raise QueryError("the query has two bars: what is known stands after one bar")
+            parts.append([])
+            end = "|" if rest.strip() else ""
+        elif end == "," and not rest.strip():
+            raise QueryError("the query ends with a comma: add a term, or take the comma away")
+    return Query(tuple(parts[0]), tuple(parts[1]) if len(parts) == 2 else ())
+
+
+def _name(match: re.Match[str]) -> tuple[str, bool]:
+    for group, mark in (("q", '"'), ("a", "'")):
+        if match[group] is not None:
+            return match[group].replace(mark * 2, mark), True
+    return match["bare"].strip(), False
+
+
+def _term(match: re.Match[str]) -> Term:
+    name, quoted = _name(match)
+    if match["sign"] is None:
+        return Term(name, quoted)
+    for group, mark in (("vq", '"'), ("va", "'")):
+        if match[group] is not None:
+            return Term(name, quoted, match["sign"], match[group].replace(mark * 2, mark))
+    value = match["value"].strip()
+    if not value:
+        raise QueryError(f"{name!r} has no value after {match['sign']!r}: give one, or '?'")
+    if value == UNKNOWN:
+        return Term(name, quoted)
+    return Term(name, quoted, match["sign"], value)
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """What the words of a query mean in one model."""
+
+    distribution: FairDistribution
+    features: Encoding
+    labels: Labels
+    groups: Groups
+
+    def answer(self, query: Query) -> Answer:
+        """Probability of the targets given what is known, by exact sums over the circuit."""
+        known: dict[int, Codes] = {}
+        readings = []
+        for term in query.given:
+            variable, alternatives = self._alternatives(term)
+            if term.value is not None:
+                readings.append(Reading(term, tuple(label for label, _ in alternatives)))
+                _restrict(known, variable, _union(alternatives))
+        total = self._log_mass(known)
+        if total == -math.inf:
+            words = ", ".join(str(reading.term) for reading in readings)
+            raise EvidenceError(f"'{words}' has probability zero: leave out or change a value")
+        asked = []
+        for term in query.targets:
+            variable, alternatives = self._alternatives(term)
+            if term.value is not None:
+                readings.append(Reading(term, tuple(label for label, _ in alternatives)))
+                alternatives = [(term.asked, _union(alternatives))]
+            asked.append([(variable, label, codes) for label, codes in alternatives])
+        rows = []
+        if math.prod(len(part) for part in asked) > MAX_ROWS:
+            raise QueryError("the query asks for too many combinations: give values to some")
+        for combination in product(*asked):
+            event = dict(known)
+            for variable, _, codes in combination:
+                _restrict(event, variable, codes)
+            probability = math.exp(min(self._log_mass(event) - total, 0.0))
+            rows.append((tuple(label for _, label, _ in combination), probability))
+        return Answer(tuple(rows), tuple(readings), math.exp(total))
+
+    def _alternatives(self, term: Term) -> tuple[int, list[tuple[str, Codes]]]:
+        """Variable of the circuit, and the values that fit the term, each with its codes."""
+        layout = self.distribution.layout
+        if not term.quoted and term.name == "S":
+            return S, _chosen(term, self.groups.names)
+        if not term.quoted and term.name == "Df" and not layout.latent:
+            raise QueryError(f"{self.distribution.model} has no Df: ask for D, which it predicts")
+        roles = {"Df": DF, "D": layout.d}
+        if not term.quoted and term.name in roles:
+            return roles[term.name], _fitting(self.labels.column, term)
+        name = self._column_name(term.name)
+        if name == self.labels.name:
+            return layout.d, _fitting(self.labels.column, term)
+        if name in self.groups.column_names:
+            j = self.groups.column_names.index(name)
+            cells = self.groups.cells
+            return S, [
+                (label, frozenset(g for g, cell in enumerate(cells) if cell[j] in codes))
+                for label, codes in _fitting(self.groups.columns[j], term)
+            ]
+        column = layout.x[self.features.names.index(name)]
+        return column, _fitting(self.features.column(name), term)
+
+    def _column_name(self, given: str) -> str:
+        """The column that is meant: exactly, or but for blanks around its name."""
+        known = (self.labels.name, *self.groups.column_names, *self.features.names)
+        if given in known:
+            return given
+        stripped = [name for name in known if name.strip() == given.strip()]
+        if len(stripped) == 1:
+            return stripped[0]
+        for dropped in self.features.dropped:
+            if dropped.name == given:
+                raise QueryError(dropped.message + ": ask without it")
+        raise QueryError(f"there is no {given!r} in the model: {_suggestion(given, known)}")
+
+    def _log_mass(self, event: dict[int, Codes]) -> float:
+        """log of the total probability of rows whose variables have codes of these sets."""
+        sets = [sorted(codes) for codes in event.values()]
+        n_rows = math.prod(len(codes) for codes in sets)
+        if n_rows > MAX_ROWS:
+            raise QueryError("the query sums over too many values: make some terms narrower")
+        if not n_rows:
+            return -math.inf
+        rows = np.full((n_rows, len(self.distribution.layout.variables)), -1, np.int16, order="F")
+        for variable, column in zip(event, zip(*product(*sets), strict=True), strict=True):
+            rows[:, variable] = column
+        return float(np.logaddexp.reduce(self.distribution.circuit.log_marginal(rows)))
+
+
+def _restrict(event: dict[int, Codes], variable: int, codes: Codes) -> None:
+    event[variable] = event[variable] & codes if variable in event else codes
+
+
+def _union(alternatives: Iterable[tuple[str, Codes]]) -> Codes:
+    return frozenset().union(*(codes for _, codes in alternatives))
+
+
+def _chosen(term: Term, names: Sequence[str]) -> list[tuple[str, Codes]]:
+    """Groups by their names."""
+    every = [(name, frozenset([i])) for i, name in enumerate(names)]
+    if term.value is None:
+        return every
+    if term.sign not in ("=", "!="):
+        raise QueryError(f"groups have no order: write S = or S !=, not S {term.sign}")
+    if term.value not in names:
+        raise QueryError(f"S has no value {term.value!r}: {_suggestion(term.value, names)}")
+    return [(name, codes) for name, codes in every if (name == term.value) == (term.sign == "=")]
+
+
+def _fitting(column: Column, term: Term) -> list[tuple[str, Codes]]:
+    """Values of a column that fit a term, each with its code."""
+    if term.value is None:
+        codes: Iterable[int] = range(column.arity)
+    elif term.sign in ("=", "!="):
+        code = _code(column, term)
+        codes = [c for c in range(column.arity) if (c == code) == (term.sign == "=")]
+    else:
+        codes = _compared(column, term.sign, term.value)
+    return [(column.labels[c], frozenset([c])) for c in codes]
+
+
+def _code(column: Column, term: Term) -> int:
+    values = read_values(column.name, np.array([term.value], dtype=object))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            code = int(code_values(column, values)[0])
+    except TableError:
+        code = -1
+    if code < 0:
+        kind = {"number": " or a number", "date": " or a date"}.get(column.kind, "")
+        raise QueryError(
+            f"{term.name!r} has no value {term.value!r}: "
+            f"{_suggestion(str(term.value), column.labels)}{kind}"
+        )
+    return code
+
+
+def _compared(column: Column, sign: str, value: str) -> list[int]:
+    """Codes whose values are all on the asked side; a QueryError where a bin is on both."""
+    numeric = not column.binned and not column.textual and column.kind != "boolean"
+    if not (column.binned or (numeric and not column.has_other)):
+        raise QueryError(f"{column.name!r} has no order: write = or !=, not {sign}")
+    bound = _bound(column, value)
+    if numeric:
+        sides = {
+            "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
+        }  # fmt: skip
+        return np.flatnonzero(sides[sign](np.array(column.levels, float), bound)).tolist()
+    if sign in (">", "<="):
+        if not column.integral:
+            raise QueryError(
+                f"a bin of {column.name!r} holds its lower edge: write "
+                f"{'>=' if sign == '>' else '<'} in place of {sign}"
+            )
+        bound = math.floor(bound) + 1.0
+    if bound not in column.edges:
+        shown = ", ".join(repr(label) for label in column.labels)
+        raise QueryError(
+            f"{value!r} lies inside a bin of {column.name!r}, which the model does not cut: "
+            f"compare at an edge of {shown}"
+        )
+    cut = column.edges.index(bound) + 1
+    return list(range(cut, column.arity) if sign in (">", ">=") else range(cut))
+
+
+def _bound(column: Column, value: str) -> float:
+    import polars as pl
+
+    if column.kind == "date":
+        bound = to_dates(pl.Series([value]))[0]
+        if bound is None:
+            raise QueryError(f"{value!r} is no date: {column.name!r} holds dates like 2024-05-31")
+        return float(bound)
+    try:
+        return float(value)
+    except ValueError:
+        raise QueryError(f"{value!r} is no number: {column.name!r} holds numbers") from None
+
+
+def _suggestion(given: str, known: Sequence[str]) -> str:
+    """The closest of the known words, else the first ones."""
+    lower = {word.lower(): word for word in reversed(known)}
+    close = [lower[word] for word in get_close_matches(given.lower(), lower, n=3)]
+    shown = close or list(known[:8])
+    more = ", …" if not close and len(known) > len(shown) else ""
+    return ("did you mean " if close else "use one of ") + ", ".join(map(repr, shown)) + more

@@ -1,0 +1,333 @@
+"""Bad tables and calls: exit code 2 and one sentence that names what is wrong and what to do."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from cli.calls import FIT, HEADER, called, names, small_table
+
+TABLE = small_table()
+ROWS = TABLE.splitlines()[1:]
+
+
+@dataclass(frozen=True)
+class Bad:
+    """A call that must fail: files to be there, words of the call, words of the sentence."""
+
+    call: str
+    says: tuple[str, ...]
+    content: bytes | str | None = None
+    name: str = "bad.csv"
+
+    def arguments(self) -> list[str]:
+        words = self.call.split()
+        return [w for word in words for w in (FIT if word == "FIT" else [word.replace("␣", " ")])]
+
+
+def table(lines: Sequence[str], header: str = HEADER) -> str:
+    return "\n".join([header, *lines]) + "\n"
+
+
+def changed(column: int, values: Sequence[str]) -> str:
+    """The small table with one column replaced, its values repeated as needed."""
+    lines = [row.split(",") for row in ROWS]
+    for i, cells in enumerate(lines):
+        cells[column] = values[i % len(values)]
+    return table([",".join(cells) for cells in lines])
+
+
+FILES = {
+    "no such file": Bad("fit nowhere.csv FIT -o m", ("no file nowhere.csv", "check the name")),
+    "no file matches": Bad("fit none*.csv FIT -o m", ("no file matches none*.csv",)),
+    "a folder without tables": Bad("fit . FIT -o m", ("folder without tables",), b"", "x.md"),
+    "a device": Bad("fit /dev/null FIT -o m", ("/dev/null", "not a regular file")),
+    "empty": Bad("fit bad.csv FIT -o m", ("bad.csv is empty", "header line"), b""),
+    "only blank lines": Bad("fit bad.csv FIT -o m", ("bad.csv is empty",), b"\n \n\n"),
+    "only a byte order mark": Bad("fit bad.csv FIT -o m", ("is empty",), b"\xef\xbb\xbf"),
+    "only a header": Bad("fit bad.csv FIT -o m", ("a header and no rows",), HEADER + "\n"),
+    "one row": Bad("fit bad.csv FIT -o m", ("bad.csv", "two"), table(ROWS[:1])),
+    "binary": Bad("fit bad.csv FIT -o m", ("binary file", "CSV"), b"\x7fELF\0\1\2\n\0"),
+    "a picture": Bad("fit bad.csv FIT -o m", ("binary",), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
+    "an Excel workbook": Bad(
+        "fit bad.xlsx FIT -o m", ("Excel", "export it as CSV"), b"PK\3\4\x14\0", "bad.xlsx"
+    ),
+    "an old workbook": Bad("fit bad.csv FIT -o m", ("Excel",), b"\xd0\xcf\x11\xe0\xa1\xb1"),
+    "compressed": Bad("fit bad.csv FIT -o m", ("gzip", "unpack"), b"\x1f\x8b\x08\0abc"),
+    "a database": Bad("fit bad.csv FIT -o m", ("database",), b"SQLite format 3\0"),
+    "Feather of version 1": Bad("fit bad.csv FIT -o m", ("version 1",), b"FEA1aaaa"),
+    "UTF-16": Bad("fit bad.csv FIT -o m", ("UTF-16", "--encoding"), TABLE.encode("utf-16")),
+    "Latin-1": Bad(
+        "fit bad.csv FIT -o m", ("bad.csv, line 2", "not UTF-8", "--encoding"),
+        table(["30,caf\xe9,F,yes", *ROWS]).encode("latin-1"),
+    ),
+    "unknown encoding": Bad("fit t.csv FIT -o m --encoding klingon", ("klingon", "cp1252")),
+    "another encoding": Bad(
+        "fit bad.csv FIT -o m --encoding ascii", ("bad.csv", "not written in ascii"),
+        table(["30,caf\xe9,F,yes", *ROWS]),
+    ),
+    "a short row": Bad(
+        "fit bad.csv FIT -o m", ("bad.csv, line 3", "3 values", "header has 4"),
+        table([ROWS[0], "1,2,3", *ROWS]),
+    ),
+    "a long row": Bad(
+        "fit bad.csv FIT -o m", ("line 122", "5 values"), table([*ROWS, "1,2,3,4,5"])
+    ),
+    "a quote that is not closed": Bad(
+        "fit bad.csv FIT -o m", ("bad.csv, line 2", "quotation mark"),
+        table(['30,"clerk,F,yes', *ROWS]),
+    ),
+    "a quote inside a value": Bad(
+        "fit bad.csv FIT -o m", ("line 2", "quotation mark"), table(['30,5" pipe,F,yes', *ROWS])
+    ),
+    "old line ends": Bad(
+        "fit bad.csv FIT -o m", ("carriage returns",), TABLE.replace("\n", "\r")
+    ),
+    "a name twice": Bad(
+        "fit bad.csv FIT -o m", ("'age' appears 2 times", "rename"),
+        table(ROWS, "age,age,sex,hired"),
+    ),
+    "a wrong delimiter": Bad(
+        "fit t.csv FIT -o m --delimiter ;", ("t.csv has no column 'hired'", "--delimiter")
+    ),
+    "no delimiter": Bad("fit t.csv FIT -o m --delimiter ab", ("delimiter 'ab'", "one")),
+    "too many columns": Bad(
+        "fit bad.csv FIT -o m", ("5,000 columns", "4,096"),
+        ",".join(f"c{i}" for i in range(5000)) + "\n",
+    ),
+    "a first line without end": Bad(
+        "fit bad.csv FIT -o m", ("first line of more than",), b"a" * (2**20 + 5)
+    ),
+    "no Parquet": Bad("fit bad.parquet FIT -o m", ("no Parquet",), TABLE, "bad.parquet"),
+    "half a Parquet file": Bad(
+        "fit bad.parquet FIT -o m", ("bad.parquet cannot be read",), b"PAR1abcdefghijk",
+        "bad.parquet",
+    ),
+    "half a Feather file": Bad(
+        "fit bad.feather FIT -o m", ("bad.feather cannot be read",), b"ARROW1\0\0abcdefghijk",
+        "bad.feather",
+    ),
+}  # fmt: skip
+
+COLUMNS = {
+    "unknown label": Bad(
+        "fit t.csv --label hire --sensitive sex -o m", ("t.csv", "'hire'", "did you mean 'hired'")
+    ),
+    "unknown sensitive": Bad(
+        "fit t.csv --label hired --sensitive gender -o m",
+        ("t.csv has no column 'gender' (--sensitive)", "'sex'"),
+    ),
+    "unknown numeric": Bad("fit t.csv FIT -o m --numeric agee", ("--numeric", "'age'")),
+    "unknown drop": Bad("fit t.csv FIT -o m --drop id", ("'id' (--drop)",)),
+    "no header": Bad(
+        "fit bad.csv FIT -o m", ("no column 'hired'", "header line"), "\n".join(ROWS) + "\n"
+    ),
+    "label is sensitive": Bad(
+        "fit t.csv --label sex --sensitive sex -o m", ("'sex'", "different columns")
+    ),
+    "label equals sensitive": Bad(
+        "fit bad.csv --label hired --sensitive copy -o m",
+        ("bad.csv", "'copy' says the same as the label 'hired'"),
+        table([f"{r},{'ab'[r.endswith('yes')]}" for r in ROWS], HEADER + ",copy"),
+    ),
+    "label dropped": Bad("fit t.csv FIT -o m --drop hired", ("'hired' is the label", "--drop")),
+    "sensitive numeric": Bad(
+        "fit t.csv FIT -o m --numeric sex", ("'sex' is the sensitive attribute",)
+    ),
+    "numeric and categorical": Bad(
+        "fit t.csv FIT -o m --numeric age --categorical age", ("'age'", "choose one")
+    ),
+    "label with one value": Bad(
+        "fit bad.csv FIT -o m", ("bad.csv: label 'hired' has 1 class ('yes')", "two"),
+        changed(3, ["yes"]),
+    ),
+    "label of all different numbers": Bad(
+        "fit bad.csv FIT -o m", ("bad.csv: label 'hired'", "continuous"),
+        changed(3, [f"{i}.5" for i in range(120)]),
+    ),
+    "label all missing": Bad("fit bad.csv FIT -o m", ("bad.csv", "'hired'"), changed(3, [""])),
+    "one group": Bad(
+        "fit bad.csv FIT -o m", ("bad.csv: column 'sex' has 1 value ('F')", "two groups"),
+        changed(2, ["F"]),
+    ),
+    "a group per row": Bad(
+        "fit bad.csv FIT -o m", ("bad.csv: column 'sex'", "at most 64 groups"),
+        changed(2, [f"p{i}" for i in range(120)]),
+    ),
+    "groups all missing": Bad(
+        "fit bad.csv FIT -o m", ("bad.csv: column 'sex' is missing in every row",), changed(2, [""])
+    ),
+    "numeric that is none": Bad(
+        "fit t.csv FIT -o m --numeric job", ("t.csv: column 'job' has", "said to hold numbers")
+    ),
+    "unknown positive": Bad(
+        "fit t.csv FIT -o m --positive maybe", ("t.csv: positive is 'maybe'", "'no', 'yes'")
+    ),
+    "nothing but label and group": Bad(
+        "fit t.csv FIT -o m --drop age --drop job", ("t.csv", "give features too")
+    ),
+    "nothing to learn from": Bad(
+        "fit bad.csv FIT -o m --drop job", ("bad.csv: no column is left",), changed(0, ["7"])
+    ),
+    "infinite": Bad(
+        "fit bad.parquet FIT -o m", ("bad.parquet: column 'age'", "finite"), None, "bad.parquet"
+    ),
+}  # fmt: skip
+
+CALLS = {
+    "no command": Bad("fitt t.csv", ("fitt", "--help")),
+    "no label": Bad("fit t.csv --sensitive sex -o m", ("--label", "fairpc fit --help")),
+    "no sensitive": Bad("fit t.csv --label hired -o m", ("--sensitive",)),
+    "no output": Bad("fit t.csv FIT", ("--output",)),
+    "no such option": Bad("fit t.csv FIT -o m --nothing", ("--nothing",)),
+    "absurd bins": Bad("fit t.csv FIT -o m --bins 999999", ("--bins", "1000")),
+    "absurd components": Bad("fit t.csv FIT -o m --components 0", ("--components",)),
+    "unknown model": Bad("fit t.csv FIT -o m --model XGBoost", ("'XGBoost'", "FairPC")),
+    "unknown structure": Bad(
+        "fit t.csv --label hired --sensitive sex -o m --structure x", ("structure", "chow-liu")
+    ),
+    "structure of LatNB": Bad("fit t.csv FIT -o m --model LatNB", ("LatNB has no structure",)),
+    "no folder to write to": Bad("fit t.csv FIT -o no/m", ("no/m", "check the folder")),
+    "output is a folder": Bad("fit t.csv FIT -o .", ("it is a folder",)),
+    "output is a device": Bad("fit t.csv FIT -o /dev/full", ("/dev/full", "not a regular file")),
+    "no model": Bad("predict none.fairpc t.csv -o o.csv", ("none.fairpc",)),
+    "a table as a model": Bad("predict t.csv t.csv -o o.csv", ("t.csv",)),
+    "unknown ending": Bad("predict m.fairpc t.csv -o o.xlsx", ("o.xlsx", "'.xlsx'", "Parquet")),
+    "absent column": Bad(
+        "predict m.fairpc bad.csv -o o.csv", ("bad.csv: column 'age' is absent",),
+        "job,sex\nclerk,F\n",
+    ),
+    "text for a number": Bad(
+        "predict m.fairpc bad.csv -o o.csv", ("bad.csv: column 'age' has 'old' in row 0",),
+        "age,job,sex\nold,clerk,F\n",
+    ),
+    "scores twice": Bad(
+        "predict m.fairpc bad.csv -o o.csv", ("bad.csv has a column 'p_df_yes' already", "rename"),
+        "age,job,sex,p_df_yes\n30,clerk,F,1\n",
+    ),
+    "stdout twice": Bad("predict m.fairpc t.csv -o - --json", ("stdout",)),
+    "unknown column in a query": Bad("query m.fairpc Df|agee=3", ("'agee'", "'age'")),
+    "unknown value in a query": Bad("query m.fairpc Df|job=clark", ("'clark'", "'clerk'")),
+    "unreadable query": Bad("query m.fairpc Df=|", ("'Df' has no value",)),
+    "impossible query": Bad("query m.fairpc Df|job=cook,job=clerk", ("probability zero",)),
+    "report that is no page": Bad("audit m.fairpc t.csv -o r.pdf", ("r.pdf", "HTML")),
+    "unknown gap": Bad("audit m.fairpc t.csv --gap all", ("--gap", "scores")),
+    "audit without groups": Bad(
+        "audit m.fairpc bad.csv --fail-over 0.1", ("bad.csv", "sensitive columns"),
+        "age,job,hired\n30,clerk,yes\n40,cook,no\n50,cook,no\n",
+    ),
+    "absurd fail-over": Bad("audit m.fairpc t.csv --fail-over 5", ("--fail-over",)),
+    "unknown method": Bad(
+        "compare t.csv --label hired --sensitive sex --method SVM", ("'SVM'", "FairPC")
+    ),
+    "one fold": Bad("compare t.csv --label hired --sensitive sex --cv 1", ("--cv",)),
+    "unknown data": Bad("data iris -o i.csv", ("'iris'", "german")),
+    "unknown version": Bad("data german -o g.csv --version two", ("'two'", "raw, paper")),
+    "data to nowhere": Bad("data german", ("-o german.csv",)),
+    "unknown exhibit": Bad("paper figure-9", ("figure-9",)),
+}  # fmt: skip
+
+CASES = FILES | COLUMNS | CALLS
+
+
+def test_there_are_enough() -> None:
+    assert len(CASES) == len(FILES) + len(COLUMNS) + len(CALLS) >= 60
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_one_sentence(folder: Path, case: Bad, capsys: pytest.CaptureFixture[str]) -> None:
+    if case.call.startswith("fit . "):
+        for path in folder.iterdir():
+            path.unlink()
+    if isinstance(case.content, str):
+        (folder / case.name).write_bytes(case.content.encode())
+    elif case.content is not None:
+        (folder / case.name).write_bytes(case.content)
+    elif case.name == "bad.parquet":
+        _infinite().write_parquet(folder / case.name)
+    before = names(folder)
+    ended = called(capsys, *case.arguments())
+    assert ended.code == 2
+    assert ended.out == ""
+    assert ended.err.startswith("fairpc: ")
+    assert ended.err.count("\n") == 1
+    for words in (*case.says,):
+        assert words in ended.err
+    assert "should not happen" not in ended.err
+    assert names(folder) == before
+
+
+def _infinite() -> pl.DataFrame:
+    frame = pl.read_csv(io.StringIO(TABLE)).with_columns(pl.col("age").cast(pl.Float64))
+    fourth = pl.int_range(pl.len()) == 3
+    return frame.with_columns(pl.when(fourth).then(float("inf")).otherwise("age").alias("age"))
+
+
+def outside(folder: Path, *arguments: str, prelude: str = "") -> subprocess.CompletedProcess[str]:
+    """A call in a process of its own."""
+    code = f"{prelude}\nfrom fairpc.cli import main\nmain({list(arguments)!r})"
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX limits")
+@pytest.mark.parametrize("output", ["o.csv", "o.parquet", "o.feather"])
+def test_a_full_disk_leaves_no_part_behind(folder: Path, output: str) -> None:
+    (folder / "big.csv").write_text(small_table(n_rows=5000))
+    (folder / output).write_text("old")
+    before = names(folder)
+    # A limit on the size of files is met where a full disk would be: in the middle of writing.
+    prelude = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
+    ended = outside(
+        folder, "predict", "m.fairpc", "big.csv", "-o", output,
+        prelude="import fairpc.estimators\n" + prelude,
+    )  # fmt: skip
+    assert ended.returncode == 2, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert output in ended.stderr
+    assert (folder / output).read_text() == "old"
+    assert names(folder) == before
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may write anything")
+def test_no_permission(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder.chmod(0o500)
+    try:
+        ended = called(capsys, "predict", "m.fairpc", "t.csv", "-o", "o.csv")
+    finally:
+        folder.chmod(0o700)
+    assert ended.code == 2
+    assert "o.csv: cannot write the file (permission denied)" in ended.err
+
+
+def test_a_refusal_to_write_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", "a temporary name")
+
+    monkeypatch.setattr("fairpc.data.atomic.os.open", refuse)
+    for call in (("fit", "t.csv", *FIT, "-o", "n.fairpc"), ("data", "german", "-o", "g.csv")):
+        ended = called(capsys, *call)
+        assert ended.code == 2
+        assert ended.out == ""
+        expected = (
+            f"fairpc: {call[-1]}: cannot write the file (permission denied): check the folder"
+        )
+        assert ended.err.startswith(expected)
+
+
+def test_debug_shows_the_traceback(folder: Path) -> None:
+    ended = outside(folder, "fit", "none.csv", *FIT, "-o", "m", "--debug")
+    assert ended.returncode == 1
+    assert "Traceback" in ended.stderr

@@ -1,0 +1,68 @@
+"""``fairpc fit`` of a table that is streamed says and learns what it does of one in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cli.calls import called
+from fairpc.estimators import load
+
+
+def written(folder: Path, kind: str) -> Path:
+    rng = np.random.default_rng(0)
+    n = 600
+    f = rng.random(n) < 0.5
+    frame = pl.DataFrame(
+        {
+            "sex": rng.choice([" 1", "2 "] if kind == "csv" else ["1", "2"], n),
+            "granted": ["" if r < 0.03 else str(int(r < 0.5)) for r in rng.random(n)],
+            "x": (rng.random(n) < np.where(f, 0.8, 0.3)).astype(int),
+            "age": rng.integers(18, 70, n) + 3 * f,
+            "town": rng.choice(["Rome", "Oslo", "?"], n),
+            "id": np.arange(n),
+        }
+    )
+    path = folder / f"t.{kind}"
+    (frame.write_csv if kind == "csv" else frame.write_parquet)(path)
+    return path
+
+
+def fitted(table: Path, model: Path, capsys: pytest.CaptureFixture[str], *more: str) -> Any:
+    ended = called(
+        capsys, "fit", str(table), "--label", "granted", "--sensitive", "sex", "--drop", "id",
+        "--missing", "?", "--structure", "chow-liu", "-o", str(model), "--json", *more,
+    )  # fmt: skip
+    assert not ended.code, ended.err
+    return json.loads(ended.out)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_streamed_fit_is_the_fit(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = written(tmp_path, kind)
+    whole = fitted(table, tmp_path / "whole.json", capsys)
+    for more in (["--max-memory", "1GB"], ["--checkpoint", str(tmp_path / "kept")]):
+        ours = fitted(table, tmp_path / "streamed.json", capsys, *more)
+        for name in ("rows", "label", "groups", "learned", "iterations", "converged"):
+            assert ours[name] == whole[name], name
+        assert ours["log_likelihood_per_row"] == pytest.approx(whole["log_likelihood_per_row"])
+        done = [{k: r[k] for k in ("column", "used", "values")} for r in ours["columns"]]
+        assert done == [{k: r[k] for k in ("column", "used", "values")} for r in whole["columns"]]
+        models = [load(tmp_path / name) for name in ("whole.json", "streamed.json")]
+        one, two = (m.circuit_.parameters for m in models)
+        assert np.array_equal(one, two)
+    assert (tmp_path / "kept" / "rows.npz").exists()
+
+
+def test_a_bad_limit_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["fit", str(written(tmp_path, "csv")), "--label", "granted", "--sensitive", "sex"]
+    ended = called(capsys, *arguments, "-o", str(tmp_path / "m.json"), "--max-memory", "plenty")
+    assert ended.code == 2
+    assert "max_memory is 'plenty': give bytes" in ended.err

@@ -1,0 +1,291 @@
+"""fit, predict, query, audit, compare and data, as a person with a table would use them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fairpc
+from cli.calls import FIT, called, names, small_table
+
+ODD_HEADER = '\ufeff"age in ""years""",\u804c\u4e1a, sex ,hired?\n'
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """What a call prints as JSON: one value and nothing else."""
+    ended = called(capsys, *arguments, "--json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def read(path: str) -> pl.DataFrame:
+    if path.endswith(".parquet"):
+        return pl.read_parquet(path)
+    if path.endswith(".feather"):
+        return pl.read_ipc(path)
+    return pl.read_csv(path, separator="\t" if path.endswith(".tsv") else ",")
+
+
+def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc", "--drop", "job")
+    assert ended.code == 0
+    assert ended.err == ""
+    assert "\x1b" not in ended.out
+    assert "t.csv: 120 rows, 4 columns" in ended.out
+    assert re.search(r"^age +number in \d bins", ended.out, re.MULTILINE)
+    assert re.search(r"^job +dropped: left out on request", ended.out, re.MULTILINE)
+    assert "Positive class: yes (the last one; choose with --positive)" in ended.out
+    assert "P(D | Df, S)" in ended.out
+    assert "n.fairpc" in ended.out
+    assert fairpc.load("n.fairpc").coding_.features.names == ("age",)
+
+
+def test_fit_as_json_equals_the_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc", "--positive", "no")
+    model = fairpc.load("n.fairpc")
+    assert found["label"]["positive"] == model.positive_class_ == "no"
+    assert [c["column"] for c in found["columns"]] == ["age", "job", "sex", "hired"]
+    assert sum(found["groups"]["rows"].values()) == found["rows"] == 120
+    for cell in found["learned"]["mechanism"]:
+        s = list(model.coding_.groups.names).index(cell["group"])
+        f, d = (list(model.classes_).index(cell[k]) for k in ("decision", "label"))
+        assert cell["probability"] == pytest.approx(model.bias_mechanism_[s, f, d], abs=1e-12)
+
+
+def test_types_can_be_corrected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = small_table().replace("clerk", "1").replace("cook", "2").replace("smith", "?")
+    (folder / "u.csv").write_text(lines)
+    before = answer(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc")
+    assert any("--missing '?'" in hint for hint in before["hints"])
+    after = answer(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc", "--missing", "?")
+    job = {c["column"]: c for c in after["columns"]}["job"]
+    assert job["values"] == ["1", "2"]
+    assert job["missing"] > 0.2
+    assert after["hints"] == []
+    named = answer(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc", "--categorical", "age")
+    assert {c["column"]: c for c in named["columns"]}["age"]["kind"] == "category"
+    numeric = ("--missing", "?", "--numeric", "job")
+    binned = answer(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc", *numeric)
+    assert {c["column"]: c for c in binned["columns"]}["job"]["kind"] == "number"
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "feather"])
+def test_predict_appends_what_the_model_says(
+    folder: Path, ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = pl.read_csv("t.csv")
+    expected = fairpc.load("m.fairpc").predict_proba(typed)
+    typed.write_parquet("t.parquet")
+    for source in ("t.csv", "t.parquet"):
+        output = f"o.{ending}"
+        found = answer(capsys, "predict", "m.fairpc", source, "-o", output, "--decide")
+        assert found["rows"] == 120
+        scored = read(output)
+        assert scored.columns == [*typed.columns, "p_df_no", "p_df_yes", "decision"]
+        kept = scored.select(typed.columns).cast(typed.schema)
+        assert kept.equals(typed)
+        scores = scored.select("p_df_no", "p_df_yes").to_numpy()
+        np.testing.assert_allclose(scores, expected, atol=1e-12)
+        chosen = np.where(expected[:, 1] > 0.5, "yes", "no")
+        assert scored["decision"].to_list() == chosen.tolist()
+
+
+def test_predict_in_many_batches(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called(capsys, "predict", "m.fairpc", "t.csv", "-o", "whole.csv")
+    monkeypatch.setattr("fairpc.cli.predict.BATCH", 7)
+    table = (folder / "t.csv").read_text().replace("cook", "pilot")
+    (folder / "t.csv").write_text(table)
+    ended = called(capsys, "predict", "m.fairpc", "t.csv", "-o", "parts.csv")
+    assert ended.code == 0
+    assert ended.err.count("'pilot', not seen at fit") == 1
+    whole, parts = pl.read_csv("whole.csv"), pl.read_csv("parts.csv")
+    same = whole["job"] != "cook"
+    assert len(parts) == 120
+    np.testing.assert_allclose(
+        whole.filter(same)["p_df_yes"], parts.filter(same)["p_df_yes"], atol=1e-12
+    )
+    assert parts["job"].to_list() == [j.replace("cook", "pilot") for j in whole["job"]]
+
+
+def test_an_error_in_a_later_batch_ends_well(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fairpc.cli.predict.BATCH", 7)
+    with (folder / "t.csv").open("a") as file:
+        file.write("old,clerk,F,yes\n")
+    ended = called(capsys, "predict", "m.fairpc", "t.csv", "-o", "o.parquet")
+    assert ended.code == 2
+    assert "column 'age' has 'old'" in ended.err
+    assert names(folder) == ["m.fairpc", "t.csv"]
+
+
+def test_an_absent_group_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pl.read_csv("t.csv").drop("sex").write_csv("u.csv")
+    ended = called(capsys, "predict", "m.fairpc", "u.csv", "-o", "o.csv")
+    assert ended.code == 0
+    assert "no column 'sex'" in ended.err
+    quiet = called(capsys, "predict", "m.fairpc", "u.csv", "-o", "o.csv", "--quiet")
+    assert (quiet.out, quiet.err) == ("", "")
+
+
+def test_stdin_and_stdout(folder: Path) -> None:
+    command = [sys.executable, "-c", "from fairpc.cli import main; main()"]
+    done = subprocess.run(
+        [*command, "predict", "m.fairpc", "-", "-o", "-", "--quiet"],
+        input=(folder / "t.csv").read_bytes(), capture_output=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    scored = pl.read_csv(io.BytesIO(done.stdout))
+    assert scored.shape == (120, 6)
+    assert done.stderr == b""
+
+
+def test_odd_names_work_everywhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "odd.csv").write_text(ODD_HEADER + small_table().partition("\n")[2], "utf-8")
+    roles = ("--label", "hired?", "--sensitive", "sex", "--structure", "chow-liu")
+    found = answer(capsys, "fit", "odd.csv", *roles, "-o", "odd.fairpc")
+    names = [c["column"] for c in found["columns"]]
+    assert names == ['age in "years"', "\u804c\u4e1a", " sex ", "hired?"]
+    answer(capsys, "predict", "odd.fairpc", "odd.csv", "-o", "o.csv")
+    assert pl.read_csv("o.csv").shape == (120, 6)
+    query = "Df=yes | 'age in \"years\"'=45, \u804c\u4e1a=cook, sex=F"
+    found = answer(capsys, "query", "odd.fairpc", query)
+    row = pl.DataFrame({'age in "years"': [45], "\u804c\u4e1a": ["cook"], " sex ": ["F"]})
+    score = fairpc.load("odd.fairpc").predict_proba(row)[0, 1]
+    assert found["probability"] == pytest.approx(score, abs=1e-12)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters_are_found(
+    folder: Path, delimiter: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = small_table().replace(",", f" {delimiter} ").replace("\n", "\r\n")
+    (folder / "d.txt").write_text(text, newline="")
+    found = answer(capsys, "fit", "d.txt", *FIT, "-o", "n.fairpc")
+    assert found["label"]["classes"] == ["no", "yes"]
+    called(capsys, "predict", "n.fairpc", "d.txt", "-o", "o.txt")
+    assert (folder / "o.txt").read_text().count(delimiter) == 121 * 5
+
+
+def test_another_encoding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "l.csv").write_text(small_table().replace("cook", "caf\xe9"), "latin-1")
+    found = answer(capsys, "fit", "l.csv", *FIT, "-o", "n.fairpc", "--encoding", "latin-1")
+    assert "caf\xe9" in {c["column"]: c for c in found["columns"]}["job"]["values"]
+
+
+def test_several_files_are_one_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "parts").mkdir()
+    head, _, rest = small_table().partition("\n")
+    lines = rest.splitlines()
+    for i in range(3):
+        part = "\n".join([head, *lines[40 * i : 40 * i + 40]])
+        (folder / "parts" / f"{i}.csv").write_text(part + "\n")
+    model = fairpc.load("m.fairpc")
+    for table in ("parts", "parts/*.csv"):
+        found = answer(capsys, "fit", table, *FIT, "-o", "n.fairpc")
+        assert found["rows"] == 120
+        assert fairpc.load("n.fairpc").data_fingerprint_ == model.data_fingerprint_
+
+
+def test_query_shows_how_it_was_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "query", "m.fairpc", "Df=yes | age=37, sex=?")
+    assert re.search(r"age = 37 is read as '.*'\nP\(Df = yes \| age = 37\) = 0\.\d{6}", ended.out)
+    every = called(capsys, "query", "m.fairpc", "Df | sex=F")
+    assert "P(Df | sex = F)" in every.out
+    quiet = called(capsys, "query", "m.fairpc", "Df=yes | sex=F", "--quiet")
+    model = fairpc.load("m.fairpc")
+    assert float(quiet.out) == pytest.approx(model.probability({"Df": "yes"}, {"S": "F"}), abs=1e-9)
+
+
+def test_audit_is_an_exit_code(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "audit", "m.fairpc", "t.csv")
+    assert 0 < found["gap_upper"] < 1
+    assert found["exceeded"] is False
+    assert found["gap_upper"] == found["parity"]["gap_upper"]
+    below, above = (str(found["gap_upper"] + step) for step in (0.01, -0.01))
+    good = called(capsys, "audit", "m.fairpc", "t.csv", "--fail-over", below, "--quiet")
+    assert (good.code, good.out, good.err) == (0, "", "")
+    bad = called(capsys, "audit", "m.fairpc", "t.csv", "--fail-over", above)
+    assert bad.code == 1
+    assert "larger than" in bad.err
+    scores = answer(capsys, "audit", "m.fairpc", "t.csv", "--gap", "scores")
+    assert scores["gap_upper"] <= found["gap_upper"]
+
+
+def test_audit_writes_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "audit", "m.fairpc", "t.csv", "-o", "r.html", "--no-trade-off")
+    assert ended.code == 0
+    assert "The report is in r.html." in ended.out
+    assert (folder / "r.html").read_text("utf-8").lstrip().lower().startswith("<!doctype html>")
+
+
+def test_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    roles = ("--label", "hired", "--sensitive", "sex", "--structure", "chow-liu")
+    methods = ("--method", "FairPC", "--method", "LR", "--method", "TwoNB")
+    call = ("compare", "t.csv", *roles, "--cv", "2", *methods)
+    found = answer(capsys, *call, "-o", "c.csv")
+    assert [row["method"] for row in found["means"]] == ["FairPC", "LR", "TwoNB"]
+    assert pl.read_csv("c.csv")["method"].to_list() == ["FairPC", "LR", "TwoNB"]
+    shown = called(capsys, *call)
+    assert "2 folds" in shown.out
+    assert "±" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "options"),
+    [("german", 1000, ()), ("compas", 7214, ()), ("synthetic", 50, ("--rows", "50"))],
+)
+def test_data_is_a_table(
+    folder: Path, name: str, rows: int, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answer(capsys, "data", name, "-o", f"{name}.csv", *options)
+    frame = pl.read_csv(f"{name}.csv", infer_schema_length=None)
+    assert frame.columns == list(found["columns"])
+    assert len(frame) == found["rows"] == rows
+    assert {found["label"], found["sensitive"]} <= set(frame.columns)
+
+
+def test_data_lists_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert [d["name"] for d in answer(capsys, "data")][:2] == ["adult", "german"]
+    ended = called(capsys, "data")
+    assert "german" in ended.out
+    assert "fairpc data NAME -o FILE" in ended.out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
+def test_colours_on_a_terminal_only(folder: Path) -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-c", "from fairpc.cli import main; main()"]
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    environment.pop("NO_COLOR", None)
+    arguments = ["fit", "t.csv", *FIT, "-o", "n.fairpc"]
+    child = subprocess.Popen(
+        [*command, *arguments], stdout=theirs, stderr=subprocess.PIPE, env=environment
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while piece := os.read(ours, 1 << 16):
+            shown += piece
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert child.wait(timeout=300) == 0
+    assert child.stderr is not None
+    child.stderr.close()
+    assert b"\x1b[1m" in shown
+    assert "─".encode() in shown

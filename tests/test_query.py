@@ -1,0 +1,210 @@
+"""Queries in words: what they mean, against sums over every row that the model can have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpc import FairPC, LatNB, TwoNB
+from fairpc.errors import EvidenceError, QueryError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.query import Query, Term, Vocabulary, parse
+
+
+def rows(n: int = 300) -> tuple[pl.DataFrame, pl.Series]:
+    rng = np.random.default_rng(0)
+    age, grade = rng.integers(20, 60, n), rng.integers(1, 4, n)
+    sex, race = rng.choice(["F", "M"], n), rng.choice(["a", "b", "c"], n)
+    job = rng.choice(["clerk", "cook, chef", "x=1 | y"], n)
+    label = np.where(rng.random(n) < 0.2 + 0.01 * (age - 20), ">50K", "<=50K")
+    frame = pl.DataFrame(
+        {"age": age, "grade": grade, "job": job, "S": rng.choice(["s", "t"], n)}
+        | {"sex": sex, "race": race}
+    )
+    return frame, pl.Series("income", label)
+
+
+@pytest.fixture(scope="module")
+def model() -> CircuitClassifier:
+    X, y = rows()
+    return FairPC(["sex", "race"], structure="chow-liu", n_bins=4, random_state=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def words(model: CircuitClassifier) -> Vocabulary:
+    return vocabulary(model)
+
+
+def vocabulary(model: CircuitClassifier) -> Vocabulary:
+    coding = model.coding_
+    return Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
+
+
+def probability(words: Vocabulary, text: str) -> float:
+    ((_, value),) = words.answer(parse(text)).rows
+    return value
+
+
+class Everything:
+    """The joint distribution as a list: each complete row with its probability."""
+
+    def __init__(self, model: CircuitClassifier) -> None:
+        circuit = model.circuit_
+        self.names = circuit.names
+        self.rows = np.array(list(product(*(range(k) for k in circuit.arities))), np.int16)
+        self.p = np.exp(circuit.log_marginal(self.rows))
+        coding = model.coding_
+        self.labels: dict[str, list[Any]] = {
+            "Df": list(coding.labels.classes), "D": list(coding.labels.classes),
+            "S*": list(coding.groups.cells),
+            **{c.name: list(c.labels) for c in coding.features.columns},
+        }  # fmt: skip
+
+    def mass(self, name: str, fits: Callable[[Any], bool]) -> npt.NDArray[np.bool_]:
+        """Which rows have a value of this variable that fits."""
+        column = self.rows[:, self.names.index(name)]
+        good = [k for k, label in enumerate(self.labels[name]) if fits(label)]
+        return np.isin(column, good)
+
+
+@pytest.fixture(scope="module")
+def everything(model: CircuitClassifier) -> Everything:
+    return Everything(model)
+
+
+def test_the_joint_is_whole(everything: Everything) -> None:
+    assert everything.p.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "event", "known"),
+    [
+        ("Df='>50K'", {"Df": lambda v: v == ">50K"}, {}),
+        ("Df=>50K", {"Df": lambda v: v == ">50K"}, {}),
+        ("P(D = <=50K | Df = >50K)", {"D": lambda v: v == "<=50K"}, {"Df": lambda v: v == ">50K"}),
+        ("income='>50K' | grade=2", {"D": lambda v: v == ">50K"}, {"grade": lambda v: v == "2"}),
+        ("Df=>50K | sex=F", {"Df": lambda v: v == ">50K"}, {"S*": lambda c: c[0] == 0}),
+        ("sex=F | race=b", {"S*": lambda c: c[0] == 0}, {"S*": lambda c: c[1] == 1}),
+        ("D=>50K | sex!=F, race=?", {"D": lambda v: v == ">50K"}, {"S*": lambda c: c[0] == 1}),
+        ("D=>50K | grade>=2", {"D": lambda v: v == ">50K"}, {"grade": lambda v: int(v) >= 2}),
+        ("grade<3, D=>50K", {"grade": lambda v: int(v) < 3, "D": lambda v: v == ">50K"}, {}),
+        ("job='cook, chef'", {"job": lambda v: v == "cook, chef"}, {}),
+        ('job="x=1 | y" | "S"=s', {"job": lambda v: v == "x=1 | y"}, {"S": lambda v: v == "s"}),
+        ("S='sex=M, race=c'", {"S*": lambda c: c == (1, 2)}, {}),
+    ],
+)
+def test_answers_equal_sums_over_all_rows(
+    words: Vocabulary, everything: Everything, text: str, event: dict[str, Callable[[Any], bool]],
+    known: dict[str, Callable[[Any], bool]],
+) -> None:  # fmt: skip
+    condition = np.ones(len(everything.p), bool)
+    for name, fits in known.items():
+        condition &= everything.mass(name, fits)
+    both = condition.copy()
+    for name, fits in event.items():
+        both &= everything.mass(name, fits)
+    expected = everything.p[both].sum() / everything.p[condition].sum()
+    assert probability(words, text) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_name_asks_for_all_its_values(words: Vocabulary, everything: Everything) -> None:
+    answer = words.answer(parse("Df, sex | grade=1"))
+    assert [values for values, _ in answer.rows] == list(product(["<=50K", ">50K"], "FM"))
+    assert sum(p for _, p in answer.rows) == pytest.approx(1.0, abs=1e-12)
+    grade = everything.mass("grade", lambda v: v == "1")
+    assert answer.given_probability == pytest.approx(everything.p[grade].sum(), abs=1e-12)
+
+
+def test_the_decision_does_not_depend_on_the_group(words: Vocabulary) -> None:
+    known = [probability(words, f"Df=>50K | sex={sex}") for sex in "FM"]
+    assert known == pytest.approx([probability(words, "Df=>50K")] * 2, abs=1e-12)
+
+
+def test_numbers_fall_into_bins(words: Vocabulary, model: CircuitClassifier) -> None:
+    column = model.coding_.features.column("age")
+    edge = int(column.edges[0])
+    (reading,) = words.answer(parse(f"Df | age={edge}")).readings
+    assert reading.values == (column.labels[1],)
+    at_least = probability(words, f"age>={edge}")
+    assert at_least == pytest.approx(1 - probability(words, f"age<{edge}"), abs=1e-12)
+    assert probability(words, f"age>{edge - 1}") == pytest.approx(at_least, abs=1e-12)
+    with pytest.raises(QueryError, match="lies inside a bin of 'age'"):
+        probability(words, f"age>={edge + 0.5}")
+
+
+def test_what_contradicts_is_zero_or_refused(words: Vocabulary) -> None:
+    assert probability(words, "grade=1 | grade=2") == 0.0
+    with pytest.raises(EvidenceError, match="'grade = 1, grade = 2' has probability zero"):
+        probability(words, "Df=>50K | grade=1, grade=2")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is empty"),
+        ("   ", "is empty"),
+        ("|", "cannot be read at '|'"),
+        ("| age=3", "cannot be read"),
+        ("Df,", "ends with a comma"),
+        ("Df,,D", "cannot be read at ',D'"),
+        ("Df=", "'Df' has no value after '='"),
+        ("Df='x", "cannot be read"),
+        ("Df | age=3 | sex=F", "two bars"),
+        ("Df=x", "'Df' has no value 'x': use one of '<=50K', '>50K'"),
+        ("Df | agee=3", "no 'agee' in the model: did you mean 'age'"),
+        ("Df | job=clark", "did you mean 'clerk'"),
+        ("Df | age=old", "'age' has no value 'old'"),
+        ("Df | sex>F", "'sex' has no order"),
+        ("Df | S<x", "groups have no order"),
+        ("Df | S=nobody", "S has no value 'nobody'"),
+        ("Df | age>old", "'old' is no number"),
+    ],
+)
+def test_errors_say_where_and_what(words: Vocabulary, text: str, says: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        words.answer(parse(text))
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_dropped_column_says_why() -> None:
+    X, y = rows()
+    frame = X.with_columns(pl.lit("one").alias("constant"))
+    words = vocabulary(LatNB(["sex", "race"]).fit(frame, y))
+    with pytest.raises(QueryError, match="'constant' is not used: .*: ask without it"):
+        words.answer(parse("Df | constant=one"))
+
+
+def test_models_without_a_latent_decision() -> None:
+    X, y = rows()
+    words = vocabulary(TwoNB(["sex", "race"]).fit(X, y))
+    with pytest.raises(QueryError, match="TwoNB has no Df: ask for D"):
+        words.answer(parse("Df"))
+    assert sum(p for _, p in words.answer(parse("D | sex=F")).rows) == pytest.approx(1.0)
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
+
+
+@given(name=TEXTS, value=TEXTS, mark=st.sampled_from("\"'"))
+def test_quotes_carry_any_name_and_value(name: str, value: str, mark: str) -> None:
+    quoted = [mark + text.replace(mark, mark * 2) + mark for text in (name, value)]
+    query = parse(f"Df | {quoted[0]} = {quoted[1]}, x=?")
+    assert query == Query((Term("Df"),), (Term(name, True, "=", value), Term("x")))
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        query = parse(text)
+    except QueryError:
+        return
+    assert query.targets
