@@ -12,7 +12,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help install demo test test-all lint format coverage bench clean
+.PHONY: help install demo test test-all lint format coverage bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -27,7 +27,7 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(INSTALLED) ## show what the package does, in seconds
+demo: $(INSTALLED) ## fit, compare and audit on census data, in under a minute
 	@$(BIN)/fairpc demo
 
 test: $(INSTALLED) ## the tests, without the slow ones
@@ -59,7 +59,15 @@ bench: $(INSTALLED) ## print the benchmarks
 	$(BIN)/python benchmarks/structure.py
 	$(BIN)/python benchmarks/models.py
 
+docs: $(VENV)/.docs ## the pages as HTML in docs/_build; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
+	@echo "docs/_build/index.html"
+
+$(VENV)/.docs: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 clean: ## remove .venv, caches and compiled kernels
-	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* \
+	rm -rf $(VENV) build dist docs/_build htmlcov .coverage .coverage.* \
 		.hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

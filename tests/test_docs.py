@@ -1,0 +1,96 @@
+"""The examples of README.md and of the pages in docs/ run, and print what they say they print."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GENERATED = ("_build", "reproduction")
+_BLOCK = re.compile(r"^```(python|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _own(page: Path) -> bool:
+    return not set(page.relative_to(ROOT).parts) & set(GENERATED)
+
+
+def _blocks(page: Path) -> list[tuple[str, str]]:
+    """Language and text of each block that is run."""
+    return _BLOCK.findall(page.read_text("utf-8"))
+
+
+WITH_EXAMPLES = [page for page in PAGES if _own(page) and _blocks(page)]
+
+
+@pytest.mark.parametrize("page", WITH_EXAMPLES, ids=_name)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One name space and one folder a page: later blocks may use what earlier ones made."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    scope: dict[str, Any] = {}
+    for language, text in _blocks(page):
+        if language == "console":
+            _run_commands(text)
+        elif ">>>" in text:
+            _run_session(text, scope, page)
+        else:
+            exec(compile(text, str(page), "exec"), scope)
+
+
+def _run_session(text: str, scope: dict[str, Any], page: Path) -> None:
+    test = doctest.DocTestParser().get_doctest(text, scope, page.name, str(page), 0)
+    test.globs = scope  # the parser copies it
+    shown: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=_FLAGS)
+    failed = runner.run(test, out=shown.append, clear_globs=False).failed
+    assert failed == 0, "".join(shown)
+
+
+def _run_commands(text: str) -> None:
+    """Each ``$ command`` ends well; what is printed below it is what it prints, … for anything."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    for command, expected in _commands(text):
+        done = subprocess.run(
+            command, shell=True, env=os.environ | {"PATH": path, "COLUMNS": "100"},
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+        if expected.strip():
+            wanted = expected.replace("…", "...")
+            found = done.stdout + done.stderr
+            assert doctest.OutputChecker().check_output(wanted, found, _FLAGS), (
+                f"$ {command}\nexpected:\n{wanted}\nfound:\n{found}"
+            )
+
+
+def _commands(text: str) -> Iterator[tuple[str, str]]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines(keepends=True)
+        n = 1
+        while lines[n - 1].rstrip("\n").endswith("\\"):
+            n += 1
+        yield "".join(lines[:n]).strip(), "".join(lines[n:])
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _own(page)], ids=_name)
+def test_linked_files_exist(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text("utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_readme_teaches_by_example() -> None:
+    assert sum(text.count(">>>") for _, text in _blocks(ROOT / "README.md")) >= 10
