@@ -7,34 +7,54 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fairpc import circuit, data, errors, evidence, metrics, structure
+    from fairpc.auditing import Audit, audit
+    from fairpc.comparison import Comparison, compare
     from fairpc.errors import FairpcError
     from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB, load
+    from fairpc.fair.knowledge import Knowledge
+    from fairpc.refits import bootstrap_mechanism, sensitivity, stability
 
     __version__: str
 
 __all__ = [
+    "Audit",
+    "Comparison",
     "FairPC",
     "FairpcError",
+    "Knowledge",
     "LatNB",
     "NLatPC",
     "TwoNB",
     "__version__",
+    "audit",
+    "bootstrap_mechanism",
     "circuit",
+    "compare",
     "data",
     "errors",
     "evidence",
     "load",
     "metrics",
+    "sensitivity",
+    "stability",
     "structure",
 ]
 
 _HOME = {
+    "Audit": "fairpc.auditing",
+    "Comparison": "fairpc.comparison",
     "FairPC": "fairpc.estimators",
     "FairpcError": "fairpc.errors",
+    "Knowledge": "fairpc.fair.knowledge",
     "LatNB": "fairpc.estimators",
     "NLatPC": "fairpc.estimators",
     "load": "fairpc.estimators",
     "TwoNB": "fairpc.estimators",
+    "audit": "fairpc.auditing",
+    "bootstrap_mechanism": "fairpc.refits",
+    "compare": "fairpc.comparison",
+    "sensitivity": "fairpc.refits",
+    "stability": "fairpc.refits",
 }
 
 

@@ -43,6 +43,10 @@ class LearningError(FairpcError, ValueError):
     """A table from which nothing can be learned, or an option of a learner out of its range."""
 
 
+class OptionError(FairpcError, ValueError):
+    """An option that is none of the values it can take."""
+
+
 class TableError(FairpcError, ValueError):
     """A table, label or group column that cannot be encoded; names the column, rule and repair."""
 
@@ -53,3 +57,19 @@ class TableWarning(UserWarning):
 
 class MetricError(FairpcError, ValueError):
     """Arrays of which a metric, a test or a split makes no sense."""
+
+
+class QueryError(FairpcError, ValueError):
+    """A query in words that cannot be read, or that names what the model does not have."""
+
+
+class AuditError(FairpcError, ValueError):
+    """A model, table or option of which no audit can be made."""
+
+
+class ComparisonError(FairpcError, ValueError):
+    """Methods or folds that cannot be compared."""
+
+
+class PlotError(FairpcError, ValueError):
+    """A picture of something that is not there."""

@@ -1,0 +1,149 @@
+"""The bias mechanism: P(D | Df, S), and how many labels were turned, either way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairpc.auditing.rows import AuditedRows
+from fairpc.circuit.graph import FloatArray
+from fairpc.errors import AuditError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.fair.explanation import BiasAccount, turned_labels
+from fairpc.fair.rows import Rows
+from fairpc.refits import MechanismIntervals
+
+
+@dataclass(frozen=True)
+class MechanismCell:
+    """P(D = label | Df = decision, S = group).
+
+    Attributes:
+        probability: as learned.
+        interval: bootstrap interval; None where there is none.
+        count: estimated number of audited labels with this decision and label.
+        training_count: the same among the training rows.
+    """
+
+    group: str
+    decision: str
+    label: str
+    probability: float
+    interval: tuple[float, float] | None
+    count: float
+    training_count: float
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Labels of one group that differ from the latent decision, estimated on the audited rows.
+
+    Attributes:
+        n: weight of the group.
+        up: labels turned into the positive class.
+        down: labels turned out of the positive class.
+        other: labels turned between other classes.
+    """
+
+    group: str
+    n: float
+    up: float
+    down: float
+    other: float
+
+
+@dataclass(frozen=True)
+class MechanismFacts:
+    """What the model says about how labels came about, if its assumptions hold.
+
+    Attributes:
+        groups, classes: names.
+        positive: the positive class.
+        decision_rate: P(Df = k), per class.
+        decision_rate_intervals: bootstrap intervals of these; empty where there are none.
+        cells: the table, by group, then decision, then label.
+        turned: per group.
+        level: of each interval; None where there are none.
+        n_replicates: bootstrap draws behind the intervals.
+        sentences: one for each way in which labels of a group were turned.
+        sentence: the whole in one.
+    """
+
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    positive: str
+    decision_rate: tuple[float, ...]
+    decision_rate_intervals: tuple[tuple[float, float], ...]
+    cells: tuple[MechanismCell, ...]
+    turned: tuple[Turned, ...]
+    level: float | None
+    n_replicates: int
+    sentences: tuple[str, ...]
+    sentence: str
+
+
+def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFacts:
+    """The learned mechanism, and the labels it says were turned among the audited rows."""
+    if not model.distribution_.layout.latent:
+        raise AuditError(
+            f"{type(model).__name__} has no hidden decision, so no mechanism between it and the "
+            "label"
+        )
+    mechanism, training = model.bias_mechanism_, model.label_counts_
+    coding = model.coding_
+    codes = Rows(
+        rows.s, rows.d, rows.x, rows.each_weight, len(rows.groups), len(rows.classes),
+        np.array(coding.features.arities, np.int64), coding.features.names,
+    )  # fmt: skip
+    counts = turned_labels(model.distribution_, codes)
+    cells = tuple(
+        MechanismCell(
+            rows.groups[s], rows.classes[f], rows.classes[d], float(mechanism[s, f, d]), None,
+            float(counts[s, f, d]), float(training[s, f, d]),
+        )
+        for s, f, d in np.ndindex(mechanism.shape)
+    )  # fmt: skip
+    turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
+    account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
+    return MechanismFacts(
+        groups=rows.groups,
+        classes=rows.classes,
+        positive=rows.classes[rows.positive],
+        decision_rate=tuple(float(p) for p in model.fair_rate_),
+        decision_rate_intervals=(),
+        cells=cells,
+        turned=turned,
+        level=None,
+        n_replicates=0,
+        sentences=account.sentences,
+        sentence=_sentence(turned, rows.classes[rows.positive]),
+    )
+
+
+def with_intervals(facts: MechanismFacts, found: MechanismIntervals) -> MechanismFacts:
+    """The same facts with an interval per cell and for P(Df)."""
+    cells = tuple(
+        replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
+        for cell, place in zip(facts.cells, np.ndindex(found.lower.shape), strict=True)
+    )
+    ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
+    return replace(
+        facts, cells=cells, decision_rate_intervals=tuple(ends), level=found.level,
+        n_replicates=found.n_replicates,
+    )  # fmt: skip
+
+
+def _turned(group: str, counts: FloatArray, positive: int) -> Turned:
+    off = counts - np.diag(np.diag(counts))
+    up, down = float(off[:, positive].sum()), float(off[positive].sum())
+    return Turned(group, float(counts.sum()), up, down, max(float(off.sum()) - up - down, 0.0))
+
+
+def _sentence(turned: tuple[Turned, ...], positive: str) -> str:
+    parts = "; ".join(
+        f"{t.group!r} {t.up:,.0f} labels turned to {positive!r} and {t.down:,.0f} away from it, "
+        f"of {t.n:,.0f}"
+        for t in turned
+    )
+    return f"If the assumptions hold, the model estimates: {parts}."

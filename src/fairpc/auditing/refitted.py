@@ -1,0 +1,118 @@
+"""Parts of an audit that fit the model again: intervals of the mechanism, random starts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairpc.auditing.mechanism import MechanismFacts, with_intervals
+from fairpc.auditing.naming import named
+from fairpc.auditing.rows import AuditedRows
+from fairpc.errors import AuditError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.evidence import AssumptionTest
+from fairpc.refits import Stability, bootstrap_mechanism, stability
+from fairpc.refits.progress import Report
+
+REPLICATES: Final = 200
+FEWEST_REPLICATES: Final = 50
+STARTS: Final = 10
+STEPS: Final = 500
+START_STEPS: Final = 200
+FOLDS: Final = 2
+
+DRAW_WORK: Final = 1.5e11
+START_WORK: Final = 1.5e10
+"""Distinct rows × edges × updates of EM that a part may cost unasked.
+
+Draws of rows with few distinct values take about ten seconds at that; starts are more often of
+circuits whose rows differ, ten times as slow.
+"""
+
+
+def mechanism_with_intervals(
+    model: CircuitClassifier,
+    rows: AuditedRows,
+    facts: MechanismFacts,
+    test: AssumptionTest | None,
+    *,
+    level: float,
+    n_replicates: int | None,
+    random_state: int,
+    progress: Report,
+) -> MechanismFacts:
+    """Bootstrap intervals for the mechanism of a model on its own training rows.
+
+    ``n_replicates`` None: up to 200, as many as are quick; an AuditError says why there are none.
+    """
+    if n_replicates == 0:
+        raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
+    if rows.fingerprint != model.data_fingerprint_:
+        raise AuditError(
+            "intervals of the mechanism come from drawing its training rows again, and other rows "
+            "were audited: audit the training rows to have them"
+        )
+    if test is None:
+        raise AuditError(
+            "the assumptions behind a mechanism could not be tested on these rows, and an "
+            "interval would look surer than that"
+        )
+    if test.rejected:
+        raise AuditError(
+            "these rows contradict the assumptions behind a mechanism: there is nothing for an "
+            "interval to cover"
+        )
+    if n_replicates is None:
+        n_replicates = min(REPLICATES, int(DRAW_WORK / (_work(model, rows) * STEPS)))
+        if n_replicates < FEWEST_REPLICATES:
+            raise AuditError(
+                "fitting this model again to draws of these rows takes long: ask for it with "
+                f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
+            )
+    found = bootstrap_mechanism(
+        model, rows.table, rows.labels, sensitive_features=rows.sensitive,
+        sample_weight=rows.weights, fair_labels=rows.fair_labels, clusters=rows.persons,
+        n_replicates=n_replicates,
+        n_steps=STEPS, level=level, random_state=random_state,
+        assumptions=named(test, rows.groups, rows.classes), callback=progress,
+    )  # fmt: skip
+    if found.refused is not None:
+        raise AuditError(found.refused)
+    return with_intervals(facts, found)
+
+
+def spread_over_starts(
+    model: CircuitClassifier,
+    rows: AuditedRows,
+    *,
+    n_starts: int | None,
+    random_state: int,
+    progress: Report,
+) -> Stability:
+    """Where EM ends from random starts, the structure kept; and without each half of the rows.
+
+    ``n_starts`` None: up to 10, as many as are quick; an AuditError says why there are none.
+    """
+    if not model.distribution_.layout.latent:
+        raise AuditError(f"{type(model).__name__} has no hidden decision that a start could move")
+    if n_starts == 0:
+        raise AuditError("random starts were not asked for (n_starts=0)")
+    if not (rows.d >= 0).any():
+        raise AuditError("no label is known: the model cannot be fitted again to these rows")
+    if n_starts is None:
+        n_starts = min(STARTS, int(START_WORK / (_work(model, rows) * START_STEPS)) - 1)
+        if n_starts < 2:
+            raise AuditError(
+                "fitting this model again to these rows from random starts takes long: ask for it "
+                f"with n_starts={STARTS}, or call fairpc.stability"
+            )
+    return stability(
+        model, rows.table, rows.labels, sensitive_features=rows.sensitive,
+        sample_weight=rows.weights, fair_labels=rows.fair_labels, clusters=rows.persons,
+        n_starts=n_starts, n_folds=FOLDS,
+        n_steps=START_STEPS, random_state=random_state, callback=progress,
+    )  # fmt: skip
+
+
+def _work(model: CircuitClassifier, rows: AuditedRows) -> float:
+    """What one update of EM costs: distinct rows × edges of the circuit."""
+    return float(max(rows.n_distinct, 1)) * model.circuit_.graph.n_edges

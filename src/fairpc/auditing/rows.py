@@ -1,0 +1,211 @@
+"""The audited rows as arrays: codes, scores, decisions, weights, persons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.comparison.table import take_rows
+from fairpc.data.fingerprint import fingerprint
+from fairpc.data.frame import Frame, read_frame
+from fairpc.errors import AuditError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.fair.compressed import merged
+from fairpc.fair.rows import Rows
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedRows:
+    """What is known of each audited row, and what the model says of it.
+
+    Attributes:
+        table, labels, sensitive, fair_labels: X, y, groups and known decisions as given.
+        names, names_in: features that the model uses, and all columns at fit.
+        missing_values: what the model reads as missing, besides null and NaN.
+        s, d: group and observed class, -1 where missing.
+        x: codes of the features.
+        weights: weight per row; None where all rows count alike.
+        persons: who each row is about; None where nobody repeats.
+        scores: P(decision = k | x, s), rows × classes.
+        observed: P(D = k | x, s), rows × classes.
+        decided: the class that ``predict`` gives.
+        groups, classes: names, in the order of the codes.
+        positive: number of the positive class.
+        fingerprint: of the rows, as that of the training rows is made.
+    """
+
+    table: Any
+    labels: Any
+    sensitive: Any
+    fair_labels: Any
+    names: tuple[str, ...]
+    names_in: tuple[str, ...]
+    missing_values: tuple[Any, ...]
+    s: npt.NDArray[np.int16]
+    d: npt.NDArray[np.int16]
+    x: npt.NDArray[np.int16]
+    weights: Floats | None
+    persons: Ints | None
+    scores: Floats
+    observed: Floats
+    decided: Ints
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    positive: int
+    fingerprint: str
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.s)
+
+    @property
+    def each_weight(self) -> Floats:
+        return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    @property
+    def shown_classes(self) -> tuple[int, ...]:
+        """Classes that gaps are measured of: the positive one of two, every one of more."""
+        return (self.positive,) if len(self.classes) == 2 else tuple(range(len(self.classes)))
+
+    def comparable(self, rows: Mask) -> Mask:
+        """Those of the rows whose group is known and has two rows, or persons, among them.
+
+        An AuditError where that leaves fewer than two groups.
+        """
+        kept = rows & (self.s >= 0)
+        for g in range(len(self.groups)):
+            here = kept & (self.s == g)
+            count = int(here.sum())
+            if self.persons is not None:
+                count = len(np.unique(self.persons[here]))
+            if count < 2:
+                kept &= self.s != g
+        if len(self.groups_in(kept)) < 2:
+            raise AuditError(
+                "fewer than two groups have two known rows each: give the groups of the rows "
+                "(sensitive_features, or the sensitive columns), or more rows"
+            )
+        return kept
+
+    def groups_in(self, rows: Mask) -> tuple[int, ...]:
+        """Groups that occur among the rows."""
+        return tuple(int(g) for g in np.unique(self.s[rows]) if g >= 0)
+
+    def columns(self) -> Frame:
+        """The table by the names of the fit; arrays are known by position."""
+        frame = read_frame(self.table)
+        return replace(frame, names=self.names_in) if frame.from_array else frame
+
+    def sample(self, most: int | None, seed: int) -> AuditedRows:
+        """These rows, or as many at random where more than that differ; persons stay whole."""
+        if most is None or self.n_rows <= most or self.n_distinct <= most:
+            return self
+        rng = np.random.default_rng(seed)
+        if self.persons is None:
+            return self._take(np.sort(rng.permutation(self.n_rows)[:most]))
+        order = rng.permutation(int(self.persons.max()) + 1)
+        rank = np.argsort(order)[self.persons]
+        return self._take(np.sort(np.argsort(rank, kind="stable")[:most]))
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """Distinct rows of group and features."""
+        codes = np.ascontiguousarray(np.column_stack([self.s, self.x]))
+        return len(np.unique(codes.view([("", codes.dtype)] * codes.shape[1])))
+
+    def _take(self, rows: npt.NDArray[np.int64]) -> AuditedRows:
+        def some(values: Any) -> Any:
+            return None if values is None else values[rows]
+
+        def given(values: Any) -> Any:
+            return None if values is None else take_rows(values, rows)
+
+        return replace(
+            self,
+            table=given(self.table), labels=given(self.labels), sensitive=given(self.sensitive),
+            fair_labels=given(self.fair_labels),
+            s=some(self.s), d=some(self.d), x=some(self.x), scores=some(self.scores),
+            observed=some(self.observed), decided=some(self.decided),
+            weights=some(self.weights), persons=some(self.persons),
+        )  # fmt: skip
+
+    def parts(self) -> Iterator[tuple[str | None, Mask]]:
+        """All rows under the name None, then the rows of each group."""
+        yield None, np.ones(self.n_rows, np.bool_)
+        for g, name in enumerate(self.groups):
+            yield name, self.s == g
+
+
+def audited_rows(
+    model: CircuitClassifier,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: npt.ArrayLike | None,
+    clusters: npt.ArrayLike | None,
+    fair_labels: Any,
+) -> AuditedRows:
+    """Encode the table as the model does, and ask the model about every row."""
+    coding, distribution = model.coding_, model.distribution_
+    labels = np.full(read_frame(X).n_rows, None) if y is None else y
+    rows = coding.rows(X, labels, sensitive_features, sample_weight, fair_labels)
+    scores = distribution.decision(rows.s, rows.x)
+    positive = coding.labels.positive
+    if scores.shape[1] > 2:
+        decided = scores.argmax(axis=1)
+    else:
+        chosen = model.threshold_.decide(scores[:, positive], rows.s)
+        decided = np.where(chosen, positive, 1 - positive)
+    return AuditedRows(
+        table=X,
+        labels=y,
+        sensitive=sensitive_features,
+        fair_labels=fair_labels,
+        names=coding.features.names,
+        names_in=coding.features.names_in,
+        missing_values=coding.features.missing_values,
+        s=rows.s,
+        d=rows.d,
+        x=rows.x,
+        weights=None if np.ptp(rows.weights) == 0 else rows.weights,
+        persons=_persons(clusters, rows.n_rows),
+        scores=scores,
+        observed=distribution.observed(rows.s, rows.x),
+        decided=decided.astype(np.intp),
+        groups=coding.groups.names,
+        classes=tuple(str(c) for c in coding.labels.classes),
+        positive=positive,
+        fingerprint=_fingerprint(rows),
+    )
+
+
+def _fingerprint(rows: Rows) -> str:
+    """Name of the rows as a fit makes it: equal rows merged, known decisions last."""
+    kept = merged(rows)
+    anchors = [] if kept.f is None else [kept.f]
+    return fingerprint(kept.s, kept.d, kept.x, kept.weights, *anchors)
+
+
+def _persons(clusters: npt.ArrayLike | None, n_rows: int) -> Ints | None:
+    if clusters is None:
+        return None
+    names = np.asarray(clusters)
+    if names.shape != (n_rows,):
+        raise AuditError(
+            f"clusters has shape {names.shape} and the table {n_rows} rows: give who each row "
+            "is about"
+        )
+    missing = [i for i, v in enumerate(names.tolist()) if v is None or v != v]
+    if missing:
+        raise AuditError(f"clusters is missing in row {missing[0]}: give every row a person")
+    found, ids = np.unique(names, return_inverse=True)
+    return None if len(found) == n_rows else ids.astype(np.intp)

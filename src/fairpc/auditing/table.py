@@ -1,0 +1,138 @@
+"""The audited table: rows, classes, groups, and what is missing where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from fairpc.auditing.rows import AuditedRows, Floats, Mask
+from fairpc.data.groups import SMALL
+from fairpc.estimators.base import CircuitClassifier
+
+
+@dataclass(frozen=True)
+class Count:
+    """A class or a group among the audited rows.
+
+    Attributes:
+        name: of the class or group.
+        n: rows.
+        share: of the weight of the rows where it is known.
+        small: fewer than 30 rows.
+        training_rows: rows of the group at fit; None for classes.
+    """
+
+    name: str
+    n: int
+    share: float | None
+    small: bool
+    training_rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """How much of one column is missing.
+
+    Attributes:
+        column: its name.
+        role: "feature", "label" or "group".
+        share: of all rows, by weight.
+        by_group: per group in the order of ``groups``; None where a group has no rows.
+    """
+
+    column: str
+    role: Literal["feature", "label", "group"]
+    share: float
+    by_group: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What was audited.
+
+    Attributes:
+        n_rows, weight: rows and the sum of their weights.
+        weighted: whether rows count differently.
+        n_persons: persons, where they repeat; None otherwise.
+        n_labelled, n_grouped: rows whose label, whose group is known.
+        same_rows_as_fit: whether these are the very rows that the model was fitted to; where
+            they are not, some may still be among them.
+        label: name of the label.
+        positive: the class that "positive" means.
+        classes, groups: counts, in the order of the model.
+        sensitive: names of the sensitive attributes; several are crossed into groups.
+        missing: per feature used, then the label, then the group.
+        columns: what was done with each column of the table at fit.
+    """
+
+    n_rows: int
+    weight: float
+    weighted: bool
+    n_persons: int | None
+    n_labelled: int
+    n_grouped: int
+    same_rows_as_fit: bool
+    label: str
+    positive: str
+    classes: tuple[Count, ...]
+    groups: tuple[Count, ...]
+    sensitive: tuple[str, ...]
+    missing: tuple[Missing, ...]
+    columns: tuple[Mapping[str, Any], ...]
+
+
+def table_facts(model: CircuitClassifier, rows: AuditedRows) -> TableFacts:
+    """Counts and missing shares of the audited rows."""
+    coding = model.coding_
+    weights = rows.each_weight
+    return TableFacts(
+        n_rows=rows.n_rows,
+        weight=float(weights.sum()),
+        weighted=rows.weights is not None,
+        n_persons=None if rows.persons is None else len(np.unique(rows.persons)),
+        n_labelled=int((rows.d >= 0).sum()),
+        n_grouped=int((rows.s >= 0).sum()),
+        same_rows_as_fit=rows.fingerprint == model.data_fingerprint_,
+        label=coding.labels.name,
+        positive=rows.classes[rows.positive],
+        classes=tuple(
+            Count(name, int((rows.d == k).sum()), _share(weights, rows.d == k, rows.d >= 0), False)
+            for k, name in enumerate(rows.classes)
+        ),
+        groups=tuple(_group(rows, weights, g, coding.groups.rows[g]) for g in _all(rows)),
+        sensitive=coding.groups.column_names,
+        missing=_missing(model, rows, weights),
+        columns=tuple(coding.features.describe()),
+    )
+
+
+def _all(rows: AuditedRows) -> range:
+    return range(len(rows.groups))
+
+
+def _group(rows: AuditedRows, weights: Floats, g: int, training_rows: int) -> Count:
+    here = rows.s == g
+    n = int(here.sum())
+    return Count(rows.groups[g], n, _share(weights, here, rows.s >= 0), n < SMALL, training_rows)
+
+
+def _share(weights: Floats, part: Mask, whole: Mask) -> float | None:
+    total = float(weights[whole].sum())
+    return float(weights[part & whole].sum()) / total if total else None
+
+
+def _missing(model: CircuitClassifier, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
+    every = np.ones(rows.n_rows, np.bool_)
+
+    def of(name: str, role: Literal["feature", "label", "group"], hidden: Mask) -> Missing:
+        by_group = tuple(_share(weights, hidden, rows.s == g) for g in _all(rows))
+        return Missing(name, role, _share(weights, hidden, every) or 0.0, by_group)
+
+    names = model.coding_.features.names
+    features = [of(name, "feature", rows.x[:, j] < 0) for j, name in enumerate(names)]
+    label = of(model.coding_.labels.name, "label", rows.d < 0)
+    group = of(", ".join(model.coding_.groups.column_names), "group", rows.s < 0)
+    return (*features, label, group)

@@ -1,0 +1,84 @@
+"""The main findings in words. A rejection of the assumptions is said before anything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from fairpc.auditing.decidable import Decidable
+from fairpc.auditing.disparity import LabelDisparity
+from fairpc.auditing.mechanism import MechanismFacts
+from fairpc.auditing.parities import ParityFacts
+from fairpc.auditing.table import TableFacts
+
+DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A few sentences.
+
+    Attributes:
+        headline: the first sentence.
+        sentences: all of them, the headline first.
+        rejected: whether the data contradict the assumptions; None where that was not tested.
+        disclaimer: what an audit is not.
+    """
+
+    headline: str
+    sentences: tuple[str, ...]
+    rejected: bool | None
+    disclaimer: str = DISCLAIMER
+
+
+def verdict(
+    data: TableFacts,
+    labels: LabelDisparity | None,
+    mechanism: MechanismFacts | None,
+    decidable: Decidable,
+    parity: ParityFacts | None,
+) -> Verdict:
+    """Words for what the other sections found."""
+    sentences = [_assumptions(decidable), _rows(data)]
+    if labels is not None:
+        sentences.append(labels.sentence)
+    if mechanism is not None and not decidable.rejected:
+        sentences.append(mechanism.sentence)
+    if decidable.identified is not None and not decidable.identified.empty:
+        sentences.append(decidable.identified.sentence)
+    if parity is not None:
+        sentences += parity.sentences
+    else:
+        sentences.append(
+            "Gaps between groups on these rows are not known: no two groups have known members "
+            "among them."
+        )
+    return Verdict(sentences[0], tuple(sentences), decidable.rejected)
+
+
+def _assumptions(decidable: Decidable) -> str:
+    test = decidable.test
+    if test is None:
+        return (
+            "The assumptions behind a hidden fair decision were not tested on these rows: "
+            f"{decidable.untested}"
+        )
+    if test.rejected:
+        return (
+            "These rows contradict the assumptions behind a hidden fair decision "
+            f"(p {test.p_words}): no rate of fair decisions fits every group, so a mechanism "
+            "learned under them must not be read as what happened."
+        )
+    return (
+        "These rows do not contradict the assumptions behind a hidden fair decision "
+        f"(p {test.p_words}); that does not show that they hold."
+    )
+
+
+def _rows(data: TableFacts) -> str:
+    which = (
+        "the rows that the model was fitted to, so agreement with them is optimistic"
+        if data.same_rows_as_fit
+        else "not exactly the rows that the model was fitted to, though some may be among them"
+    )
+    return f"Audited: {data.n_rows:,} rows in {len(data.groups)} groups, {which}."

@@ -1,0 +1,197 @@
+"""A table as each method takes it: whole, without the sensitive columns, or without holes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.baselines import Baseline
+from fairpc.data.frame import Frame, read_frame
+from fairpc.data.groups import fit_groups
+from fairpc.data.labels import fit_labels
+from fairpc.data.values import read_values
+from fairpc.errors import ComparisonError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.metrics.folds import Rows
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True, eq=False)
+class MethodTable:
+    """The table as each method wants it, and codes of label and group to score by.
+
+    Attributes:
+        whole: X as given; ``features`` without the sensitive columns.
+        sensitive: the groups, as given or as columns of X.
+        y: the labels as given.
+        typed: the features as numbers and text, for methods that take no missing cells.
+        s, d: codes of groups and labels, -1 where missing.
+        classes: of the label; ``positive`` is the number of the positive one.
+    """
+
+    whole: Any
+    features: Any
+    sensitive: Any
+    y: Any
+    typed: pl.DataFrame
+    s: npt.NDArray[np.int16]
+    d: npt.NDArray[np.int16]
+    classes: tuple[Any, ...]
+    positive: int
+
+    @classmethod
+    def of(
+        cls, X: Any, y: Any, sensitive_features: Any, estimators: Sequence[Any], positive: Any
+    ) -> MethodTable:
+        frame = read_frame(X)
+        named = next((_sensitive(e) for e in estimators if _sensitive(e)), ())
+        if sensitive_features is None and not named:
+            raise ComparisonError(
+                "no sensitive attribute was given: give sensitive_features, or models whose "
+                "sensitive=… names columns of X"
+            )
+        if sensitive_features is not None and named:
+            raise ComparisonError(
+                "a model names sensitive columns and sensitive_features is given: use one of them"
+            )
+        names = tuple(n if isinstance(n, str) else frame.names[n] for n in named)
+        lacking = [n for n in names if n not in frame.names]
+        if lacking:
+            raise ComparisonError(
+                f"sensitive column {lacking[0]!r} is not in the table: give a table that has it"
+            )
+        sensitive = _only(X, frame, names) if names else sensitive_features
+        features = _without(X, frame, names)
+        labels = fit_labels(y, positive=_positive(estimators, positive))
+        s, d = fit_groups(sensitive).transform(sensitive), labels.transform(y)
+        for what, codes in (("labels", d), ("groups", s)):
+            if len(codes) != frame.n_rows:
+                raise ComparisonError(
+                    f"{frame.n_rows} rows and {len(codes)} {what}: give one per row"
+                )
+        sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
+        typed = typed_columns(read_frame(features), sentinels)
+        return cls(X, features, sensitive, y, typed, s, d, labels.classes, labels.positive)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.d)
+
+    @property
+    def known(self) -> npt.NDArray[np.bool_]:
+        """Rows whose label and group are known."""
+        return (self.d >= 0) & (self.s >= 0)
+
+    def filled_for(self, estimator: Any) -> bool:
+        """Whether cells must be filled for a method."""
+        return isinstance(estimator, Baseline) and any(self.typed.null_count().row(0))
+
+    def fit(self, estimator: Any, train: Rows) -> Any:
+        """A clone fitted to the training rows; baselines to those with label and group."""
+        from sklearn.base import clone
+
+        # clone would also clone, and so empty, a fitted model whose structure is kept.
+        kept = isinstance(estimator, CircuitClassifier)
+        model = copy(estimator) if kept else clone(estimator)
+        if isinstance(model, Baseline):
+            train = train[self.known[train]]
+            if _sensitive(model):
+                model.set_params(sensitive=None)
+        y = take_rows(self.y, train)
+        X, given = self._inputs(model, train, train)
+        model.fit(X, y, **_accepted(model.fit, given))
+        return model
+
+    def call(self, model: Any, name: str, train: Rows, test: Rows, *more: Any) -> npt.NDArray[Any]:
+        """What a method of the fitted model answers for the test rows."""
+        X, given = self._inputs(model, train, test)
+        call = getattr(model, name)
+        return np.asarray(call(X, *more, **_accepted(call, given)))
+
+    def _inputs(self, model: Any, train: Rows, rows: Rows) -> tuple[Any, dict[str, Any]]:
+        """X and keyword arguments of some rows, as the method takes them."""
+        if _sensitive(model):
+            return take_rows(self.whole, rows), {}
+        groups = {"sensitive_features": take_rows(self.sensitive, rows)}
+        if isinstance(model, Baseline):
+            return _filled(self.typed, train, rows), groups
+        return take_rows(self.features, rows), groups
+
+
+def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFrame:
+    """Columns as numbers or text, null = missing: what ordinary classifiers can be given."""
+    import polars as pl
+
+    columns = {}
+    for name, column in zip(frame.names, frame.columns, strict=True):
+        values = read_values(name, column, missing_values, parse=True)
+        if values.type == "text":
+            columns[name] = values.data.cast(pl.String)
+        else:
+            numbers = np.where(values.missing(), np.nan, values.data.astype(np.float64))
+            columns[name] = pl.Series(name, numbers).fill_nan(None)
+    return pl.DataFrame(columns)
+
+
+def _filled(typed: pl.DataFrame, train: Rows, rows: Rows) -> pl.DataFrame:
+    """Rows without holes: a level of its own for text, the mean of the training rows else."""
+    import polars as pl
+
+    columns = []
+    for column in typed[rows].iter_columns():
+        if column.dtype == pl.String:
+            columns.append(column.fill_null("(missing)"))
+        else:
+            mean = typed[column.name][train].mean()
+            columns.append(column.fill_null(0.0 if mean is None else mean))
+    return pl.DataFrame(columns)
+
+
+def _sensitive(estimator: Any) -> tuple[str | int, ...]:
+    """Sensitive columns that an estimator names."""
+    named = getattr(estimator, "sensitive", None)
+    if named is None:
+        return ()
+    return (named,) if isinstance(named, str | int) else tuple(named)
+
+
+def _positive(estimators: Sequence[Any], positive: Any) -> Any:
+    if positive is not None:
+        return positive
+    return next((p for e in estimators if (p := getattr(e, "positive", None)) is not None), None)
+
+
+def _accepted(call: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a method names; a pipeline's ``**params`` name none."""
+    parameters = inspect.signature(call).parameters
+    return {name: value for name, value in given.items() if name in parameters}
+
+
+def take_rows(values: Any, rows: Rows) -> Any:
+    """Some rows of an array, series or frame, in its own library."""
+    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native[rows.tolist()].to_native()
+    return np.asarray(values)[rows]
+
+
+def _only(X: Any, frame: Frame, names: tuple[str, ...]) -> Any:
+    native = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(native, nw.DataFrame):
+        return native.select(*names).to_native()
+    return np.asarray(X)[:, [frame.names.index(n) for n in names]]
+
+
+def _without(X: Any, frame: Frame, names: tuple[str, ...]) -> Any:
+    if not names:
+        return X
+    return _only(X, frame, tuple(n for n in frame.names if n not in names))

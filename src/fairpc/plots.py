@@ -1,0 +1,237 @@
+"""Pictures with matplotlib, told apart by shape and pattern as well as by colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import MissingExtraError, PlotError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FloatArray = npt.NDArray[np.float64]
+
+MARKERS: Final = "osD^v<>Ph*Xp"
+HATCHES: Final = ("", "///", "...", "xxx", "\\\\\\", "++")
+LINES: Final = ("-", "--", ":", "-.")
+COLOURS: Final = ("#e9c46a", "#5b8db8", "#7a9e7e", "#a05c7b", "#8a8a8a", "#c9c2ae")
+DRAWN: Final = 2000
+
+
+class ModelPlots:
+    """Pictures of one fitted model: ``model.plot.mechanism()``, ``.curves()``, ``.tradeoff()``."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def mechanism(self, ax: Axes | None = None) -> Axes:
+        """P(D | Df, S): a bar per group and hidden decision, cut by the observed label."""
+        model = self._model
+        if not model.distribution_.layout.latent:
+            raise PlotError(
+                f"{type(model).__name__} has no hidden decision, so no mechanism to draw: use "
+                "FairPC or LatNB"
+            )
+        return mechanism(
+            model.bias_mechanism_, model.coding_.groups.names,
+            [str(c) for c in model.classes_], ax=ax,
+        )  # fmt: skip
+
+    def curves(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
+        """The fit, iteration by iteration: likelihoods and, with a hidden decision, mechanism."""
+        model = self._model
+        return curves(
+            model.history_, model.coding_.groups.names, [str(c) for c in model.classes_],
+            latent=model.distribution_.layout.latent, axes=axes,
+        )  # fmt: skip
+
+    def tradeoff(
+        self,
+        X: Any = None,  # noqa: N803
+        y: Any = None,
+        *,
+        sensitive_features: Any = None,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Axes:
+        """Accuracy against discrimination beside the baselines, by :func:`fairpc.compare`.
+
+        The model is fitted again on each training part. Without X the rows are 2,000 drawn from
+        the model itself, and the picture says so.
+
+        Args:
+            X, y, sensitive_features: rows to compare on.
+            ax: where to draw.
+            options: of :func:`fairpc.compare`, such as ``cv`` and ``n_jobs``.
+        """
+        # A comparison lies above the models and draws with this module: imported late.
+        from fairpc.comparison import compare, default_baselines
+
+        model, drawn = self._model, X is None
+        if drawn:
+            X, y, sensitive_features = _drawn(model)  # noqa: N806
+        elif y is None:
+            raise PlotError("X was given without y: give the observed labels too")
+        name = type(model).__name__
+        methods = {name: model} | default_baselines()
+        if drawn and model.sensitive is not None:
+            methods[name] = type(model)(**model.get_params() | {"sensitive": None})
+        found = compare(methods, X, y, sensitive_features=sensitive_features, **options)
+        rows = "Rows drawn from the model itself. " if drawn else ""
+        return trade_off(found.means(), caption=rows + found.caption, marked=name, ax=ax)
+
+
+def mechanism(
+    probabilities: FloatArray,
+    groups: Sequence[str],
+    classes: Sequence[str],
+    *,
+    ax: Axes | None = None,
+) -> Axes:
+    """P(D = d | Df = f, S = s), [s, f, d], as a bar per (s, f) that is cut by d."""
+    rows = [(s, f) for s in range(len(groups)) for f in range(len(classes))]
+    ax = _axes(ax, (7, 0.8 + 0.55 * len(rows)))
+    # A gap between groups, so that bars of one group stand together.
+    places = np.array([-(i + 0.6 * s) for i, (s, _) in enumerate(rows)])
+    left = np.zeros(len(rows))
+    for d, label in enumerate(classes):
+        width = np.array([probabilities[s, f, d] for s, f in rows])
+        bars = ax.barh(
+            places, width, left=left, height=0.8, label=f"D = {label}", edgecolor="#1d2733",
+            color=COLOURS[d % len(COLOURS)], hatch=HATCHES[d % len(HATCHES)], linewidth=0.8,
+        )  # fmt: skip
+        for bar, share in zip(bars, width, strict=True):
+            if share >= 0.06:
+                _written(ax, bar.get_x() + share / 2, bar.get_y() + 0.4, f"{share:.2f}")
+        left += width
+    ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("P(D | Df, S)")
+    ax.set_title("Observed label by hidden decision and group", loc="left", fontsize=11)
+    ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, _below(ax)), frameon=False)
+    return ax
+
+
+def curves(
+    history: Mapping[str, FloatArray],
+    groups: Sequence[str],
+    classes: Sequence[str],
+    *,
+    latent: bool,
+    axes: Sequence[Axes] | None = None,
+) -> Sequence[Axes]:
+    """Likelihoods per iteration and, beside them, P(D = f | Df = f, S = s) per iteration."""
+    n = 2 if latent else 1
+    if axes is None:
+        _, grid = _pyplot().subplots(1, n, figsize=(5.2 * n, 3.6), layout="constrained")
+        axes = np.atleast_1d(grid).tolist()
+    elif len(axes) != n:
+        raise PlotError(f"{len(axes)} axes were given: this model has {n} pictures")
+    named = [k for k, v in history.items() if v.ndim == 1 and not np.isnan(v).all()]
+    for i, name in enumerate(named):
+        _line(axes[0], history[name], i, name.replace("_", " "))
+    axes[0].set_ylabel("nats")
+    axes[0].set_title("Likelihood", loc="left", fontsize=11)
+    if latent:
+        cells = [(s, f) for s in range(len(groups)) for f in range(len(classes))]
+        for i, (s, f) in enumerate(cells):
+            label = f"S = {groups[s]}, Df = D = {classes[f]}"
+            _line(axes[1], history["mechanism"][:, s, f, f], i, label)
+        axes[1].set_ylim(-0.03, 1.03)
+        axes[1].set_ylabel("P(D = Df | Df, S)")
+        axes[1].set_title("Mechanism", loc="left", fontsize=11)
+    for axis in axes:
+        axis.set_xlabel("iteration of EM")
+        axis.locator_params(axis="x", integer=True)
+        axis.legend(fontsize=8, frameon=False)
+    return axes
+
+
+def trade_off(
+    methods: Sequence[Mapping[str, Any]],
+    *,
+    caption: str = "",
+    marked: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Accuracy against discrimination, a mark of its own shape per method, bars of one sd.
+
+    ``methods`` are as :meth:`fairpc.comparison.Comparison.means` gives them; ``marked`` is drawn
+    larger.
+    """
+    ax = _axes(ax, (7, 4.8))
+    shown = [m for m in methods if m["discrimination"] is not None]
+    if not shown:
+        raise PlotError("no method has a discrimination: rows of two groups are needed")
+    for i, method in enumerate(shown):
+        ax.errorbar(
+            method["discrimination"], method["accuracy"],
+            xerr=method["discrimination_sd"] or 0, yerr=method["accuracy_sd"] or 0,
+            marker=MARKERS[i % len(MARKERS)], markersize=11 if method["method"] == marked else 7,
+            color=COLOURS[i % len(COLOURS)], markeredgecolor="#1d2733", ecolor="#9aa5b1",
+            elinewidth=1, linestyle="none", label=method["method"], zorder=3,
+        )  # fmt: skip
+    ax.set_xlabel("discrimination: largest difference of mean scores between groups")
+    ax.set_ylabel("accuracy, against the observed label")
+    ax.set_title("Trade-off on held-out rows", loc="left", fontsize=11)
+    ax.grid(color="#e3e7eb", linewidth=0.6)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    if caption:
+        ax.annotate(
+            fill(caption, 92), (0, 0), (0, -42), xycoords="axes fraction", fontsize=8,
+            textcoords="offset points", va="top", annotation_clip=False,
+        )  # fmt: skip
+    return ax
+
+
+def _line(ax: Axes, values: FloatArray, i: int, label: str) -> None:
+    ax.plot(
+        np.arange(len(values)), values, label=label, color=COLOURS[i % len(COLOURS)],
+        linestyle=LINES[i % len(LINES)], marker=MARKERS[i % len(MARKERS)], markersize=4,
+        markevery=max(len(values) // 8, 1),
+    )  # fmt: skip
+
+
+def _written(ax: Axes, x: float, y: float, text: str) -> None:
+    ax.text(
+        x, y, text, ha="center", va="center", fontsize=9,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.9},
+    )  # fmt: skip
+
+
+def _below(ax: Axes) -> float:
+    """Where a legend under the axis label starts, as a share of the height of the axes."""
+    inches: float = ax.get_window_extent().height / ax.figure.dpi
+    return -0.5 / max(inches, 0.5)
+
+
+def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    if ax is not None:
+        return ax
+    made: Axes = _pyplot().subplots(figsize=size, layout="constrained")[1]
+    return made
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise MissingExtraError(
+            "matplotlib is not installed: pip install 'fairpc[plots]'"
+        ) from error
+    return plt
+
+
+def _drawn(model: Any) -> tuple[Any, Any, Any]:
+    """Features, labels and groups of rows drawn from the model."""
+    columns = model.sample(DRAWN, random_state=0, library="dict")
+    names = model.coding_.features.names
+    import polars as pl
+
+    table = pl.DataFrame({name: columns[name] for name in names}, strict=False)
+    return table, np.array(columns["D"]), np.array(columns["S"])

@@ -1,0 +1,41 @@
+"""Small tables and models for the tests of the audit."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.estimators.base import CircuitClassifier
+
+MODELS = {"FairPC": FairPC, "NLatPC": NLatPC, "LatNB": LatNB, "TwoNB": TwoNB}
+
+
+def table(
+    n: int = 400, *, n_groups: int = 2, n_classes: int = 2, seed: int = 0
+) -> tuple[pl.DataFrame, Any, Any]:
+    """Features, labels and groups: Df is independent of S, and labels of the first group bent."""
+    rng = np.random.default_rng(seed)
+    s = rng.integers(0, n_groups, n)
+    f = rng.integers(0, n_classes, n)
+    d = np.where((s == 0) & (rng.random(n) < 0.3), 0, f)
+    d = np.where(rng.random(n) < 0.05, rng.integers(0, n_classes, n), d)
+    columns: dict[str, Any] = {
+        f"x{j}": np.where(rng.random(n) < 0.25, rng.integers(0, 3, n), f) for j in range(4)
+    }
+    columns["city"] = np.array(["ab", "cd", "ef"])[np.where(rng.random(n) < 0.3, 0, s % 3)]
+    columns["amount"] = np.round(rng.normal(f * 1.5, 1.0), 3)
+    groups = np.array([f"g{k}" for k in range(n_groups)])[s]
+    return pl.DataFrame(columns), np.array(["no", "perhaps", "yes"])[[0, 2, 1]][d], groups
+
+
+@cache
+def fitted(name: str = "FairPC", n_groups: int = 2, n_classes: int = 2) -> CircuitClassifier:
+    """A small model of each kind on :func:`table`."""
+    features, labels, groups = table(n_groups=n_groups, n_classes=n_classes)
+    options: dict[str, Any] = {"structure": "chow-liu"} if name in ("FairPC", "NLatPC") else {}
+    model: CircuitClassifier = MODELS[name](random_state=0, max_iter=60, **options)
+    return model.fit(features, labels, sensitive_features=groups)
