@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.data import Table
+from fairpc.paper.sources import REAL_WORLD, PaperTable, Sources
 from fairpc.structure import Stop, Strudel, learn_cells
 
 Codes = npt.NDArray[np.int16]
@@ -30,20 +31,23 @@ def paper_data() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def adult_rows() -> tuple[Codes, str]:
-    """Columns S, Df (missing), D, X…; and where they come from."""
+def paper_table(name: str) -> PaperTable | None:
+    """A published table with its ten folds: "adult", or the features of a synthetic one ("10")."""
     folder = paper_data()
     if folder is None:
+        return None
+    sources = Sources(folder, folder / "splits")
+    return sources.table(name) if name in REAL_WORLD else sources.synthetic(int(name))
+
+
+def adult_rows() -> tuple[Codes, str]:
+    """Columns S, Df (missing), D, X…; and where they come from."""
+    table = paper_table("adult")
+    if table is None:
         return _drawn_rows(), "rows drawn from a random circuit"
-    path = folder / "processed" / "adult_binerized.csv"
-    names = path.read_text().split("\n", 1)[0].strip().split(",")
-    table = np.loadtxt(path, delimiter=",", skiprows=1, dtype=np.int16)
-    ids = (folder / "splits" / "adult" / "train_ids.csv").read_text().splitlines()[1:]
-    rows = table[[int(line.split(",")[0]) - 1 for line in ids if line.split(",")[0].strip()]]
-    label, group = names.index("target"), names.index("sex")
-    features = [j for j in range(len(names)) if j not in (label, group)]
-    hidden = np.full(len(rows), -1, np.int16)
-    return np.column_stack([rows[:, group], hidden, rows[:, label], rows[:, features]]), "Adult"
+    rows = table.rows.take(table.folds[0].train)
+    hidden = np.full(rows.n_rows, -1, np.int16)
+    return np.column_stack([rows.s, hidden, rows.d, rows.x]), "Adult"
 
 
 def _drawn_rows() -> Codes:

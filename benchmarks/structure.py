@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from adult_like import paper_data
 from fairpc.circuit.flows import prepare
 from fairpc.data import Table
 from fairpc.structure import (
@@ -33,10 +34,11 @@ from fairpc.structure import (
 
 if TYPE_CHECKING:
     from fairpc.structure.cells import Method, Trees
-    from structure import published
+    from structure import cell_folds
 else:
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "structure"))
-    import published
+    tests = Path(__file__).resolve().parents[1] / "tests"
+    sys.path[:0] = [str(tests), str(tests / "structure")]
+    import cell_folds
 
 T = TypeVar("T")
 
@@ -109,7 +111,7 @@ def split_against_evaluation() -> None:
 
 def folds() -> None:
     for name in ("adult", "compas"):
-        part = published.folds(name)(0)
+        part = cell_folds.folds(name)(0)
         runs = {
             "strudel": partial(learn_cells, part.train, validation=part.validation),
             "gain": partial(learn_cells, part.train, method="gain", trees="cell"),
@@ -160,9 +162,9 @@ METHODS: dict[str, dict[str, Any]] = {
 
 def gain_against_strudel() -> None:
     print("  mean held-out log-likelihood, parameters and seconds over 10 folds")
-    for name in published.TARGETS:
-        fold = published.folds(name)
-        parts = [fold(k) for k in range(published.N_FOLDS)]
+    for name in cell_folds.TARGETS:
+        fold = cell_folds.folds(name)
+        parts = [fold(k) for k in range(cell_folds.N_FOLDS)]
         for label, options in METHODS.items():
             rows = []
             for p in parts:
@@ -178,7 +180,7 @@ def curve() -> None:
     print("  held-out log-likelihood of X, parameters and seconds along the search; first fold")
     until_the_end = Stop(max_splits=2000, patience=2000, tolerance=0.0)
     for name in ("compas", "adult", "synthetic-10"):
-        part = published.folds(name)(0)
+        part = cell_folds.folds(name)(0)
         methods: list[tuple[Method, Trees]] = [
             (Strudel(stop=until_the_end), "pooled"),
             (Gain(stop=until_the_end), "cell"),
@@ -200,9 +202,9 @@ def curve() -> None:
 def prices() -> None:
     print("  Gain, tree of each cell, by price: mean held-out log-likelihood and parameters")
     choices: tuple[float | Literal["aic", "bic"], ...] = (0.5, "aic", 2.0, 3.0, "bic")
-    for name in published.TARGETS:
-        fold = published.folds(name)
-        parts = [fold(k) for k in range(published.N_FOLDS)]
+    for name in cell_folds.TARGETS:
+        fold = cell_folds.folds(name)
+        parts = [fold(k) for k in range(cell_folds.N_FOLDS)]
         for price in choices:
             learned = [learn_cells(p.train, method=Gain(price), trees="cell") for p in parts]
             score = np.mean([p.held_out(c) for p, c in zip(parts, learned, strict=True)])
@@ -241,10 +243,10 @@ def cold() -> None:
 def published_folds() -> None:
     print("  Strudel on the published folds: mean held-out log-likelihood (and the published one),")
     print("  parameters, splits kept, seconds a fold")
-    for name, (target, _) in published.TARGETS.items():
-        fold = published.folds(name)
+    for name, (target, _) in cell_folds.TARGETS.items():
+        fold = cell_folds.folds(name)
         rows = []
-        for k in range(published.N_FOLDS):
+        for k in range(cell_folds.N_FOLDS):
             part = fold(k)
             run = partial(learn_cells, part.train, validation=part.validation)
             learned, seconds = timed(run, 1)
@@ -258,7 +260,7 @@ def published_folds() -> None:
 def mixtures() -> None:
     print("  X alone, all cells in one; mean log-likelihood of the test rows, 3 folds")
     for name in ("german", "adult", "synthetic-10"):
-        fold = published.folds(name)
+        fold = cell_folds.folds(name)
         scores: dict[str, list[float]] = {}
         for k in range(3):
             part = fold(k)
@@ -304,7 +306,7 @@ def main(names: list[str]) -> None:
     warm_up()
     for name in names or BENCHMARKS:
         print(name)
-        if name in NEED_DATA and published.folder() is None:
+        if name in NEED_DATA and paper_data() is None:
             print("  left out: set FAIRPC_PAPER_DATA to the folder of the published data")
             continue
         BENCHMARKS[name]()

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from datasets.paper_files import folds, paper_folder, use_raw_compas
 from fairpc.baselines import LR, Baseline, FairLR, Reduction, Reweight
 from fairpc.datasets import Dataset, load_adult, load_compas, load_german
+from published import paper_table, use_raw_compas
 
 LOADERS: dict[str, Any] = {"compas": load_compas, "adult": load_adult, "german": load_german}
 
@@ -51,11 +51,11 @@ def measure(
     ("name", "kind"), EXPECTED, ids=[f"{name}-{kind.__name__}" for name, kind in EXPECTED]
 )
 def test_published_folds(name: str, kind: type[Baseline], monkeypatch: pytest.MonkeyPatch) -> None:
-    paper_folder()
+    folds = paper_table(name).folds
     use_raw_compas(monkeypatch)
     if kind is Reduction:
         pytest.importorskip("fairlearn")
     data = LOADERS[name](version="paper")
-    pairs = zip(folds(name, "train"), folds(name, "test"), strict=True)
+    pairs = [(fold.train.tolist(), fold.test.tolist()) for fold in folds]
     means = np.mean([measure(kind, data, *pair) for pair in pairs], axis=0)
     assert means == pytest.approx(np.array(EXPECTED[name, kind]), abs=TOLERANCE[name])

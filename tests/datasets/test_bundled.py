@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from datasets.paper_files import paper_folder, use_raw_compas
 from fairpc.datasets import Dataset, bundled, load_adult, load_compas, load_german
 from fairpc.errors import FairpcError, FileFormatError
+from published import paper_folder, use_raw_compas
 
 LOADERS: dict[str, Callable[..., Dataset]] = {
     "adult": load_adult,

@@ -13,10 +13,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from datasets.paper_files import use_raw_compas
 from fairpc.datasets import DownloadError, compas, compas_source, load_compas
 from fairpc.datasets.compas_source import COLUMNS, FILE_NAME, Remote
 from fairpc.errors import FileFormatError, MissingExtraError
+from published import use_raw_compas
 
 
 def row(**values: Any) -> dict[str, str]:

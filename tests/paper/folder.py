@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import csv
-import os
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from fairpc.metrics import stratified_folds
 from fairpc.paper.runs import Runner
@@ -64,12 +62,3 @@ def small_study(folder: Path, cache: Path, methods: tuple[str, ...]) -> Study:
     """Two folds of the small tables, in this process."""
     sources = Sources(folder, folder / "splits", quick=True)
     return Study(sources, Runner(cache, n_jobs=1), methods)
-
-
-def authors_folder() -> Path:
-    """The authors' own folder; the test is skipped without it."""
-    beside = Path(__file__).resolve().parents[3] / "shared" / "data" / "paper"
-    folder = Path(os.environ.get("FAIRPC_PAPER_DATA", beside))
-    if not folder.is_dir():
-        pytest.skip("the authors' files are absent: set FAIRPC_PAPER_DATA to their folder")
-    return folder

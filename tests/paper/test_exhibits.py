@@ -28,7 +28,8 @@ from fairpc.paper.real_world import Score
 from fairpc.paper.reproduction import page_text, write_page
 from fairpc.paper.sources import REAL_WORLD, drawn
 from fairpc.paper.study import Study
-from paper.folder import authors_folder, small_folder, small_study
+from paper.folder import small_folder, small_study
+from published import paper_folder
 
 FIELDS = {
     *("dataset", "method", "log_likelihood", "log_likelihood_all", "accuracy", "f1", "rate_f1"),
@@ -110,7 +111,7 @@ def test_every_pair_is_tested_as_scipy_does(study: Study) -> None:
 def test_exhibits_with_synthetic_tables(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("fairlearn")
-    folder = authors_folder()
+    folder = paper_folder()
     exhibit = import_module(f"fairpc.paper.{MODULES[name]}").exhibit(
         small_study(folder, tmp_path / "cache", ALL_METHODS)
     )

@@ -11,7 +11,7 @@ from fairpc.paper.real_world import Score, scores
 from fairpc.paper.runs import Runner
 from fairpc.paper.sources import REAL_WORLD, Sources
 from fairpc.paper.study import Study
-from paper.folder import authors_folder
+from published import paper_folder
 
 # Held-out log-likelihood, accuracy, F1 from rates, |discrimination|: means of ten folds.
 EXPECTED: dict[tuple[str, str], tuple[float | None, float, float, float]] = {
@@ -46,7 +46,7 @@ TOLERANCE = {"compas": (0.004, 0.006), "adult": (0.004, 0.006), "german": (0.04,
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Score]:
     pytest.importorskip("fairlearn")
-    folder = authors_folder()
+    folder = paper_folder()
     cache: Path = tmp_path_factory.mktemp("cache")
     study = Study(Sources(folder, folder / "splits"), Runner(cache, n_jobs=1))
     return {(s.dataset, s.method): s for s in scores(study)}

@@ -14,7 +14,8 @@ from fairpc.paper.methods import ALL_METHODS, FAIRPC_AUTO, FAIRPC_RAND, Setting,
 from fairpc.paper.outcome import Outcome, load, save
 from fairpc.paper.runs import Runner, Task
 from fairpc.paper.sources import Sources, drawn, own_folds, read_table
-from paper.folder import N_ROWS, authors_folder, small_folder
+from paper.folder import N_ROWS, small_folder
+from published import paper_folder
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +218,7 @@ def test_given_tables_must_be_there(folder: Path, tmp_path: Path) -> None:
 
 
 def test_synthetic_tables_of_the_authors() -> None:
-    folder = authors_folder()
+    folder = paper_folder()
     table = Sources(folder, folder / "splits", n_folds=3).synthetic(12)
     assert table.rows.x.shape == (10_000, 12)
     assert table.truth is not None

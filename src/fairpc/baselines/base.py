@@ -47,7 +47,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     use_sensitive: bool
     classes_: npt.NDArray[Any]
     groups_: tuple[Any, ...]
-    feature_names_in_: npt.NDArray[np.object_]
+    feature_names_in_: npt.NDArray[Any]
 
     # What a subclass can do without: groups in fit, groups in predict, two classes.
     _groups_required: ClassVar[bool] = True
