@@ -23,6 +23,7 @@ from fairpc.paper.sources import Sources
 
 TABLES = ("adult", "compas", "german")
 N_SETS = 60
+FIRST_SEED = 100  # tables of earlier seeds chose the estimator
 N_ROWS = 5_000
 
 Table = tuple[npt.NDArray[np.int16], npt.NDArray[np.int16], npt.NDArray[np.int16]]
@@ -68,7 +69,7 @@ def coverage() -> None:
     """How often 95 % intervals contain the truth of the paper's synthetic process."""
     truth = np.append(np.array(MECHANISM).ravel(), FAIR_RATE)
     hits, errors, sds = [], [], []
-    for seed in range(N_SETS):
+    for seed in range(FIRST_SEED, FIRST_SEED + N_SETS):
         data = make_synthetic(10, N_ROWS, random_state=seed)
         x, y, s = data.X, data.y, data.sensitive
         test = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)

@@ -3,6 +3,7 @@
     python benchmarks/scale.py                      10, 20 and 50 million rows
     python benchmarks/scale.py --rows 200e6         that many as well
     python benchmarks/scale.py --wide               rows of which hardly two are equal, on disk
+    python benchmarks/scale.py --model              what a row costs, and what that predicts
 
 Files are made in a temporary folder and removed. Memory is the largest resident
 size of the process, imports and all.
@@ -12,12 +13,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +75,6 @@ def make_files(folder: Path, n: int, wide: bool = False) -> None:
 
 def measure(source: str, structure: str, memory: str | None) -> None:
     """In a process of its own: a warm-up that loads the kernels, then one fit; prints JSON."""
-    from fairpc import FairPC
     from fairpc.data.passes import BatchEncoder, compress, fit_source
     from fairpc.data.source import open_source
     from fairpc.data.summary import Roles
@@ -92,8 +94,12 @@ def measure(source: str, structure: str, memory: str | None) -> None:
         assert rows is not None
         found |= {"distinct": rows.n_rows, "weight": rows.weights.sum()}
     else:
+        from fairpc import FairPC
+
         head = table.frame.head(2000).collect()
         settings: dict[str, Any] = {"structure": structure, "random_state": 0}
+        if memory:
+            settings |= {"max_iter": 10, "tol": 0.0}
         FairPC("sex", **settings).fit(head.drop("label"), head["label"])
         begun, cpu = time.perf_counter(), time.process_time()
         model = FairPC("sex", **settings).fit(source, "label", max_memory=memory)
@@ -142,7 +148,10 @@ def print_long(sizes: Sequence[int], structures: Sequence[str]) -> None:
 
 
 def print_wide(sizes: Sequence[int], memory: str) -> None:
-    print(f"rows of 40 columns, max_memory={memory} | fit s | CPU s | iterations | peak MB")
+    print(
+        f"40 columns, max_memory={memory}, 10 iterations: rows | fit s | CPU s | iterations | "
+        "peak MB"
+    )
     for n in sizes:
         with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
             make_files(Path(folder), n, wide=True)
@@ -154,11 +163,130 @@ def print_wide(sizes: Sequence[int], memory: str) -> None:
             )
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What was measured, in CPU seconds, and what a round trip is assumed to take.
+
+    Attributes:
+        cell: to read a row's column twice and merge equal rows.
+        ready: to make a distinct row ready for EM.
+        term: of an iteration, per distinct row, class and feature.
+        merge: to merge two sorted tables of distinct rows, per row.
+        n_parameters: of the circuit.
+    """
+
+    cell: float
+    ready: float
+    term: float
+    merge: float
+    n_parameters: int
+    cores: int = 2
+    latency: float = 0.01
+    bandwidth: float = 1e8
+    fan_in: int = 16
+
+    @property
+    def wire(self) -> int:
+        """Bytes to and from a worker per iteration: parameters out; flows, likelihood back."""
+        return 8 * (2 * self.n_parameters + 1)
+
+    def levels(self, workers: int) -> int:
+        return math.ceil(math.log(workers, self.fan_in)) if workers > 1 else 0
+
+    def compressing(self, rows: float, columns: int, workers: int) -> float:
+        return rows * columns * self.cell / (workers * self.cores)
+
+    def merging(self, distinct: float, workers: int) -> float:
+        one = self.fan_in * distinct * (self.merge + 16 / self.bandwidth)
+        return self.levels(workers) * one
+
+    def iteration(self, distinct: float, features: int, workers: int) -> float:
+        work = distinct * 2 * features * self.term / (workers * self.cores)
+        return work + self.levels(workers) * (self.latency + self.wire / self.bandwidth)
+
+
+def measured_cost(folder: Path) -> Cost:
+    """Constants from two million rows of twelve columns."""
+    from fairpc.data.distinct import add_distinct
+    from fairpc.data.passes import BatchEncoder, compress, fit_source
+    from fairpc.data.source import open_source
+    from fairpc.data.summary import Roles
+    from fairpc.fair.compressed import rows_of
+    from fairpc.fair.fit import row_plan
+    from fairpc.fair.start import Structure, learn_structure, start_circuit
+
+    n = 2_000_000
+    make_files(folder, n)
+    source = open_source(folder)
+    features = tuple(name for name in source.names if name not in ("sex", "label"))
+    roles = Roles("label", ("sex",), features)
+    encoder = BatchEncoder(fit_source(source, roles), roles)
+    distinct = compress(source, encoder)
+    assert distinct is not None
+    passes = _least(lambda: fit_source(source, roles), 3)
+    passes += _least(lambda: compress(source, encoder), 3)
+    cell = passes / n / len(source.names)
+    merge = _least(lambda: add_distinct([distinct, distinct])) / (2 * distinct.n_rows)
+    rows = rows_of(distinct, encoder.packing, encoder.coding)
+    cells = learn_structure(rows, None, Structure("chow-liu"), 1.0, 0)
+    layout, circuit = start_circuit("FairPC", rows, cells, 1.0)
+    row_plan(circuit, layout, rows)  # compiles
+    ready = _least(lambda: row_plan(circuit, layout, rows)) / rows.n_rows
+    plan = row_plan(circuit, layout, rows)
+    term = _least(lambda: plan(circuit.parameters)) / rows.n_rows / 2 / len(features)
+    return Cost(cell, ready, term, merge, circuit.graph.n_parameters)
+
+
+def _least(call: Callable[[], object], repeats: int = 7) -> float:
+    """The least CPU time of some calls."""
+    times = []
+    for _ in range(repeats):
+        cpu = time.process_time()
+        call()
+        times.append(time.process_time() - cpu)
+    return min(times)
+
+
+def print_model() -> None:
+    with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
+        cost = measured_cost(Path(folder))
+    print(f"compress, both passes: {cost.cell * 1e9:.0f} ns per row and column")
+    print(f"make ready for EM: {cost.ready * 1e9:,.0f} ns per distinct row")
+    print(f"iteration: {cost.term * 1e9:.1f} ns per distinct row, class and feature")
+    print(f"merge: {cost.merge * 1e9:.0f} ns per distinct row of a part")
+    print(f"wire: {cost.wire:,} bytes per iteration and worker ({cost.n_parameters} parameters)")
+    print()
+    print("rows | workers | 12 columns, 2e5 distinct: compress, merge | 40 columns, all distinct: "
+          "compress, iteration, 100 iterations")  # fmt: skip
+    for rows in (1e9, 1e11):
+        for workers in (1, 10, 100, 1000):
+            one = cost.iteration(rows, 38, workers)
+            narrow = cost.compressing(rows, 12, workers), cost.merging(2e5, workers)
+            wide = cost.compressing(rows, 40, workers), one, 100 * one
+            columns = (", ".join(map(_time, times)) for times in (narrow, wide))
+            print(f"{rows:.0e} | {workers} | {' | '.join(columns)}")
+    print()
+    for rows in (1e7, 1e8, 1e9, 1e11):
+        total = rows * 2 * 38 * cost.term / cost.cores
+        most = total / cost.latency
+        print(
+            f"{rows:.0e} wide rows: past about {most:,.0f} workers an iteration waits for the wire"
+        )
+
+
+def _time(seconds: float) -> str:
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.2g} s"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, nargs="*", default=[10e6, 20e6, 50e6])
     parser.add_argument("--structures", nargs="*", default=["chow-liu", "auto"])
     parser.add_argument("--wide", action="store_true")
+    parser.add_argument("--model", action="store_true")
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -166,6 +294,8 @@ def main() -> None:
     if given.measure:
         source, structure, memory = given.measure
         measure(source, structure, memory or None)
+    elif given.model:
+        print_model()
     elif given.wide:
         print_wide(sizes, given.memory)
     else:

@@ -71,5 +71,9 @@ class ComparisonError(FairpcError, ValueError):
     """Methods or folds that cannot be compared."""
 
 
+class ClusterError(FairpcError, RuntimeError):
+    """Workers that are not there, or that could not do what they were given."""
+
+
 class PlotError(FairpcError, ValueError):
     """A picture of something that is not there."""

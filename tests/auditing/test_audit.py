@@ -15,6 +15,7 @@ import fairpc
 from auditing.tables import MODELS, fitted, table
 from fairpc.auditing import Audit, audit
 from fairpc.circuit.file import from_dict
+from fairpc.datasets import load_adult
 from fairpc.errors import AuditError, TableError
 from fairpc.estimators import FairPC, LatNB
 from fairpc.evidence import parity, test_assumptions
@@ -401,6 +402,21 @@ def test_trade_off_is_out_of_sample_and_says_how() -> None:
     assert {"LR", "Rand"} <= {m["method"] for m in record.trade_off.methods}
 
 
+def test_a_chosen_threshold_is_audited() -> None:
+    """Group thresholds that equalise rates on these rows: the gap of decisions shrinks."""
+    X, y, s = table()
+    model = LatNB(max_iter=30).fit(X, y, sensitive_features=s)
+    model.choose_threshold(X, equalise=True, sensitive_features=s)
+    record = audit(model, X, y, sensitive_features=s, **QUICK | {"baselines": True, "cv": 2})
+    assert record.parity is not None
+    chosen = model.predict(X, sensitive_features=s) == "yes"
+    gap = abs(chosen[s == "g1"].mean() - chosen[s == "g0"].mean())
+    assert record.parity.decisions[0].gap == pytest.approx(gap)
+    assert record.parity.thresholds == model.threshold_.values
+    assert record.trade_off is not None
+    assert "threshold there is that of its settings, 0.5" in record.trade_off.how
+
+
 def test_a_large_table_is_sampled_and_says_so() -> None:
     X, y, s = table()
     model = fitted()
@@ -452,3 +468,23 @@ def test_what_is_no_model_is_a_sentence() -> None:
         audit(FairPC(), X, y)
     with pytest.raises(TableError, match="the table is empty"):
         audit(fitted(), X[:0], y[:0])
+
+
+def test_adult_contradicts_the_assumptions() -> None:
+    """The published table: gap and ratio of the labels, and an empty set of P(Df)."""
+    data = load_adult("paper")
+    X, y, s = data.X, data.y, data.sensitive
+    model = FairPC(structure="chow-liu", random_state=0).fit(X, y, sensitive_features=s)
+    record = audit(model, X, y, sensitive_features=s, n_starts=0, baselines=False)
+    assert record.labels is not None
+    gaps = record.labels.disparities[0].parity
+    assert gaps.difference == pytest.approx(-0.1963, abs=5e-5)
+    assert gaps.difference_interval == pytest.approx((-0.2047, -0.1877), abs=5e-5)
+    assert gaps.ratio == pytest.approx(0.3580, abs=5e-5)
+    assert gaps.ratio_interval == pytest.approx((0.3380, 0.3791), abs=5e-5)
+    assert record.decidable.test is not None
+    (overlap,) = record.decidable.test.sets
+    assert overlap.empty
+    assert overlap.lower == pytest.approx(0.294, abs=0.02)
+    assert overlap.upper == pytest.approx(0.129, abs=0.02)
+    assert record.verdict.headline.startswith("These rows contradict the assumptions")

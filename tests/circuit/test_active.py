@@ -93,6 +93,21 @@ def test_rows_that_find_no_room_are_projected_at_each_call(
     agree(tight, roomy, circuit.graph.random(np.random.default_rng(0)))
 
 
+@pytest.mark.parametrize("numbers", [1, 2_000, 1 << 22])
+def test_many_sets_take_several_passes(monkeypatch: pytest.MonkeyPatch, numbers: int) -> None:
+    circuit = decisions(8)
+    rng = np.random.default_rng(1)
+    plan = prepare(circuit.graph, Table.of(holes(300, 8, 0.3), arities=circuit.arities))
+    monkeypatch.setattr(flows_module, "BATCH_NUMBERS", numbers)
+    sets = np.stack([circuit.graph.random(rng) for _ in range(70)])
+    weights = rng.uniform(0, 2, (70, 300))
+    logs, flows = plan.batch(sets, weights)
+    for b in (0, 31, 32, 69):
+        log_likelihood, flow = plan(sets[b], weights[b])
+        assert logs[b] == pytest.approx(log_likelihood, rel=1e-12)
+        np.testing.assert_allclose(flows[b], flow, rtol=1e-10, atol=1e-12)
+
+
 @settings(max_examples=examples(200))
 @given(cases(positive=False, max_rows=8), st.integers(0, 255))
 def test_rows_without_weight_do_not_count(case: Case, which: int) -> None:

@@ -91,7 +91,7 @@ def test_rows_beyond_memory_are_fitted_in_parts(
     kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 300)
-    monkeypatch.setattr("fairpc.data.parts.PART_ROWS", 250)
+    monkeypatch.setattr("fairpc.data.parts.PART_CELLS", 2500)
     frame = table(4000).drop("weight")
     source = written(frame, tmp_path, "folder" if kept == "folder" else "lazy")
     settings: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "max_iter": 30}

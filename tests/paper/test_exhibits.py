@@ -224,9 +224,10 @@ def test_bad_input_is_one_sentence(
 
 
 def test_every_exhibit_can_be_shown(table: Exhibit, capsys: pytest.CaptureFixture[str]) -> None:
-    from fairpc.cli.paper import _console, show
+    from fairpc.cli.paper import show
+    from fairpc.cli.screen import console
 
-    show(table, _console())
+    show(table, console())
     shown = capsys.readouterr().out
     assert "FairPC" in shown
     assert "confirmed" in shown

@@ -209,12 +209,13 @@ def test_models_that_have_no_mechanism_are_refused() -> None:
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     """60 tables of the paper's process: exact tests do not reject a coverage of .92 or more.
 
-    Entry by entry at .01 / 5; a .95 interval by a bootstrap of given structure
-    is allowed .03 for what structure learning adds.
+    None of these tables had a part in choosing the estimator. Entry by entry at
+    .01 / 5; a .95 interval by a bootstrap of given structure is allowed .03 for
+    what structure learning adds.
     """
     truth = np.array([0.4, 0.9, 0.1, 0.8, 0.5])
     hits = []
-    for seed in range(60):
+    for seed in range(100, 160):
         data = make_synthetic(10, 5000, random_state=seed)
         model = FairPC(random_state=seed).fit(data.X, data.y, sensitive_features=data.sensitive)
         found = bootstrap_mechanism(

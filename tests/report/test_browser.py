@@ -127,6 +127,26 @@ def test_impossible_values_are_said_to_be(tab: Browser, german_page: Path) -> No
     assert answer is None
 
 
+def test_a_model_without_df_answers_about_the_label(tab: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "plain.html"
+    path.write_text(render(facts.without_labels().to_dict()), "utf-8")
+    tab.open(path)
+    status = tab.run("return document.getElementById('what-if-status').textContent")
+    assert status.startswith("The label is “good” with probability ")
+    assert "P(Df" not in tab.run("return document.getElementById('what-if-tool').innerText")
+    assert tab.messages() == []
+
+
+def test_what_is_written_is_what_was_computed(tab: Browser, german_page: Path) -> None:
+    tab.open(german_page)
+    tab.run("document.getElementById('what-if-fill').click()")
+    found = tab.run("return whatIf.query(whatIf.codesOf())")
+    status = tab.run("return document.getElementById('what-if-status').textContent")
+    positive = facts.german()[0].coding_.labels.positive
+    assert f"{found['decision'][positive]:.1%}, the observed label" in status
+    assert f"with {found['observed'][positive]:.1%}." in status
+
+
 def test_the_keyboard_alone_is_enough(tab: Browser, german_page: Path) -> None:
     from selenium.webdriver.common.by import By
     from selenium.webdriver.common.keys import Keys

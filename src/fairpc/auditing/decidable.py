@@ -52,7 +52,7 @@ class AssumptionFacts:
         p_words: the same for a sentence: "= .03", "below 1e-12".
         level: of the confidence set.
         method, n_seeds, classifiers: how it was computed.
-        n_rows: rows that were used.
+        n_rows: rows that were used: a sample of a large table, with label and group known.
         sets: of the positive class; of every class where there are more than two.
         summary: in words.
         what_to_do: after a rejection; empty otherwise.
@@ -92,7 +92,7 @@ class Decidable:
         return None if self.test is None else self.test.rejected
 
 
-def assumption_facts(test: AssumptionTest, rows: AuditedRows, n_rows: int) -> AssumptionFacts:
+def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
     """The test's record by name, with the bars of its picture."""
     record = named(test, rows.groups, rows.classes)
     small = record.p_value <= _SMALLEST_P
@@ -104,7 +104,7 @@ def assumption_facts(test: AssumptionTest, rows: AuditedRows, n_rows: int) -> As
         method=record.method,
         n_seeds=record.n_seeds,
         classifiers=record.classifiers,
-        n_rows=n_rows,
+        n_rows=sum(g.n for g in record.groups),
         sets=_sets(record),
         summary=record.summary(),
         what_to_do=record.what_to_do,

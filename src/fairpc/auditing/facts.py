@@ -36,7 +36,7 @@ from fairpc.refits.progress import Progress, Report
 T = TypeVar("T")
 Classifier = Literal["logistic", "boosting", "best"]
 
-MAX_ROWS: Final = 5000
+MAX_ROWS: Final = 3000
 _STEPS: Final = (
     "scores", "data", "labels", "decidable.test", "mechanism", "mechanism.intervals",
     "decidable.identified", "decidable.stability", "parity",
@@ -157,7 +157,7 @@ def _record(model: CircuitClassifier, rows: AuditedRows, settings: Settings, run
     mechanism = _mechanism(model, rows, test, settings, run)
     identified = run.may("decidable.identified", lambda: identified_facts(model, rows, test))
     decidable = Decidable(
-        test=None if test is None else assumption_facts(test, rows, sample.n_rows),
+        test=None if test is None else assumption_facts(test, rows),
         untested=run.left_out.get("decidable.test", ""),
         identified=identified,
         stability=run.may(

@@ -112,8 +112,9 @@ def _sentence(
             f"least {low.lower:.3f}, {high.group!r} at most {high.upper:.3f}."
         )
     return (
-        f"However many rows there were, the share of hidden decisions {positive!r} could be "
-        f"anything from {found.lower:.3f} to {found.upper:.3f}: a person's score then ranges over "
+        "Even if P(D | X, S) were exactly as estimated, the share of hidden decisions "
+        f"{positive!r} could be anything from {found.lower:.3f} to {found.upper:.3f}: a person's "
+        "score then ranges over "
         f"{width:.3f} on average, and for {undecided:.1%} of the rows the decision depends on it. "
         "The order of people within a group is fixed, the level and the spread of their scores "
         "are not."

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpc.auditing.disparity import Disparity, disparity
 from fairpc.auditing.naming import named
-from fairpc.auditing.rows import AuditedRows
+from fairpc.auditing.rows import AuditedRows, Mask
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import EqualRates, Parity, equal_rates, parity_curve
 
@@ -72,7 +72,7 @@ def parity_facts(model: CircuitClassifier, rows: AuditedRows, level: float) -> P
         decisions=decisions,
         thresholds=model.threshold_.values if binary else (),
         curve=_curve(rows, kept, level) if binary else (),
-        equal_rates=_equal_rates(rows, kept) if binary else None,
+        equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
         gap=max(d.gap for d in both),
         gap_upper=max(d.gap_upper for d in both),
         n_unknown=int((rows.s < 0).sum()),
@@ -80,7 +80,7 @@ def parity_facts(model: CircuitClassifier, rows: AuditedRows, level: float) -> P
     )
 
 
-def _curve(rows: AuditedRows, kept: np.ndarray, level: float) -> tuple[Parity, ...]:
+def _curve(rows: AuditedRows, kept: Mask, level: float) -> tuple[Parity, ...]:
     found = parity_curve(
         rows.scores[kept, rows.positive], rows.s[kept], THRESHOLDS, level=level,
         clusters=None if rows.persons is None else rows.persons[kept],
@@ -89,11 +89,12 @@ def _curve(rows: AuditedRows, kept: np.ndarray, level: float) -> tuple[Parity, .
     return tuple(named(record, rows.groups) for record in found)
 
 
-def _equal_rates(rows: AuditedRows, kept: np.ndarray) -> EqualRates:
+def _equal_rates(rows: AuditedRows, kept: Mask, threshold: float) -> EqualRates:
     labelled = bool((rows.d[kept] >= 0).all())
     found = equal_rates(
         rows.scores[kept, rows.positive], rows.s[kept],
         (rows.d[kept] == rows.positive).astype(np.intp) if labelled else None,
+        threshold=threshold,
         rate=float(np.average(
             rows.decided[kept] == rows.positive, weights=rows.each_weight[kept]
         )),

@@ -72,7 +72,7 @@ def trade_off(
     )  # fmt: skip
     return TradeOff(
         audited=name,
-        how=_how(found, name, same_rows_as_fit, n_all, rows.weights is not None),
+        how=_how(found, model, same_rows_as_fit, n_all, rows.weights is not None),
         caption=CAPTION,
         n_rows=found.n_rows,
         n_folds=found.n_folds,
@@ -82,14 +82,24 @@ def trade_off(
     )
 
 
-def _how(found: Comparison, name: str, same_rows_as_fit: bool, n_all: int, weighted: bool) -> str:
+def _how(
+    found: Comparison,
+    model: CircuitClassifier,
+    same_rows_as_fit: bool,
+    n_all: int,
+    weighted: bool,
+) -> str:
+    name = type(model).__name__
     sample = "" if found.n_rows == n_all else f"a random sample of {found.n_rows:,} of "
     alike = ", which count alike here" if weighted else ""
     rows = f"{sample}the {n_all:,} audited rows{alike}, in {found.n_folds} folds"
     if same_rows_as_fit:
+        chosen = ""
+        if model.threshold_.values != (model.threshold,):
+            chosen = f" Its threshold there is that of its settings, {model.threshold:g}."
         return (
             f"On {rows}: every method, {name} with the settings of the audited model, was fitted "
-            "again without the rows of a fold and tested on them."
+            f"again without the rows of a fold and tested on them.{chosen}"
         )
     return (
         f"On {rows}: {name} is the audited model as it is, not fitted again; its numbers are of "

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Final, Literal, Protocol, get_args
 
@@ -36,8 +36,9 @@ ACTIVE_VALUES: Final = 2 * CHUNK_VALUES
 """Chunks are larger where little of them is kept: more rows share what they have in common."""
 FEW_TERMS: Final = 100_000
 """Handing work to threads costs as much as some ten thousand terms."""
-BATCH: Final = 16
-"""Parameter sets handled in one pass."""
+BATCH: Final = 32
+BATCH_NUMBERS: Final = 1 << 22
+"""Parameter sets handled in one pass, and slots × sets then in memory (twice 32 MB)."""
 APART_ROWS: Final = 512
 APART_VALUES: Final = 1 << 20
 
@@ -210,7 +211,8 @@ class RowPlan:
             )
         log_likelihood, flows = np.zeros(len(theta)), np.zeros(theta.shape)
         n_chunks = len(self.chunks)
-        slices = [slice(low, low + BATCH) for low in range(0, len(theta), BATCH)]
+        width = self._sets_at_once()
+        slices = [slice(low, low + width) for low in range(0, len(theta), width)]
 
         def task(k: int) -> tuple[FloatArray, FloatArray]:
             sets = slices[k // n_chunks]
@@ -222,10 +224,17 @@ class RowPlan:
             flows[slices[k // n_chunks]] += flow
         return log_likelihood, flows
 
+    @cached_property
+    def _active(self) -> tuple[ActiveTerms, ...]:
+        return tuple(c.form for c in self.chunks if isinstance(c.form, ActiveTerms))
+
+    def _sets_at_once(self) -> int:
+        slots = max((form.n_slots for form in self._active), default=1)
+        return max(1, min(BATCH, BATCH_NUMBERS // slots))
+
     def _threads(self, n_sets: int) -> int:
-        forms = [chunk.form for chunk in self.chunks]
-        terms = [len(form.terms) for form in forms if isinstance(form, ActiveTerms)]
-        few = len(terms) == len(forms) and sum(terms) * n_sets < FEW_TERMS
+        terms = sum(len(form.terms) for form in self._active)
+        few = len(self._active) == len(self.chunks) and terms * n_sets < FEW_TERMS
         return 1 if few else self.n_threads
 
     def _form(self, k: int) -> ActiveTerms | Projection:

@@ -79,14 +79,14 @@ class PartPlan:
         if k in self._kept:
             return self._kept[k]
         plan = prepare(self.graph, self.load(k))
-        size = _n_bytes(plan)
+        size = plan_bytes(plan)
         if self._size + size <= self.kept_bytes:
             self._kept[k] = plan
             self._size += size
         return plan
 
 
-def _n_bytes(plan: RowPlan) -> int:
+def plan_bytes(plan: RowPlan) -> int:
     """What a plan keeps in memory."""
     table = plan.table
     kept = sum(chunk.form.n_bytes for chunk in plan.chunks if chunk.form is not None)

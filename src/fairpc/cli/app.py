@@ -131,6 +131,8 @@ def _fit(
     encoding: opt.Encoding = None,
     checkpoint: opt.CheckpointFolder = None,
     max_memory: opt.MaxMemory = None,
+    engine: opt.EngineName = "local",
+    scheduler: opt.Scheduler = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -138,6 +140,7 @@ def _fit(
 
     Example: fairpc fit loans.csv --label repaid --sensitive sex -o loans.fairpc
     """
+    from fairpc.cli.engine import Engine
     from fairpc.cli.fit import Keeping, run
 
     run(
@@ -146,6 +149,7 @@ def _fit(
         reading=_reading(delimiter, encoding),
         learner=_learner(model, structure, components, bins, seed),
         voice=_voice(json, quiet), keeping=Keeping(checkpoint, max_memory),
+        engine=Engine(engine, scheduler),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from fairpc.cli.engine import Engine
 from fairpc.cli.screen import Voice, console, grid, print_json, say
 from fairpc.cli.streamed import StreamedTable, is_large, streamed
 from fairpc.cli.tables import LabelledTable, Reading, Roles, about, labelled, opened
@@ -54,7 +55,7 @@ class Learner:
             "positive": roles.positive,
             "n_bins": self.bins,
             "numeric": roles.numeric,
-            "categorical": tuple(set(roles.categorical) - set(roles.sensitive)),
+            "categorical": tuple(c for c in roles.categorical if c not in roles.sensitive),
             "missing_values": roles.sentinels,
             "random_state": self.seed,
             "verbose": int(verbose),
@@ -100,13 +101,14 @@ def run(
     learner: Learner,
     voice: Voice,
     keeping: Keeping = Keeping(),  # noqa: B008 - frozen
+    engine: Engine = Engine(),  # noqa: B008 - frozen
 ) -> None:
     """Fit a model to a table, save it, and say what was done."""
     check_writable(output)
     estimator = learner.estimator(roles)
-    with opened(table, reading) as files, about(files.source):
-        large = keeping.asked or is_large(files)
-        rows = streamed(files, roles) if large else labelled(files, roles)
+    with opened(table, reading) as files, engine.tables() as source_of, about(files.source):
+        large = engine.clustered or keeping.asked or is_large(files)
+        rows = streamed(files, roles, source_of) if large else labelled(files, roles)
         estimator = learner.estimator(rows.roles, verbose=voice.shows_progress)
         warned = Warned()
         began = perf_counter()

@@ -97,3 +97,17 @@ MaxMemory = Annotated[
         help="Bytes, or text like 4GB: rows that take more stay on disk.",
     ),
 ]  # fmt: skip
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine", metavar="NAME",
+        help="local, or dask: workers read the table and do the work, here or on a cluster.",
+    ),
+]  # fmt: skip
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler", metavar="ADDRESS",
+        help="Of a Dask scheduler, such as tcp://10.0.0.1:8786; processes on this machine without.",
+    ),
+]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from fairpc.data.labels import Labels
     from fairpc.estimators.base import CircuitClassifier
+
+Opening = Callable[[TableFiles, Callable[[Any], Any]], Source]
 
 STREAMED_BYTES: Final = 1 << 28
 """Files of more bytes are streamed."""
@@ -64,8 +67,8 @@ def is_large(files: TableFiles) -> bool:
     return sum(path.stat().st_size for path in files.paths) > STREAMED_BYTES
 
 
-def streamed(files: TableFiles, given: Roles) -> StreamedTable:
-    """A table by its roles, without reading it whole."""
+def streamed(files: TableFiles, given: Roles, opening: Opening = source_of) -> StreamedTable:
+    """A table by its roles, without reading it whole; ``opening`` says who reads it."""
     import polars as pl
 
     roles = resolved(given, files)
@@ -84,7 +87,7 @@ def streamed(files: TableFiles, given: Roles) -> StreamedTable:
         check_apart(files.source, roles, seen, seen[roles.label])
         counts = rows.with_columns(types).group_by(roles.label).agg(pl.len())
         labels = counts.collect(engine="streaming")
-    source = source_of(files, lambda frame: clean(frame).with_columns(types))
+    source = opening(files, lambda frame: clean(frame).with_columns(types))
     return StreamedTable(files.source, roles, source, labels)
 
 

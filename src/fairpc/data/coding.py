@@ -54,6 +54,8 @@ def decoded_levels(column: Column) -> tuple[Level, ...]:
 def _codes(column: Column, values: Values) -> Codes:
     if values.type == "text":
         return _text_codes(column, values)
+    if column.kind == values.type == "boolean":
+        return np.asarray(values.data, np.int16)
     if column.kind == "date":
         if values.type != "date":
             raise _changed(column, values)

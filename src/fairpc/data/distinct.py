@@ -13,7 +13,7 @@ Codes = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
-BUFFERED: Final = 1 << 21
+BUFFERED: Final = 1 << 20
 """Distinct rows of parts that are kept before they are merged."""
 
 _WORD: Final = 1 << 63

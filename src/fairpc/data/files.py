@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
@@ -68,6 +68,10 @@ class TableFiles:
         read = pl.scan_parquet if self.format == "parquet" else pl.scan_ipc
         return read(list(self.paths), glob=False)
 
+    def one(self, k: int) -> TableFiles:
+        """The table of file ``k`` alone."""
+        return replace(self, paths=(self.paths[k],), dialects=self.dialects[k : k + 1])
+
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         if self.dialects:
@@ -97,13 +101,13 @@ class TableFiles:
         what = "a header" if self.format == "text" else "columns"
         return TableError(f"{self.source} has {what} and no rows: give at least one row")
 
-    def reading(self) -> _Reading:
+    def reading(self) -> Reading:
         """A block in which what polars cannot read is said to be this table's fault."""
-        return _Reading(self.source)
+        return Reading(self.source)
 
 
 @dataclass(frozen=True)
-class _Reading:
+class Reading:
     source: str
 
     def __enter__(self) -> None:

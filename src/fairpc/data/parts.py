@@ -6,10 +6,10 @@ A row may be in several parts; what is summed over rows is then summed over its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -19,8 +19,11 @@ from fairpc.data.schema import Record
 from fairpc.data.table import Codes, FloatArray
 from fairpc.errors import FileFormatError
 
+T = TypeVar("T")
+
 PART_ROWS: Final = 1 << 17
-"""Rows of a part: two of them, made ready for EM, are in memory at a time."""
+PART_CELLS: Final = 1 << 20
+"""Rows, and rows × columns, of a part: two, made ready for EM, are in memory at a time."""
 
 _INDEX: Final = "parts.json"
 _FIELDS: Final = ("arities", "rows", "weights")
@@ -69,8 +72,14 @@ class Parts:
             codes[:, j] = frame[f"c{j}"].to_numpy()
         return codes, np.array(frame["weight"].to_numpy(), np.float64)
 
-    def __iter__(self) -> Iterator[tuple[Codes, FloatArray]]:
-        return (self.read(k) for k in range(len(self)))
+    @property
+    def repeats(self) -> bool:
+        """Whether a row may be in several parts."""
+        return True
+
+    def map(self, work: Callable[[int, Codes, FloatArray], T]) -> Iterator[T]:
+        """What ``work`` makes of the number, codes and weights of each part, in order."""
+        return (work(k, *self.read(k)) for k in range(len(self)))
 
     @classmethod
     def find(cls, folder: Path) -> Parts | None:
@@ -102,8 +111,9 @@ class PartWriter:
 
     def write(self, distinct: Distinct) -> None:
         """One part more, or several where it is long."""
-        for start in range(0, distinct.n_rows, PART_ROWS):
-            some = slice(start, start + PART_ROWS)
+        step = max(min(PART_ROWS, PART_CELLS // len(self.packing.arities)), 1)
+        for start in range(0, distinct.n_rows, step):
+            some = slice(start, start + step)
             codes = self.packing.unpack(np.ascontiguousarray(distinct.words[:, some]))
             self._write(codes, distinct.weights[some])
 

@@ -16,7 +16,7 @@ from fairpc.data.files import TableFiles, find
 
 T = TypeVar("T")
 
-BATCH_ROWS: Final = 1 << 17
+BATCH_ROWS: Final = 1 << 18
 """Rows that are read at once."""
 
 _HEAD: Final = 1 << 20

@@ -214,7 +214,9 @@ def _crossing(frame: Any, weights: Floats | None, known: Summary | None = None) 
     cells = pl.DataFrame(
         [v.gather(p).alias(n) for v, p, n in zip(found, places, frame.columns, strict=True)]
     )
-    mass = np.bincount(key, weights, len(counts)).astype(np.float64)
+    mass = counts.astype(np.float64)
+    if weights is not None:
+        mass = np.asarray(np.bincount(key, weights, len(counts)), np.float64)
     return Crossing(cells, counts[seen], mass[seen])
 
 

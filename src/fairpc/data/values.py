@@ -48,6 +48,8 @@ class Values:
 
     def missing(self) -> npt.NDArray[np.bool_]:
         """Which rows have no value."""
+        if self.type == "text" and not self.data.null_count():
+            return np.zeros(len(self.data), np.bool_)
         if self.type == "text":
             return np.asarray(self.data.is_null().to_numpy(), np.bool_)
         if self.type == "boolean":

@@ -15,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
+from fairpc.cluster.table import is_dask
 from fairpc.data.atomic import AnyPath
 from fairpc.data.frame import read_frame
-from fairpc.data.source import is_source, open_source
+from fairpc.data.source import is_source
 from fairpc.errors import EvidenceError, LearningError, TableError
 from fairpc.estimators.inputs import Codes, Coding, fit_coding
+from fairpc.estimators.lazy import lazy_on_dask
 from fairpc.estimators.progress import progress, reading
 from fairpc.estimators.settings import plain
 from fairpc.estimators.streaming import labelled_rows, roles_of
@@ -82,8 +84,8 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: frame or array; missing values are allowed. Or a table that is read in batches,
-                however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, or a
-                polars lazy frame.
+                however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, a
+                polars lazy frame, or a Dask frame, whose workers then read it.
             y: observed labels; missing ones are allowed. The name of a column where X is
                 read in batches, as is then ``sample_weight``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
@@ -149,14 +151,14 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "n_bins": self.n_bins, "rare": self.rare,
             "numeric": self.numeric, "categorical": self.categorical,
         }  # fmt: skip
-        if is_source(X):
+        if is_source(X) or is_dask(X):
             apart = {"sensitive_features": sensitive_features, "fair_labels": fair_labels}
             for name in (name for name, given in apart.items() if given is not None):
                 raise TableError(
                     f"{name} were given with a table that is streamed: its rows have no number to "
                     "go by, so make them a column of it, or read it into memory"
                 )
-            source = open_source(X)
+            source = folder.opened(X)
             roles = roles_of(source, y, self.sensitive, sample_weight, self.missing_values)
             with reading(type(self).__name__, self.verbose) as watch:
                 training = folder.streamed(
@@ -324,19 +326,26 @@ class CircuitClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "distribution_")
         return self.distribution_
 
+    @lazy_on_dask
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
         """P(Df = k | what is known of each row), rows × classes.
 
         Models without a latent decision give P(D = k | …). An absent group is summed out.
+        Of a Dask frame it is lazy: a Dask frame with a column ``p_df_<class>`` each.
         """
         return self._distribution().decision(*self._evidence(X, sensitive_features))
 
+    @lazy_on_dask
     def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
         """P(D = k | what is known of each row): the label as it would be observed."""
         return self._distribution().observed(*self._evidence(X, sensitive_features))
 
+    @lazy_on_dask
     def predict(self, X: Any, *, sensitive_features: Any = None) -> npt.NDArray[Any]:
-        """The decision of each row: by ``threshold_`` for two classes, else the likeliest class."""
+        """The decision of each row: by ``threshold_`` for two classes, else the likeliest class.
+
+        Of a Dask frame it is a lazy Dask series.
+        """
         coding = self._coding()
         groups, features = self._evidence(X, sensitive_features)
         scores = self._distribution().decision(groups, features)

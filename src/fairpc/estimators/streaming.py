@@ -1,4 +1,4 @@
-"""Tables that are read in batches, as rows of codes: files, folders, globs, lazy frames."""
+"""Tables that are read in batches, as rows of codes: files, lazy frames, partitions of Dask."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from fairpc.cluster.parts import DaskParts
+from fairpc.cluster.passes import compress_partitions, fit_partitions
+from fairpc.cluster.table import DaskTable
 from fairpc.data.columns import Options
 from fairpc.data.distinct import Distinct
 from fairpc.data.encode import resolve
@@ -82,7 +85,11 @@ def fit_streamed_coding(
     chosen = dict(options)
     for name in ("numeric", "categorical"):
         chosen[name] = resolve((*roles.sensitive, *roles.features), chosen.get(name, ()), name)
-    coding = fit_source(source, roles, positive=positive, options=Options(**chosen), watch=watch)
+    given: dict[str, Any] = {"positive": positive, "options": Options(**chosen), "watch": watch}
+    if isinstance(source, DaskTable):
+        coding = fit_partitions(source, roles, **given)
+    else:
+        coding = fit_source(source, roles, **given)
     return Coding(coding.features, coding.labels, coding.groups, roles.sensitive)
 
 
@@ -92,8 +99,13 @@ def streamed_rows(
     folder: Path,
     most: int = UNBOUNDED,
     watch: Watcher | None = None,
-) -> Distinct | Parts:
-    """The distinct rows of a streamed table, in one pass; in parts on disk if beyond ``most``."""
+) -> Distinct | Parts | DaskParts:
+    """The distinct rows of a streamed table, in one pass.
+
+    Beyond ``most`` they stay in parts: on disk, or on the workers that read them.
+    """
+    if isinstance(source, DaskTable):
+        return compress_partitions(source, encoder, most, watch)
     writers: list[PartWriter] = []
 
     def spill(part: Distinct) -> None:
@@ -115,10 +127,10 @@ def encoder_of(roles: Roles, coding: Coding) -> BatchEncoder:
 
 
 def training_rows(
-    rows: Distinct | Parts, encoder: BatchEncoder, kept_bytes: int = 0
+    rows: Distinct | Parts | DaskParts, encoder: BatchEncoder, kept_bytes: int = 0
 ) -> Rows | PartedRows:
-    """Rows to fit to, in memory or on disk."""
-    if isinstance(rows, Parts):
+    """Rows to fit to, in memory or in parts."""
+    if not isinstance(rows, Distinct):
         return PartedRows(rows, encoder.coding.features.names, kept_bytes)
     return rows_of(rows, encoder.packing, encoder.coding)
 

@@ -10,11 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fairpc.cluster.parts import DaskParts
+from fairpc.cluster.table import frame_table, is_dask
 from fairpc.data.atomic import AnyPath
 from fairpc.data.distinct import Distinct
 from fairpc.data.fingerprint import fingerprint
 from fairpc.data.parts import Parts
-from fairpc.data.source import Source, Watcher
+from fairpc.data.source import Source, Watcher, open_source
 from fairpc.data.summary import Roles
 from fairpc.errors import LearningError
 from fairpc.estimators.checkpoint import Checkpoint, ending_on_sigterm, identity
@@ -84,6 +86,12 @@ class FitFolder:
         """Rows on which structure is learned where not all are in memory."""
         return max(self._bytes // ROW_BYTES // 2, 1000)
 
+    def opened(self, table: Any) -> Source:
+        """A table that is read in batches, until the fit ends."""
+        if is_dask(table):
+            return self._stack.enter_context(frame_table(table))
+        return open_source(table)
+
     def known_by_rows(self, training: Training) -> Training:
         """Begin, or go on with, a fit to rows that can only be told by what they are."""
         if self._path is not None:
@@ -113,7 +121,9 @@ class FitFolder:
             if checkpoint is not None:
                 checkpoint.keep_coding(coding)
         encoder = encoder_of(roles, coding)
-        rows = None if checkpoint is None else checkpoint.rows() or Parts.find(checkpoint.parts)
+        rows: Distinct | Parts | DaskParts | None = None
+        if checkpoint is not None:
+            rows = checkpoint.rows() or Parts.find(checkpoint.parts)
         if rows is None:
             folder = checkpoint.parts if checkpoint else self._scratch()
             rows = streamed_rows(source, encoder, folder, self._bytes // ROW_BYTES, watch)

@@ -82,7 +82,7 @@ class Sensitivity:
     def summary(self) -> str:
         """A line per bent assumption: what it costs, and what it moves."""
         c = self.positive
-        lines = [f"As fitted: P(Df = {self.classes[c]}) = {self.fair_rate[c]:.3f}"]
+        lines = [f"Nothing bent: P(Df = {self.classes[c]}) = {self.fair_rate[c]:.3f}"]
         lines += [
             f"{one.name}: {one.log_likelihood_lost:.4f} nats a row are lost "
             f"({one.log_likelihood_lost * self.n_rows:.1f} in all), P(Df = "

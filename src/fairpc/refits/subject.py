@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import SetsStep, em_of_sets
@@ -178,10 +180,11 @@ class Workbench:
     ) -> SetsStep:
         """EM of all parameter sets together, ``n_steps`` updates each."""
         steps = em_of_sets(self.plan, starts, weights, prior=self.prior, bounds=bounds)
-        for step in steps:
-            on_step(step.iteration)
-            if step.iteration >= n_steps:
-                break
+        with one_blas_thread():
+            for step in steps:
+                on_step(step.iteration)
+                if step.iteration >= n_steps:
+                    break
         return step
 
 
@@ -243,6 +246,16 @@ def _order(there: FloatArray, mechanism: FloatArray, share: FloatArray) -> npt.N
     """For each value of Df in one mechanism [s, f, d] the value of the other that is nearest."""
     apart = np.abs(there[:, :, None, :] - mechanism[:, None, :, :]).sum(axis=3)
     return np.asarray(linear_sum_assignment(np.tensordot(share, apart, axes=1))[1], np.int64)
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """One thread for linear algebra.
+
+    Each update of EM has a few products of some ten thousand numbers, where threads wait for each
+    other up to a thousand times as long as they work; the kernels have threads of their own.
+    """
+    found: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    return found
 
 
 def mean_log_likelihood(distribution: FairDistribution, rows: Rows) -> float:

@@ -16,6 +16,7 @@ LONGEST: Final = 80
 """Letters of a name that a table shows."""
 
 # Marks that turn the direction of what follows: shown by number, because they could hide text.
+_RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ENDLESS: Final = re.compile(r"\S{60,}")
 _BREAKS: Final = frozenset("\n\r\v\f\x85\u2028\u2029")
 _BIDI: Final = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
@@ -148,8 +149,18 @@ def share_tick(value: float) -> str:
 
 
 def number_tick(value: float) -> str:
-    """A number below an axis, as short as it can be said."""
-    return _signed(f"{value:.6g}")
+    """A number below an axis, as short as it can be said: 0.5, 4·10⁻⁵."""
+    return _powers(f"{value:.6g}")
+
+
+def figures(value: float) -> str:
+    """A number of any size in two figures: 0.39, 2.7·10⁻⁵."""
+    return _powers(f"{value:.2g}")
+
+
+def _powers(written: str) -> str:
+    digits, _, power = written.partition("e")
+    return _signed(digits) + (f"·10{str(int(power)).translate(_RAISED)}" if power else "")
 
 
 def points_tick(value: float) -> str:

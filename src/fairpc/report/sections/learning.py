@@ -55,18 +55,18 @@ def _objective(steps: list[int], known: dict[str, list[float]]) -> Figure:
     gains = {name: [v - values[0] for v in values] for name, values in known.items()}
     name, first = next(iter(gains.items()))
     sentence = (
-        f"Change of each quantity since the start, in nats over all rows. {_NAMES.get(name, name)} "
-        f"at the end: {text.number(first[-1], 2)} above the start."
+        f"Change of each quantity since the start, in nats a row. {_NAMES.get(name, name)}: "
+        f"{text.figures(first[-1])} above the start at the end."
     )
     listed = _few(steps)
     head = ["Iteration", *(_NAMES.get(name, name) for name in known)]
     cells = [
-        (text.count(steps[i]), *(text.number(values[i], 2) for values in known.values()))
+        (text.count(steps[i]), *(text.number(values[i], 5) for values in known.values()))
         for i in listed
     ]
-    numbers = Table.of("Likelihood and objective", head, cells, folded=True)
+    numbers = Table.of("Likelihood and objective, nats a row", head, cells, folded=True)
     plane = Plane(
-        "iteration", "nats since the start", (steps[0], max(steps[-1], 1)),
+        "iteration", "nats a row since the start", (steps[0], max(steps[-1], 1)),
         around([v for values in gains.values() for v in values]), text.number_tick,
         text.number_tick,
     )  # fmt: skip

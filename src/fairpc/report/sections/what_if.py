@@ -53,7 +53,7 @@ def questions(facts: Facts) -> dict[str, Any] | None:
         },
         "classes": [text.short(value, 40) for value in columns["label"]["values"]],
         "decisionName": "P(Df | known)" if latent else "P(D | known)",
-        "observedName": "P(D | known)" if latent else "",
+        "observedName": "P(D | known)",
         "variables": [
             {
                 "column": v["column"],

@@ -8,6 +8,8 @@ const whatIf = (() => {
   const { group, decision, observed, positive } = data.roles;
   const form = document.getElementById("what-if-form");
   const answers = document.getElementById("what-if-answers");
+  const status = document.getElementById("what-if-status");
+  const latent = decision !== observed;
   const selects = Array.from(form.querySelectorAll("select"));
   const nameOf = new Map(data.variables.map((variable) => [variable.column, variable]));
 
@@ -84,12 +86,21 @@ const whatIf = (() => {
   const numberCell = (text) => make("td", { class: "num" }, text);
   const meterCell = (...ends) => make("td", { class: "wide" }, meter(...ends));
 
+  /* Cells for P(decision) and, where there is a latent decision apart from it, P(label). */
+  function cells(hidden, label) {
+    const first = [numberCell(share(hidden)), meterCell(0, hidden, "s0")];
+    return latent ? [...first, numberCell(share(label))] : first;
+  }
+
+  function head(name) {
+    const first = [[name, ""], [data.decisionName, "num"], ["", ""]];
+    return latent ? [...first, [data.observedName, "num"]] : first;
+  }
+
   function answerTable(found) {
-    const rows = data.classes.map((name, k) => row(k === positive, name,
-      numberCell(share(found.decision[k])), meterCell(0, found.decision[k], "s0"),
-      numberCell(share(found.observed[k]))));
-    return table("Given what is set; all that is unknown is summed out.",
-      [["Class", ""], [data.decisionName, "num"], ["", ""], [data.observedName, "num"]], rows);
+    const rows = data.classes.map((name, k) =>
+      row(k === positive, name, ...cells(found.decision[k], found.observed[k])));
+    return table("Given what is set; all that is unknown is summed out.", head("Class"), rows);
   }
 
   function groupTable(found, codes) {
@@ -97,12 +108,11 @@ const whatIf = (() => {
       const hidden = found.groups.decision[s];
       const label = found.groups.observed[s];
       const title = codes[group] === s ? `${name} (as set)` : name;
-      if (hidden === null) return row(false, title, numberCell("impossible"), numberCell(""), numberCell(""));
-      return row(codes[group] === s, title, numberCell(share(hidden[positive])),
-        meterCell(0, hidden[positive], "s0"), numberCell(share(label[positive])));
+      if (hidden === null) return row(false, title, numberCell("impossible"), numberCell(""));
+      return row(codes[group] === s, title, ...cells(hidden[positive], label[positive]));
     });
-    return table(`The same values in each group: probability of ${data.classes[positive]}.`,
-      [["Group", ""], [data.decisionName, "num"], ["", ""], [data.observedName, "num"]], rows);
+    return table(`The same values in each group: probability of “${data.classes[positive]}”.`,
+      head("Group"), rows);
   }
 
   function contributionTable(found) {
@@ -113,9 +123,17 @@ const whatIf = (() => {
         meterCell(0.5, 0.5 + change / largest / 2, change < 0 ? "s1" : "s0"));
     });
     return table(
-      `Points by which each known value moves the probability of ${data.classes[positive]}: ` +
+      `Points by which each known value moves the probability of “${data.classes[positive]}”: ` +
       "with it, minus with it unknown and all else as set. They need not add up.",
       [["Known value", ""], ["Points", "num"], ["lowers | raises", "middle"]], rows);
+  }
+
+  function summary(found) {
+    const hidden = share(found.decision[positive]);
+    const name = `“${data.classes[positive]}”`;
+    if (!latent) return `The label is ${name} with probability ${hidden}.`;
+    return `The latent decision is ${name} with probability ${hidden}, the observed label with ` +
+      `${share(found.observed[positive])}.`;
   }
 
   function frequency(logEvidence) {
@@ -130,12 +148,14 @@ const whatIf = (() => {
     for (const select of selects) select.classList.toggle("known", select.value !== "-1");
     const found = query(codes);
     if (found === null) {
-      answers.replaceChildren(make("p", {},
-        "Under the model these values cannot occur together: set one of them to unknown."));
+      status.textContent =
+        "Under the model these values cannot occur together: set one of them to unknown.";
+      answers.replaceChildren();
       return;
     }
+    status.textContent = summary(found);
     const parts = [
-      make("h3", {}, "Answer"), answerTable(found),
+      answerTable(found),
       make("p", { class: "note" }, frequency(found.logEvidence)),
       make("h3", {}, "The same person in each group"), groupTable(found, codes),
     ];

@@ -1,0 +1,117 @@
+"""Who does the work: a scheduler that is there, or workers of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, Final
+
+from fairpc.errors import ClusterError, MissingExtraError
+
+SECONDS: Final = 3
+"""How long a scheduler is waited for."""
+
+SETTINGS: Final[Mapping[str, int]] = {
+    "MALLOC_TRIM_THRESHOLD_": 1 << 30,
+    "MALLOC_MMAP_THRESHOLD_": 1 << 25,
+}
+"""Environment of workers. Dask has them give memory back to the system at once, and every
+iteration of EM would then ask for the same pages again, zeroed."""
+
+_ENVIRON: Final = "distributed.nanny.pre-spawn-environ"
+
+
+def need_dask() -> None:
+    """A MissingExtraError if Dask is not installed."""
+    if not all(find_spec(name) for name in ("dask", "distributed", "pandas", "pyarrow")):
+        raise MissingExtraError(
+            "a fit over many machines is run by Dask: pip install 'fairpc[cluster]'"
+        )
+
+
+@contextmanager
+def connected(scheduler: str | None = None, n_workers: int | None = None) -> Iterator[Any]:
+    """A client of the scheduler at an address; without one, of processes on this machine.
+
+    The processes, one per core if ``n_workers`` is None, end with the block.
+    """
+    need_dask()
+    from distributed import Client
+
+    if scheduler is None:
+        with _local_cluster(n_workers or _cores()) as cluster, Client(cluster) as client:
+            yield client
+        return
+    try:
+        client = Client(scheduler, timeout=SECONDS)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"there is no Dask scheduler at {scheduler!r} ({_reason(error)}): check the address, "
+            "such as tcp://10.0.0.1:8786, or start one with `dask scheduler`"
+        ) from error
+    with client:
+        _check_workers(client, scheduler)
+        yield client
+
+
+@contextmanager
+def current_client() -> Iterator[Any]:
+    """The client that the program has opened; without one, threads of this process for a while."""
+    need_dask()
+    from distributed import Client, LocalCluster, get_client
+
+    try:
+        client = get_client()
+    except ValueError:
+        # Processes would import the user's script anew, which only guarded scripts survive.
+        threads = {"n_workers": 1, "threads_per_worker": _cores(), "processes": False}
+        with (
+            LocalCluster(**threads, dashboard_address=None) as cluster,
+            Client(cluster, set_as_default=False) as own,
+        ):
+            yield own
+        return
+    yield client
+
+
+def _check_workers(client: Any, scheduler: str) -> None:
+    """Workers that lack this very package would fail at every task, and be restarted for ever."""
+    from fairpc import __version__
+
+    workers = client.get_versions(packages=["fairpc"])["workers"]
+    if not workers:
+        raise ClusterError(
+            f"the Dask scheduler at {scheduler} has no workers: start some with "
+            f"`dask worker {scheduler}`"
+        )
+    for address, found in workers.items():
+        version = found["packages"].get("fairpc")
+        if version != __version__:
+            has = "no fairpc" if version is None else f"fairpc {version}"
+            raise ClusterError(
+                f"the Dask worker at {address} has {has}, and this is {__version__}: install the "
+                "same on every worker"
+            )
+
+
+def _local_cluster(n_workers: int) -> Any:
+    """Processes of one thread each, which listen to this machine alone."""
+    import dask
+    from distributed import LocalCluster
+
+    with dask.config.set({f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}):
+        return LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        )
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).partition("\n")[0].rstrip(".:")[:160] or type(error).__name__

@@ -1,0 +1,123 @@
+"""Two passes over partitions: one for the encoding, one that merges equal rows where they lie."""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.cluster.parts import DaskParts
+from fairpc.cluster.reduction import tree_sum
+from fairpc.cluster.table import DaskTable, blamed
+from fairpc.data.columns import Options
+from fairpc.data.distinct import Distinct, add_distinct
+from fairpc.data.hashing import row_hash
+from fairpc.data.passes import BatchEncoder, copied
+from fairpc.data.source import Watcher
+from fairpc.data.stream import Pair, TableCoding, fit_stream
+from fairpc.data.summary import Roles, Summary, add_summaries, summarise
+from fairpc.errors import TableError
+
+PART_ROWS: Final = 1 << 17
+"""Rows of a part, about."""
+
+MOST_PARTS: Final = 256
+"""Parts that rows are brought into; tasks grow with its square."""
+
+
+def summarise_partitions(table: DaskTable, roles: Roles, watch: Watcher | None = None) -> Summary:
+    """The summary of all rows of a table, in one pass over its partitions."""
+    futures = table.submit(roles.columns, partial(summarise, roles=roles))
+    total = tree_sum(table.client, futures, add_summaries)
+    for _ in table.finished(futures, "columns", watch):
+        pass
+    summary: Summary | None = _result(total, "the sum of the partitions' columns")
+    if summary is None:
+        raise _empty()
+    return summary
+
+
+def fit_partitions(
+    table: DaskTable,
+    roles: Roles,
+    *,
+    positive: Any = None,
+    options: Options | None = None,
+    watch: Watcher | None = None,
+) -> TableCoding:
+    """How the rows of a table become codes; as ``fit_source``, over partitions."""
+    summary = summarise_partitions(table, roles, watch)
+    apart = {roles.label, roles.weight}
+    names_in = tuple(name for name in table.names if name not in apart)
+
+    def copies(pairs: tuple[Pair, ...]) -> tuple[bool, ...]:
+        return copied(table, roles, pairs)
+
+    return fit_stream(summary, roles, names_in, positive=positive, options=options, copies=copies)
+
+
+def compress_partitions(
+    table: DaskTable, encoder: BatchEncoder, most: int, watch: Watcher | None = None
+) -> Distinct | DaskParts:
+    """The distinct rows of a table: here, or on the workers where there are more than ``most``."""
+    client = table.client
+    futures = table.submit(encoder.columns, encoder)
+    sizes = client.map(_size, futures, pure=False)
+    for _ in table.finished(futures, "rows", watch):
+        pass
+    n_rows = sum(client.gather(sizes))
+    if not n_rows:
+        raise _empty()
+    if n_rows <= min(most, PART_ROWS):
+        rows: Distinct = _result(tree_sum(client, futures, add_distinct), "the sum of the rows")
+        return rows
+    parts = _exchanged(client, futures, n_rows)
+    del futures, sizes
+    found = DaskParts.of(client, parts, encoder.packing)
+    return found if found.n_rows > most else add_distinct(client.gather(parts))
+
+
+def _exchanged(client: Any, pieces: list[Any], n_rows: int) -> list[Any]:
+    """Futures of parts in which every row is once, of the pieces of partitions.
+
+    A row goes to a part by its hash, so that copies of it meet, wherever they lie.
+    """
+    n_parts = min(-(-n_rows // PART_ROWS), MOST_PARTS)
+    step = -(-len(pieces) // MOST_PARTS)
+    if step > 1:
+        pieces = [
+            tree_sum(client, pieces[k : k + step], add_distinct)
+            for k in range(0, len(pieces), step)
+        ]
+    split = client.map(partial(_split, n_parts=n_parts), pieces, pure=False)
+    parts = []
+    for k in range(n_parts):
+        here = client.map(itemgetter(k), split, pure=False)
+        parts.append(tree_sum(client, here, add_distinct, fan_in=len(here) + 1))
+    return parts
+
+
+def _split(piece: Distinct | None, n_parts: int) -> list[Distinct | None]:
+    """The rows of a piece that go to each part, in their order."""
+    if piece is None:
+        return [None] * n_parts
+    part = row_hash(piece.words) % np.uint64(n_parts)
+    chosen = (part == k for k in range(n_parts))
+    return [Distinct(np.ascontiguousarray(piece.words[:, c]), piece.weights[c]) for c in chosen]
+
+
+def _size(piece: Distinct | None) -> int:
+    return 0 if piece is None else piece.n_rows
+
+
+def _result(future: Any, what: str) -> Any:
+    error = future.exception()
+    if error is not None:
+        raise blamed(error, what)
+    return future.result()
+
+
+def _empty() -> TableError:
+    return TableError("the table is empty: it has no rows, give at least one")

@@ -1,0 +1,146 @@
+"""Tables whose partitions are read where they lie: Dask frames, and files that workers see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from fairpc.cluster.client import current_client
+from fairpc.data.files import TableFiles
+from fairpc.data.source import BATCH_ROWS, Progress, Source, Watcher, source_of
+from fairpc.errors import ClusterError, FairpcError, TableError
+
+T = TypeVar("T")
+
+
+def is_dask(table: Any) -> bool:
+    """Whether a table is a Dask frame; Dask is not imported for it."""
+    return type(table).__module__.startswith("dask.dataframe") and hasattr(table, "columns")
+
+
+@dataclass(frozen=True, eq=False)
+class DaskTable(Source):
+    """A table in partitions, which workers read any number of times.
+
+    Attributes:
+        client: to whom tasks are given.
+        schema: types that a Dask frame declares for its columns; files know their own.
+        lazy: polars lazy frames of batches of files; none for a Dask frame.
+        places: what errors call each partition.
+    """
+
+    client: Any = None
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    lazy: tuple[Any, ...] = ()
+    places: tuple[str, ...] = ()
+
+    def submit(self, columns: Sequence[str], work: Callable[[Any], T]) -> list[Any]:
+        """Futures of what ``work`` makes of each partition, None of empty ones."""
+        from fairpc.cluster.tasks import itself, of_lazy_frame, of_partition
+
+        names, client = list(columns), self.client
+        shared = client.submit(itself, work, pure=False)
+        if self.lazy:
+            return [
+                client.submit(of_lazy_frame, shared, rows.select(names), where, pure=False)
+                for rows, where in zip(self.lazy, self.places, strict=True)
+            ]
+        from dask import delayed
+
+        schema = {name: self.schema[name] for name in names if name in self.schema}
+        task = delayed(of_partition, pure=False)
+        parts = self.frame[names].to_delayed()
+        made = [task(shared, p, schema, w) for p, w in zip(parts, self.places, strict=True)]
+        futures: list[Any] = client.compute(made)
+        return futures
+
+    def map(
+        self,
+        columns: Sequence[str],
+        work: Callable[[Any], T],
+        *,
+        stage: str = "",
+        watch: Watcher | None = None,
+        n_threads: int | None = None,
+    ) -> Iterator[T]:
+        """What ``work`` makes of each partition, in order; empty ones are left out."""
+        futures = self.submit(columns, work)
+        for future in self.finished(futures, stage, watch):
+            result = future.result()
+            if result is not None:
+                yield result
+
+    def finished(
+        self, futures: Sequence[Any], stage: str = "", watch: Watcher | None = None
+    ) -> Iterator[Any]:
+        """The futures of the partitions in order, each once it is done.
+
+        What went wrong in one is raised as a FairpcError that says where.
+        """
+        for k, (future, where) in enumerate(zip(futures, self.places, strict=True)):
+            error = future.exception()
+            if error is not None:
+                raise blamed(error, where)
+            if watch is not None:
+                watch(Progress(stage, k + 1, None, f"of {len(futures)} partitions"))
+            yield future
+
+
+def blamed(error: BaseException, where: str) -> FairpcError:
+    """An error of a task as one of ours."""
+    from distributed import KilledWorker
+
+    if isinstance(error, FairpcError):
+        return error
+    reason = str(error).strip().partition("\n")[0].rstrip(".:")[:200] or type(error).__name__
+    if isinstance(error, KilledWorker):
+        made: FairpcError = ClusterError(
+            f"{where} ended every worker that it was given to, most often for want of memory: "
+            "give workers more, or make partitions smaller"
+        )
+    else:
+        made = TableError(f"{where} cannot be read ({reason}): look at its rows, or leave it out")
+    made.__cause__ = error
+    return made
+
+
+@contextmanager
+def frame_table(frame: Any) -> Iterator[DaskTable]:
+    """The table of a Dask frame, with the client that the program has, or threads for a while."""
+    import polars as pl
+
+    names = tuple(str(name) for name in frame.columns)
+    if names != tuple(frame.columns):
+        raise TableError("the columns of a Dask frame are not all named by text: rename them")
+    declared = pl.from_pandas(frame._meta_nonempty).schema
+    known = {name: dtype for name, dtype in declared.items() if dtype != pl.Null}
+    with current_client() as client:
+        yield DaskTable(
+            frame, names, client=client, schema=known,
+            places=tuple(f"partition {k} of the Dask frame" for k in range(frame.npartitions)),
+        )  # fmt: skip
+
+
+def file_table(
+    files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: frame, *, client: Any
+) -> DaskTable:
+    """The table of files that every worker can open under the same paths.
+
+    Batches are those of a fit on one machine, so that sums are the same to the bit.
+    Text cannot be read from the middle: a file of it is one batch.
+    """
+    source = source_of(files, prepare)
+    lazy, places = [], []
+    for k, path in enumerate(files.paths):
+        batches = [prepare(files.one(k).scan())]
+        if source.pieces:
+            frame, n_rows = source.pieces[k]
+            batches = [frame.slice(start, BATCH_ROWS) for start in range(0, n_rows, BATCH_ROWS)]
+        lazy += batches
+        places += [str(path)] * len(batches)
+    return DaskTable(
+        **{name: getattr(source, name) for name in Source.__dataclass_fields__},
+        client=client, lazy=tuple(lazy), places=tuple(places),
+    )  # fmt: skip

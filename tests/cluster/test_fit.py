@@ -1,0 +1,170 @@
+"""A fit on Dask is the fit on one machine, whatever the partitions and whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from cluster.tables import table
+
+from fairpc import FairPC, LatNB
+from fairpc.circuit.em import Step
+from fairpc.errors import TableError
+
+dask = pytest.importorskip("dask", reason="needs fairpc[cluster]")
+dd = pytest.importorskip("dask.dataframe", reason="needs fairpc[cluster]")
+
+SMALL = "200KB"
+"""Room for a hundred distinct rows, and a sample of a thousand."""
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of about a hundred rows, so that both workers have several."""
+    monkeypatch.setattr("fairpc.cluster.passes.PART_ROWS", 100)
+
+
+def partitioned(frame: pl.DataFrame, n: int) -> Any:
+    return dd.from_pandas(frame.to_pandas(), npartitions=n, sort=False)
+
+
+def same(one: Any, two: Any, tolerance: float = 1e-9) -> bool:
+    """Whether two models have the same structure and nearly the same parameters."""
+    a, b = one.circuit_, two.circuit_
+    return (
+        a.graph.n_edges == b.graph.n_edges
+        and np.array_equal(a.graph.child, b.graph.child)
+        and np.allclose(a.parameters, b.parameters, rtol=0, atol=tolerance)
+    )
+
+
+@pytest.mark.parametrize(("structure", "n_partitions"), [("strudel", 1), ("chow-liu", 5)])
+def test_a_dask_frame_gives_the_model_of_the_table_in_memory(
+    client: Any, structure: Any, n_partitions: int
+) -> None:
+    frame = table().drop("weight")
+    settings: dict[str, Any] = {"structure": structure, "random_state": 0, "max_iter": 40}
+    here = FairPC("sex", **settings).fit(frame.drop("label"), frame["label"])
+    there = FairPC("sex", **settings).fit(partitioned(frame, n_partitions), "label")
+    assert np.array_equal(here.circuit_.parameters, there.circuit_.parameters)
+    assert here.data_fingerprint_ == there.data_fingerprint_
+    assert list(there.feature_names_in_) == [n for n in frame.columns if n != "label"]
+    assert np.array_equal(here.label_counts_, there.label_counts_)
+
+
+def test_weights_are_a_column(client: Any) -> None:
+    frame = table()
+    here = LatNB("sex", random_state=0).fit(
+        frame.drop("label", "weight"), frame["label"], sample_weight=frame["weight"].to_numpy()
+    )
+    there = LatNB("sex", random_state=0).fit(partitioned(frame, 3), "label", sample_weight="weight")
+    assert same(here, there)
+
+
+def test_without_a_client_threads_do_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_client() -> Any:
+        raise ValueError("No global client found")
+
+    monkeypatch.setattr("distributed.get_client", no_client)
+    frame = table(300).drop("weight")
+    here = LatNB("sex", random_state=0).fit(frame.drop("label"), frame["label"])
+    there = LatNB("sex", random_state=0).fit(partitioned(frame, 2), "label")
+    assert same(here, there)
+
+
+def test_empty_partitions_and_partitions_with_other_categories(client: Any) -> None:
+    frame = table(600).drop("weight").to_pandas()
+    frame["job"] = frame["job"].fillna("a")
+    parts = [frame[frame.job.isin(["a", "b"])], frame[:0], frame[~frame.job.isin(["a", "b"])]]
+    cut = [part.assign(job=part.job.astype("category")) for part in parts]
+    assert list(cut[0].job.cat.categories) != list(cut[2].job.cat.categories)
+    lazy = dd.from_delayed([dask.delayed(part) for part in cut], meta=cut[1], verify_meta=False)
+    whole = pd.concat(parts)
+    whole = whole.assign(job=whole.job.astype("category"))
+    here = LatNB("sex", random_state=0).fit(whole.drop(columns="label"), whole["label"])
+    there = LatNB("sex", random_state=0).fit(lazy, "label")
+    assert same(here, there)
+    levels = {c.name: c.levels for c in there.coding_.features.columns}
+    assert levels["job"] == ("a", "b", "c", "d")
+
+
+def test_a_table_of_empty_partitions_is_refused(client: Any) -> None:
+    lazy = partitioned(table(100).drop("weight"), 2)
+    with pytest.raises(TableError, match="the table is empty"):
+        LatNB("sex").fit(lazy[lazy.age > 1000], "label")
+
+
+def test_a_bad_partition_is_named(client: Any) -> None:
+    frame = table(300)
+    frame = frame.with_columns(
+        pl.when(pl.int_range(pl.len()) == 250).then(-1).otherwise("weight").alias("weight")
+    )
+    with pytest.raises(ValueError, match="partition 2 of the Dask frame: .*weight.*-1"):
+        LatNB("sex").fit(partitioned(frame, 3), "label", sample_weight="weight")
+
+
+def test_a_partition_that_cannot_be_read_is_named(client: Any) -> None:
+    good = table(100).drop("weight").to_pandas()
+    parts = [dask.delayed(good), dask.delayed(int)("no rows")]
+    lazy = dd.from_delayed(parts, meta=good[:0], verify_meta=False)
+    with pytest.raises(TableError, match="partition 1 of the Dask frame cannot be read .*no rows"):
+        LatNB("sex").fit(lazy, "label")
+
+
+def test_groups_given_apart_are_refused(client: Any) -> None:
+    lazy = partitioned(table(100).drop("weight"), 2)
+    with pytest.raises(TableError, match="make them a column of it"):
+        LatNB().fit(lazy, "label", sensitive_features=lazy["sex"])
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_rows_that_stay_on_the_workers_give_the_same_model(client: Any, tmp_path: Any) -> None:
+    """The sample holds all rows here, so that structure is that of a fit on this machine."""
+    frame = table().drop("weight")
+    settings: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "max_iter": 30}
+    frame.write_parquet(tmp_path / "t.parquet")
+    on_disk = FairPC("sex", **settings).fit(tmp_path / "t.parquet", "label", max_memory=SMALL)
+    for n_partitions in (1, 4):
+        lazy = partitioned(frame, n_partitions)
+        there = FairPC("sex", **settings).fit(lazy, "label", max_memory=SMALL)
+        assert same(on_disk, there)
+        assert np.allclose(on_disk.label_counts_, there.label_counts_, atol=1e-8)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_sample_does_not_depend_on_the_partitions(client: Any) -> None:
+    frame = table(2500).drop("weight")
+    fitted = [
+        LatNB("sex", random_state=0, max_iter=25).fit(
+            partitioned(frame, n), "label", max_memory=SMALL
+        )
+        for n in (2, 7)
+    ]
+    assert same(*fitted)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_worker_that_dies_costs_time_and_not_the_result(client: Any) -> None:
+    frame = table().drop("weight")
+    settings: dict[str, Any] = {"random_state": 0, "max_iter": 30, "tol": 0.0}
+    quiet = LatNB("sex", **settings).fit(partitioned(frame, 4), "label", max_memory=SMALL)
+    pids = client.run(os.getpid)
+    steps: list[int] = []
+
+    def kill(step: Step) -> None:
+        steps.append(step.iteration)
+        if len(steps) == 45:  # in the second run of EM, which is over the parts
+            os.kill(next(iter(pids.values())), signal.SIGKILL)
+
+    hurt = LatNB("sex", **settings).fit(
+        partitioned(frame, 4), "label", max_memory=SMALL, callback=kill
+    )
+    assert steps == [*range(31), *range(31)]
+    assert same(quiet, hurt)
+    client.wait_for_workers(2, timeout=120)
+    assert set(client.run(os.getpid).values()) != set(pids.values())
