@@ -1,0 +1,308 @@
+"""What a fitted model can be asked: scores, decisions, any probability, what was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from fairpc.circuit.graph import Circuit
+from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
+from fairpc.estimators.inputs import Codes, Coding
+from fairpc.estimators.lazy import lazy_on_dask
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.explanation import BiasAccount, Contribution, leave_one_out
+from fairpc.fair.threshold import Threshold, equalised, fixed, for_rate
+
+if TYPE_CHECKING:
+    from fairpc.plots import ModelPlots
+
+FloatArray = npt.NDArray[np.float64]
+
+
+class FittedAnswers:
+    """Queries of a fitted model; what they read is set by ``fit`` or by ``fairpc.load``."""
+
+    coding_: Coding
+    distribution_: FairDistribution
+    threshold_: Threshold
+    label_counts_: FloatArray
+    n_features_in_: int
+
+    @property
+    def classes_(self) -> npt.NDArray[Any]:
+        """Classes of the label, in sorted order."""
+        return self._coding().labels.classes_array()
+
+    @property
+    def positive_class_(self) -> Any:
+        """The class that "positive" means."""
+        return self._coding().labels.positive_class
+
+    @property
+    def groups_(self) -> npt.NDArray[Any]:
+        """Groups of the sensitive attribute."""
+        return np.array(self._coding().groups.values)
+
+    @property
+    def circuit_(self) -> Circuit:
+        """The distribution as a circuit: S, Df if there is one, D, then the features used."""
+        return self._distribution().circuit
+
+    @property
+    def bias_mechanism_(self) -> FloatArray:
+        """P(D = d | Df = f, S = s), indexed [s, f, d]."""
+        return self._distribution().mechanism
+
+    @property
+    def fair_rate_(self) -> FloatArray:
+        """P(Df); without a latent decision P(D)."""
+        distribution = self._distribution()
+        result: FloatArray = distribution.group_rate @ distribution.decision_rate
+        return result
+
+    @property
+    def group_rate_(self) -> FloatArray:
+        """P(S)."""
+        return self._distribution().group_rate
+
+    def _coding(self) -> Coding:
+        check_is_fitted(self, "coding_")
+        return self.coding_
+
+    def _distribution(self) -> FairDistribution:
+        check_is_fitted(self, "distribution_")
+        return self.distribution_
+
+    @lazy_on_dask
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+        """P(Df = k | what is known of each row), rows × classes.
+
+        Models without a latent decision give P(D = k | …). An absent group is summed out.
+        Of a Dask frame it is lazy: a Dask frame with a column ``p_df_<class>`` each.
+        """
+        return self._distribution().decision(*self._evidence(X, sensitive_features))
+
+    @lazy_on_dask
+    def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+        """P(D = k | what is known of each row): the label as it would be observed."""
+        return self._distribution().observed(*self._evidence(X, sensitive_features))
+
+    @lazy_on_dask
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> npt.NDArray[Any]:
+        """The decision of each row: by ``threshold_`` for two classes, else the likeliest class.
+
+        Of a Dask frame it is a lazy Dask series.
+        """
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features)
+        scores = self._distribution().decision(groups, features)
+        if scores.shape[1] > 2:
+            return np.asarray(self.classes_[scores.argmax(axis=1)])
+        positive = coding.labels.positive
+        chosen = self.threshold_.decide(scores[:, positive], groups)
+        return np.asarray(self.classes_[np.where(chosen, positive, 1 - positive)])
+
+    def choose_threshold(
+        self,
+        X: Any = None,
+        *,
+        value: float | None = None,
+        selection_rate: float | None = None,
+        equalise: bool = False,
+        sensitive_features: Any = None,
+    ) -> Self:
+        """Choose what ``predict`` uses from now on.
+
+        A number (``value``); a ``selection_rate`` reached on the given rows; or, with
+        ``equalise``, a threshold per group so that each group's rate on these rows
+        is the same. That is a step of its own: equal mean scores are not equal rates.
+        """
+        if len(self.classes_) > 2:
+            raise LearningError("the label has more than two classes: thresholds need two")
+        if value is not None:
+            if selection_rate is not None or equalise:
+                raise LearningError("a threshold and a selection rate were given: give one")
+            self.threshold_ = fixed(value)
+            return self
+        if X is None:
+            raise LearningError("no rows were given: a selection rate needs some")
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features)
+        scores = self._distribution().decision(groups, features)[:, coding.labels.positive]
+        if not equalise:
+            if selection_rate is None:
+                raise LearningError("nothing was chosen: give value, selection_rate or equalise")
+            self.threshold_ = for_rate(scores, selection_rate)
+            return self
+        if groups is None:
+            raise LearningError("the groups of the rows are not known: equalising needs them")
+        self.threshold_ = equalised(scores, groups, len(coding.groups.names), selection_rate)
+        return self
+
+    def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> FloatArray:
+        """log P of each encoded row (bins are masses); what is missing is summed out."""
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features)
+        labels = None if y is None else coding.labels.transform(y)
+        return self._distribution().log_likelihood(groups, labels, features)
+
+    def sample(self, n: int, random_state: int | None = None, *, library: str = "polars") -> Any:
+        """Complete rows drawn from the model, as a frame: features, group, label, decision."""
+        circuit = self._distribution().circuit
+        return _frame(
+            self._columns(circuit.sample(n, np.random.default_rng(random_state))), library
+        )
+
+    def complete(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, library: str = "polars"
+    ) -> Any:
+        """The most probable completion of each row, jointly with its group, label and decision.
+
+        What is known stays; numbers come back as their bins.
+        """
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features, allow_absent=True)
+        labels = None if y is None else coding.labels.transform(y)
+        distribution = self._distribution()
+        codes, _ = distribution.circuit.mpe(distribution.layout.codes(groups, labels, features))
+        return _frame(self._columns(codes), library)
+
+    def _columns(self, codes: Codes) -> dict[str, Any]:
+        """Complete rows of the circuit as columns of values: features, S, D, Df."""
+        coding, layout = self._coding(), self._distribution().layout
+        columns: dict[str, Any] = dict(
+            coding.features.inverse(codes[:, layout.x.start : layout.x.stop])
+        )
+        columns["S"] = [coding.groups.values[s] for s in codes[:, 0]]
+        columns["D"] = coding.labels.inverse(codes[:, layout.d]).tolist()
+        if layout.latent:
+            columns["Df"] = coding.labels.inverse(codes[:, layout.decision]).tolist()
+        return columns
+
+    def probability(
+        self, event: Mapping[str, Any], given: Mapping[str, Any] | None = None
+    ) -> float:
+        """P(event | given), exactly, for any values of any variables.
+
+        Names are those of features, and "S", "D", "Df": a group, an observed class, a
+        decision. ``probability({"Df": "good"}, {"S": "F", "job": "clerk"})``.
+        """
+        condition = self._row(given or {})
+        both = self._row(dict(given or {}) | dict(event))
+        clash = [n for n in event if n in (given or {}) and (given or {})[n] != event[n]]
+        circuit = self._distribution().circuit
+        total = circuit.log_marginal(condition)[0]
+        if np.isneginf(total):
+            raise EvidenceError(f"{dict(given or {})} has probability zero: leave out a value", 0)
+        return 0.0 if clash else float(np.exp(circuit.log_marginal(both)[0] - total))
+
+    def _row(self, values: Mapping[str, Any]) -> Codes:
+        """One row of the circuit with these values, the rest missing."""
+        coding, layout = self._coding(), self._distribution().layout
+        row = np.full((1, len(layout.variables)), -1, np.int16)
+        roles = {"S": 0, "D": layout.d} | ({"Df": layout.decision} if layout.latent else {})
+        for name, value in values.items():
+            if name in coding.features.names:
+                column = layout.x[coding.features.names.index(name)]
+                row[0, column] = coding.features.code(name, value)
+            elif name in roles:
+                known = coding.groups.values if name == "S" else coding.labels.classes
+                if value not in known:
+                    shown = ", ".join(str(v) for v in known)
+                    raise TableError(f"{name!r} has no value {value!r}: use one of {shown}")
+                row[0, roles[name]] = known.index(value)
+            else:
+                raise TableError(
+                    f"there is no variable {name!r}: use {', '.join(roles)} or a feature"
+                )
+        return row
+
+    def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:
+        """Gap between groups in P(decision = positive): under the model and, apart, on rows.
+
+        ``model`` is the largest difference of P(decision | S = s) by exact query; it is
+        zero for every model but TwoNB. ``rows`` is the largest difference of the mean
+        scores of the groups in the given rows; the first says nothing about it.
+        """
+        coding, distribution = self._coding(), self._distribution()
+        positive = coding.labels.positive
+        gaps = {"model": float(distribution.parity_gap()[positive])}
+        if X is not None:
+            groups, features = self._evidence(X, sensitive_features)
+            if groups is None:
+                raise LearningError("the groups of the rows are not known: a gap needs them")
+            scores = distribution.decision(groups, features)[:, positive]
+            means = [scores[groups == s].mean() for s in np.unique(groups[groups >= 0])]
+            gaps["rows"] = float(max(means) - min(means))
+        return gaps
+
+    def explain_bias(self) -> BiasAccount:
+        """The learned mechanism in sentences, with the estimated number of labels turned."""
+        coding = self._coding()
+        return BiasAccount(
+            coding.groups.names, tuple(str(c) for c in coding.labels.classes),
+            self.bias_mechanism_, self.label_counts_,
+        )  # fmt: skip
+
+    def explain(self, row: Any, *, sensitive_features: Any = None) -> tuple[Contribution, ...]:
+        """How each known value of one row moved its score, exactly, by leaving it out.
+
+        ``row`` is a frame or array with a single row; largest changes first.
+        """
+        coding = self._coding()
+        groups, features = self._evidence(row, sensitive_features, allow_absent=True)
+        if len(features) != 1:
+            raise LearningError(f"{len(features)} rows were given: explain takes one at a time")
+        group = -1 if groups is None else int(groups[0])
+        _, changes = leave_one_out(self._distribution(), group, features[0], coding.labels.positive)
+        values = coding.features.inverse(features)
+        known = [("group", None if group < 0 else coding.groups.values[group])]
+        known += [(name, values[name][0]) for name in coding.features.names]
+        parts = [
+            Contribution(name, value, float(change))
+            for (name, value), change in zip(known, changes, strict=True)
+            if value is not None
+        ]
+        return tuple(sorted(parts, key=lambda part: -abs(part.change)))
+
+    @property
+    def plot(self) -> ModelPlots:
+        """Pictures of the model, drawn with matplotlib."""
+        from fairpc.plots import ModelPlots
+
+        self._distribution()
+        return ModelPlots(self)
+
+    def _evidence(
+        self, X: Any, sensitive_features: Any, *, allow_absent: bool = False
+    ) -> tuple[Codes | None, Codes]:
+        """Codes of S, None where it is not given, and of X; arrays must be as wide as at fit."""
+        coding = self._coding()
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
+            raise TableError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: columns of an array go by position"
+            )
+        return coding.evidence(X, sensitive_features, allow_absent=allow_absent)
+
+
+def _frame(columns: dict[str, Any], library: str) -> Any:
+    if library == "dict":
+        return columns
+    if library == "polars":
+        import polars as pl
+
+        return pl.DataFrame(columns, strict=False)
+    if library == "pandas":
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError(
+                "pandas is not installed: pip install 'fairpc[frames]', or take library='polars'"
+            ) from error
+        return pd.DataFrame(columns)
+    raise LearningError(f"library is {library!r}: choose 'polars', 'pandas' or 'dict'")
