@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from cluster.tables import table
 
+from cluster.tables import table
 from fairpc import FairPC, LatNB
 from fairpc.circuit.em import Step
 from fairpc.errors import TableError

@@ -302,6 +302,8 @@ def _compare(
     seed: opt.Seed = 0,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
+    engine: opt.EngineName = "local",
+    scheduler: opt.Scheduler = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -310,13 +312,14 @@ def _compare(
     Example: fairpc compare loans.csv --label repaid --sensitive sex --cv 5
     """
     from fairpc.cli.compare import run
+    from fairpc.cli.engine import Engine
 
     run(
         table, cv=cv, methods=tuple(methods or ()), output=output,
         roles=_roles(label, sensitive, positive, numeric, categorical, drop, missing),
         reading=_reading(delimiter, encoding),
         learner=_learner("FairPC", structure, None, bins, seed),
-        voice=_voice(json, quiet),
+        voice=_voice(json, quiet), engine=Engine(engine, scheduler),
     )  # fmt: skip
 
 

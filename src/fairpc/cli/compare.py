@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from fairpc.cli.engine import Engine
 from fairpc.cli.fit import Learner
 from fairpc.cli.screen import Voice, console, grid, print_json, say
 from fairpc.cli.tables import Reading, Roles, about, labelled, opened
@@ -36,6 +37,7 @@ def run(
     reading: Reading,
     learner: Learner,
     voice: Voice,
+    engine: Engine = Engine(),  # noqa: B008 - frozen
 ) -> None:
     """Compare methods on the same folds of a table."""
     from fairpc.comparison import compare
@@ -48,10 +50,10 @@ def run(
     with opened(table, reading) as files, about(files.source):
         rows = labelled(files, roles)
         models = estimators(methods or DEFAULT, learner, rows.roles)
-        with progress(voice.shows_progress, None) as step:
+        with engine.client() as client, progress(voice.shows_progress, None) as step:
             found = compare(
                 models, rows.X, rows.y, cv=cv, positive=roles.positive, random_state=learner.seed,
-                progress=step,
+                client=client, progress=step,
             )  # fmt: skip
     if output is not None:
         write_table([found.frame], found.frame.schema, output)

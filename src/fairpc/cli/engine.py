@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from fairpc.cli.streamed import Opening
 from fairpc.data.source import source_of
@@ -38,13 +38,23 @@ class Engine:
         return self.name == "dask"
 
     @contextmanager
-    def tables(self) -> Iterator[Opening]:
-        """A block in which tables can be opened, and how."""
+    def client(self) -> Iterator[Any]:
+        """A block with a client of Dask; None where this process does the work."""
         if not self.clustered:
-            yield source_of
+            yield None
             return
         from fairpc.cluster.client import connected
-        from fairpc.cluster.table import file_table
 
         with connected(self.scheduler) as client:
+            yield client
+
+    @contextmanager
+    def tables(self) -> Iterator[Opening]:
+        """A block in which tables can be opened, and how."""
+        with self.client() as client:
+            if client is None:
+                yield source_of
+                return
+            from fairpc.cluster.table import file_table
+
             yield partial(file_table, client=client)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -20,6 +22,9 @@ SETTINGS: Final[Mapping[str, int]] = {
 """Environment of workers. Dask has them give memory back to the system at once, and every
 iteration of EM would then ask for the same pages again, zeroed."""
 
+_HERE: Final = "127.0.0.1"
+_PRIVATE: Final = f"{_HERE}:0"  # Dask's pages at a free port that this machine alone can reach
+_ADDRESS: Final = re.compile(r"((tcp|tls|ucx|wss?)://)?\[?(?P<host>[^/\[\]]+)\]?:(?P<port>\d{1,5})")
 _ENVIRON: Final = "distributed.nanny.pre-spawn-environ"
 
 
@@ -45,6 +50,7 @@ def connected(scheduler: str | None = None, n_workers: int | None = None) -> Ite
             yield client
         return
     try:
+        _knock(scheduler)
         client = Client(scheduler, timeout=SECONDS)
     except (OSError, ValueError) as error:
         raise ClusterError(
@@ -68,12 +74,21 @@ def current_client() -> Iterator[Any]:
         # Processes would import the user's script anew, which only guarded scripts survive.
         threads = {"n_workers": 1, "threads_per_worker": _cores(), "processes": False}
         with (
-            LocalCluster(**threads, dashboard_address=None) as cluster,
+            LocalCluster(**threads, dashboard_address=_PRIVATE) as cluster,
             Client(cluster, set_as_default=False) as own,
         ):
             yield own
         return
     yield client
+
+
+def _knock(address: str) -> None:
+    """An error if nobody listens: a client of Dask would go on trying, and leave threads behind."""
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None:
+        raise ValueError("an address is tcp://host:port")
+    with socket.create_connection((parts["host"], int(parts["port"])), timeout=SECONDS):
+        pass
 
 
 def _check_workers(client: Any, scheduler: str) -> None:
@@ -103,7 +118,7 @@ def _local_cluster(n_workers: int) -> Any:
 
     with dask.config.set({f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}):
         return LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=_PRIVATE, host=_HERE
         )
 
 

@@ -73,13 +73,13 @@ def compress_partitions(
     if n_rows <= min(most, PART_ROWS):
         rows: Distinct = _result(tree_sum(client, futures, add_distinct), "the sum of the rows")
         return rows
-    parts = _exchanged(client, futures, n_rows)
+    parts = exchanged(client, futures, n_rows)
     del futures, sizes
     found = DaskParts.of(client, parts, encoder.packing)
     return found if found.n_rows > most else add_distinct(client.gather(parts))
 
 
-def _exchanged(client: Any, pieces: list[Any], n_rows: int) -> list[Any]:
+def exchanged(client: Any, pieces: list[Any], n_rows: int) -> list[Any]:
     """Futures of parts in which every row is once, of the pieces of partitions.
 
     A row goes to a part by its hash, so that copies of it meet, wherever they lie.

@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 def is_dask(table: Any) -> bool:
     """Whether a table is a Dask frame; Dask is not imported for it."""
-    return type(table).__module__.startswith("dask.dataframe") and hasattr(table, "columns")
+    kind = type(table)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("dask.dataframe")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ class DaskTable(Source):
             yield future
 
 
-def blamed(error: BaseException, where: str) -> FairpcError:
+def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> FairpcError:
     """An error of a task as one of ours."""
     from distributed import KilledWorker
 
@@ -101,7 +102,7 @@ def blamed(error: BaseException, where: str) -> FairpcError:
             "give workers more, or make partitions smaller"
         )
     else:
-        made = TableError(f"{where} cannot be read ({reason}): look at its rows, or leave it out")
+        made = TableError(f"{where} {failed} ({reason}): look at its rows, or leave it out")
     made.__cause__ = error
     return made
 

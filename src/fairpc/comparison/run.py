@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc import metrics
+from fairpc.cluster.spread import spread
 from fairpc.comparison.methods import named_methods
 from fairpc.comparison.record import Comparison, FoldScore
 from fairpc.comparison.table import MethodTable, take_rows
@@ -23,6 +24,9 @@ from fairpc.evidence.classifiers import few_threads
 from fairpc.metrics import Fold, stratified_folds
 from fairpc.metrics.folds import Rows
 from fairpc.refits.progress import Progress, Report
+
+Job = tuple[str, int]
+"""A method by name, and the number of a fold."""
 
 
 def compare(
@@ -36,6 +40,7 @@ def compare(
     positive: Any = None,
     random_state: int = 0,
     n_jobs: int | None = None,
+    client: Any = None,
     progress: Report | None = None,
 ) -> Comparison:
     """Fit each method on the training part of each fold and score it on the test part.
@@ -51,24 +56,32 @@ def compare(
         positive: the class that F1, AUC and gaps are of; None: that of the models, or the last.
         random_state: of the folds, and of the default methods.
         n_jobs: threads; times of fits are then not comparable.
-        progress: called with a :class:`Progress` before each fit.
+        client: a Dask client, over whose workers the fits are spread; their own fits then use
+            what threads a worker has.
+        progress: called with a :class:`Progress` before each fit; with a client, after it.
     """
+    if client is not None and n_jobs is not None:
+        raise ComparisonError("n_jobs and a client were given: a client has its own workers")
     methods = named_methods(models, random_state)
     table = MethodTable.of(X, y, sensitive_features, list(methods.values()), positive)
     folds = _folds(cv, table, groups, random_state)
     jobs = [(name, i) for name in methods for i in range(len(folds))]
     count = _Count(progress, len(jobs))
 
-    def run(job: tuple[str, int]) -> FoldScore | str:
-        name, i = job
-        count.next(f"{name}, fold {i + 1}")
-        try:
-            return _score(methods[name], table, folds[i], name, i)
-        except FairpcError as error:
-            return str(error)
+    task = _Task(methods, table, folds)
 
-    with ThreadPoolExecutor(_threads(n_jobs)) as pool:
-        outcomes = dict(zip(jobs, pool.map(run, jobs), strict=True))
+    def run(job: Job) -> FoldScore | str:
+        count.next(_named(job))
+        return task(job)
+
+    if client is None:
+        with ThreadPoolExecutor(_threads(n_jobs)) as pool:
+            outcomes = dict(zip(jobs, pool.map(run, jobs), strict=True))
+    else:
+        outcomes = {}
+        for job, outcome in zip(jobs, spread(client, _Task.__call__, task, jobs), strict=True):
+            count.next(_named(job))
+            outcomes[job] = outcome
     return _comparison(methods, table, folds, outcomes)
 
 
@@ -76,7 +89,7 @@ def _comparison(
     methods: Mapping[str, Any],
     table: MethodTable,
     folds: Sequence[Fold],
-    outcomes: Mapping[tuple[str, int], FoldScore | str],
+    outcomes: Mapping[Job, FoldScore | str],
 ) -> Comparison:
     """Scores of the methods that ran on every fold; of the others the first reason."""
     failures: dict[str, str] = {}
@@ -95,6 +108,27 @@ def _comparison(
         n_rows=table.n_rows,
         n_folds=len(folds),
     )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """All that the fits of a comparison have in common."""
+
+    methods: Mapping[str, Any]
+    table: MethodTable
+    folds: Sequence[Fold]
+
+    def __call__(self, job: Job) -> FoldScore | str:
+        """The score of one method on one fold, or why there is none."""
+        name, i = job
+        try:
+            return _score(self.methods[name], self.table, self.folds[i], name, i)
+        except FairpcError as error:
+            return str(error)
+
+
+def _named(job: Job) -> str:
+    return f"{job[0]}, fold {job[1] + 1}"
 
 
 @dataclass
