@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "datasets": {"data", "circuit", "fair"},
     "cluster": {"data", "circuit"},
     "refits": MODELS,
-    "comparison": MODELS | {"refits", "baselines", "plots"},
+    "comparison": MODELS | {"refits", "baselines", "plots", "cluster"},
     "auditing": MODELS | {"refits", "baselines", "comparison"},
     "report": {"auditing"},
     "paper": MODELS | {"refits", "auditing", "baselines", "comparison", "datasets", "plots"},

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,11 @@ import pytest
 
 import fairpc
 from auditing.tables import MODELS, fitted, table
-from fairpc.auditing import Audit, audit
+from fairpc.auditing import Audit, assumptions, audit, refitted
+from fairpc.auditing.mechanism import mechanism_facts
+from fairpc.auditing.rows import AuditedRows, audited_rows
 from fairpc.circuit.file import from_dict
-from fairpc.datasets import load_adult
+from fairpc.datasets import load_adult, load_compas
 from fairpc.errors import AuditError, TableError
 from fairpc.estimators import FairPC, LatNB
 from fairpc.evidence import parity, test_assumptions
@@ -382,6 +386,7 @@ def test_intervals_and_starts_on_training_rows() -> None:
         assert 0 <= cell.interval[0] <= cell.interval[1] <= 1
     assert record.decidable.stability is not None
     assert len(record.decidable.stability.starts) == 2
+    assert record.decidable.stability.folds == ()
     plain_json(record)
 
 
@@ -421,14 +426,68 @@ def test_a_large_table_is_sampled_and_says_so() -> None:
     X, y, s = table()
     model = fitted()
     record = audit(
-        model, X, y, sensitive_features=s, **QUICK | {"max_rows": 150, "baselines": True, "cv": 2}
-    )
+        model, X, y, sensitive_features=s,
+        **QUICK | {"max_rows": 150, "max_test_rows": 170, "baselines": True, "cv": 2},
+    )  # fmt: skip
     assert record.decidable.test is not None
-    assert record.decidable.test.n_rows == 150
+    assert record.decidable.test.n_rows == 170
     assert record.trade_off is not None
     assert "a random sample of 150 of the 400 audited rows" in record.trade_off.how
     assert record.parity is not None
     assert sum(g.n for g in record.parity.scores[0].parity.groups) == 400
+
+
+@pytest.mark.parametrize(("n_distinct", "n_seeds"), [(50, 11), (7000, 7), (20_000, 3), (10**6, 3)])
+def test_many_rows_are_split_in_fewer_ways(
+    n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y, s = table()
+    rows = audited_rows(fitted(), X, y, s, None, None, None)
+    monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
+    assert assumptions.tested(rows, 0.95, None, "logistic").n_seeds == n_seeds
+    assert assumptions.tested(rows, 0.95, 2, "logistic").n_seeds == 2
+
+
+@pytest.mark.parametrize(
+    ("n_distinct", "n_draws"), [(1, 200), (16_000, 117), (60_000, 50), (150_000, None)]
+)
+def test_draws_are_as_many_as_are_quick(
+    n_distinct: int, n_draws: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """(rows + 1000) × 1000 edges × 500 updates each, 10¹² in all; 50 draws for up to twice that."""
+    X, y, s = table()
+    model = fitted()
+    rows = audited_rows(model, X, y, s, None, None, None)
+    facts, test = mechanism_facts(model, rows), assumptions.tested(rows, 0.95, 1, "logistic")
+    asked: list[int] = []
+
+    def drawn(*_: Any, n_replicates: int, **__: Any) -> Any:
+        asked.append(n_replicates)
+        return SimpleNamespace(refused="drawn")
+
+    edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
+    monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
+    monkeypatch.setattr(refitted, "bootstrap_mechanism", drawn)
+    monkeypatch.setattr(type(model), "circuit_", edges)
+    with pytest.raises(AuditError, match="drawn" if n_draws else "ask for it with n_replicates"):
+        refitted.mechanism_with_intervals(
+            model, rows, facts, test, level=0.95, n_replicates=None, random_state=0,
+            progress=lambda now: None,
+        )  # fmt: skip
+    assert asked == ([] if n_draws is None else [n_draws])
+
+
+def test_numbers_in_words_are_those_of_the_page(found: Audit) -> None:
+    """Rates in per cent, gaps in percentage points, p as = 0.032 or < 0.001; no bare decimals."""
+    parity, labels = found.parity, found.labels
+    assert parity is not None
+    assert labels is not None
+    assert f"{100 * parity.scores[0].gap:.1f} percentage points" in parity.sentences[0]
+    assert f"at most {100 * parity.decisions[0].gap_upper:.1f}" in parity.sentences[1]
+    assert re.search(r"; p (= \d\.\d{3}|< 0\.001|= 1)\)\.$", labels.sentence)
+    for sentence in found.verdict.sentences:
+        bare = re.sub(r"impact ratio \d\.\d{3}|p (=|<) \d(\.\d{3})?", "", sentence)
+        assert not re.search(r"0\.\d{2,}|\de-\d|(?<!\w)-\d", bare), sentence
 
 
 def test_progress_ends_at_the_last_step() -> None:
@@ -468,6 +527,18 @@ def test_what_is_no_model_is_a_sentence() -> None:
         audit(FairPC(), X, y)
     with pytest.raises(TableError, match="the table is empty"):
         audit(fitted(), X[:0], y[:0])
+
+
+def test_small_groups_of_compas_leave_the_identified_set() -> None:
+    """Six groups, two of them under 40 rows, whose held-out ends lie beside their mean scores."""
+    data = load_compas()
+    X, y, s = data.X, data.y, data.sensitive
+    model = LatNB(max_iter=60).fit(X, y, sensitive_features=s)
+    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_seeds": 3})
+    facts = record.decidable.identified
+    assert facts is not None, record.left_out
+    assert len(facts.groups) == 6
+    assert facts.lower <= facts.upper
 
 
 def test_adult_contradicts_the_assumptions() -> None:

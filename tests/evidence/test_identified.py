@@ -165,8 +165,27 @@ def test_ends_from_elsewhere() -> None:
     assert found.score_upper == pytest.approx([0.25, 1.0, 0.25, 1.0])
     with pytest.raises(MetricError, match="ends has no group 1"):
         identified_set(scores, groups, ends={0: (0.2, 0.8)})
-    with pytest.raises(MetricError, match="give a pair around the mean"):
-        identified_set(scores, groups, ends={0: (0.6, 0.8), 1: (0.2, 0.8)})
+    with pytest.raises(MetricError, match="give the lower one first"):
+        identified_set(scores, groups, ends={0: (0.8, 0.2), 1: (0.2, 0.8)})
+
+
+def test_an_end_beyond_the_mean_counts_as_the_mean() -> None:
+    """Held-out ends know nothing of the scores: all of them may lie on one side of their mean."""
+    scores, groups = np.array([0.3, 0.7, 0.2, 0.8]), [0, 0, 1, 1]
+    found = identified_set(scores, groups, ends={0: (0.6, 0.8), 1: (0.2, 0.8)})
+    (first, _) = found.groups
+    assert (first.low, first.high, first.lower) == (first.rate, 0.8, 0.0)
+    assert not found.empty
+
+
+def test_an_end_that_is_the_mean_up_to_rounding() -> None:
+    """Sums in another order differ in the last bit; that is no reason to refuse."""
+    scores = np.array([0.1] * 10 + [0.7, 0.3])
+    groups = np.repeat([0, 1], [10, 2])
+    plain = sum(scores[:10].tolist()) / 10
+    assert plain != scores[:10].mean()
+    found = identified_set(scores, groups, ends={0: (plain, 0.9), 1: (0.3, 0.7)})
+    assert found.groups[0].low == pytest.approx(0.1)
 
 
 def test_empty_and_prior_knowledge() -> None:

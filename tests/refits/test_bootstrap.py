@@ -35,6 +35,17 @@ def intervals(model: Any, **options: Any) -> Any:
     return bootstrap_mechanism(model, x, y, sensitive_features=s, **(usual | options))
 
 
+def test_a_group_that_was_too_small_to_test_keeps_its_scores() -> None:
+    """Held-out ends are then taken of no group: those of the scores bound the set."""
+    test = not_rejected()
+    found = intervals(naive(), assumptions=replace(test, groups=test.groups[:1])).identified
+    x, _, s, _ = drawn()
+    scores = naive().predict_observed_proba(x, sensitive_features=s)[:, 1]
+    for group, name in zip(found.groups, (0, 1), strict=True):
+        assert group.low == pytest.approx(scores[s == name].min())
+        assert group.high == pytest.approx(scores[s == name].max())
+
+
 @pytest.mark.parametrize("make", [naive, mixed])
 def test_a_replicate_is_a_fit_to_the_drawn_rows(make: Any) -> None:
     """Each is where EM alone ends on a table with every row repeated as often as it was drawn."""

@@ -72,6 +72,25 @@ def test_a_fold_is_the_whole_fit_without_it() -> None:
         assert run.held_out == pytest.approx(scores.mean(), abs=1e-9)
 
 
+def test_starts_without_folds_hold_a_fifth_out() -> None:
+    record = found(naive(), n_folds=0)
+    assert record.folds == ()
+    assert np.isnan(record.fold_spread).all()
+    assert "folds" not in record.summary()
+    same = found(naive(), n_folds=5)
+    for alone, beside in zip(record.starts, same.starts, strict=True):
+        assert alone.held_out == beside.held_out
+        np.testing.assert_array_equal(alone.mechanism, beside.mechanism)
+    assert json.loads(json.dumps(record.to_dict()))["folds"] == []
+
+
+def test_words_have_points_and_a_true_minus() -> None:
+    words = found(naive()).summary()
+    assert f"by up to {100 * found(naive()).start_spread.max():.1f} percentage points" in words
+    assert "held-out log-likelihood from −" in words
+    assert "-0" not in words
+
+
 def test_a_switched_group_is_found() -> None:
     """A table on which some random starts end with Df swapped in group 1, at higher likelihood."""
     data = make_synthetic(8, 4000, random_state=3)
@@ -127,6 +146,8 @@ def test_bad_input_is_told_so() -> None:
     bad: list[tuple[dict[str, Any], str]] = [
         ({"n_starts": 1}, "n_starts is 1: give a whole number from 2 on"),
         ({"n_folds": True}, "n_folds is True"),
+        ({"n_folds": False}, "n_folds is False"),
+        ({"n_folds": 1}, "n_folds is 1: .* 0 leaves them out"),
         ({"clusters": np.arange(3)}, "1500 rows and 3 clusters"),
         ({"clusters": np.arange(1500) % 2}, "2 persons for 3 folds"),
     ]

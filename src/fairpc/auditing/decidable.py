@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from fairpc.auditing.identified import IdentifiedFacts
 from fairpc.auditing.naming import named
+from fairpc.auditing.numbers import p_words
 from fairpc.auditing.rows import AuditedRows
 from fairpc.evidence import AssumptionTest
 from fairpc.refits import Stability
-
-_SMALLEST_P: Final = 1e-12
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class AssumptionFacts:
     Attributes:
         rejected: whether no P(Df) is left at the level.
         p_value: smallest 1 − level at which none is; not said to be under 1e-12.
-        p_words: the same for a sentence: "= .03", "below 1e-12".
+        p_words: the same for a sentence: "= 0.032", "< 0.001".
         level: of the confidence set.
         method, n_seeds, classifiers: how it was computed.
         n_rows: rows that were used: a sample of a large table, with label and group known.
@@ -95,11 +93,10 @@ class Decidable:
 def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
     """The test's record by name, with the bars of its picture."""
     record = named(test, rows.groups, rows.classes)
-    small = record.p_value <= _SMALLEST_P
     return AssumptionFacts(
         rejected=record.rejected,
         p_value=record.p_value,
-        p_words="below 1e-12" if small else f"= {record.p_value:.2g}",
+        p_words=p_words(record.p_value),
         level=record.level,
         method=record.method,
         n_seeds=record.n_seeds,

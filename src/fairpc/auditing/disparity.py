@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fairpc.auditing.naming import named
+from fairpc.auditing.numbers import number, p_words, share
 from fairpc.auditing.rows import AuditedRows, Floats, Mask
 from fairpc.evidence import Parity, parity
 from fairpc.evidence.gaps import PairGap
@@ -90,10 +91,9 @@ def label_disparity(rows: AuditedRows, level: float) -> LabelDisparity:
     p_value = min(t.p_value for t in worst.significance if _same(t, pair))
     return LabelDisparity(
         found,
-        f"Observed labels: {means[pair.last]:.1%} of group {pair.last!r} and "
-        f"{means[pair.first]:.1%} of group {pair.first!r} are {worst.label!r} "
-        f"(impact ratio {_number(pair.impact_ratio)}, {_mark(pair)}; "
-        f"{'p below 1e-12' if p_value < 1e-12 else f'p = {p_value:.2g}'}).",
+        f"Observed labels: {share(means[pair.last])} of group {pair.last!r} and "
+        f"{share(means[pair.first])} of group {pair.first!r} are {worst.label!r} "
+        f"(impact ratio {_ratio(pair.impact_ratio)}, {_mark(pair)}; p {p_words(p_value)}).",
     )
 
 
@@ -166,5 +166,5 @@ def _mark(pair: PairGap) -> str:
     }[pair.four_fifths]
 
 
-def _number(value: float) -> str:
-    return f"{value:.3f}" if math.isfinite(value) else "not defined"
+def _ratio(value: float) -> str:
+    return number(value) if math.isfinite(value) else "not defined"

@@ -37,6 +37,7 @@ T = TypeVar("T")
 Classifier = Literal["logistic", "boosting", "best"]
 
 MAX_ROWS: Final = 3000
+MAX_TEST_ROWS: Final = 20_000
 _STEPS: Final = (
     "scores", "data", "labels", "decidable.test", "mechanism", "mechanism.intervals",
     "decidable.identified", "decidable.stability", "parity",
@@ -50,10 +51,11 @@ class Settings:
 
     level: float
     random_state: int
-    n_seeds: int
+    n_seeds: int | None
     classifier: Classifier
     cv: int
     max_rows: int | None
+    max_test_rows: int | None
     n_replicates: int | None
     n_starts: int | None
     baselines: bool
@@ -71,6 +73,7 @@ class Settings:
             ("n_seeds", 1),
             ("cv", 2),
             ("max_rows", 100),
+            ("max_test_rows", 100),
             ("random_state", 0),
             ("n_replicates", 0),
             ("n_starts", 0),
@@ -91,10 +94,11 @@ def audit(
     fair_labels: Any = None,
     level: float = 0.95,
     random_state: int = 0,
-    n_seeds: int = 11,
+    n_seeds: int | None = None,
     classifier: Classifier = "logistic",
     cv: int = 3,
     max_rows: int | None = MAX_ROWS,
+    max_test_rows: int | None = MAX_TEST_ROWS,
     n_replicates: int | None = None,
     n_starts: int | None = None,
     baselines: bool = True,
@@ -112,22 +116,24 @@ def audit(
         fair_labels: as at fit, where the model was held to decisions that were known.
         level: of the intervals.
         random_state: of samples, folds and refits.
-        n_seeds: ways of splitting in the test of the assumptions.
+        n_seeds: ways of splitting in the test of the assumptions; None: 11, or down to 3 where
+            many rows differ.
         classifier: what ranks the rows in that test: "logistic", "boosting", or "best", the
-            better of the two on inner folds, which takes about ten times as long.
+            better of the two on inner folds, which takes about 40 times as long.
         cv: folds of the trade-off.
-        max_rows: where more rows than this differ in X, the parts that fit something again (test
-            of the assumptions, random starts, trade-off) use a random sample of this size, and
-            say so; None for all rows.
+        max_rows: where more rows than this differ in X, random starts and the trade-off use a
+            random sample of this size, and say so; None for all rows.
+        max_test_rows: the same for the test of the assumptions.
         n_replicates: bootstrap draws for intervals of the mechanism, on training rows alone; None:
-            up to 200 where that is quick; 0 for none.
+            50 to 200 where that is quick; 0 for none.
         n_starts: random starts; None: up to 10 where that is quick; 0 for none.
         baselines: whether to fit other methods for the trade-off.
         progress: called with a :class:`fairpc.refits.Progress` before each part.
     """
     settings = Settings(
-        level, random_state, n_seeds, classifier, cv, max_rows, n_replicates, n_starts, baselines
-    )
+        level, random_state, n_seeds, classifier, cv, max_rows, max_test_rows, n_replicates,
+        n_starts, baselines,
+    )  # fmt: skip
     _check_model(model)
     run = _Run(progress)
     rows = run.must(
@@ -153,7 +159,7 @@ def _record(model: CircuitClassifier, rows: AuditedRows, settings: Settings, run
     data = run.must("data", lambda: table_facts(model, rows))
     fitted_here = data.same_rows_as_fit
     labels = run.may("labels", lambda: label_disparity(rows, level))
-    test = run.may("decidable.test", lambda: _tested(sample, settings))
+    test = run.may("decidable.test", lambda: _tested(rows, settings))
     mechanism = _mechanism(model, rows, test, settings, run)
     identified = run.may("decidable.identified", lambda: identified_facts(model, rows, test))
     decidable = Decidable(
@@ -218,8 +224,9 @@ def _mechanism(
     return facts if wider is None else wider
 
 
-def _tested(sample: AuditedRows, settings: Settings) -> AssumptionTest:
+def _tested(rows: AuditedRows, settings: Settings) -> AssumptionTest:
     classifier = None if settings.classifier == "best" else settings.classifier
+    sample = rows.sample(settings.max_test_rows, settings.random_state)
     return tested(sample, settings.level, settings.n_seeds, classifier)
 
 

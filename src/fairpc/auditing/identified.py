@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.auditing.naming import named
+from fairpc.auditing.numbers import gap, share
 from fairpc.auditing.rows import AuditedRows, Floats
 from fairpc.errors import AuditError
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set
-from fairpc.metrics import group_means
 
 N_BANDS: Final = 10
 
@@ -80,7 +80,7 @@ def identified_facts(
         )
     kept = rows.comparable(rows.s >= 0)
     scores, groups = rows.observed[kept, rows.positive], rows.s[kept]
-    found = identified_set(scores, groups, ends=_ends(test, scores, groups))
+    found = identified_set(scores, groups, ends=_ends(test, groups))
     own = rows.scores[kept, rows.positive]
     record = named(found, rows.groups)
     width = None if found.empty else float(np.mean(found.score_upper - found.score_lower))
@@ -109,29 +109,23 @@ def _sentence(
         high = min(found.groups, key=lambda g: g.upper)
         return (
             f"No share of hidden decisions {positive!r} fits every group: {low.group!r} needs at "
-            f"least {low.lower:.3f}, {high.group!r} at most {high.upper:.3f}."
+            f"least {share(low.lower)}, {high.group!r} at most {share(high.upper)}."
         )
     return (
         "Even if P(D | X, S) were exactly as estimated, the share of hidden decisions "
-        f"{positive!r} could be anything from {found.lower:.3f} to {found.upper:.3f}: a person's "
-        "score then ranges over "
-        f"{width:.3f} on average, and for {undecided:.1%} of the rows the decision depends on it. "
-        "The order of people within a group is fixed, the level and the spread of their scores "
-        "are not."
+        f"{positive!r} could be anything from {share(found.lower)} to {share(found.upper)}: a "
+        f"person's score then ranges over {gap(width)} on average, and for {share(undecided)} of "
+        "the rows the decision depends on it. The order of people within a group is fixed, the "
+        "level and the spread of their scores are not."
     )
 
 
-def _ends(
-    test: AssumptionTest | None, scores: Floats, groups: np.ndarray
-) -> dict[Any, tuple[float, float]] | None:
-    """Held-out least and largest P(D = 1 | x, s) per group, around the mean of the scores."""
+def _ends(test: AssumptionTest | None, groups: np.ndarray) -> dict[Any, tuple[float, float]] | None:
+    """Held-out least and largest P(D = 1 | x, s) per group; None where one was not tested."""
     if test is None or test.positive is None:
         return None
     ends = test.ends()
-    means = group_means(scores, groups)
-    if set(means) - set(ends):
-        return None
-    return {g: (min(ends[g][0], m), max(ends[g][1], m)) for g, m in means.items()}
+    return None if set(groups.tolist()) - set(ends) else ends
 
 
 def _shares(found: IdentifiedSet, threshold: float) -> tuple[float, float]:

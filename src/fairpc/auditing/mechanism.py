@@ -142,8 +142,8 @@ def _turned(group: str, counts: FloatArray, positive: int) -> Turned:
 
 def _sentence(turned: tuple[Turned, ...], positive: str) -> str:
     parts = "; ".join(
-        f"{t.group!r} {t.up:,.0f} labels turned to {positive!r} and {t.down:,.0f} away from it, "
-        f"of {t.n:,.0f}"
+        f"in group {t.group!r} {t.up:,.0f} of {t.n:,.0f} labels turned to {positive!r} and "
+        f"{t.down:,.0f} away from it"
         for t in turned
     )
     return f"If the assumptions hold, the model estimates: {parts}."

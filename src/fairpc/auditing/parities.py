@@ -9,6 +9,7 @@ import numpy as np
 
 from fairpc.auditing.disparity import Disparity, disparity
 from fairpc.auditing.naming import named
+from fairpc.auditing.numbers import gap, number, share
 from fairpc.auditing.rows import AuditedRows, Mask
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import EqualRates, Parity, equal_rates, parity_curve
@@ -112,12 +113,12 @@ def _sentences(
     under = (
         "Under the model the groups have the same mean score, by construction"
         if model_gap < 1e-9
-        else f"Under the model the mean scores of the groups differ by up to {model_gap:.4f}"
+        else f"Under the model the mean scores of the groups differ by up to {gap(model_gap)}"
     )
     score, decision = (max(part, key=lambda d: d.gap_upper) for part in (scores, decisions))
     return (
-        f"{under}. On these rows mean scores differ by {score.gap:.4f}, at most "
-        f"{score.gap_upper:.4f} with {level:.0%} confidence.",
-        f"After thresholding, selection rates differ by {decision.gap:.4f}, at most "
-        f"{decision.gap_upper:.4f}: equal mean scores are not equal rates.",
+        f"{under}. On these rows mean scores differ by {gap(score.gap)}, at most "
+        f"{number(100 * score.gap_upper, 1)} with {share(level, 0)} confidence.",
+        f"After thresholding, selection rates differ by {gap(decision.gap)}, at most "
+        f"{number(100 * decision.gap_upper, 1)}: equal mean scores are not equal rates.",
     )

@@ -18,15 +18,12 @@ FEWEST_REPLICATES: Final = 50
 STARTS: Final = 10
 STEPS: Final = 500
 START_STEPS: Final = 200
-FOLDS: Final = 2
 
-DRAW_WORK: Final = 1.5e11
-START_WORK: Final = 1.5e10
-"""Distinct rows × edges × updates of EM that a part may cost unasked.
-
-Draws of rows with few distinct values take about ten seconds at that; starts are more often of
-circuits whose rows differ, ten times as slow.
-"""
+DRAW_WORK: Final = 1e12
+START_WORK: Final = 5e11
+"""(Distinct rows + 1000) × edges × updates of EM that a part may cost unasked: about ten seconds
+of one core for draws, five for starts. The M-step costs what a thousand rows do."""
+_M_STEP: Final = 1000
 
 
 def mechanism_with_intervals(
@@ -42,7 +39,8 @@ def mechanism_with_intervals(
 ) -> MechanismFacts:
     """Bootstrap intervals for the mechanism of a model on its own training rows.
 
-    ``n_replicates`` None: up to 200, as many as are quick; an AuditError says why there are none.
+    ``n_replicates`` None: from 50 to 200, as many as are quick; an AuditError says why there are
+    none.
     """
     if n_replicates == 0:
         raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
@@ -62,8 +60,9 @@ def mechanism_with_intervals(
             "interval to cover"
         )
     if n_replicates is None:
-        n_replicates = min(REPLICATES, int(DRAW_WORK / (_work(model, rows) * STEPS)))
-        if n_replicates < FEWEST_REPLICATES:
+        quick = int(DRAW_WORK / (_work(model, rows) * STEPS))
+        n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
+        if n_replicates > 2 * quick:
             raise AuditError(
                 "fitting this model again to draws of these rows takes long: ask for it with "
                 f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
@@ -88,7 +87,7 @@ def spread_over_starts(
     random_state: int,
     progress: Report,
 ) -> Stability:
-    """Where EM ends from random starts, the structure kept; and without each half of the rows.
+    """Where EM ends from random starts, the structure kept, a fifth of the rows held out.
 
     ``n_starts`` None: up to 10, as many as are quick; an AuditError says why there are none.
     """
@@ -108,11 +107,11 @@ def spread_over_starts(
     return stability(
         model, rows.table, rows.labels, sensitive_features=rows.sensitive,
         sample_weight=rows.weights, fair_labels=rows.fair_labels, clusters=rows.persons,
-        n_starts=n_starts, n_folds=FOLDS,
+        n_starts=n_starts, n_folds=0,
         n_steps=START_STEPS, random_state=random_state, callback=progress,
     )  # fmt: skip
 
 
 def _work(model: CircuitClassifier, rows: AuditedRows) -> float:
-    """What one update of EM costs: distinct rows × edges of the circuit."""
-    return float(max(rows.n_distinct, 1)) * model.circuit_.graph.n_edges
+    """What one update of EM costs, next to others."""
+    return float(rows.n_distinct + _M_STEP) * model.circuit_.graph.n_edges

@@ -205,6 +205,7 @@ def identified_set(
         groups: group per row; several columns are crossed.
         ends: per group the least and the largest P(D=1 | x, s), where they are known better than
             from the scores, such as ``test_assumptions(…).ends()``; scores beyond count as these.
+            An end beyond the mean score of its group counts as that mean.
         pi: keep to this range of P(Df=1), such as a confidence set or prior knowledge.
         n_points: grid of P(Df=1) on which the mechanism is listed.
     """
@@ -274,11 +275,13 @@ def _range(name: Any, scores: Floats, ends: Mapping[Any, Interval] | None) -> Gr
         if name not in ends:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
         low, high = check.pair(f"ends of group {name!r}", ends[name])
-        if not 0 <= low <= rate <= high <= 1:
+        if not 0 <= low <= high <= 1:
             raise MetricError(
-                f"ends of group {name!r} are {low:.4f} and {high:.4f} and its mean score is "
-                f"{rate:.4f}: give a pair around the mean, within 0 to 1"
+                f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
+                "both within 0 to 1"
             )
+        # Ends and scores have errors of their own; the mean of probabilities lies between them.
+        low, high = min(low, rate), max(high, rate)
     return GroupRange(
         group=name,
         n=len(scores),

@@ -311,9 +311,9 @@ def _identified(subject: Subject, test: AssumptionTest | None) -> IdentifiedSet 
     groups = np.array(subject.groups)[rows.s[known]]
     ends = None
     if test is not None and test.positive is not None:
-        means = {name: float(scores[groups == name].mean()) for name in np.unique(groups)}
-        given = {str(name): pair for name, pair in test.ends().items()}
-        ends = {n: (min(given[n][0], m), max(given[n][1], m)) for n, m in means.items()}
+        ends = {str(name): pair for name, pair in test.ends().items()}
+        if set(groups) - set(ends):
+            ends = None  # A group was too small to be tested.
     return identified_set(scores, groups, ends=ends)
 
 

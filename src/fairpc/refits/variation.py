@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,11 @@ from fairpc.refits.subject import (
     check_count,
     check_persons,
     mean_log_likelihood,
+    one_blas_thread,
 )
+
+PARTS: Final = 5
+"""Of the rows; one is held out where there are no folds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +65,7 @@ class Stability:
         mechanism, fair_rate: of the model.
         model: EM from the model's own parameters, on the rows that the starts have.
         starts: EM from random parameters, the structure kept.
-        folds: the whole fit again, structure and all, without one fold each.
+        folds: the whole fit again, structure and all, without one fold each; may be none.
     """
 
     groups: tuple[str, ...]
@@ -79,8 +83,8 @@ class Stability:
 
     @property
     def fold_spread(self) -> FloatArray:
-        """Largest minus smallest value of each entry of the mechanism over the folds."""
-        return _spread(self.folds)
+        """Largest minus smallest value of each entry of the mechanism over the folds; or NaN."""
+        return _spread(self.folds) if self.folds else np.full_like(self.mechanism, np.nan)
 
     @property
     def switched_starts(self) -> int:
@@ -99,11 +103,11 @@ class Stability:
         lines = [
             f"{n} random starts: {flips} ended with Df in another order inside a group than in "
             f"the model, {renamed} had to be renamed in all groups.",
-            f"Their objective is from {gaps.min():+.4f} to {gaps.max():+.4f} nats a row of the "
-            f"model's; held-out log-likelihood from {min(held):.4f} to {max(held):.4f} (the model: "
-            f"{self.model.held_out:.4f}).",
-            f"An entry of the mechanism differs by up to {self.start_spread.max():.3f} over all "
-            f"starts{self._unswitched()}.",
+            f"Their objective is from {_nats(gaps.min(), '+')} to {_nats(gaps.max(), '+')} nats a "
+            f"row of the model's; held-out log-likelihood from {_nats(min(held))} to "
+            f"{_nats(max(held))} (the model: {_nats(self.model.held_out)}).",
+            f"An entry of the mechanism differs by up to {_points(self.start_spread)} percentage "
+            f"points over all starts{self._unswitched()}.",
         ]
         likely = [r for r in self.starts if r.switched and r.objective >= self.model.objective]
         if likely:
@@ -118,16 +122,19 @@ class Stability:
         kept = tuple(run for run in self.starts if not run.switched)
         if not 2 <= len(kept) < len(self.starts):
             return ""
-        return f", {_spread(kept).max():.3f} over those without a switched group"
+        return f", {_points(_spread(kept))} over those without a switched group"
 
     def _of_folds(self) -> list[str]:
+        if not self.folds:
+            return []
         held = np.array([run.held_out for run in self.folds])
         flips = sum(bool(run.switched) for run in self.folds)
         return [
             f"{len(self.folds)} folds, each left out once, structure learned again: an entry of "
-            f"the mechanism differs by up to {self.fold_spread.max():.3f}, held-out "
-            f"log-likelihood is {held.mean():.4f} on average (from {held.min():.4f} to "
-            f"{held.max():.4f}), {flips} with Df in another order inside a group."
+            f"the mechanism differs by up to {_points(self.fold_spread)} percentage points, "
+            f"held-out log-likelihood is {_nats(held.mean())} on average (from "
+            f"{_nats(held.min())} to {_nats(held.max())}), {flips} with Df in another order inside "
+            "a group."
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,7 +168,8 @@ def stability(
         model: a fitted FairPC or LatNB.
         X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to.
         clusters: who each row is about, where persons repeat; a person is in one fold.
-        n_starts, n_folds: refits of each kind.
+        n_starts, n_folds: refits of each kind; ``n_folds=0`` for starts alone, with a fifth of the
+            rows held out.
         n_steps: updates of EM for each start.
         random_state: seed.
         verbose: a progress bar on the terminal.
@@ -170,10 +178,11 @@ def stability(
     subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
     subject.refuse_forgotten_anchors()
     check_count("n_starts", n_starts, 2, "a spread needs two")
-    check_count("n_folds", n_folds, 2, "a spread needs two")
+    if n_folds or isinstance(n_folds, bool):
+        check_count("n_folds", n_folds, 2, "a spread needs two; 0 leaves them out")
     check_count("n_steps", n_steps, 1, "500 are enough for most tables")
     rng = np.random.default_rng(random_state)
-    folds = _folds(subject.rows, n_folds, clusters, int(rng.integers(2**31)))
+    folds = _folds(subject.rows, n_folds or PARTS, clusters, int(rng.integers(2**31)))
     total = n_steps + n_folds
     with progress(verbose, callback) as report:
         starts = _starts(
@@ -181,7 +190,7 @@ def stability(
             lambda i: report(Progress("random starts", i, total)),
         )  # fmt: skip
         refits = []
-        for k, fold in enumerate(folds):
+        for k, fold in enumerate(folds[:n_folds]):
             refits.append(_fold_refit(subject, fold))
             report(Progress("folds", n_steps + k + 1, total))
     return Stability(
@@ -224,7 +233,8 @@ def _starts(
 def _fold_refit(subject: Subject, fold: Fold) -> Refit:
     """The whole fit without one fold; its rows are coded as for the model."""
     train, held_out = subject.rows.take(fold.fit), subject.rows.take(fold.test)
-    fitted = subject.model._fit_rows(train, None, {}, subject.limits, lambda step: None)
+    with one_blas_thread():
+        fitted = subject.model._fit_rows(train, None, {}, subject.limits, lambda step: None)
     distribution = fitted.distribution
     found = Estimates.of(distribution.top, distribution.circuit.parameters)
     reference = Estimates.of(subject.distribution.top, subject.distribution.circuit.parameters)
@@ -251,3 +261,12 @@ def _spread(runs: tuple[Refit, ...]) -> FloatArray:
     found = np.stack([run.mechanism for run in runs])
     result: FloatArray = found.max(axis=0) - found.min(axis=0)
     return result
+
+
+def _nats(value: float, sign: str = "") -> str:
+    return f"{value:{sign}.4f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _points(spread: FloatArray) -> str:
+    """The largest difference of two probabilities, in percentage points."""
+    return f"{100 * float(spread.max()):.1f}"

@@ -1,17 +1,23 @@
-"""Numbers and names as the page writes them: one format for each kind of number."""
+"""Names, intervals and ticks as the page writes them; its numbers are those of the audit."""
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from fairpc.auditing.numbers import MINUS as MINUS
+from fairpc.auditing.numbers import NOTHING as NOTHING
+from fairpc.auditing.numbers import count as count
+from fairpc.auditing.numbers import missing, signed
+from fairpc.auditing.numbers import number as number
+from fairpc.auditing.numbers import p_value as p_value
+from fairpc.auditing.numbers import points as points
+from fairpc.auditing.numbers import share as share
+
 Form = Callable[[float | None], str]
 
-MINUS: Final = "−"
-NOTHING: Final = "–"
 LONGEST: Final = 80
 """Letters of a name that a table shows."""
 
@@ -61,56 +67,6 @@ def quoted(value: Any) -> str:
     return f"“{short(value, 40)}”"
 
 
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _signed(text: str) -> str:
-    """A true minus sign, and no minus before a zero."""
-    if text.startswith("-"):
-        digits = text[1:]
-        return digits if not digits.strip("0.,%") else MINUS + digits
-    return text
-
-
-def share(value: float | None, digits: int = 1) -> str:
-    """A probability or a rate: 31.4%."""
-    if _missing(value) or value is None:
-        return NOTHING
-    if math.isinf(value):
-        return "∞"
-    return _signed(f"{100 * value:.{digits}f}") + "%"
-
-
-def points(value: float | None, digits: int = 1) -> str:
-    """A difference of two rates, in percentage points: −19.6."""
-    if _missing(value) or value is None:
-        return NOTHING
-    text = _signed(f"{100 * value:.{digits}f}")
-    return text if text.startswith(MINUS) or not text.strip("0.") else f"+{text}"
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    """A plain number: 0.358."""
-    if _missing(value) or value is None:
-        return NOTHING
-    if math.isinf(value):
-        return "∞" if value > 0 else f"{MINUS}∞"
-    return _signed(f"{value:,.{digits}f}")
-
-
-def count(value: float | None) -> str:
-    """A number of rows or people: 48,842."""
-    return NOTHING if _missing(value) or value is None else _signed(f"{value:,.0f}")
-
-
-def p_value(value: float | None) -> str:
-    """A p-value: 0.032, and < 0.001 below that."""
-    if _missing(value) or value is None:
-        return NOTHING
-    return "< 0.001" if value < 0.001 else f"{value:.3f}" if value < 0.9995 else "1"
-
-
 def seconds(value: float | None) -> str:
     """A length of time."""
     return NOTHING if value is None else f"{value:,.1f} s"
@@ -118,7 +74,7 @@ def seconds(value: float | None) -> str:
 
 def span(ends: Sequence[float] | None, form: Form = share) -> str:
     """An interval: 30.9% to 31.6%."""
-    if ends is None or any(_missing(end) for end in ends):
+    if ends is None or any(missing(end) for end in ends):
         return NOTHING
     low, high = ends
     return f"{form(low)} to {form(high)}"
@@ -145,7 +101,7 @@ def counted(n: int, word: str, plural: str | None = None) -> str:
 
 def share_tick(value: float) -> str:
     """A rate below an axis: 20%, and 2.5% where steps are finer."""
-    return _signed(f"{100 * value:.4g}") + "%"
+    return signed(f"{100 * value:.4g}") + "%"
 
 
 def number_tick(value: float) -> str:
@@ -160,9 +116,9 @@ def figures(value: float) -> str:
 
 def _powers(written: str) -> str:
     digits, _, power = written.partition("e")
-    return _signed(digits) + (f"·10{str(int(power)).translate(_RAISED)}" if power else "")
+    return signed(digits) + (f"·10{str(int(power)).translate(_RAISED)}" if power else "")
 
 
 def points_tick(value: float) -> str:
     """A difference below an axis, in percentage points."""
-    return _signed(f"{round(100 * value, 6):.4g}")
+    return signed(f"{round(100 * value, 6):.4g}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from fairpc.report import text
 from fairpc.report.drawing.bars import Mark, Row, ranges
@@ -15,8 +14,6 @@ from fairpc.report.view import Block, Figure, Heading, Notice, Paragraph, Points
 from fairpc.report.view import Facts as KeyNumbers
 
 TITLE = "What the data can and cannot decide"
-
-_SPLIT: Final = " What to do:"
 
 
 def decidable(facts: Facts) -> Section:
@@ -64,14 +61,35 @@ def _test(facts: Facts) -> Iterator[Block]:
 
 
 def _outcome(test: Facts) -> str:
-    if test["rejected"] or len(test["sets"]) > 1:
-        return str(test["summary"]).partition(_SPLIT)[0]
-    (one,) = test["sets"]
+    if test["rejected"]:
+        return (
+            f"p {test['p_words']}. No rate of fair decisions fits every group"
+            f"{_clash(test['sets'])}. At least one of these fails: fair decisions are independent "
+            "of the group; the label depends on the features through the fair decision only; in "
+            "every group a label is likeliest under the fair decision of the same name."
+        )
+    rates = "; ".join(
+        f"{text.quoted(one['label'])} from {text.share(one['lower'])} to {text.share(one['upper'])}"
+        for one in test["sets"]
+    )
     return (
-        f"p {test['p_words']}. With {text.share(test['level'], 0)} confidence the rate of fair "
-        f"decisions “{text.short(one['label'], 40)}” lies from {text.share(one['lower'])} to "
-        f"{text.share(one['upper'])}, if the assumptions are true. That they are not rejected does "
-        "not show that they are: some violations cannot be seen however many rows there are."
+        f"p {test['p_words']}. Rates of fair decisions with {text.share(test['level'], 0)} "
+        f"confidence, if the assumptions are true: {rates}. That they are not rejected does "
+        "not show that they are true: some violations cannot be seen however many rows there are."
+    )
+
+
+def _clash(sets: list[Facts]) -> str:
+    """Which groups exclude each other; of more than two classes no two groups need do so."""
+    if len(sets) > 1:
+        return ""
+    (one,) = sets
+    low = max(one["groups"], key=lambda bar: bar["lower"])
+    high = min(one["groups"], key=lambda bar: bar["upper"])
+    return (
+        f": of {text.quoted(one['label'])}, group {text.short(low['group'], 40)} needs at least "
+        f"{text.share(low['lower'])}, group {text.short(high['group'], 40)} at most "
+        f"{text.share(high['upper'])}"
     )
 
 
