@@ -55,6 +55,10 @@ class TableWarning(UserWarning):
     """A value was read as missing because it was not there at fit; names the column and value."""
 
 
+class InterruptedWarning(RuntimeWarning):
+    """A fit was interrupted (Ctrl-C): what it had so far is given back."""
+
+
 class MetricError(FairpcError, ValueError):
     """Arrays of which a metric, a test or a split makes no sense."""
 

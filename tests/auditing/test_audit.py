@@ -407,6 +407,19 @@ def test_trade_off_is_out_of_sample_and_says_how() -> None:
     assert {"LR", "Rand"} <= {m["method"] for m in record.trade_off.methods}
 
 
+def test_other_methods_see_the_columns_of_the_fit_alone() -> None:
+    """A column that tells the label, left out before the fit, is still in the audited table."""
+    X, y, s = table()
+    leaking = X.with_columns(answer=pl.Series(y))
+    wanted = QUICK | {"baselines": True, "cv": 2}
+    record = audit(fitted(), leaking, y, sensitive_features=s, **wanted).trade_off
+    plain = audit(fitted(), X, y, sensitive_features=s, **wanted).trade_off
+    assert record is not None
+    assert plain is not None
+    for mine, other in zip(record.methods, plain.methods, strict=True):
+        assert mine["accuracy"] == other["accuracy"] < 1
+
+
 def test_a_chosen_threshold_is_audited() -> None:
     """Group thresholds that equalise rates on these rows: the gap of decisions shrinks."""
     X, y, s = table()

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 import fairpc
 from cli.calls import FIT, called, names, small_table
+from fairpc.errors import InterruptedWarning
 
 ODD_HEADER = '\ufeff"age in ""years""",\u804c\u4e1a, sex ,hired?\n'
 
@@ -77,6 +79,33 @@ def test_types_can_be_corrected(folder: Path, capsys: pytest.CaptureFixture[str]
     numeric = ("--missing", "?", "--numeric", "job")
     binned = answer(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc", *numeric)
     assert {c["column"]: c for c in binned["columns"]}["job"]["kind"] == "number"
+
+
+def test_an_interrupted_fit_leaves_the_old_model(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The estimator gives back what it had so far; the command does not write that."""
+    before = (folder / "m.fairpc").read_bytes()
+
+    def cut_short(self: Any, *args: Any, **options: Any) -> Any:
+        warnings.warn("interrupted", InterruptedWarning, stacklevel=1)
+        return self
+
+    monkeypatch.setattr(fairpc.FairPC, "fit", cut_short)
+    ended = called(capsys, "fit", "t.csv", *FIT, "-o", "m.fairpc")
+    assert ended.code == 130
+    assert "interrupted" in ended.err
+    assert (folder / "m.fairpc").read_bytes() == before
+
+
+def test_numbers_read_as_names_are_pointed_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pl.read_csv("t.csv").with_columns(pl.col("age").cast(pl.String))
+    ages = ["inf", *table["age"].to_list()[1:]]
+    table.with_columns(pl.Series("age", ages)).write_csv("odd.csv")
+    found = answer(capsys, "fit", "odd.csv", *FIT, "-o", "n.fairpc", "--structure", "chow-liu")
+    assert any("'age' is read as names although 99%" in hint for hint in found["hints"])
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "feather"])

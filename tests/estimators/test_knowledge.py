@@ -64,6 +64,12 @@ def test_fair_labels_are_kept_to() -> None:
     np.testing.assert_array_equal(nothing.bias_mechanism_, without.bias_mechanism_)
 
 
+def test_a_fair_label_that_is_no_class_is_refused() -> None:
+    table, labels, group = people()
+    with pytest.raises(FairpcError, match="fair_labels hold a value that is no class of the label"):
+        LatNB().fit(table, labels, sensitive_features=group, fair_labels=["great"] * len(labels))
+
+
 def test_what_was_known_is_saved_with_the_model(tmp_path: Path) -> None:
     table, labels, group, known = fair_labels(0.1)
     box = Knowledge(fair_rate=(0.2, 0.6), mechanism_bounds={(None, "good", "good"): (0.5, 1.0)})

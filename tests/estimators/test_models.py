@@ -13,6 +13,7 @@ import pytest
 
 from estimators.test_sklearn import people
 from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
+from fairpc.datasets import load_german
 from fairpc.errors import FairpcError, FileFormatError, LearningError, TableError
 
 MODELS: list[Any] = [
@@ -349,3 +350,11 @@ def test_duplicate_columns_and_wide_tables() -> None:
     wide = np.zeros((len(labels), 10_000))
     with pytest.raises(TableError, match="10,?000 columns"):
         LatNB().fit(wide, labels, sensitive_features=group)
+
+
+def test_accuracy_takes_groups_given_apart() -> None:
+    data = load_german()
+    model = LatNB(positive="good").fit(data.X, data.y, sensitive_features=data.sensitive)
+    decisions = model.predict(data.X, sensitive_features=data.sensitive)
+    expected = float((decisions == data.y.to_numpy()).mean())
+    assert model.score(data.X, data.y, sensitive_features=data.sensitive) == expected

@@ -121,3 +121,9 @@ def test_bad_options_are_named(table: Table) -> None:
     mixture = learn_mixture(table, 1, random_state=0)
     with pytest.raises(LearningError, match="there is a variable 'X0' already"):
         mixture.circuit("X0")
+
+
+def test_weights_next_to_nothing_are_not_drawn_again() -> None:
+    table = Table.of(np.zeros((3, 2), np.int16), np.full(3, 1e-300))
+    drawn = bootstrap_weights(table, np.random.default_rng(0))
+    assert np.array_equal(drawn, table.weights)

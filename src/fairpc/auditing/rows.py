@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
@@ -104,6 +105,14 @@ class AuditedRows:
         """The table by the names of the fit; arrays are known by position."""
         frame = read_frame(self.table)
         return replace(frame, names=self.names_in) if frame.from_array else frame
+
+    def as_at_fit(self) -> Any:
+        """The table with the columns of the fit alone: others were left out, perhaps as answers."""
+        native = nw.from_native(self.table, eager_only=True, pass_through=True)
+        if not isinstance(native, nw.DataFrame):
+            return self.table
+        there = set(native.columns)
+        return native.select(*(n for n in self.names_in if n in there)).to_native()
 
     def sample(self, most: int | None, seed: int) -> AuditedRows:
         """These rows, or as many at random where more than that differ; persons stay whole."""

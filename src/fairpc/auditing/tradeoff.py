@@ -55,8 +55,8 @@ def trade_off(
     """Compare on folds of the given rows.
 
     The training rows of the model are no test of it: it is fitted again on each training part,
-    with its settings. On other rows it is taken as it is; whether some of them
-    are training rows a fingerprint cannot tell, so that is said.
+    with its settings. On other rows it is taken as it is; whether some of them are training rows
+    a fingerprint cannot tell, so that is said. No method sees columns that the fit did not have.
     """
     if not (rows.d >= 0).any():
         raise AuditError("no label is known: methods cannot be compared without")
@@ -66,7 +66,7 @@ def trade_off(
     audited = model if same_rows_as_fit else FrozenEstimator(model)
     methods = {name: audited} | default_baselines(random_state)
     found = compare(
-        methods, rows.table, rows.labels, sensitive_features=rows.sensitive, cv=cv,
+        methods, rows.as_at_fit(), rows.labels, sensitive_features=rows.sensitive, cv=cv,
         groups=rows.persons, positive=model.positive_class_, random_state=random_state,
         progress=progress,
     )  # fmt: skip

@@ -35,9 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             warnings.showwarning = _note
             code = app(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        _say("interrupted")
-        raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         # Whoever reads our output has seen enough; what is buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -50,6 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             _say(sentence(error))
         raise SystemExit(BAD_INPUT) from None
+    if code == INTERRUPTED:  # typer turns Ctrl-C into this code
+        _say("interrupted")
     raise SystemExit(code if isinstance(code, int) else 0)
 
 

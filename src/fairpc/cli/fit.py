@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +15,7 @@ from fairpc.cli.streamed import StreamedTable, is_large, streamed
 from fairpc.cli.tables import LabelledTable, Reading, Roles, about, labelled, opened
 from fairpc.cli.warned import Warned
 from fairpc.data.atomic import check_writable
-from fairpc.errors import LearningError
+from fairpc.errors import InterruptedWarning, LearningError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -112,7 +114,7 @@ def run(
         estimator = learner.estimator(rows.roles, verbose=voice.shows_progress)
         warned = Warned()
         began = perf_counter()
-        with warned.watching():
+        with warned.watching(), _whole_or_nothing():
             model = rows.fit(estimator, **keeping.options)
         seconds = perf_counter() - began
     model.save(output)
@@ -124,6 +126,17 @@ def run(
         say(f"The model is in {output}.", console())
         _say_what_next(output, table)
     voice.notes(warned)
+
+
+@contextmanager
+def _whole_or_nothing() -> Iterator[None]:
+    """Ctrl-C ends the command: a model that was cut short is no result, and is not written."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", InterruptedWarning)
+        try:
+            yield
+        except InterruptedWarning:
+            raise KeyboardInterrupt from None
 
 
 def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds: float) -> Facts:
@@ -147,6 +160,7 @@ def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds
         "groups": {
             "columns": list(coding.groups.column_names),
             "rows": dict(zip(coding.groups.names, coding.groups.rows, strict=True)),
+            "small": [name for name, _ in coding.groups.small()],
         },
         "learned": learned(model),
         "log_likelihood_per_row": rows.mean_log_likelihood(model),
@@ -230,6 +244,8 @@ def _show_label(found: Mapping[str, Any], out: Console) -> None:
     say(f"Positive class: {label['positive']} ({why})", out, "bold")
     groups = ", ".join(f"{name} ({n:,})" for name, n in found["groups"]["rows"].items())
     say(f"Groups by {' × '.join(map(repr, found['groups']['columns']))}: {groups}", out)
+    if found["groups"]["small"]:
+        say(f"Few rows, read with care: {', '.join(found['groups']['small'])}", out)
 
 
 def show_learned(found: Mapping[str, Any], out: Console) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 STDIN: Final = "-"
 # What people write where they know nothing; we ask before we believe it.
 SUSPECTS: Final = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "unknown")
+MOSTLY: Final = 0.9
+"""Share of numbers from which a column of text looks like a misread one."""
 
 
 @dataclass(frozen=True)
@@ -311,6 +313,21 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
             f"{word!r} is read as a value in {shown}: if it means that nothing is known, add "
             f"--missing '{word}'"
         )
+    for series in frame.select(pl.col(pl.String)):
+        if series.name not in roles.categorical and (share := _share_of_numbers(series)) > MOSTLY:
+            yield (
+                f"{series.name!r} is read as names although {share:.0%} of its values are numbers: "
+                f"mend the others, or name what means that nothing is known with --missing"
+            )
+
+
+def _share_of_numbers(series: pl.Series) -> float:
+    """Of the values that are there, those that are finite numbers."""
+    import polars as pl
+
+    known = series.drop_nulls()
+    numbers = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
+    return float(numbers.mean() or 0.0) if len(known) else 0.0  # type: ignore[arg-type]
 
 
 def _number(text: str) -> float | None:

@@ -103,8 +103,8 @@ class Encoding:
                 codes[:, j] = code_values(column, values)
             elif not allow_absent:
                 raise TableError(
-                    f"column {column.name!r} is absent: the table must have the columns "
-                    "it was fitted with, or be read with allow_absent=True"
+                    f"column {column.name!r} is absent: the table must have the columns it was "
+                    "fitted with; add it, with empty cells where nothing is known"
                 )
         return codes
 

@@ -106,6 +106,20 @@ class FittedAnswers:
         chosen = self.threshold_.decide(scores[:, positive], groups)
         return np.asarray(self.classes_[np.where(chosen, positive, 1 - positive)])
 
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        sensitive_features: Any = None,
+    ) -> float:
+        """Accuracy of ``predict`` against the observed label, which may be biased."""
+        from sklearn.metrics import accuracy_score
+
+        decisions = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(np.asarray(y), decisions, sample_weight=sample_weight))
+
     def choose_threshold(
         self,
         X: Any = None,

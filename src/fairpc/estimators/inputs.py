@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from fairpc.data.frame import Frame, read_columns, read_frame
 from fairpc.data.groups import Groups, fit_groups
 from fairpc.data.labels import Labels, fit_labels
 from fairpc.data.table import check_weights
-from fairpc.errors import TableError
+from fairpc.errors import TableError, TableWarning
 from fairpc.fair.rows import Rows
 
 Codes = npt.NDArray[np.int16]
@@ -61,7 +62,20 @@ class Coding:
             return rows
         _same_length(frame, fair_labels, "fair labels")
         _same_index(X, fair_labels, "fair labels")
-        return rows.with_fair_decisions(self.labels.transform(fair_labels))
+        return rows.with_fair_decisions(self._fair_codes(fair_labels))
+
+    def _fair_codes(self, fair_labels: Any) -> Codes:
+        """Codes of decisions known by other means: a value that is no class is a mistake."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", TableWarning)
+            try:
+                return self.labels.transform(fair_labels)
+            except TableWarning:
+                classes = ", ".join(str(c) for c in self.labels.classes)
+                raise TableError(
+                    f"fair_labels hold a value that is no class of the label: use {classes}, and "
+                    "leave out what is not known"
+                ) from None
 
     def evidence(
         self, X: Any, sensitive_features: Any = None, *, allow_absent: bool = False

@@ -20,7 +20,7 @@ from fairpc.circuit.em import Step, em, laplace, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
 from fairpc.circuit.graph import Circuit, FloatArray
 from fairpc.data.table import Table
-from fairpc.errors import LearningError
+from fairpc.errors import InterruptedWarning, LearningError
 from fairpc.fair.balance import BalancedPlan
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.journal import Journal, Run, RunState
@@ -201,7 +201,7 @@ def _interruptible(steps: Iterator[Step]) -> Iterator[Step]:
                 raise
             warnings.warn(
                 f"EM was interrupted: the parameters are those of iteration {iteration}",
-                RuntimeWarning, stacklevel=5,
+                InterruptedWarning, stacklevel=5,
             )  # fmt: skip
             return
         iteration = step.iteration

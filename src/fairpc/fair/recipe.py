@@ -17,7 +17,7 @@ import numpy as np
 
 from fairpc.circuit.em import Step
 from fairpc.data.table import Table
-from fairpc.errors import LearningError
+from fairpc.errors import InterruptedWarning, LearningError
 from fairpc.fair.choices import Choices, paired_gain
 from fairpc.fair.clusters import learn_clusters
 from fairpc.fair.component import (
@@ -147,7 +147,7 @@ def _interrupted(best: Stage) -> AutoFitted:
     warnings.warn(
         f"interrupted: the best model so far is given back ({best.name}; mean validation "
         f"log-likelihood {best.score:.4f})",
-        RuntimeWarning,
+        InterruptedWarning,
         stacklevel=4,
     )
     return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))

@@ -133,6 +133,8 @@ def bootstrap_weights(table: Table, rng: np.random.Generator) -> FloatArray:
     draws = np.zeros(table.n_rows)
     used = table.weights > 0
     draws[used] = rng.gamma(table.weights[used])
+    if draws.sum() <= 0:  # weights so small that every draw underflows
+        return table.weights
     result: FloatArray = draws * (table.total_weight / draws.sum())
     return result
 

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.errors import InterruptedWarning
 from fairpc.structure.check import check_number
 from fairpc.structure.split import LearnedCell, SplitState
 
@@ -221,7 +222,7 @@ class Search(Iterator[Step]):
             warnings.warn(
                 f"interrupted after {len(self._history) - 1} splits: "
                 f"the best so far, with {self._best}, is given back",
-                RuntimeWarning,
+                InterruptedWarning,
                 stacklevel=2,
             )
         return self

@@ -103,8 +103,9 @@ def _probabilities(facts: Facts, found: Facts) -> Table:
     if found["level"] is not None:
         note = (
             f"In brackets: bootstrap intervals from {text.counted(found['n_replicates'], 'draw')}, "
-            f"{text.share(found['level'], 0)} each. They cover sampling noise given the structure, "
-            "not what the data leave open; see the next section."
+            f"{text.share(found['level'], 0)} each, around where more updates of EM take the "
+            "mechanism. They cover sampling noise given the structure, not what the data leave "
+            "open; see the next section."
         )
     else:
         why = reason(facts, "mechanism.intervals", "the audit was made without refits")
