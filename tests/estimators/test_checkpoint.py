@@ -188,7 +188,9 @@ def parent() -> Iterator[Parent]:
         pytest.skip("needs fork")
     pipe = subprocess.PIPE
     command = [sys.executable, str(PROGRAM)]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+    # A fork waits for the threads of BLAS, now and then for ever: there are to be none.
+    alone = os.environ | {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=alone) as process:
         try:
             yield Parent(process)
         finally:

@@ -79,7 +79,7 @@ def objective(log_likelihood: float, parameters: FloatArray, prior: FloatArray |
 def _log_prior(parameters: FloatArray, prior: FloatArray) -> float:
     used = prior > 0
     with np.errstate(divide="ignore"):
-        return float(np.dot(prior[used], np.log(parameters[used])))
+        return float((prior[used] * np.log(parameters[used])).sum())
 
 
 def maximum_likelihood(
@@ -188,10 +188,10 @@ def _extrapolate(
     free = (start > 0) & (one > 0) & (two > 0)
     a, b, c = (np.log(np.where(free, t, 1.0)) for t in (start, one, two))
     r, v = b - a, (c - b) - (b - a)
-    length = float(np.sqrt(np.dot(v, v)))
+    length = float(np.sqrt((v * v).sum()))
     if length < 1e-14:
         return None
-    alpha = min(-1.0, -float(np.sqrt(np.dot(r, r))) / length)
+    alpha = min(-1.0, -float(np.sqrt((r * r).sum())) / length)
     log_theta = np.where(free, a - 2.0 * alpha * r + alpha * alpha * v, -np.inf)
     top = np.maximum.reduceat(log_theta, graph.block_ptr[:-1])[graph.parameter_block]
     # A block with no free parameter, and parameters that are zero, stay where EM put them.

@@ -323,7 +323,7 @@ def _risen(
     values = chunk.upward_scaled(Scaled.of(theta))
     logs = values.log(root)
     weighed = at_root > 0
-    log_likelihood = float(np.dot(at_root[weighed], logs[weighed]))
+    log_likelihood = float((at_root[weighed] * logs[weighed]).sum())
     return log_likelihood, np.where(np.isfinite(logs), at_root, 0.0), values
 
 

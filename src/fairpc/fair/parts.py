@@ -40,7 +40,7 @@ class Part:
         """Weighted mean of one value per distinct row."""
         used = self.rows.weights > 0
         weights = self.rows.weights[used]
-        return float(np.dot(weights, values[used]) / weights.sum())
+        return float((weights * values[used]).sum() / weights.sum())
 
 
 def check_alike(rows: Rows, others: Rows) -> Rows:

@@ -178,7 +178,7 @@ class Upper:
         ):
             used = count > 0
             with np.errstate(divide="ignore"):
-                total += float(np.dot(count[used], np.log(theta[used])))
+                total += float((count[used] * np.log(theta[used])).sum())
         return total
 
 
@@ -214,7 +214,7 @@ def upper_em(
         joint = upper.log_joint(places, densities)
         logs, posterior = places.normalised(joint)
         used = places.weights > 0
-        log_likelihood = float(np.dot(places.weights[used], logs[used]))
+        log_likelihood = float((places.weights[used] * logs[used]).sum())
         objective = log_likelihood + upper.log_prior(prior)
         yield UpperStep(iteration, upper, log_likelihood, objective)
         if equal_mass:
