@@ -7,6 +7,7 @@ How many examples "all" and "fast" mean is said by ``strategies.examples``.
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -23,6 +24,8 @@ for name in ("fast", "all"):
         # Growing a circuit draws much; that is what it is for.
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
+# A shell starts background jobs with Ctrl-C ignored, and children inherit that; tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 

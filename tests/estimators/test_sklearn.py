@@ -59,6 +59,7 @@ def test_sensitive_features_are_routed() -> None:
             LatNB(max_iter=20)
             .set_fit_request(sensitive_features=True)
             .set_predict_request(sensitive_features=True)
+            .set_score_request(sensitive_features=True)
         )
         result = cross_validate(
             model, table, labels, cv=3, params={"sensitive_features": group}, error_score="raise"

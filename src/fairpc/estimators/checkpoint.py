@@ -130,7 +130,10 @@ def identity(source: Source) -> str:
 def ending_on_sigterm() -> Iterator[None]:
     """A block in which SIGTERM ends the program as an exit does, so that files are written."""
 
+    came: list[int] = []
+
     def end(number: int, frame: FrameType | None) -> None:
+        came.append(number)
         raise SystemExit(128 + number)
 
     if threading.current_thread() is not threading.main_thread():
@@ -139,6 +142,10 @@ def ending_on_sigterm() -> Iterator[None]:
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield
+    except Exception:
+        if came:  # foreign code that was called back may have made another error of it
+            raise SystemExit(128 + came[0]) from None
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 
