@@ -265,6 +265,7 @@ def test_two_passes_over_a_table_merge_its_rows(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 77)
+    monkeypatch.setattr("fairpc.data.source.READ_ROWS", 154)
     frame = table()
     source = open_source(write(frame, tmp_path, kind))
     features = tuple(n for n in source.names if n not in ("sex", "label", "weight"))

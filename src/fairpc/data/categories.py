@@ -19,6 +19,7 @@ MAX_MERGED: Final = 256
 
 _DIRECT: Final = 1 << 16
 _FEW: Final = 32
+_HEAD: Final = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,11 @@ def is_integral(numbers: npt.NDArray[Any]) -> bool:
     """Whether all are whole numbers that a float holds exactly; NaN is ignored."""
     if numbers.dtype.kind in "iu":
         return True
+    # The first ones are asked first: most fractions are seen at once.
+    return _all_integral(numbers[:_HEAD]) and _all_integral(numbers[_HEAD:])
+
+
+def _all_integral(numbers: npt.NDArray[Any]) -> bool:
     known = numbers[~np.isnan(numbers)]
     return bool(np.all((known == np.floor(known)) & (np.abs(known) < EXACT)))
 
@@ -83,13 +89,30 @@ def merge_rare(tally: Tally, rare: float, max_levels: int) -> tuple[list[int], l
 
 def look_up_text(levels: dict[str, int], texts: Any) -> Codes:
     """Code of each text of a polars series; -1 where it is null or no level."""
-    ids = number_texts(texts, list(levels))
+    found = _by_hash(texts, levels, -1)
+    if found is not None:
+        return found.astype(np.int16)
     codes = np.array([*levels.values(), -1], np.int16)
-    return np.asarray(codes[ids], np.int16)
+    return np.asarray(codes[number_texts(texts, list(levels))], np.int16)
 
 
 def number_texts(texts: Any, levels: list[str]) -> npt.NDArray[Any]:
-    """Number of each text of a polars series among the levels, and beyond them where it is none.
+    """Number of each text of a polars series among the levels, and beyond them where it is none."""
+    import polars as pl
+
+    beyond = len(levels)
+    found = _by_hash(texts, {level: i for i, level in enumerate(levels)}, beyond)
+    if found is not None:
+        return found
+    numbers = texts.cast(pl.Enum(levels), strict=False).to_physical()
+    if numbers.null_count():
+        # The integers of an Enum have room for one number more than it has categories.
+        numbers = numbers.fill_null(beyond)
+    return np.asarray(numbers.to_numpy())
+
+
+def _by_hash(texts: Any, levels: dict[str, int], beyond: int) -> npt.NDArray[np.int8] | None:
+    """What ``levels`` says of each text, and ``beyond`` of others; None where levels are many.
 
     A few levels are told by 64-bit hashes, several times faster than by the texts
     themselves. That the hash of some other text is among theirs has a probability of
@@ -97,20 +120,16 @@ def number_texts(texts: Any, levels: list[str]) -> npt.NDArray[Any]:
     """
     import polars as pl
 
-    beyond = len(levels)
-    if beyond <= _FEW:
-        known = pl.Series(levels, dtype=pl.String).hash(0).to_numpy()
-        if len(set(known.tolist())) == beyond:
-            hashes = texts.hash(0).to_numpy()
-            ids = np.full(len(hashes), beyond, np.int8)
-            for i, level in enumerate(known):
-                ids -= (hashes == level).view(np.int8) * np.int8(beyond - i)
-            return ids
-    numbers = texts.cast(pl.Enum(levels), strict=False).to_physical()
-    if numbers.null_count():
-        # The integers of an Enum have room for one number more than it has categories.
-        numbers = numbers.fill_null(beyond)
-    return np.asarray(numbers.to_numpy())
+    if len(levels) > _FEW:
+        return None
+    known = pl.Series(list(levels), dtype=pl.String).hash(0).to_numpy()
+    if len(set(known.tolist())) < len(levels):
+        return None
+    hashes = texts.hash(0).to_numpy()
+    ids = np.full(len(hashes), beyond, np.int8)
+    for level, number in zip(known, levels.values(), strict=True):
+        ids += (hashes == level).view(np.int8) * np.int8(number - beyond)
+    return ids
 
 
 def look_up_numbers(levels: dict[float, int], data: npt.NDArray[Any]) -> Codes:
@@ -136,9 +155,11 @@ def distinct_numbers(data: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDAr
     if data.dtype.kind in "iu" and len(data):
         low, high = int(data.min()), int(data.max())
         if high - low < _DIRECT:
-            offset = data.astype(np.int64) - low
+            offset = np.subtract(data, low, dtype=np.int64)
             counts = np.bincount(offset, minlength=high - low + 1)
             present = np.flatnonzero(counts)
+            if len(present) == len(counts):
+                return present + low, offset
             rank = np.cumsum(counts > 0) - 1
             return present + low, rank[offset]
     return np.unique(data, return_inverse=True)

@@ -13,7 +13,7 @@ Codes = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
-BUFFERED: Final = 1 << 20
+BUFFERED: Final = 1 << 19
 """Distinct rows of parts that are kept before they are merged."""
 
 _WORD: Final = 1 << 63
@@ -45,10 +45,12 @@ class Packing:
         result = np.zeros((len(self.words), len(columns[0])), np.uint64)
         for word, group in zip(result, self.words, strict=True):
             key = word.view(np.int64)
+            ones = 0  # the digits of a missing code are 0: every code is one more
             for j in group:
+                ones = ones * (self.arities[j] + 1) + 1
                 key *= self.arities[j] + 1
                 key += columns[j]
-                key += 1
+            key += ones
         return result
 
     def unpack(self, words: Words) -> Codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from fairpc.data.categories import Level, is_integral
 from fairpc.data.coding import code_values, decoded_levels
 from fairpc.data.columns import Options, Rows, fit_column
 from fairpc.data.frame import Frame, read_columns
+from fairpc.data.plural import counted
 from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import MISSING, check_weights, distinct_rows
 from fairpc.data.values import Sentinel, Values, read_values
@@ -94,7 +96,7 @@ class Groups:
         ``sensitive`` is a vector or series for a single column, or a frame that has the columns.
         """
         frame = self._aligned(_read(sensitive, self.column_names[0]))
-        codes = np.full((frame.n_rows, len(self.columns)), MISSING, np.int16)
+        codes = np.full((frame.n_rows, len(self.columns)), MISSING, np.int16, order="F")
         for j, column in enumerate(self.columns):
             if column.name in frame.names:
                 native = frame.column(column.name)
@@ -142,18 +144,21 @@ class Groups:
 
     def _group_codes(self, codes: Codes) -> Codes:
         arities = [column.arity for column in self.columns]
-        number = np.ravel_multi_index(tuple(np.maximum(codes, 0).T), arities)
-        known = np.ravel_multi_index(tuple(np.array(self.cells).T), arities)
-        place = np.full(int(np.prod(arities)), MISSING, np.int16)
-        place[known] = np.arange(len(known))
-        complete = (codes >= 0).all(axis=1)
-        groups = np.where(complete, place[number], np.int16(MISSING))
-        unseen = complete & (groups < 0)
+        # The last place is that of cells with a missing part: their number is -1.
+        place = np.full(math.prod(arities) + 1, MISSING, np.int16)
+        place[np.ravel_multi_index(tuple(np.array(self.cells).T), arities)] = np.arange(
+            len(self.cells)
+        )
+        number: npt.NDArray[np.integer[Any]] = codes[:, 0]
+        for arity, part in zip(arities[1:], codes.T[1:], strict=True):
+            number = np.where((number < 0) | (part < 0), -1, number.astype(np.int64) * arity + part)
+        groups = np.asarray(place[number])
+        unseen = (groups < 0) & (number >= 0)
         if unseen.any():
             row = codes[int(np.argmax(unseen))]
             warnings.warn(
                 f"the group {_name(self.columns, tuple(row.tolist()))!r} was not seen at fit: "
-                f"{int(unseen.sum())} row(s) count as of unknown group",
+                f"{counted(int(unseen.sum()), 'row counts', 'rows count')} as of unknown group",
                 TableWarning,
                 stacklevel=3,
             )

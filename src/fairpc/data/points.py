@@ -165,11 +165,15 @@ def _counted(
 def _joined_rows(ordered: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats, float]:
     """As ``Points.joined``, for sorted rows of weight 1: no need to list what is distinct."""
     n = len(ordered)
-    at = ordered[np.arange(RUNS) * n // RUNS]
+    left = np.arange(RUNS) * n // RUNS
+    at = ordered[left]
     # Rows with equal values stay together, and apart from others where they fill a run.
-    left = np.searchsorted(ordered, at, side="left")
+    inside = np.flatnonzero(ordered[left - 1] == at)
+    left[inside] = np.searchsorted(ordered, at[inside], side="left")
     right = np.searchsorted(ordered, at[1:][at[1:] == at[:-1]], side="right")
-    bounds = np.unique(np.concatenate([left, right, [n]]))
+    bounds = np.append(left, n)
+    if len(inside):
+        bounds = np.unique(np.concatenate([bounds, right]))
     start, stop = bounds[:-1], bounds[1:]
     several = ordered[start] != ordered[stop - 1]
     moved = float((stop - start)[several].max(initial=0)) / 2

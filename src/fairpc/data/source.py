@@ -17,7 +17,10 @@ from fairpc.data.files import TableFiles, find
 T = TypeVar("T")
 
 BATCH_ROWS: Final = 1 << 18
-"""Rows that are read at once."""
+"""Rows that are worked on at once."""
+
+READ_ROWS: Final = 1 << 19
+"""Rows that are read at once: to read half as many takes a quarter more time for each."""
 
 _HEAD: Final = 1 << 20
 
@@ -73,34 +76,34 @@ class Source:
         watch: Watcher | None = None,
         n_threads: int | None = None,
     ) -> Iterator[T]:
-        """What ``work`` makes of each batch of rows, in order; ``watch`` is told of each.
+        """What ``work`` makes of each batch of rows, in order; ``watch`` is told of each reading.
 
-        As many batches are in memory as there are threads, and one more.
+        No more than ``READ_ROWS`` are in memory per thread.
         """
 
-        def task(load: Callable[[], Any]) -> tuple[int, T | None]:
-            batch = load()
-            return len(batch), work(batch) if len(batch) else None
+        def task(load: Callable[[], Any]) -> tuple[int, list[T]]:
+            rows = load()
+            batches = rows.iter_slices(BATCH_ROWS) if len(rows) else ()
+            return len(rows), [work(batch) for batch in batches]
 
-        rows = 0
+        done = 0
         with self.reading:
             tasks = self._loads(list(columns))
-            for n, result in _in_order(task, tasks, n_threads or default_threads()):
-                rows += n
-                if result is not None:
-                    yield result
+            for n, results in _in_order(task, tasks, n_threads or default_threads()):
+                done += n
+                yield from results
                 if watch is not None:
-                    watch(self._progress(stage, rows))
+                    watch(self._progress(stage, done))
         if watch is not None and self.n_bytes is not None:
             watch(Progress(stage, self.n_bytes, self.n_bytes, "bytes"))
 
     def _loads(self, columns: list[str]) -> Iterator[Callable[[], Any]]:
-        """Batches to be read, each by whoever calls for it."""
+        """Rows to be read, each time by whoever calls for them."""
         # Polars reads far ahead of a slow consumer: where rows can be read from the middle,
-        # batches are asked for one by one, which bounds memory.
+        # they are asked for part by part, which bounds memory.
         for frame, n_rows in self.pieces:
-            for start in range(0, n_rows, BATCH_ROWS):
-                piece = frame.select(columns).slice(start, BATCH_ROWS)
+            for start in range(0, n_rows, READ_ROWS):
+                piece = frame.select(columns).slice(start, READ_ROWS)
                 yield partial(piece.collect, engine="streaming")
         if not self.pieces:
             for batch in self.frame.select(columns).collect_batches(

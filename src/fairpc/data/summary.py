@@ -175,6 +175,8 @@ def raw_ids(series: Any, known: Any = None) -> tuple[Ids, Any]:
         numbers, texts = text_ids(series, None if known is None else known.drop_nulls())
         order = texts.arg_sort()
         values = texts.gather(order)
+        if not series.null_count() and (order == pl.arange(len(texts), eager=True)).all():
+            return numbers.astype(np.int64), values
         rank = np.full(len(texts) + 1, -1)
         rank[order.to_numpy()] = np.arange(len(texts))
         ids = rank[numbers]
@@ -187,8 +189,10 @@ def raw_ids(series: Any, known: Any = None) -> tuple[Ids, Any]:
         else:
             values = present.unique().sort()
             place = values.search_sorted(present).to_numpy()
+        if not series.null_count():
+            return np.asarray(place, np.int64), values
         ids = np.full(len(series), -1, np.int64)
-        ids[series.is_not_null().to_numpy() if series.null_count() else slice(None)] = place
+        ids[series.is_not_null().to_numpy()] = place
     if series.null_count():
         empty = pl.Series([None], dtype=values.dtype)
         return ids + 1, pl.concat([empty, values])
@@ -199,12 +203,13 @@ def _crossing(frame: Any, weights: Floats | None, known: Summary | None = None) 
     """Combinations of the columns of a frame, in sorted order."""
     import polars as pl
 
-    key, sizes, found = np.zeros(len(frame), np.int64), [], []
+    key, found = np.zeros(1, np.int64), []
+    sizes: list[int] = []
     for name in frame.columns:
         ids, values = raw_ids(
             frame[name], None if known is None else known.groups.cells[name].unique()
         )
-        key = key * len(values) + ids
+        key = ids if not sizes else key * len(values) + ids
         sizes.append(len(values))
         found.append(values)
         _check_cells(int(np.prod(sizes, dtype=np.float64)), frame.columns)
