@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from scipy.optimize import nnls
 
 FILE_ROWS = 5_000_000
 YES_NO = pl.Series(["no", "yes"])
@@ -165,48 +166,70 @@ def print_wide(sizes: Sequence[int], memory: str) -> None:
 
 @dataclass(frozen=True)
 class Cost:
-    """What was measured, in CPU seconds, and what a round trip is assumed to take.
+    """Constants fitted to measurements, in CPU seconds, and what a round trip is assumed to take.
 
     Attributes:
-        cell: to read a row's column twice and merge equal rows.
-        ready: to make a distinct row ready for EM.
+        cell: to read a row's column twice and code it.
+        row: to pack a row and merge it with equal ones, once for each 64-bit word of its key.
+        merge: to merge two sorted tables of distinct rows, per row and word.
+        ready: to make a distinct row ready for EM, per class and feature.
         term: of an iteration, per distinct row, class and feature.
-        merge: to merge two sorted tables of distinct rows, per row.
-        n_parameters: of the circuit.
+        edge: the same per distinct row and edge of the circuit.
     """
 
     cell: float
+    row: float
+    merge: float
     ready: float
     term: float
-    merge: float
-    n_parameters: int
+    edge: float
     cores: int = 2
     latency: float = 0.01
     bandwidth: float = 1e8
     fan_in: int = 16
 
-    @property
-    def wire(self) -> int:
-        """Bytes to and from a worker per iteration: parameters out; flows, likelihood back."""
-        return 8 * (2 * self.n_parameters + 1)
-
     def levels(self, workers: int) -> int:
         return math.ceil(math.log(workers, self.fan_in)) if workers > 1 else 0
 
-    def compressing(self, rows: float, columns: int, workers: int) -> float:
-        return rows * columns * self.cell / (workers * self.cores)
+    def compressing(self, rows: float, columns: int, words: int, workers: int) -> float:
+        return rows * (columns * self.cell + words * self.row) / (workers * self.cores)
 
-    def merging(self, distinct: float, workers: int) -> float:
-        one = self.fan_in * distinct * (self.merge + 16 / self.bandwidth)
+    def merging(self, distinct: float, words: int, workers: int) -> float:
+        one = self.fan_in * distinct * (words * self.merge + 8 * (words + 1) / self.bandwidth)
         return self.levels(workers) * one
 
-    def iteration(self, distinct: float, features: int, workers: int) -> float:
+    def iteration(self, distinct: float, features: int, workers: int, parameters: int) -> float:
         work = distinct * 2 * features * self.term / (workers * self.cores)
-        return work + self.levels(workers) * (self.latency + self.wire / self.bandwidth)
+        return work + self.levels(workers) * (self.latency + wire(parameters) / self.bandwidth)
 
 
-def measured_cost(folder: Path) -> Cost:
-    """Constants from two million rows of twelve columns."""
+def wire(parameters: int) -> int:
+    """Bytes to and from a worker per iteration: parameters out; flows and likelihood back."""
+    return 8 * (2 * parameters + 1)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a table of some size took, in CPU seconds."""
+
+    rows: int
+    columns: int
+    words: int
+    passes: float
+    distinct: int
+    merging: float
+    making_ready: float
+    iteration: float
+    edges: int
+    parameters: int
+
+    @property
+    def features(self) -> int:
+        return self.columns - 2
+
+
+def sampled(rows: int, wide: bool) -> Sample:
+    """Measure a table: both passes, a merge, what EM does with its distinct rows."""
     from fairpc.data.distinct import add_distinct
     from fairpc.data.passes import BatchEncoder, compress, fit_source
     from fairpc.data.source import open_source
@@ -215,26 +238,46 @@ def measured_cost(folder: Path) -> Cost:
     from fairpc.fair.fit import row_plan
     from fairpc.fair.start import Structure, learn_structure, start_circuit
 
-    n = 2_000_000
-    make_files(folder, n)
-    source = open_source(folder)
-    features = tuple(name for name in source.names if name not in ("sex", "label"))
-    roles = Roles("label", ("sex",), features)
-    encoder = BatchEncoder(fit_source(source, roles), roles)
-    distinct = compress(source, encoder)
-    assert distinct is not None
-    passes = _least(lambda: fit_source(source, roles), 3)
-    passes += _least(lambda: compress(source, encoder), 3)
-    cell = passes / n / len(source.names)
-    merge = _least(lambda: add_distinct([distinct, distinct])) / (2 * distinct.n_rows)
-    rows = rows_of(distinct, encoder.packing, encoder.coding)
-    cells = learn_structure(rows, None, Structure("chow-liu"), 1.0, 0)
-    layout, circuit = start_circuit("FairPC", rows, cells, 1.0)
-    row_plan(circuit, layout, rows)  # compiles
-    ready = _least(lambda: row_plan(circuit, layout, rows)) / rows.n_rows
-    plan = row_plan(circuit, layout, rows)
-    term = _least(lambda: plan(circuit.parameters)) / rows.n_rows / 2 / len(features)
-    return Cost(cell, ready, term, merge, circuit.graph.n_parameters)
+    with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
+        make_files(Path(folder), rows, wide)
+        source = open_source(folder)
+        features = tuple(name for name in source.names if name not in ("sex", "label"))
+        roles = Roles("label", ("sex",), features)
+        encoder = BatchEncoder(fit_source(source, roles), roles)
+        distinct = compress(source, encoder)
+        assert distinct is not None
+        passes = _least(lambda: fit_source(source, roles), 3)
+        passes += _least(lambda: compress(source, encoder), 3)
+    merging = _least(lambda: add_distinct([distinct, distinct]), 3)
+    codes = rows_of(distinct, encoder.packing, encoder.coding)
+    some = codes.take(np.arange(0, codes.n_rows, max(codes.n_rows // 50_000, 1)))
+    cells = learn_structure(some, None, Structure("chow-liu"), 1.0, 0)
+    layout, circuit = start_circuit("FairPC", some, cells, 1.0)
+    row_plan(circuit, layout, some)(circuit.parameters)  # compiles
+    ready = _least(lambda: row_plan(circuit, layout, codes), 3)
+    plan = row_plan(circuit, layout, codes)
+    iteration = _least(lambda: plan(circuit.parameters))
+    return Sample(
+        rows, len(source.names), len(distinct.words), passes, distinct.n_rows, merging, ready,
+        iteration, circuit.graph.n_edges, circuit.graph.n_parameters,
+    )  # fmt: skip
+
+
+def fitted(samples: Sequence[Sample]) -> Cost:
+    """Constants by least squares of relative errors, none below 0."""
+
+    def rate(sizes: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
+        return list(nnls(np.array(sizes) / np.array(seconds)[:, None], np.ones(len(seconds)))[0])
+
+    cell, row = rate(
+        [(s.rows * s.columns, s.rows * s.words) for s in samples], [s.passes for s in samples]
+    )
+    (merge,) = rate([(2 * s.distinct * s.words,) for s in samples], [s.merging for s in samples])
+    terms = [(s.distinct * 2.0 * s.features,) for s in samples]
+    (ready,) = rate(terms, [s.making_ready for s in samples])
+    (term,) = rate(terms, [s.iteration for s in samples])
+    (edge,) = rate([(s.distinct * s.edges,) for s in samples], [s.iteration for s in samples])
+    return Cost(cell, row, merge, ready, term, edge)
 
 
 def _least(call: Callable[[], object], repeats: int = 7) -> float:
@@ -248,27 +291,48 @@ def _least(call: Callable[[], object], repeats: int = 7) -> float:
 
 
 def print_model() -> None:
-    with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
-        cost = measured_cost(Path(folder))
-    print(f"compress, both passes: {cost.cell * 1e9:.0f} ns per row and column")
-    print(f"make ready for EM: {cost.ready * 1e9:,.0f} ns per distinct row")
-    print(f"iteration: {cost.term * 1e9:.1f} ns per distinct row, class and feature")
-    print(f"merge: {cost.merge * 1e9:.0f} ns per distinct row of a part")
-    print(f"wire: {cost.wire:,} bytes per iteration and worker ({cost.n_parameters} parameters)")
+    """Constants, how far off they are, and what they say of tables that were not measured."""
+    samples = [
+        sampled(rows, wide)
+        for wide, sizes in ((False, (1_000_000, 4_000_000)), (True, (250_000, 1_000_000)))
+        for rows in sizes
+    ]
+    cost = fitted(samples)
+    print(f"compress, both passes: {cost.cell * 1e9:.0f} ns per row and column, and "
+          f"{cost.row * 1e9:.0f} ns per row and word of its key")  # fmt: skip
+    print(f"merge: {cost.merge * 1e9:.0f} ns per distinct row of a part and word")
+    print(f"make ready for EM: {cost.ready * 1e9:.1f} ns per distinct row, class and feature")
+    print(f"iteration: {cost.term * 1e9:.2f} ns per distinct row, class and feature, or "
+          f"{cost.edge * 1e9:.3f} ns per distinct row and edge")  # fmt: skip
     print()
+    print("rows × columns | distinct | edges | passes, s: measured, model | "
+          "iteration, ms: measured, by terms, by edges | bytes on the wire")  # fmt: skip
+    for one in samples:
+        passes = one.rows * (one.columns * cost.cell + one.words * cost.row)
+        terms = one.distinct * 2 * one.features * cost.term
+        print(
+            f"{one.rows:,} × {one.columns} | {one.distinct:,} | {one.edges:,} | "
+            f"{one.passes:.2f}, {passes:.2f} | {one.iteration * 1e3:.0f}, {terms * 1e3:.0f}, "
+            f"{one.distinct * one.edges * cost.edge * 1e3:.0f} | {wire(one.parameters):,}"
+        )
+    print()
+    _print_predictions(cost, samples[-1].words, samples[-1].parameters)
+
+
+def _print_predictions(cost: Cost, words: int, parameters: int) -> None:
+    """For a narrow table of 200,000 distinct rows, and one of 40 columns without equal rows."""
     print("rows | workers | 12 columns, 2e5 distinct: compress, merge | 40 columns, all distinct: "
           "compress, iteration, 100 iterations")  # fmt: skip
     for rows in (1e9, 1e11):
         for workers in (1, 10, 100, 1000):
-            one = cost.iteration(rows, 38, workers)
-            narrow = cost.compressing(rows, 12, workers), cost.merging(2e5, workers)
-            wide = cost.compressing(rows, 40, workers), one, 100 * one
+            one = cost.iteration(rows, 38, workers, parameters)
+            narrow = cost.compressing(rows, 12, 1, workers), cost.merging(2e5, 1, workers)
+            wide = cost.compressing(rows, 40, words, workers), one, 100 * one
             columns = (", ".join(map(_time, times)) for times in (narrow, wide))
             print(f"{rows:.0e} | {workers} | {' | '.join(columns)}")
     print()
     for rows in (1e7, 1e8, 1e9, 1e11):
-        total = rows * 2 * 38 * cost.term / cost.cores
-        most = total / cost.latency
+        most = rows * 2 * 38 * cost.term / cost.cores / cost.latency
         print(
             f"{rows:.0e} wide rows: past about {most:,.0f} workers an iteration waits for the wire"
         )

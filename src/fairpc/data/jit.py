@@ -7,10 +7,12 @@ fusing: infinities and NaN keep their meaning, because log 0 is one of our value
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,6 +21,25 @@ _OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract"},
     "error_model": "numpy",
 }
+
+
+class _FirstCompilation(event.Listener):  # type: ignore[misc]
+    """Says once why the first call takes long; the log of "fairpc" has it at level INFO."""
+
+    said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said and event.data["dispatcher"].__module__.startswith("fairpc."):
+            self.said = True
+            logging.getLogger("fairpc").info(
+                "compiling for this machine, once after an installation: up to half a minute"
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Not spoken of."""
+
+
+event.register("numba:compile", _FirstCompilation())
 
 
 def kernel(function: F) -> F:
