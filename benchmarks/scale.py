@@ -3,6 +3,7 @@
     python benchmarks/scale.py                      10, 20 and 50 million rows
     python benchmarks/scale.py --rows 200e6         that many as well
     python benchmarks/scale.py --wide               rows of which hardly two are equal, on disk
+    python benchmarks/scale.py --audit              an audit and predictions of files, not a fit
     python benchmarks/scale.py --model              what a row costs, and what that predicts
 
 Files are made in a temporary folder and removed. Memory is the largest resident
@@ -111,6 +112,29 @@ def measure(source: str, structure: str, memory: str | None) -> None:
     sys.stdout.write(json.dumps(found))
 
 
+def measure_audit(source: str, memory: str | None) -> None:
+    """In a process of its own: a model of the first rows, its audit and its scores; prints JSON."""
+    from fairpc import FairPC, audit
+    from fairpc.data.source import open_source
+
+    table = open_source(source)
+    head = table.frame.head(50_000).collect()
+    model = FairPC("sex", structure="chow-liu", random_state=0)
+    model.fit(head.drop("label"), head["label"])
+    found: dict[str, Any] = {"bytes": table.n_bytes, "before": peak_bytes()}
+    begun, cpu = time.perf_counter(), time.process_time()
+    record = audit(model, source, "label", baselines=False, n_starts=0, max_memory=memory)
+    found["audit"] = time.perf_counter() - begun
+    found["cpu"] = time.process_time() - cpu
+    found |= {"read": record.provenance.seconds["scores"], "audited": record.data.n_rows}
+    found["peak"] = peak_bytes()
+    begun = time.perf_counter()
+    found["scores"] = len(model.predict_proba(source))
+    found["predict"] = time.perf_counter() - begun
+    found["peak_predict"] = peak_bytes()
+    sys.stdout.write(json.dumps(found))
+
+
 def peak_bytes() -> int:
     """The largest resident size of this process; ``getrusage`` would count its parent's."""
     status = Path("/proc/self/status")
@@ -160,6 +184,20 @@ def print_wide(sizes: Sequence[int], memory: str) -> None:
             print(
                 f"{n:,} | {fit['fit']:.1f} | {fit['cpu']:.1f} | {fit['iterations']} | "
                 f"{fit['peak'] / 1e6:,.0f}",
+                flush=True,
+            )
+
+
+def print_audit(sizes: Sequence[int], memory: str | None, wide: bool) -> None:
+    print("rows | audited | read s | audit s | CPU s | peak MB | predict_proba s | peak MB then")
+    for n in sizes:
+        with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
+            make_files(Path(folder), n, wide)
+            got = measured(Path(folder), "audit", memory)
+            print(
+                f"{n:,} | {got['audited']:,} | {got['read']:.1f} | {got['audit']:.1f} | "
+                f"{got['cpu']:.1f} | {got['peak'] / 1e6:,.0f} | {got['predict']:.1f} | "
+                f"{got['peak_predict'] / 1e6:,.0f}",
                 flush=True,
             )
 
@@ -350,6 +388,7 @@ def main() -> None:
     parser.add_argument("--rows", type=float, nargs="*", default=[10e6, 20e6, 50e6])
     parser.add_argument("--structures", nargs="*", default=["chow-liu", "auto"])
     parser.add_argument("--wide", action="store_true")
+    parser.add_argument("--audit", action="store_true")
     parser.add_argument("--model", action="store_true")
     parser.add_argument("--memory", default="1GB")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
@@ -357,7 +396,12 @@ def main() -> None:
     sizes = [int(n) for n in given.rows]
     if given.measure:
         source, structure, memory = given.measure
-        measure(source, structure, memory or None)
+        if structure == "audit":
+            measure_audit(source, memory or None)
+        else:
+            measure(source, structure, memory or None)
+    elif given.audit:
+        print_audit(sizes, given.memory if given.wide else None, given.wide)
     elif given.model:
         print_model()
     elif given.wide:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from fairpc.auditing import Audit
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.base import CircuitClassifier
 
+QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
 MODELS = {"FairPC": FairPC, "NLatPC": NLatPC, "LatNB": LatNB, "TwoNB": TwoNB}
 
 
@@ -39,3 +42,8 @@ def fitted(name: str = "FairPC", n_groups: int = 2, n_classes: int = 2) -> Circu
     options: dict[str, Any] = {"structure": "chow-liu"} if name in ("FairPC", "NLatPC") else {}
     model: CircuitClassifier = MODELS[name](random_state=0, max_iter=60, **options)
     return model.fit(features, labels, sensitive_features=groups)
+
+
+def plain_json(record: Audit) -> Any:
+    """As JSON and back; a NaN would be an error."""
+    return json.loads(json.dumps(record.to_dict(), allow_nan=False))

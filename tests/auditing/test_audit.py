@@ -1,4 +1,4 @@
-"""The facts of an audit against numbers computed directly, for usual and for odd tables."""
+"""The facts of an ordinary audit against numbers computed directly."""
 
 from __future__ import annotations
 
@@ -6,27 +6,21 @@ import json
 import re
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 import fairpc
-from auditing.tables import MODELS, fitted, table
-from fairpc.auditing import Audit, assumptions, audit, refitted
-from fairpc.auditing.mechanism import mechanism_facts
-from fairpc.auditing.rows import AuditedRows, audited_rows
+from auditing.tables import QUICK, fitted, plain_json, table
+from fairpc.auditing import Audit, audit
 from fairpc.circuit.file import from_dict
-from fairpc.datasets import load_adult, load_compas
 from fairpc.errors import AuditError, TableError
 from fairpc.estimators import FairPC, LatNB
 from fairpc.evidence import parity, test_assumptions
 from fairpc.fair.knowledge import Knowledge
 from fairpc.metrics import accuracy, auc
 
-QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
 SECTIONS = (
     "verdict", "data", "labels", "mechanism", "decidable", "parity", "group_metrics",
     "trade_off", "curves", "learning", "circuit", "limits", "provenance", "what_if", "left_out",
@@ -37,11 +31,6 @@ SECTIONS = (
 def found() -> Audit:
     X, y, s = table()
     return audit(fitted(), X, y, sensitive_features=s, **QUICK)
-
-
-def plain_json(record: Audit) -> Any:
-    """As JSON and back; a NaN would be an error."""
-    return json.loads(json.dumps(record.to_dict(), allow_nan=False))
 
 
 def test_public_name_is_the_function() -> None:
@@ -214,282 +203,6 @@ def test_what_was_stated_beforehand_is_an_assumption() -> None:
     assert f"Stated beforehand: {known}." in record.limits.assumptions
 
 
-def contradicting() -> tuple[pl.DataFrame, Any, Any]:
-    """Labels that X tells exactly, at rates that differ: no P(Df) can fit both groups."""
-    rng = np.random.default_rng(0)
-    s = np.repeat(["a", "b"], 300)
-    d = rng.random(600) < np.where(s == "a", 0.8, 0.2)
-    noise = rng.integers(0, 2, 600)
-    return pl.DataFrame({"x": d.astype(int), "z": noise}), np.where(d, 1, 0), s
-
-
-def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
-    X, y, s = contradicting()
-    model = FairPC(structure="chow-liu", random_state=0, max_iter=40)
-    model.fit(X, y, sensitive_features=s)
-    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
-    assert record.verdict.rejected
-    assert "contradict the assumptions" in record.verdict.headline
-    assert "contradict" in record.left_out["mechanism.intervals"]
-    assert record.decidable.identified is not None
-    assert record.decidable.identified.empty
-    assert record.decidable.test is not None
-    assert record.decidable.test.what_to_do
-    assert not any("turned" in sentence for sentence in record.verdict.sentences)
-    plain_json(record)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_model(name: str) -> None:
-    X, y, s = table()
-    record = audit(fitted(name), X, y, sensitive_features=s, **QUICK)
-    latent = name in ("FairPC", "LatNB")
-    assert (record.mechanism is not None) is latent
-    assert (record.decidable.identified is not None) is latent
-    assert record.parity is not None
-    assert (record.parity.model_gap < 1e-9) is (name != "TwoNB")
-    assert bool(record.limits.guaranteed) is (name != "TwoNB")
-    plain_json(record)
-
-
-def test_several_groups() -> None:
-    X, y, s = table(n_groups=4)
-    record = audit(fitted(n_groups=4), X, y, sensitive_features=s, **QUICK)
-    assert record.parity is not None
-    assert len(record.parity.scores[0].parity.pairs) == 6
-    assert record.labels is not None
-    assert len(record.labels.disparities[0].significance) == 6
-    plain_json(record)
-
-
-def test_crossed_groups() -> None:
-    X, y, s = table()
-    other = np.where(np.arange(len(y)) % 2, "u", "v")
-    both = pl.DataFrame({"sex": s, "age": other})
-    model = FairPC(structure="chow-liu", random_state=0, max_iter=30)
-    model.fit(X, y, sensitive_features=both)
-    record = audit(model, X, y, sensitive_features=both, **QUICK)
-    assert next(g.name for g in record.data.groups) == "sex=g0, age=u"
-    assert record.data.sensitive == ("sex", "age")
-
-
-def test_three_classes() -> None:
-    X, y, s = table(n_classes=3)
-    record = audit(fitted(n_classes=3), X, y, sensitive_features=s, **QUICK)
-    assert record.labels is not None
-    assert [d.label for d in record.labels.disparities] == ["no", "perhaps", "yes"]
-    assert record.decidable.test is not None
-    assert len(record.decidable.test.sets) == 3
-    assert "decidable.identified" in record.left_out
-    plain_json(record)
-
-
-def test_without_groups_less_is_said() -> None:
-    X, y, _ = table()
-    record = audit(fitted(), X, y, **QUICK)
-    assert record.labels is None
-    assert record.parity is None
-    assert record.decidable.test is None
-    assert "groups" in record.left_out["parity"]
-    assert record.data.n_grouped == 0
-    assert record.group_metrics is not None
-    assert any("not known" in sentence for sentence in record.verdict.sentences)
-    plain_json(record)
-
-
-def test_without_labels_parity_stands() -> None:
-    X, _, s = table()
-    record = audit(fitted(), X, sensitive_features=s, **QUICK)
-    assert record.parity is not None
-    assert record.labels is None
-    assert record.data.n_labelled == 0
-    assert record.parity.equal_rates is not None
-    assert record.parity.equal_rates.accuracy is None
-    plain_json(record)
-
-
-def test_missing_cells_everywhere() -> None:
-    X, y, s = table()
-    row = pl.int_range(len(y))
-    holes = X.with_columns(pl.when(row % 4 == 0).then(None).otherwise(pl.col("city")).alias("city"))
-    some_s = np.where(np.arange(len(y)) % 5 == 0, None, s)
-    some_y = np.where(np.arange(len(y)) % 8 == 0, None, y)
-    record = audit(fitted(), holes, some_y, sensitive_features=some_s, **QUICK)
-    shares = {m.column: m.share for m in record.data.missing}
-    assert shares["city"] == pytest.approx(0.25)
-    assert record.data.n_grouped == 320
-    assert record.data.n_labelled == 350
-    assert not record.data.same_rows_as_fit
-    assert record.parity is not None
-    assert record.parity.n_unknown == 80
-    plain_json(record)
-
-
-def test_a_group_of_one_is_named_and_left_out() -> None:
-    X, y, s = table(n_groups=3)
-    few = [*np.flatnonzero(s != "g2").tolist(), int(np.flatnonzero(s == "g2")[0])]
-    record = audit(fitted(n_groups=3), X[few], y[few], sensitive_features=s[few], **QUICK)
-    assert record.parity is not None
-    assert record.parity.scores[0].too_small == ("g2",)
-    assert [g.small for g in record.data.groups] == [False, False, True]
-    assert record.decidable.test is not None
-    plain_json(record)
-
-
-def test_one_row() -> None:
-    X, y, s = table()
-    record = audit(fitted(), X[:1], y[:1], sensitive_features=s[:1], **QUICK)
-    assert record.parity is None
-    plain_json(record)
-
-
-def test_weights_and_persons_widen() -> None:
-    X, y, s = table()
-    twice = [X.vstack(X), np.tile(y, 2), np.tile(s, 2)]
-    model = fitted()
-    plain = audit(model, twice[0], twice[1], sensitive_features=twice[2], **QUICK)
-    by_person = audit(
-        model, twice[0], twice[1], sensitive_features=twice[2],
-        clusters=np.tile(np.arange(len(y)), 2), **QUICK,
-    )  # fmt: skip
-    assert by_person.data.n_persons == len(y)
-    assert by_person.parity is not None
-    assert plain.parity is not None
-    assert by_person.parity.gap == pytest.approx(plain.parity.gap)
-    assert by_person.parity.gap_upper > plain.parity.gap_upper
-    weighted = audit(
-        model, X, y, sensitive_features=s, sample_weight=np.arange(len(y)) % 3 + 1, **QUICK
-    )
-    assert weighted.data.weighted
-    assert weighted.data.weight == pytest.approx((np.arange(len(y)) % 3 + 1).sum())
-
-
-def test_arrays_and_sensitive_columns() -> None:
-    X, y, s = table()
-    numbers = np.column_stack([X.select("x0", "x1", "x2", "amount").to_numpy(), s == "g1"])
-    model = FairPC(sensitive=4, structure="chow-liu", random_state=0, max_iter=30).fit(numbers, y)
-    record = audit(model, numbers, y, **QUICK | {"baselines": True, "cv": 2})
-    assert record.data.same_rows_as_fit
-    assert record.trade_off is not None
-    assert not record.trade_off.failures
-    plain_json(record)
-
-
-def test_intervals_and_starts_on_training_rows() -> None:
-    X, y, s = table()
-    asked = QUICK | {"n_replicates": 4, "n_starts": 2}
-    record = audit(fitted("LatNB"), X, y, sensitive_features=s, **asked)
-    assert record.mechanism is not None
-    assert record.mechanism.n_replicates == 4
-    for cell in record.mechanism.cells:
-        assert cell.interval is not None
-        assert 0 <= cell.interval[0] <= cell.interval[1] <= 1
-    assert record.decidable.stability is not None
-    assert len(record.decidable.stability.starts) == 2
-    assert record.decidable.stability.folds == ()
-    plain_json(record)
-
-
-def test_trade_off_is_out_of_sample_and_says_how() -> None:
-    X, y, s = table()
-    wanted = QUICK | {"baselines": True, "cv": 2}
-    on_training = audit(fitted(), X, y, sensitive_features=s, **wanted).trade_off
-    assert on_training is not None
-    assert "again without the rows of a fold" in on_training.how
-    X2, y2, s2 = table(seed=1)
-    model = fitted()
-    record = audit(model, X2, y2, sensitive_features=s2, **wanted)
-    assert record.trade_off is not None
-    assert "only if none of these was among the rows of its fit" in record.trade_off.how
-    mine = next(m for m in record.trade_off.methods if m["method"] == "FairPC")
-    direct = accuracy(y2, model.predict(X2, sensitive_features=s2))
-    assert mine["accuracy"] == pytest.approx(direct, abs=1e-9)
-    assert {"LR", "Rand"} <= {m["method"] for m in record.trade_off.methods}
-
-
-def test_other_methods_see_the_columns_of_the_fit_alone() -> None:
-    """A column that tells the label, left out before the fit, is still in the audited table."""
-    X, y, s = table()
-    leaking = X.with_columns(answer=pl.Series(y))
-    wanted = QUICK | {"baselines": True, "cv": 2}
-    record = audit(fitted(), leaking, y, sensitive_features=s, **wanted).trade_off
-    plain = audit(fitted(), X, y, sensitive_features=s, **wanted).trade_off
-    assert record is not None
-    assert plain is not None
-    for mine, other in zip(record.methods, plain.methods, strict=True):
-        assert mine["accuracy"] == other["accuracy"] < 1
-
-
-def test_a_chosen_threshold_is_audited() -> None:
-    """Group thresholds that equalise rates on these rows: the gap of decisions shrinks."""
-    X, y, s = table()
-    model = LatNB(max_iter=30).fit(X, y, sensitive_features=s)
-    model.choose_threshold(X, equalise=True, sensitive_features=s)
-    record = audit(model, X, y, sensitive_features=s, **QUICK | {"baselines": True, "cv": 2})
-    assert record.parity is not None
-    chosen = model.predict(X, sensitive_features=s) == "yes"
-    gap = abs(chosen[s == "g1"].mean() - chosen[s == "g0"].mean())
-    assert record.parity.decisions[0].gap == pytest.approx(gap)
-    assert record.parity.thresholds == model.threshold_.values
-    assert record.trade_off is not None
-    assert "threshold there is that of its settings, 0.5" in record.trade_off.how
-
-
-def test_a_large_table_is_sampled_and_says_so() -> None:
-    X, y, s = table()
-    model = fitted()
-    record = audit(
-        model, X, y, sensitive_features=s,
-        **QUICK | {"max_rows": 150, "max_test_rows": 170, "baselines": True, "cv": 2},
-    )  # fmt: skip
-    assert record.decidable.test is not None
-    assert record.decidable.test.n_rows == 170
-    assert record.trade_off is not None
-    assert "a random sample of 150 of the 400 audited rows" in record.trade_off.how
-    assert record.parity is not None
-    assert sum(g.n for g in record.parity.scores[0].parity.groups) == 400
-
-
-@pytest.mark.parametrize(("n_distinct", "n_seeds"), [(50, 11), (7000, 7), (20_000, 3), (10**6, 3)])
-def test_many_rows_are_split_in_fewer_ways(
-    n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, y, s = table()
-    rows = audited_rows(fitted(), X, y, s, None, None, None)
-    monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    assert assumptions.tested(rows, 0.95, None, "logistic").n_seeds == n_seeds
-    assert assumptions.tested(rows, 0.95, 2, "logistic").n_seeds == 2
-
-
-@pytest.mark.parametrize(
-    ("n_distinct", "n_draws"), [(1, 200), (16_000, 117), (60_000, 50), (150_000, None)]
-)
-def test_draws_are_as_many_as_are_quick(
-    n_distinct: int, n_draws: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """(rows + 1000) × 1000 edges × 500 updates each, 10¹² in all; 50 draws for up to twice that."""
-    X, y, s = table()
-    model = fitted()
-    rows = audited_rows(model, X, y, s, None, None, None)
-    facts, test = mechanism_facts(model, rows), assumptions.tested(rows, 0.95, 1, "logistic")
-    asked: list[int] = []
-
-    def drawn(*_: Any, n_replicates: int, **__: Any) -> Any:
-        asked.append(n_replicates)
-        return SimpleNamespace(refused="drawn")
-
-    edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
-    monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    monkeypatch.setattr(refitted, "bootstrap_mechanism", drawn)
-    monkeypatch.setattr(type(model), "circuit_", edges)
-    with pytest.raises(AuditError, match="drawn" if n_draws else "ask for it with n_replicates"):
-        refitted.mechanism_with_intervals(
-            model, rows, facts, test, level=0.95, n_replicates=None, random_state=0,
-            progress=lambda now: None,
-        )  # fmt: skip
-    assert asked == ([] if n_draws is None else [n_draws])
-
-
 def test_numbers_in_words_are_those_of_the_page(found: Audit) -> None:
     """Rates in per cent, gaps in percentage points, p as = 0.032 or < 0.001; no bare decimals."""
     parity, labels = found.parity, found.labels
@@ -540,35 +253,3 @@ def test_what_is_no_model_is_a_sentence() -> None:
         audit(FairPC(), X, y)
     with pytest.raises(TableError, match="the table is empty"):
         audit(fitted(), X[:0], y[:0])
-
-
-def test_small_groups_of_compas_leave_the_identified_set() -> None:
-    """Six groups, two of them under 40 rows, whose held-out ends lie beside their mean scores."""
-    data = load_compas()
-    X, y, s = data.X, data.y, data.sensitive
-    model = LatNB(max_iter=60).fit(X, y, sensitive_features=s)
-    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_seeds": 3})
-    facts = record.decidable.identified
-    assert facts is not None, record.left_out
-    assert len(facts.groups) == 6
-    assert facts.lower <= facts.upper
-
-
-def test_adult_contradicts_the_assumptions() -> None:
-    """The published table: gap and ratio of the labels, and an empty set of P(Df)."""
-    data = load_adult("paper")
-    X, y, s = data.X, data.y, data.sensitive
-    model = FairPC(structure="chow-liu", random_state=0).fit(X, y, sensitive_features=s)
-    record = audit(model, X, y, sensitive_features=s, n_starts=0, baselines=False)
-    assert record.labels is not None
-    gaps = record.labels.disparities[0].parity
-    assert gaps.difference == pytest.approx(-0.1963, abs=5e-5)
-    assert gaps.difference_interval == pytest.approx((-0.2047, -0.1877), abs=5e-5)
-    assert gaps.ratio == pytest.approx(0.3580, abs=5e-5)
-    assert gaps.ratio_interval == pytest.approx((0.3380, 0.3791), abs=5e-5)
-    assert record.decidable.test is not None
-    (overlap,) = record.decidable.test.sets
-    assert overlap.empty
-    assert overlap.lower == pytest.approx(0.294, abs=0.02)
-    assert overlap.upper == pytest.approx(0.129, abs=0.02)
-    assert record.verdict.headline.startswith("These rows contradict the assumptions")

@@ -119,7 +119,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path: Path) -> None:
     frame = table(300)
     X, y = frame.drop("label"), frame["label"]
     LatNB("sex", random_state=0, max_iter=3).fit(X, y, checkpoint=tmp_path)
-    with pytest.raises(LearningError, match="another max_iter: go on with the same"):
+    with pytest.raises(LearningError, match="another max_iter=…: go on with the same"):
         LatNB("sex", random_state=0, max_iter=4).fit(X, y, checkpoint=tmp_path)
     with pytest.raises(LearningError, match="another table"):
         LatNB("sex", random_state=0, max_iter=3).fit(X[:200], y[:200], checkpoint=tmp_path)

@@ -14,7 +14,13 @@ import pytest
 from estimators.test_sklearn import people
 from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
 from fairpc.datasets import load_german
-from fairpc.errors import FairpcError, FileFormatError, LearningError, TableError
+from fairpc.errors import (
+    FairpcError,
+    FileFormatError,
+    LearningError,
+    SameAsLabelWarning,
+    TableError,
+)
 
 MODELS: list[Any] = [
     FairPC(structure="chow-liu"),
@@ -340,6 +346,69 @@ def test_bad_input_gets_one_sentence(name: str, change: dict[str, Any], message:
         model.fit(table, labels, sensitive_features=group, sample_weight=weights)
     assert "\n" not in str(caught.value)
     assert not hasattr(model, "distribution_")
+
+
+OTHER_TYPES: list[tuple[str, Any]] = [
+    ("n_bins", "a"), ("n_bins", 8.0), ("n_components", "two"), ("n_init", None), ("rare", "few"),
+    ("smoothing", [1.0]), ("mechanism_prior", "strong"), ("max_splits", 1.5), ("patience", None),
+    ("max_iter", "many"), ("min_iter", True), ("tol", None), ("validation_fraction", "a tenth"),
+    ("equal_mass", "yes"), ("threshold", "half"), ("numeric", None), ("categorical", [None]),
+    ("missing_values", "NA"), ("sensitive", 1.5), ("random_state", -1), ("random_state", "seed"),
+    ("verbose", "much"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), OTHER_TYPES)
+def test_a_setting_of_another_type_gets_a_sentence(name: str, value: Any) -> None:
+    table, labels, group = people(60)
+    model = FairPC(structure="chow-liu").set_params(**{name: value})
+    with pytest.raises(LearningError) as caught:
+        model.fit(table, labels, sensitive_features=group)
+    assert str(caught.value).startswith(f"{name} is {value!r}: give ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"validation_data": 5}, "given as"),
+        ({"eval_set": 5}, "eval_set is a int"),
+        ({"eval_set": {"test": (1, 2)}}, "given as"),
+        ({"callback": 5}, "callback is 5"),
+        ({"sample_weight": ["heavy"] * 60}, "weights are no numbers"),
+    ],
+)
+def test_what_is_given_beside_rows_gets_a_sentence(options: dict[str, Any], message: str) -> None:
+    table, labels, group = people(60)
+    with pytest.raises(FairpcError, match=message):
+        LatNB().fit(table, labels, sensitive_features=group, **options)
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_group_that_is_the_label_is_said(renamed: bool) -> None:
+    table, _, group = people(60)
+    labels = np.where(group == "F", "low", "high") if renamed else group
+    with pytest.warns(SameAsLabelWarning, match="'sensitive' says the same as the label 'y'"):
+        LatNB(max_iter=5).fit(table, labels, sensitive_features=group)
+    labels = labels.copy()
+    labels[0] = labels[group != group[0]][0]
+    LatNB(max_iter=5).fit(table, labels, sensitive_features=group)
+
+
+def test_one_of_several_groups_that_is_the_label_is_said() -> None:
+    table, labels, group = people(60)
+    both = pd.DataFrame({"sex": group, "copy": labels})
+    with pytest.warns(SameAsLabelWarning, match="'copy' says the same as the label"):
+        LatNB(max_iter=5).fit(table, labels, sensitive_features=both)
+
+
+def test_values_have_names() -> None:
+    table, labels, group = people()
+    model = LatNB(positive="good", max_iter=5).fit(table, labels, sensitive_features=group)
+    named = model.coding_.value_names(model.distribution_.layout)
+    assert named["S"] == ("F", "M")
+    assert named["D"] == named["Df"] == ("bad", "good")
+    assert named["job"] == ("a", "b", "c")
+    assert {n: len(v) for n, v in named.items()} == model.distribution_.layout.variables
 
 
 def test_duplicate_columns_and_wide_tables() -> None:

@@ -9,24 +9,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from decisions import table
 from fairpc import FairPC, LatNB
 from fairpc.errors import LearningError, TableError
 from fairpc.estimators.streaming import memory_bytes
-
-
-def table(n: int = 1500, seed: int = 0) -> pl.DataFrame:
-    rng = np.random.default_rng(seed)
-    f = rng.random(n) < 0.45
-    sex = rng.choice(["F", "M"], n)
-    label = np.where(rng.random(n) < np.where(sex == "F", 0.25, 0.05), ~f, f)
-    columns: dict[str, Any] = {"sex": sex, "label": label.astype(int)}
-    for j in range(5):
-        columns[f"x{j}"] = (rng.random(n) < np.where(f, 0.7 - 0.05 * j, 0.3)).astype(int)
-    columns["age"] = rng.integers(18, 80, n) + 5 * f
-    columns["income"] = np.round(np.exp(rng.normal(10.0 + f, 1.0)), 2)
-    columns["job"] = [None if r < 0.1 else "abcd"[int(r * 1000) % 4] for r in rng.random(n)]
-    columns["weight"] = rng.integers(0, 3, n)
-    return pl.DataFrame(columns)
 
 
 def written(frame: pl.DataFrame, folder: Path, kind: str) -> Any:
@@ -48,6 +34,7 @@ def test_files_give_the_model_of_the_table_in_memory(
 ) -> None:
     """Every bit of it, in whatever order the rows come."""
     monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 200)
+    monkeypatch.setattr("fairpc.data.source.READ_ROWS", 400)
     frame = table().drop("weight")
     in_memory = FairPC("sex", structure=structure, random_state=0).fit(
         frame.drop("label"), frame["label"]
@@ -91,6 +78,7 @@ def test_rows_beyond_memory_are_fitted_in_parts(
     kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 300)
+    monkeypatch.setattr("fairpc.data.source.READ_ROWS", 300)
     monkeypatch.setattr("fairpc.data.parts.PART_CELLS", 2500)
     frame = table(4000).drop("weight")
     source = written(frame, tmp_path, "folder" if kept == "folder" else "lazy")

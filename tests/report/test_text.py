@@ -24,7 +24,7 @@ from fairpc.report import text
         (text.number, 0.358, "0.358"),
         (text.number, -math.inf, "−∞"),
         (text.count, 48842.0, "48,842"),
-        (text.p_value, 1e-12, "< 0.001"),
+        (text.p_value, 1e-12, "<\N{NO-BREAK SPACE}0.001"),
         (text.p_value, 0.0321, "0.032"),
         (text.p_value, 1.0, "1"),
         (text.number_tick, 0.5, "0.5"),
@@ -53,6 +53,15 @@ def test_names_stay_on_one_line_and_hide_nothing() -> None:
     assert text.name("") == "(empty)"
     assert text.name("שלום 🎈") == "שלום 🎈"
     assert text.name(("F", "B")) == "F, B"
+
+
+def test_no_line_breaks_inside_a_p_value() -> None:
+    sentence = "Rates differ (p < 0.001); others do not (p = 0.032), if p < q."
+    joined = text.prose(sentence)
+    assert joined.replace("\N{NO-BREAK SPACE}", " ") == sentence
+    assert "p\N{NO-BREAK SPACE}<\N{NO-BREAK SPACE}0.001" in joined
+    assert "p\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}0.032" in joined
+    assert joined.endswith("if p < q.")
 
 
 def test_long_names_are_cut() -> None:

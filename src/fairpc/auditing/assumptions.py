@@ -23,6 +23,7 @@ def tested(rows: AuditedRows, level: float, n_seeds: int | None, classifier: Any
     ``n_seeds`` None: 11 ways of splitting, down to 3 where many rows differ, on which one way
     hardly differs from another.
     """
+    rows.check_grouped()
     kept = (rows.d >= 0) & (rows.s >= 0)
     for g in range(len(rows.groups)):
         here = kept & (rows.s == g)

@@ -45,5 +45,5 @@ def circuit_facts(model: CircuitClassifier) -> CircuitFacts:
         n_components=model.distribution_.layout.n_components,
         variables=graph.names,
         summary=summary(circuit),
-        svg=to_svg(circuit),
+        svg=to_svg(circuit, labels=model.coding_.value_names(model.distribution_.layout)),
     )

@@ -51,6 +51,7 @@ class AssumptionFacts:
         level: of the confidence set.
         method, n_seeds, classifiers: how it was computed.
         n_rows: rows that were used: a sample of a large table, with label and group known.
+        n_known: all audited rows with label and group known.
         sets: of the positive class; of every class where there are more than two.
         summary: in words.
         what_to_do: after a rejection; empty otherwise.
@@ -64,6 +65,7 @@ class AssumptionFacts:
     n_seeds: int
     classifiers: tuple[tuple[str, int], ...]
     n_rows: int
+    n_known: int
     sets: tuple[ConfidenceSet, ...]
     summary: str
     what_to_do: tuple[str, ...]
@@ -78,12 +80,14 @@ class Decidable:
         untested: why there is none; empty where there is one.
         identified: what the data leave open at any number of rows; None for models without Df.
         stability: spread over random starts and half tables; None where it was left out.
+        stability_rows: rows that it is of: a sample of a large table.
     """
 
     test: AssumptionFacts | None
     untested: str
     identified: IdentifiedFacts | None
     stability: Stability | None
+    stability_rows: int
 
     @property
     def rejected(self) -> bool | None:
@@ -102,6 +106,7 @@ def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts
         n_seeds=record.n_seeds,
         classifiers=record.classifiers,
         n_rows=sum(g.n for g in record.groups),
+        n_known=rows.number((rows.d >= 0) & (rows.s >= 0)),
         sets=_sets(record),
         summary=record.summary(),
         what_to_do=record.what_to_do,

@@ -109,11 +109,7 @@ def disparity(
 ) -> Disparity:
     """Gaps in the mean of a value per row, over the kept rows; the level holds for all classes."""
     each = 1 - (1 - level) / n_classes
-    found = parity(
-        values[kept], rows.s[kept], level=each,
-        clusters=None if rows.persons is None else rows.persons[kept],
-        sample_weight=None if rows.weights is None else rows.weights[kept],
-    )  # fmt: skip
+    found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept).arguments)
     present = set(rows.groups_in(kept))
     too_small = tuple(
         name for g, name in enumerate(rows.groups) if g not in present and (rows.s == g).any()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
@@ -24,12 +25,17 @@ from fairpc.auditing.provenance import provenance
 from fairpc.auditing.record import Audit
 from fairpc.auditing.refitted import mechanism_with_intervals, spread_over_starts
 from fairpc.auditing.rows import AuditedRows, audited_rows
+from fairpc.auditing.streamed import StreamedRows, streamed_rows
 from fairpc.auditing.table import table_facts
 from fairpc.auditing.tradeoff import TradeOff, trade_off
 from fairpc.auditing.verdict import verdict
 from fairpc.auditing.what_if import what_if
-from fairpc.errors import AuditError, FairpcError
+from fairpc.data.source import Progress as Reading
+from fairpc.data.source import is_source, open_source
+from fairpc.errors import AuditError, FairpcError, TableWarning
 from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.lazy import check_not_dask
+from fairpc.estimators.streaming import check_not_apart
 from fairpc.evidence import AssumptionTest
 from fairpc.refits.progress import Progress, Report
 
@@ -59,6 +65,7 @@ class Settings:
     n_replicates: int | None
     n_starts: int | None
     baselines: bool
+    max_memory: int | str | None
 
     def __post_init__(self) -> None:
         if not 0.5 <= self.level < 1:
@@ -82,6 +89,17 @@ class Settings:
             if value is not None and value < least:
                 raise AuditError(f"{name} is {value}: give at least {least}")
 
+    @property
+    def n_drawn(self) -> int:
+        """Rows of a streamed table that are kept as they are."""
+        for name in ("max_rows", "max_test_rows"):
+            if getattr(self, name) is None:
+                raise AuditError(
+                    f"{name} is None, for all rows, and the table is streamed: give the size of a "
+                    "random sample, or read the table into memory"
+                )
+        return max(self.max_rows or 0, self.max_test_rows or 0)
+
 
 def audit(
     model: CircuitClassifier,
@@ -102,14 +120,17 @@ def audit(
     n_replicates: int | None = None,
     n_starts: int | None = None,
     baselines: bool = True,
+    max_memory: int | str | None = None,
     progress: Report | None = None,
 ) -> Audit:
     """Facts about a fitted model on a table: its training rows, or any others.
 
     Args:
         model: a fitted FairPC, NLatPC, LatNB or TwoNB.
-        X: table; missing values are allowed.
-        y: observed labels, some or all of which may be missing; then less can be said.
+        X: table; missing values are allowed. Or a table that is read in batches, however long:
+            the path of a Parquet, CSV or Arrow file, a folder, a glob, a polars lazy frame.
+        y: observed labels, some or all of which may be missing; then less can be said. The name
+            of a column where X is read in batches, as is then ``sample_weight``.
         sensitive_features: groups given apart, as at fit.
         sample_weight: how many people a row stands for.
         clusters: who each row is about, where persons repeat.
@@ -128,19 +149,52 @@ def audit(
             50 to 200 where that is quick; 0 for none.
         n_starts: random starts; None: up to 10 where that is quick; 0 for none.
         baselines: whether to fit other methods for the trade-off.
+        max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
+            more, a random sample of them is audited, which is said. Half of the machine's memory
+            by default; give what the fit was given to have its rows known again.
         progress: called with a :class:`fairpc.refits.Progress` before each part.
     """
     settings = Settings(
         level, random_state, n_seeds, classifier, cv, max_rows, max_test_rows, n_replicates,
-        n_starts, baselines,
+        n_starts, baselines, max_memory,
     )  # fmt: skip
     _check_model(model)
+    check_not_dask(X)
     run = _Run(progress)
-    rows = run.must(
-        "scores",
-        lambda: audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels),
-    )
-    return _record(model, rows, settings, run)
+    if is_source(X):
+        check_not_apart(
+            sensitive_features=sensitive_features, clusters=clusters, fair_labels=fair_labels
+        )
+        read = run.must("scores", lambda: _streamed(model, X, y, sample_weight, settings, run))
+    else:
+        rows = run.must(
+            "scores",
+            lambda: audited_rows(
+                model, X, y, sensitive_features, sample_weight, clusters, fair_labels
+            ),
+        )
+        read = StreamedRows(rows, rows)
+    with warnings.catch_warnings():
+        # What is odd about the rows was said when they were read.
+        warnings.simplefilter("ignore", TableWarning)
+        return _record(model, read.rows, read.drawn, settings, run)
+
+
+def _streamed(
+    model: CircuitClassifier, table: Any, label: Any, weight: Any, settings: Settings, run: _Run
+) -> StreamedRows:
+    tell = run.within("scores")
+
+    def watch(read: Reading) -> None:
+        done = f"{read.done:,} {read.unit}"
+        if read.total:
+            done = f"{read.done / read.total:.0%} of {read.total / 1e6:,.0f} MB"
+        tell(Progress(f"{read.stage}, {done}", 0, 1))
+
+    return streamed_rows(
+        model, open_source(table), label, weight, n_drawn=settings.n_drawn,
+        max_memory=settings.max_memory, seed=settings.random_state, watch=watch,
+    )  # fmt: skip
 
 
 def _check_model(model: object) -> None:
@@ -153,14 +207,22 @@ def _check_model(model: object) -> None:
         raise AuditError(f"this {type(model).__name__} is not fitted: call fit first")
 
 
-def _record(model: CircuitClassifier, rows: AuditedRows, settings: Settings, run: _Run) -> Audit:
+def _record(
+    model: CircuitClassifier,
+    rows: AuditedRows,
+    drawn: AuditedRows,
+    settings: Settings,
+    run: _Run,
+) -> Audit:
+    """Sections from all rows where they are sums; ``drawn`` are rows as they are in the table."""
     level = settings.level
-    sample = rows.sample(settings.max_rows, settings.random_state)
+    sample = drawn.sample(settings.max_rows, settings.random_state)
     data = run.must("data", lambda: table_facts(model, rows))
-    fitted_here = data.same_rows_as_fit
+    fitted_here = bool(data.same_rows_as_fit)
     labels = run.may("labels", lambda: label_disparity(rows, level))
-    test = run.may("decidable.test", lambda: _tested(rows, settings))
-    mechanism = _mechanism(model, rows, test, settings, run)
+    test = run.may("decidable.test", lambda: _tested(drawn, settings))
+    whole = drawn if drawn.n_rows == rows.n_rows else rows
+    mechanism = _mechanism(model, rows, whole, test, settings, run)
     identified = run.may("decidable.identified", lambda: identified_facts(model, rows, test))
     decidable = Decidable(
         test=None if test is None else assumption_facts(test, rows),
@@ -176,6 +238,7 @@ def _record(model: CircuitClassifier, rows: AuditedRows, settings: Settings, run
                 progress=run.within("decidable.stability"),
             ),
         ),
+        stability_rows=sample.n_rows,
     )
     parity = run.may("parity", lambda: parity_facts(model, rows, level))
     metrics = run.may(
@@ -206,18 +269,19 @@ def _record(model: CircuitClassifier, rows: AuditedRows, settings: Settings, run
 def _mechanism(
     model: CircuitClassifier,
     rows: AuditedRows,
+    whole: AuditedRows,
     test: AssumptionTest | None,
     settings: Settings,
     run: _Run,
 ) -> MechanismFacts | None:
-    """The mechanism, with intervals where there can be any."""
+    """The mechanism, with intervals where there can be any, from draws of the whole rows."""
     facts = run.may("mechanism", lambda: mechanism_facts(model, rows))
     if facts is None:
         return None
     wider = run.may(
         "mechanism.intervals",
         lambda: mechanism_with_intervals(
-            model, rows, facts, test, level=settings.level, n_replicates=settings.n_replicates,
+            model, whole, facts, test, level=settings.level, n_replicates=settings.n_replicates,
             random_state=settings.random_state, progress=run.within("mechanism.intervals"),
         ),
     )  # fmt: skip
@@ -240,7 +304,7 @@ def _trade_off(
     if not settings.baselines:
         raise AuditError("it was not asked for (baselines=False)")
     return trade_off(
-        model, sample, same_rows_as_fit=rows.fingerprint == model.data_fingerprint_,
+        model, sample, same_rows_as_fit=bool(rows.same_rows_as_fit),
         n_all=rows.n_rows, cv=settings.cv, random_state=settings.random_state,
         progress=run.within("trade_off"),
     )  # fmt: skip

@@ -79,11 +79,11 @@ def identified_facts(
             "bounds of the test"
         )
     kept = rows.comparable(rows.s >= 0)
-    scores, groups = rows.observed[kept, rows.positive], rows.s[kept]
-    found = identified_set(scores, groups, ends=_ends(test, groups))
+    scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
+    found = identified_set(scores, groups, ends=_ends(test, groups), counts=counts)
     own = rows.scores[kept, rows.positive]
     record = named(found, rows.groups)
-    width = None if found.empty else float(np.mean(found.score_upper - found.score_lower))
+    width = None if found.empty else found.score_spread
     always, never = (None, None) if found.empty else _shares(found, model.threshold_.unknown)
     undecided = None if always is None or never is None else 1 - always - never
     return IdentifiedFacts(
@@ -92,7 +92,7 @@ def identified_facts(
         upper=found.upper,
         empty=found.empty,
         groups=record.table(),
-        bands=() if found.empty else _bands(rows, found, own, groups),
+        bands=() if found.empty else _bands(rows, found, own, groups, counts),
         mean_width=width,
         always=always,
         never=never,
@@ -130,27 +130,31 @@ def _ends(test: AssumptionTest | None, groups: np.ndarray) -> dict[Any, tuple[fl
 
 def _shares(found: IdentifiedSet, threshold: float) -> tuple[float, float]:
     """Shares of rows that are above the threshold, and below it, whatever is true."""
-    always = float(np.mean(found.score_lower > threshold))
-    return always, float(np.mean(found.score_upper <= threshold))
+    always = float(np.average(found.score_lower > threshold, weights=found.counts))
+    return always, float(np.average(found.score_upper <= threshold, weights=found.counts))
 
 
 def _bands(
-    rows: AuditedRows, found: IdentifiedSet, own: Floats, groups: np.ndarray
+    rows: AuditedRows, found: IdentifiedSet, own: Floats, groups: np.ndarray, counts: Floats
 ) -> tuple[ScoreBand, ...]:
     place = np.minimum((own * N_BANDS).astype(np.intp), N_BANDS - 1)
     result = []
     for g in np.unique(groups).tolist():
         for band in np.unique(place[groups == g]).tolist():
             here = (groups == g) & (place == band)
+            score, lower, upper = (
+                float(np.average(values[here], weights=counts[here]))
+                for values in (own, found.score_lower, found.score_upper)
+            )
             result.append(
                 ScoreBand(
                     group=rows.groups[g],
                     low=band / N_BANDS,
                     high=(band + 1) / N_BANDS,
-                    n=int(here.sum()),
-                    score=float(own[here].mean()),
-                    lower=float(found.score_lower[here].mean()),
-                    upper=float(found.score_upper[here].mean()),
+                    n=int(counts[here].sum()),
+                    score=score,
+                    lower=lower,
+                    upper=upper,
                 )
             )
     return tuple(result)

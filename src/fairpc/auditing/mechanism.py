@@ -11,7 +11,6 @@ from fairpc.circuit.graph import FloatArray
 from fairpc.errors import AuditError
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.fair.explanation import BiasAccount, turned_labels
-from fairpc.fair.rows import Rows
 from fairpc.refits import MechanismIntervals
 
 
@@ -91,12 +90,7 @@ def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFac
             "label"
         )
     mechanism, training = model.bias_mechanism_, model.label_counts_
-    coding = model.coding_
-    codes = Rows(
-        rows.s, rows.d, rows.x, rows.each_weight, len(rows.groups), len(rows.classes),
-        np.array(coding.features.arities, np.int64), coding.features.names,
-    )  # fmt: skip
-    counts = turned_labels(model.distribution_, codes)
+    counts = turned_labels(model.distribution_, rows.coded(model.coding_))
     cells = tuple(
         MechanismCell(
             rows.groups[s], rows.classes[f], rows.classes[d], float(mechanism[s, f, d]), None,
@@ -117,7 +111,7 @@ def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFac
         level=None,
         n_replicates=0,
         sentences=account.sentences,
-        sentence=_sentence(turned, rows.classes[rows.positive]),
+        sentence=_sentence(turned, rows.classes[rows.positive], bool((rows.s >= 0).any())),
     )
 
 
@@ -140,10 +134,11 @@ def _turned(group: str, counts: FloatArray, positive: int) -> Turned:
     return Turned(group, float(counts.sum()), up, down, max(float(off.sum()) - up - down, 0.0))
 
 
-def _sentence(turned: tuple[Turned, ...], positive: str) -> str:
+def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
     parts = "; ".join(
         f"in group {t.group!r} {t.up:,.0f} of {t.n:,.0f} labels turned to {positive!r} and "
         f"{t.down:,.0f} away from it"
         for t in turned
     )
-    return f"If the assumptions hold, the model estimates: {parts}."
+    inferred = "" if grouped else " and with groups that it infers, for they are not known"
+    return f"If the assumptions hold{inferred}, the model estimates: {parts}."

@@ -76,7 +76,7 @@ def parity_facts(model: CircuitClassifier, rows: AuditedRows, level: float) -> P
         equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
         gap=max(d.gap for d in both),
         gap_upper=max(d.gap_upper for d in both),
-        n_unknown=int((rows.s < 0).sum()),
+        n_unknown=rows.number(rows.s < 0),
         sentences=_sentences(model_gap, scores, decisions, level),
     )
 
@@ -84,8 +84,7 @@ def parity_facts(model: CircuitClassifier, rows: AuditedRows, level: float) -> P
 def _curve(rows: AuditedRows, kept: Mask, level: float) -> tuple[Parity, ...]:
     found = parity_curve(
         rows.scores[kept, rows.positive], rows.s[kept], THRESHOLDS, level=level,
-        clusters=None if rows.persons is None else rows.persons[kept],
-        sample_weight=None if rows.weights is None else rows.weights[kept],
+        **rows.weighing(kept).arguments,
     )  # fmt: skip
     return tuple(named(record, rows.groups) for record in found)
 
@@ -99,7 +98,7 @@ def _equal_rates(rows: AuditedRows, kept: Mask, threshold: float) -> EqualRates:
         rate=float(np.average(
             rows.decided[kept] == rows.positive, weights=rows.each_weight[kept]
         )),
-        sample_weight=None if rows.weights is None else rows.weights[kept],
+        sample_weight=rows.each_weight[kept],
     )  # fmt: skip
     return named(found, rows.groups)
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.auditing.rows import AuditedRows, Floats, Mask
-from fairpc.evidence.intervals import mean_sample, quantile, rate_sample, wilson
+from fairpc.evidence.intervals import kish, mean_sample, quantile, rate_sample, wilson
 from fairpc.metrics import auc
 
 CAPTION: Final = (
@@ -92,10 +92,10 @@ def _metric(rows: AuditedRows, part: Mask, name: str | None, level: float) -> Gr
     def rate(hits: Mask, among: Mask) -> Estimate:
         return _rate(rows, hits, part & among, level)
 
-    every = np.ones(rows.n_rows, np.bool_)
+    every = rows.every
     return GroupMetric(
         group=name,
-        n=int(part.sum()),
+        n=rows.number(part),
         accuracy=rate(rows.decided == rows.d, every),
         selection_rate=rate(chosen, every),
         true_positive_rate=rate(chosen, truth),
@@ -107,20 +107,20 @@ def _metric(rows: AuditedRows, part: Mask, name: str | None, level: float) -> Gr
 
 
 def _rate(rows: AuditedRows, hits: Mask, among: Mask, level: float) -> Estimate:
-    n = int(among.sum())
+    n = rows.number(among)
     if not n:
         return Estimate(None, None, None, 0)
-    sample = rate_sample(hits[among].astype(np.float64), *_weighing(rows, among))
+    sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among))
     low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
     return Estimate(sample.mean, low, high, n)
 
 
 def _mean(rows: AuditedRows, values: Floats, among: Mask, level: float) -> Estimate:
-    n = int(among.sum())
+    n = rows.number(among)
     if not n:
         return Estimate(None, None, None, 0)
     mean = float(np.average(values[among], weights=rows.each_weight[among]))
-    sample = mean_sample(values[among], *_weighing(rows, among))
+    sample = mean_sample(values[among], *rows.weighing(among))
     half = quantile((1 + level) / 2, max(sample.freedom, 1.0)) * math.sqrt(sample.variance)
     low, high = max(0.0, sample.mean - half), min(1.0, sample.mean + half)
     return Estimate(mean, min(low, mean), max(high, mean), n)
@@ -128,7 +128,7 @@ def _mean(rows: AuditedRows, values: Floats, among: Mask, level: float) -> Estim
 
 def _auc(rows: AuditedRows, truth: Mask, score: Floats, part: Mask, level: float) -> Estimate:
     """Area with Hanley and McNeil's interval (1982), on the logit scale; on numbers of persons."""
-    n = int(part.sum())
+    n = rows.number(part)
     if not (truth & part).any() or not (~truth & part).any():
         return Estimate(None, None, None, n)
     area = auc(
@@ -146,13 +146,6 @@ def _auc(rows: AuditedRows, truth: Mask, score: Floats, part: Mask, level: float
 
 
 def _size(rows: AuditedRows, among: Mask) -> float:
-    weights = rows.each_weight[among]
-    size = float(weights.sum() ** 2 / (weights @ weights))
-    if rows.persons is not None:
-        size = min(size, float(len(np.unique(rows.persons[among]))))
-    return size
-
-
-def _weighing(rows: AuditedRows, among: Mask) -> tuple[Floats | None, np.ndarray | None]:
-    weights = None if rows.weights is None else rows.weights[among]
-    return weights, None if rows.persons is None else rows.persons[among]
+    weights, persons, counts = rows.weighing(among)
+    size = kish(np.ones(int(among.sum())) if weights is None else weights, counts)
+    return size if persons is None else min(size, float(len(np.unique(persons))))

@@ -11,7 +11,9 @@ from fairpc.errors import AuditError
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest
 from fairpc.refits import Stability, bootstrap_mechanism, stability
+from fairpc.refits.bootstrap import bootstrap_counted
 from fairpc.refits.progress import Report
+from fairpc.refits.subject import Subject
 
 REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50
@@ -44,10 +46,17 @@ def mechanism_with_intervals(
     """
     if n_replicates == 0:
         raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
-    if rows.fingerprint != model.data_fingerprint_:
+    if not rows.same_rows_as_fit:
+        other = "whether these are they is not known" if rows.same_rows_as_fit is None else (
+            "other rows were audited: audit the training rows to have them"
+        )  # fmt: skip
         raise AuditError(
-            "intervals of the mechanism come from drawing its training rows again, and other rows "
-            "were audited: audit the training rows to have them"
+            f"intervals of the mechanism come from drawing its training rows again, and {other}"
+        )
+    if rows.n_rows < rows.n_table:
+        raise AuditError(
+            "intervals of the mechanism come from drawing all training rows again, and more of "
+            "them differ than fit into memory: give more with max_memory"
         )
     if test is None:
         raise AuditError(
@@ -67,13 +76,20 @@ def mechanism_with_intervals(
                 "fitting this model again to draws of these rows takes long: ask for it with "
                 f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
             )
-    found = bootstrap_mechanism(
-        model, rows.table, rows.labels, sensitive_features=rows.sensitive,
-        sample_weight=rows.weights, fair_labels=rows.fair_labels, clusters=rows.persons,
-        n_replicates=n_replicates,
-        n_steps=STEPS, level=level, random_state=random_state,
-        assumptions=named(test, rows.groups, rows.classes), callback=progress,
-    )  # fmt: skip
+    said = named(test, rows.groups, rows.classes)
+    if rows.counts is None:
+        found = bootstrap_mechanism(
+            model, rows.table, rows.labels, sensitive_features=rows.sensitive,
+            sample_weight=rows.weights, fair_labels=rows.fair_labels, clusters=rows.persons,
+            n_replicates=n_replicates, n_steps=STEPS, level=level, random_state=random_state,
+            assumptions=said, callback=progress,
+        )  # fmt: skip
+    else:
+        found = bootstrap_counted(
+            Subject.of_codes(model, rows.coded(model.coding_)), rows.counts, said,
+            n_replicates=n_replicates, n_steps=STEPS, level=level, random_state=random_state,
+            report=progress,
+        )  # fmt: skip
     if found.refused is not None:
         raise AuditError(found.refused)
     return with_intervals(facts, found)

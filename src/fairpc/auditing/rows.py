@@ -1,11 +1,14 @@
-"""The audited rows as arrays: codes, scores, decisions, weights, persons."""
+"""The audited rows as arrays: codes, scores, decisions, weights, persons.
+
+Equal rows may be one entry with a count: what is a sum over rows is then a sum over entries.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,12 +19,18 @@ from fairpc.data.fingerprint import fingerprint
 from fairpc.data.frame import Frame, read_frame
 from fairpc.errors import AuditError
 from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.inputs import Coding
 from fairpc.fair.compressed import merged
 from fairpc.fair.rows import Rows
 
+Codes = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
+
+
+BLOCK: Final = 1 << 18
+"""Rows that the model is asked about at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,19 +38,23 @@ class AuditedRows:
     """What is known of each audited row, and what the model says of it.
 
     Attributes:
-        table, labels, sensitive, fair_labels: X, y, groups and known decisions as given.
+        table, labels, sensitive, fair_labels: X, y, groups and known decisions as given; None
+            where equal rows are merged.
         names, names_in: features that the model uses, and all columns at fit.
         missing_values: what the model reads as missing, besides null and NaN.
         s, d: group and observed class, -1 where missing.
         x: codes of the features.
-        weights: weight per row; None where all rows count alike.
+        weights: weight of one row of each entry; None where all rows count alike.
+        counts: how many equal rows each entry is; None where each is one.
         persons: who each row is about; None where nobody repeats.
         scores: P(decision = k | x, s), rows × classes.
         observed: P(D = k | x, s), rows × classes.
         decided: the class that ``predict`` gives.
         groups, classes: names, in the order of the codes.
         positive: number of the positive class.
-        fingerprint: of the rows, as that of the training rows is made.
+        fingerprint: of the rows of the table, as that of the training rows is made.
+        same_rows_as_fit: whether these are the rows of the fit; None where that is not known.
+        n_table: rows of the table; more than are audited where that is a sample of them.
     """
 
     table: Any
@@ -51,10 +64,11 @@ class AuditedRows:
     names: tuple[str, ...]
     names_in: tuple[str, ...]
     missing_values: tuple[Any, ...]
-    s: npt.NDArray[np.int16]
-    d: npt.NDArray[np.int16]
-    x: npt.NDArray[np.int16]
+    s: Codes
+    d: Codes
+    x: Codes
     weights: Floats | None
+    counts: Floats | None
     persons: Ints | None
     scores: Floats
     observed: Floats
@@ -63,37 +77,76 @@ class AuditedRows:
     classes: tuple[str, ...]
     positive: int
     fingerprint: str
+    same_rows_as_fit: bool | None
+    n_table: int
 
     @property
     def n_rows(self) -> int:
-        return len(self.s)
+        return self.number(self.every)
+
+    @property
+    def every(self) -> Mask:
+        """All entries."""
+        return np.ones(len(self.s), np.bool_)
+
+    def number(self, entries: Mask) -> int:
+        """How many rows some entries are."""
+        return int(entries.sum() if self.counts is None else self.counts[entries].sum())
+
+    @property
+    def each_count(self) -> Floats:
+        return np.ones(len(self.s)) if self.counts is None else self.counts
 
     @property
     def each_weight(self) -> Floats:
-        return np.ones(self.n_rows) if self.weights is None else self.weights
+        """The weight of all rows of each entry."""
+        return self.each_count if self.weights is None else self.weights * self.each_count
+
+    def weighing(self, entries: Mask) -> Weighing:
+        """What intervals are told about some entries besides their values."""
+
+        def some(values: Any) -> Any:
+            return None if values is None else values[entries]
+
+        return Weighing(some(self.weights), some(self.persons), some(self.counts))
 
     @property
     def shown_classes(self) -> tuple[int, ...]:
         """Classes that gaps are measured of: the positive one of two, every one of more."""
         return (self.positive,) if len(self.classes) == 2 else tuple(range(len(self.classes)))
 
+    def coded(self, coding: Coding) -> Rows:
+        """The entries as rows of codes, with all their weight."""
+        return Rows(
+            self.s, self.d, self.x, self.each_weight, len(self.groups), len(self.classes),
+            np.array(coding.features.arities, np.int64), coding.features.names,
+        )  # fmt: skip
+
+    def check_grouped(self) -> None:
+        """An AuditError where no group is known."""
+        if not (self.s >= 0).any():
+            raise AuditError(
+                "the groups of the rows are not known: give sensitive_features, or the sensitive "
+                "columns with the table"
+            )
+
     def comparable(self, rows: Mask) -> Mask:
         """Those of the rows whose group is known and has two rows, or persons, among them.
 
         An AuditError where that leaves fewer than two groups.
         """
+        self.check_grouped()
         kept = rows & (self.s >= 0)
         for g in range(len(self.groups)):
             here = kept & (self.s == g)
-            count = int(here.sum())
+            count = self.number(here)
             if self.persons is not None:
                 count = len(np.unique(self.persons[here]))
             if count < 2:
                 kept &= self.s != g
         if len(self.groups_in(kept)) < 2:
             raise AuditError(
-                "fewer than two groups have two known rows each: give the groups of the rows "
-                "(sensitive_features, or the sensitive columns), or more rows"
+                "fewer than two groups have two known rows each: give the groups of more rows"
             )
         return kept
 
@@ -144,14 +197,29 @@ class AuditedRows:
             fair_labels=given(self.fair_labels),
             s=some(self.s), d=some(self.d), x=some(self.x), scores=some(self.scores),
             observed=some(self.observed), decided=some(self.decided),
-            weights=some(self.weights), persons=some(self.persons),
+            weights=some(self.weights), counts=some(self.counts), persons=some(self.persons),
         )  # fmt: skip
 
     def parts(self) -> Iterator[tuple[str | None, Mask]]:
         """All rows under the name None, then the rows of each group."""
-        yield None, np.ones(self.n_rows, np.bool_)
+        yield None, self.every
         for g, name in enumerate(self.groups):
             yield name, self.s == g
+
+
+class Weighing(NamedTuple):
+    """Weights, persons and counts of some entries, each None where rows count alike."""
+
+    weights: Floats | None
+    persons: Ints | None
+    counts: Floats | None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As functions of ``fairpc.evidence`` call them."""
+        return {
+            "sample_weight": self.weights, "clusters": self.persons, "counts": self.counts
+        }  # fmt: skip
 
 
 def audited_rows(
@@ -160,40 +228,60 @@ def audited_rows(
     y: Any,
     sensitive_features: Any,
     sample_weight: npt.ArrayLike | None,
-    clusters: npt.ArrayLike | None,
-    fair_labels: Any,
+    clusters: npt.ArrayLike | None = None,
+    fair_labels: Any = None,
 ) -> AuditedRows:
-    """Encode the table as the model does, and ask the model about every row."""
-    coding, distribution = model.coding_, model.distribution_
+    """Encode the table as the model does, and ask the model about every row that has weight."""
     labels = np.full(read_frame(X).n_rows, None) if y is None else y
-    rows = coding.rows(X, labels, sensitive_features, sample_weight, fair_labels)
-    scores = distribution.decision(rows.s, rows.x)
+    rows = model.coding_.rows(X, labels, sensitive_features, sample_weight, fair_labels)
+    name = _fingerprint(rows)
+    found = replace(
+        asked(model, rows.s, rows.d, rows.x),
+        table=X, labels=y, sensitive=sensitive_features, fair_labels=fair_labels,
+        weights=rows.weights, persons=_persons(clusters, rows.n_rows),
+        fingerprint=name, same_rows_as_fit=name == model.data_fingerprint_,
+    )  # fmt: skip
+    used = np.flatnonzero(rows.weights)
+    if len(used) < rows.n_rows:
+        found = replace(found._take(used), n_table=len(used))
+    alike = np.ptp(rows.weights[used]) == 0
+    return replace(found, weights=None) if alike else found
+
+
+def asked(model: CircuitClassifier, s: Codes, d: Codes, x: Codes) -> AuditedRows:
+    """Rows of codes that count alike, with what the model says of them."""
+    coding, distribution = model.coding_, model.distribution_
+    blocks = [slice(start, start + BLOCK) for start in range(0, len(s), BLOCK)]
+    scores = np.concatenate([distribution.decision(s[b], x[b]) for b in blocks])
     positive = coding.labels.positive
     if scores.shape[1] > 2:
         decided = scores.argmax(axis=1)
     else:
-        chosen = model.threshold_.decide(scores[:, positive], rows.s)
+        chosen = model.threshold_.decide(scores[:, positive], s)
         decided = np.where(chosen, positive, 1 - positive)
     return AuditedRows(
-        table=X,
-        labels=y,
-        sensitive=sensitive_features,
-        fair_labels=fair_labels,
+        table=None,
+        labels=None,
+        sensitive=None,
+        fair_labels=None,
         names=coding.features.names,
         names_in=coding.features.names_in,
         missing_values=coding.features.missing_values,
-        s=rows.s,
-        d=rows.d,
-        x=rows.x,
-        weights=None if np.ptp(rows.weights) == 0 else rows.weights,
-        persons=_persons(clusters, rows.n_rows),
+        s=s,
+        d=d,
+        x=x,
+        weights=None,
+        counts=None,
+        persons=None,
         scores=scores,
-        observed=distribution.observed(rows.s, rows.x),
+        observed=np.concatenate([distribution.observed(s[b], x[b]) for b in blocks]),
         decided=decided.astype(np.intp),
         groups=coding.groups.names,
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
-        fingerprint=_fingerprint(rows),
+        fingerprint="",
+        same_rows_as_fit=None,
+        n_table=len(s),
     )
 
 

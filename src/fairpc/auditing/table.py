@@ -54,12 +54,13 @@ class TableFacts:
     """What was audited.
 
     Attributes:
-        n_rows, weight: rows and the sum of their weights.
+        n_rows, weight: audited rows and the sum of their weights.
+        n_table: rows of the table; more where a random sample of them was audited.
         weighted: whether rows count differently.
         n_persons: persons, where they repeat; None otherwise.
         n_labelled, n_grouped: rows whose label, whose group is known.
         same_rows_as_fit: whether these are the very rows that the model was fitted to; where
-            they are not, some may still be among them.
+            they are not, some may still be among them; None where it is not known.
         label: name of the label.
         positive: the class that "positive" means.
         classes, groups: counts, in the order of the model.
@@ -69,12 +70,13 @@ class TableFacts:
     """
 
     n_rows: int
+    n_table: int
     weight: float
     weighted: bool
     n_persons: int | None
     n_labelled: int
     n_grouped: int
-    same_rows_as_fit: bool
+    same_rows_as_fit: bool | None
     label: str
     positive: str
     classes: tuple[Count, ...]
@@ -90,16 +92,17 @@ def table_facts(model: CircuitClassifier, rows: AuditedRows) -> TableFacts:
     weights = rows.each_weight
     return TableFacts(
         n_rows=rows.n_rows,
+        n_table=rows.n_table,
         weight=float(weights.sum()),
         weighted=rows.weights is not None,
         n_persons=None if rows.persons is None else len(np.unique(rows.persons)),
-        n_labelled=int((rows.d >= 0).sum()),
-        n_grouped=int((rows.s >= 0).sum()),
-        same_rows_as_fit=rows.fingerprint == model.data_fingerprint_,
+        n_labelled=rows.number(rows.d >= 0),
+        n_grouped=rows.number(rows.s >= 0),
+        same_rows_as_fit=rows.same_rows_as_fit,
         label=coding.labels.name,
         positive=rows.classes[rows.positive],
         classes=tuple(
-            Count(name, int((rows.d == k).sum()), _share(weights, rows.d == k, rows.d >= 0), False)
+            Count(name, rows.number(rows.d == k), _share(weights, rows.d == k, rows.d >= 0), False)
             for k, name in enumerate(rows.classes)
         ),
         groups=tuple(_group(rows, weights, g, coding.groups.rows[g]) for g in _all(rows)),
@@ -115,7 +118,7 @@ def _all(rows: AuditedRows) -> range:
 
 def _group(rows: AuditedRows, weights: Floats, g: int, training_rows: int) -> Count:
     here = rows.s == g
-    n = int(here.sum())
+    n = rows.number(here)
     return Count(rows.groups[g], n, _share(weights, here, rows.s >= 0), n < SMALL, training_rows)
 
 
@@ -125,11 +128,10 @@ def _share(weights: Floats, part: Mask, whole: Mask) -> float | None:
 
 
 def _missing(model: CircuitClassifier, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
-    every = np.ones(rows.n_rows, np.bool_)
 
     def of(name: str, role: Literal["feature", "label", "group"], hidden: Mask) -> Missing:
         by_group = tuple(_share(weights, hidden, rows.s == g) for g in _all(rows))
-        return Missing(name, role, _share(weights, hidden, every) or 0.0, by_group)
+        return Missing(name, role, _share(weights, hidden, rows.every) or 0.0, by_group)
 
     names = model.coding_.features.names
     features = [of(name, "feature", rows.x[:, j] < 0) for j, name in enumerate(names)]

@@ -10,6 +10,7 @@ from fairpc.auditing.disparity import LabelDisparity
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.auditing.parities import ParityFacts
 from fairpc.auditing.table import TableFacts
+from fairpc.data.plural import counted
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 
@@ -48,6 +49,11 @@ def verdict(
         sentences.append(decidable.identified.sentence)
     if parity is not None:
         sentences += parity.sentences
+    elif not data.n_grouped:
+        sentences.append(
+            "Nothing is said about gaps between groups on these rows: their groups are not known. "
+            f"Give {_names(data.sensitive)} with them."
+        )
     else:
         sentences.append(
             "Gaps between groups on these rows are not known: no two groups have known members "
@@ -61,7 +67,7 @@ def _assumptions(decidable: Decidable) -> str:
     if test is None:
         return (
             "The assumptions behind a hidden fair decision were not tested on these rows: "
-            f"{decidable.untested}"
+            f"{decidable.untested.rstrip('.')}."
         )
     if test.rejected:
         return (
@@ -76,9 +82,21 @@ def _assumptions(decidable: Decidable) -> str:
 
 
 def _rows(data: TableFacts) -> str:
-    which = (
-        "the rows that the model was fitted to, so agreement with them is optimistic"
-        if data.same_rows_as_fit
-        else "not exactly the rows that the model was fitted to, though some may be among them"
-    )
-    return f"Audited: {data.n_rows:,} rows in {len(data.groups)} groups, {which}."
+    which = {
+        True: "the rows that the model was fitted to, so agreement with them is optimistic",
+        False: "not exactly the rows that the model was fitted to, though some may be among them",
+        None: "perhaps the rows that the model was fitted to: that could not be found out",
+    }[data.same_rows_as_fit]
+    groups = f"in {len(data.groups)} groups" if data.n_grouped else "of unknown groups"
+    if data.n_rows < data.n_table:
+        return (
+            f"Audited: a random sample of {data.n_rows:,} of the {data.n_table:,} rows of the "
+            f"table, because more of them differ than fit into memory; {groups}. The table holds "
+            f"{which}."
+        )
+    return f"Audited: {counted(data.n_rows, 'row')} {groups}, {which}."
+
+
+def _names(columns: tuple[str, ...]) -> str:
+    what = "the sensitive column" if len(columns) == 1 else "the sensitive columns"
+    return f"{what} {', '.join(map(repr, columns))}"

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from fairpc.cli.absent import note_absent
+from fairpc.cli.models import loaded
+from fairpc.cli.outputs import check_output
 from fairpc.cli.screen import Voice, console, print_json, say
+from fairpc.cli.streamed import is_large, ready_source
 from fairpc.cli.tables import Reading, about, column, evidence, opened, ready
-from fairpc.cli.warned import Warned
-from fairpc.data.atomic import check_writable
+from fairpc.data.warned import Warned
 from fairpc.errors import FairpcError, TableError
 
 if TYPE_CHECKING:
@@ -35,19 +38,18 @@ def run(
     voice: Voice,
 ) -> bool:
     """Audit a model on a table; whether the gap between groups may be larger than allowed."""
-    from fairpc.estimators import load
-
     if gap not in GAPS:
         raise FairpcError(f"--gap is {gap!r}: use {', '.join(GAPS)}")
     if output is not None:
         if Path(output).suffix.lower() not in (".html", ".htm"):
             raise FairpcError(f"{output}: the report is an HTML page, give a name that ends .html")
-        check_writable(output)
+        check_output(output, model_file, table)
     # Other methods take most of the time, and only the report shows them.
     others = output is not None if trade_off is None else trade_off
-    model = load(model_file)
+    model = loaded(model_file)
     warned = Warned()
     with opened(table, reading) as files, about(files.source):
+        note_absent(model, files, voice)
         with warned.watching():
             found = _audited(model, files, label, seed, others, voice)
         bound = _bound(found, gap, files.source, fail_over)
@@ -78,17 +80,21 @@ def _audited(
     from fairpc.auditing import audit
     from fairpc.refits.progress import progress
 
-    cells = ready(files.read(), files)
     name = _label(model, files, label)
-    y = None if name is None else cells[name]
     if name is None:
         voice.note(
             f"{files.source} has no label column {model.coding_.labels.name!r}: what compares "
             "decisions with labels is left out"
         )
-    given = evidence(model, cells if name is None else cells.drop(name))
+    given: dict[str, Any]
+    if is_large(files):
+        given = {"X": ready_source(model, files), "y": name}
+    else:
+        cells = ready(files.read(), files)
+        given = evidence(model, cells if name is None else cells.drop(name))
+        given["y"] = None if name is None else cells[name]
     with progress(voice.shows_progress, None) as step:
-        return audit(model, y=y, random_state=seed, baselines=others, progress=step, **given)
+        return audit(model, random_state=seed, baselines=others, progress=step, **given)
 
 
 def _label(model: CircuitClassifier, files: TableFiles, given: str | None) -> str | None:

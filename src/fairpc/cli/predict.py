@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from fairpc.cli.absent import note_absent
+from fairpc.cli.models import loaded
+from fairpc.cli.outputs import check_output
 from fairpc.cli.screen import Voice, print_json
 from fairpc.cli.tables import Reading, about, evidence, opened, ready
-from fairpc.cli.warned import Warned
-from fairpc.data.atomic import check_writable
+from fairpc.data import plural
 from fairpc.data.files import TableFiles, format_of, write_table
+from fairpc.data.warned import Warned
 from fairpc.errors import FairpcError, TableError
 
 if TYPE_CHECKING:
@@ -32,17 +35,16 @@ def run(
     model_file: str, table: str, output: str, *, decide: bool, reading: Reading, voice: Voice
 ) -> None:
     """Append P(Df = k | row) for every class k, and the decision if asked, to a table."""
-    from fairpc.estimators import load
-
     if output == STDOUT and voice.json:
         raise FairpcError("-o - and --json both want stdout: give -o a file, or leave out --json")
     if output != STDOUT:
         format_of(output)
-        check_writable(output)
-    model = load(model_file)
+        check_output(output, model_file, table)
+    model = loaded(model_file)
     began, warned, counted = perf_counter(), Warned(), Counter()
     with opened(table, reading) as files:
-        _note_absent(model, files, voice)
+        note_absent(model, files, voice)
+        _note_absent_groups(model, files, voice)
         added = _new_columns(model, files, decide)
         with voice.progress("rows", _n_rows(files, voice)) as bar:
             rows = _scored(model, files, added, warned, counted, bar)
@@ -59,9 +61,9 @@ def run(
         print_json(facts)
     elif not voice.quiet:
         voice.note(
-            f"{counted.rows:,} rows written to {'stdout' if output == STDOUT else output} with "
-            f"{', '.join(added)}; positive class: {model.positive_class_}, mean score "
-            f"{facts['mean_score']:.4f}"
+            f"{plural.counted(counted.rows, 'row')} written to "
+            f"{'stdout' if output == STDOUT else output} with {', '.join(added)}; positive class: "
+            f"{model.positive_class_}, mean score {facts['mean_score']:.4f}"
         )
 
 
@@ -72,7 +74,7 @@ class Counter:
     total = 0.0
 
 
-def _note_absent(model: CircuitClassifier, files: TableFiles, voice: Voice) -> None:
+def _note_absent_groups(model: CircuitClassifier, files: TableFiles, voice: Voice) -> None:
     absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
     if absent:
         voice.note(

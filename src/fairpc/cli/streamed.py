@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.tables import Roles, check_apart, resolved, typed
+from fairpc.cli.absent import absent_features
+from fairpc.cli.tables import Roles, resolved, typed
 from fairpc.data.files import TableFiles
 from fairpc.data.source import Source, source_of
 
@@ -75,20 +76,33 @@ def streamed(files: TableFiles, given: Roles, opening: Opening = source_of) -> S
     apart = (roles.label, *roles.sensitive)
 
     def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
-        if files.format == "text":
-            frame = frame.with_columns(pl.col(pl.String).str.strip_chars())
-        return frame.drop(roles.drop)
+        return _ready(frame, files).drop(roles.drop)
 
     with files.reading():
         rows = clean(files.scan())
         seen = rows.select(apart).unique().head(_SEEN).collect(engine="streaming")
         types = [_typed(seen[name], roles) for name in apart]
-        seen = seen.with_columns(types)
-        check_apart(files.source, roles, seen, seen[roles.label])
         counts = rows.with_columns(types).group_by(roles.label).agg(pl.len())
         labels = counts.collect(engine="streaming")
     source = opening(files, lambda frame: clean(frame).with_columns(types))
     return StreamedTable(files.source, roles, source, labels)
+
+
+def ready_source(model: CircuitClassifier, files: TableFiles) -> Source:
+    """A table for a model: cells as they are coded, features that are absent as empty columns."""
+    import polars as pl
+
+    absent = absent_features(model, files.names())
+    empty = [pl.lit(None, pl.String).alias(name) for name in absent]
+    return source_of(files, lambda frame: _ready(frame, files).with_columns(empty))
+
+
+def _ready(frame: pl.LazyFrame, files: TableFiles) -> pl.LazyFrame:
+    import polars as pl
+
+    if files.format != "text":
+        return frame
+    return frame.with_columns(pl.col(pl.String).str.strip_chars())
 
 
 def _typed(seen: pl.Series, roles: Roles) -> pl.Expr:

@@ -96,6 +96,15 @@ class Parts:
         return cls(folder, arities, rows, record.numbers("weights"))
 
 
+def pieces(distinct: Distinct, packing: Packing) -> Iterator[tuple[Codes, FloatArray]]:
+    """Codes and weights of distinct rows, cut to the size of parts."""
+    step = max(min(PART_ROWS, PART_CELLS // len(packing.arities)), 1)
+    for start in range(0, distinct.n_rows, step):
+        some = slice(start, start + step)
+        words = np.ascontiguousarray(distinct.words[:, some])
+        yield packing.unpack(words), distinct.weights[some]
+
+
 @dataclass
 class PartWriter:
     """Writes parts as they come; they are there when all of them are."""
@@ -111,11 +120,8 @@ class PartWriter:
 
     def write(self, distinct: Distinct) -> None:
         """One part more, or several where it is long."""
-        step = max(min(PART_ROWS, PART_CELLS // len(self.packing.arities)), 1)
-        for start in range(0, distinct.n_rows, step):
-            some = slice(start, start + step)
-            codes = self.packing.unpack(np.ascontiguousarray(distinct.words[:, some]))
-            self._write(codes, distinct.weights[some])
+        for codes, weights in pieces(distinct, self.packing):
+            self._write(codes, weights)
 
     def finish(self) -> Parts:
         """All parts that were written."""

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from fairpc.circuit.graph import Circuit
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
 from fairpc.estimators.inputs import Codes, Coding
-from fairpc.estimators.lazy import lazy_on_dask
+from fairpc.estimators.lazy import answers_in_parts
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.explanation import BiasAccount, Contribution, leave_one_out
 from fairpc.fair.threshold import Threshold, equalised, fixed, for_rate
@@ -24,7 +24,12 @@ FloatArray = npt.NDArray[np.float64]
 
 
 class FittedAnswers:
-    """Queries of a fitted model; what they read is set by ``fit`` or by ``fairpc.load``."""
+    """Queries of a fitted model; what they read is set by ``fit`` or by ``fairpc.load``.
+
+    What is asked of rows is also answered for tables that are read in batches: the path of
+    a file, a folder, a glob, a polars lazy frame. The groups are then columns of it. The
+    result is that for the table in memory: an array with a row per row, in their order.
+    """
 
     coding_: Coding
     distribution_: FairDistribution
@@ -77,7 +82,7 @@ class FittedAnswers:
         check_is_fitted(self, "distribution_")
         return self.distribution_
 
-    @lazy_on_dask
+    @answers_in_parts
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
         """P(Df = k | what is known of each row), rows × classes.
 
@@ -86,23 +91,22 @@ class FittedAnswers:
         """
         return self._distribution().decision(*self._evidence(X, sensitive_features))
 
-    @lazy_on_dask
+    @answers_in_parts
     def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
         """P(D = k | what is known of each row): the label as it would be observed."""
         return self._distribution().observed(*self._evidence(X, sensitive_features))
 
-    @lazy_on_dask
+    @answers_in_parts
     def predict(self, X: Any, *, sensitive_features: Any = None) -> npt.NDArray[Any]:
         """The decision of each row: by ``threshold_`` for two classes, else the likeliest class.
 
         Of a Dask frame it is a lazy Dask series.
         """
-        coding = self._coding()
         groups, features = self._evidence(X, sensitive_features)
         scores = self._distribution().decision(groups, features)
         if scores.shape[1] > 2:
             return np.asarray(self.classes_[scores.argmax(axis=1)])
-        positive = coding.labels.positive
+        positive = self._coding().labels.positive
         chosen = self.threshold_.decide(scores[:, positive], groups)
         return np.asarray(self.classes_[np.where(chosen, positive, 1 - positive)])
 
@@ -114,9 +118,14 @@ class FittedAnswers:
         *,
         sensitive_features: Any = None,
     ) -> float:
-        """Accuracy of ``predict`` against the observed label, which may be biased."""
+        """Accuracy of ``predict`` against the observed label, which may be biased.
+
+        ``y`` is the name of a column where X is read in batches.
+        """
         from sklearn.metrics import accuracy_score
 
+        if isinstance(y, str):
+            y = self._labels(X, y)
         decisions = self.predict(X, sensitive_features=sensitive_features)
         return float(accuracy_score(np.asarray(y), decisions, sample_weight=sample_weight))
 
@@ -144,9 +153,7 @@ class FittedAnswers:
             return self
         if X is None:
             raise LearningError("no rows were given: a selection rate needs some")
-        coding = self._coding()
-        groups, features = self._evidence(X, sensitive_features)
-        scores = self._distribution().decision(groups, features)[:, coding.labels.positive]
+        scores, groups = self._scores(X, sensitive_features=sensitive_features)
         if not equalise:
             if selection_rate is None:
                 raise LearningError("nothing was chosen: give value, selection_rate or equalise")
@@ -154,11 +161,15 @@ class FittedAnswers:
             return self
         if groups is None:
             raise LearningError("the groups of the rows are not known: equalising needs them")
-        self.threshold_ = equalised(scores, groups, len(coding.groups.names), selection_rate)
+        self.threshold_ = equalised(scores, groups, len(self.groups_), selection_rate)
         return self
 
+    @answers_in_parts
     def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> FloatArray:
-        """log P of each encoded row (bins are masses); what is missing is summed out."""
+        """log P of each encoded row (bins are masses); what is missing is summed out.
+
+        ``y`` is the name of a column where X is read in batches.
+        """
         coding = self._coding()
         groups, features = self._evidence(X, sensitive_features)
         labels = None if y is None else coding.labels.transform(y)
@@ -246,10 +257,9 @@ class FittedAnswers:
         positive = coding.labels.positive
         gaps = {"model": float(distribution.parity_gap()[positive])}
         if X is not None:
-            groups, features = self._evidence(X, sensitive_features)
+            scores, groups = self._scores(X, sensitive_features=sensitive_features)
             if groups is None:
                 raise LearningError("the groups of the rows are not known: a gap needs them")
-            scores = distribution.decision(groups, features)[:, positive]
             means = [scores[groups == s].mean() for s in np.unique(groups[groups >= 0])]
             gaps["rows"] = float(max(means) - min(means))
         return gaps
@@ -290,6 +300,18 @@ class FittedAnswers:
 
         self._distribution()
         return ModelPlots(self)
+
+    @answers_in_parts
+    def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[FloatArray, Codes | None]:
+        """P(decision = positive) of each row, and its group, None where no group is given."""
+        groups, features = self._evidence(X, sensitive_features)
+        scores = self._distribution().decision(groups, features)
+        return scores[:, self._coding().labels.positive], groups
+
+    @answers_in_parts
+    def _labels(self, X: Any, y: Any) -> npt.NDArray[Any]:
+        """The labels of the rows, as classes."""
+        return self._coding().labels.inverse(self._coding().labels.transform(y))
 
     def _evidence(
         self, X: Any, sensitive_features: Any, *, allow_absent: bool = False

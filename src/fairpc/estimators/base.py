@@ -15,15 +15,16 @@ from sklearn.utils.validation import validate_data
 
 from fairpc.circuit.em import Step
 from fairpc.cluster.table import is_dask
+from fairpc.data.apart import same_as_label
 from fairpc.data.atomic import AnyPath
 from fairpc.data.frame import read_frame
 from fairpc.data.source import is_source
-from fairpc.errors import LearningError, TableError
+from fairpc.errors import LearningError, SameAsLabelWarning, TableError
 from fairpc.estimators.answers import FittedAnswers
 from fairpc.estimators.inputs import Coding, fit_coding
 from fairpc.estimators.progress import progress, reading
-from fairpc.estimators.settings import plain
-from fairpc.estimators.streaming import labelled_rows, roles_of
+from fairpc.estimators.settings import check_beside, check_settings, plain
+from fairpc.estimators.streaming import check_not_apart, labelled_rows, roles_of
 from fairpc.estimators.training import FitFolder, Training, name_of
 from fairpc.fair.compressed import merged
 from fairpc.fair.explanation import turned_labels
@@ -99,6 +100,8 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
                 more, they stay on disk, structure is learned on a sample, and EM reads them in
                 parts. Half of the machine's memory by default.
         """
+        check_settings(self.get_params(deep=False))
+        check_beside(validation_data, eval_set, callback)
         threshold = fixed(self.threshold)
         settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
         with FitFolder(checkpoint, settings, max_memory) as folder:
@@ -128,10 +131,15 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
         sample_rows: int,
     ) -> Fitted:
         """Fit to rows in memory; to rows on disk, with the structure of a sample of them."""
-        rows = training.rows
+        rows, coding = training.rows, training.coding
+        sample = rows if isinstance(rows, Rows) else rows.sample(sample_rows, self._rng())
+        used = sample.weights > 0
+        same = same_as_label(coding.groups, coding.labels, sample.s[used], sample.d[used])
+        if same is not None:
+            # No error: scikit-learn's checks take a column of X for the label.
+            warnings.warn(same, SameAsLabelWarning, stacklevel=3)
         if isinstance(rows, Rows):
             return self._fit_rows(rows, validation, evaluation, limits, step)
-        sample = rows.sample(sample_rows, self._rng())
         on_sample = self._fit_rows(sample, validation, {}, limits, step)
         return fit_parted(on_sample, rows, self._em_options(limits), step)
 
@@ -150,12 +158,7 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
             "numeric": self.numeric, "categorical": self.categorical,
         }  # fmt: skip
         if is_source(X) or is_dask(X):
-            apart = {"sensitive_features": sensitive_features, "fair_labels": fair_labels}
-            for name in (name for name, given in apart.items() if given is not None):
-                raise TableError(
-                    f"{name} were given with a table that is streamed: its rows have no number to "
-                    "go by, so make them a column of it, or read it into memory"
-                )
+            check_not_apart(sensitive_features=sensitive_features, fair_labels=fair_labels)
             source = folder.opened(X)
             roles = roles_of(source, y, self.sensitive, sample_weight, self.missing_values)
             with reading(type(self).__name__, self.verbose) as watch:
@@ -177,11 +180,6 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
 
     def _triple(self, coding: Coding, data: Triple) -> Rows:
         """Rows beside the training rows, in memory or in files."""
-        if len(data) != 3:
-            raise LearningError(
-                "rows beside the training rows are given as (X, y, sensitive features); the last "
-                "is None where the sensitive columns are in X"
-            )
         X, y, sensitive = data
         if is_source(X):
             return labelled_rows(X, y, coding, self.missing_values)
@@ -198,7 +196,7 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
         frame = read_frame(X)
         validate_data(self, X, skip_check_array=True)
         if frame.n_rows == 1:
-            raise TableError("the table has n_samples = 1: a fit needs rows of two classes")
+            raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
         if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected: it is read as one",

@@ -53,7 +53,12 @@ class Checkpoint:
         from fairpc import __version__
 
         folder = Path(path)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise FileFormatError(
+                f"{folder} is, or lies in, a file: a checkpoint is a folder, give another name"
+            ) from None
         for left_over in folder.rglob(_LEFT_OVER):
             left_over.unlink(missing_ok=True)
         kept = {name: value for name, value in settings.items() if name not in _IDLE}
@@ -164,7 +169,7 @@ def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
         keys = sorted({*ours, *(theirs if isinstance(theirs, dict) else {})})
         odd = next(k for k in keys if not isinstance(theirs, dict) or theirs.get(k) != ours.get(k))
         raise LearningError(
-            f"the checkpoint in {folder} was made with another {odd}: go on with the same "
+            f"the checkpoint in {folder} was made with another {odd}=…: go on with the same "
             "settings, or use a new folder"
         )
 

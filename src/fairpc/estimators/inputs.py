@@ -15,9 +15,11 @@ from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame, read_columns, read_frame
 from fairpc.data.groups import Groups, fit_groups
 from fairpc.data.labels import Labels, fit_labels
+from fairpc.data.plural import counted
 from fairpc.data.table import check_weights
 from fairpc.errors import TableError, TableWarning
 from fairpc.fair.rows import Rows
+from fairpc.fair.top import Layout
 
 Codes = npt.NDArray[np.int16]
 
@@ -45,7 +47,7 @@ class Coding:
     ) -> Rows:
         """Codes of labelled rows; ``fair_labels`` are decisions known of some of them."""
         frame = read_frame(X)
-        _same_length(frame, y, "labels")
+        _same_length(frame, y, "label")
         _same_index(X, y, "labels")
         groups = self.group_codes(X, frame, sensitive_features)
         rows = Rows(
@@ -60,9 +62,16 @@ class Coding:
         )
         if fair_labels is None:
             return rows
-        _same_length(frame, fair_labels, "fair labels")
+        _same_length(frame, fair_labels, "fair label")
         _same_index(X, fair_labels, "fair labels")
         return rows.with_fair_decisions(self._fair_codes(fair_labels))
+
+    def value_names(self, layout: Layout) -> dict[str, tuple[str, ...]]:
+        """What the values of the variables of a circuit are called, by variable."""
+        variables, classes = list(layout.variables), self.labels.column.labels
+        named = {variables[0]: self.groups.names, variables[layout.d]: classes}
+        named[variables[layout.decision]] = classes
+        return named | {column.name: column.labels for column in self.features.columns}
 
     def _fair_codes(self, fair_labels: Any) -> Codes:
         """Codes of decisions known by other means: a value that is no class is a mistake."""
@@ -94,7 +103,7 @@ class Coding:
             return self.groups.transform(_columns(frame, self.sensitive), allow_absent=True)
         if sensitive_features is None:
             return None
-        _same_length(frame, sensitive_features, "sensitive features")
+        _same_length(frame, sensitive_features, "sensitive feature")
         _same_index(X, sensitive_features, "sensitive features")
         return self.groups.transform(sensitive_features)
 
@@ -113,7 +122,7 @@ def fit_coding(
     """Learn how tables become codes; ``options`` are those of ``fit_encoding``."""
     frame = read_frame(X)
     weights = check_weights(sample_weight, frame.n_rows)
-    _same_length(frame, y, "labels")
+    _same_length(frame, y, "label")
     _same_index(X, y, "labels")
     missing = tuple(missing_values)
     chosen = _chosen(frame, sensitive)
@@ -126,7 +135,7 @@ def fit_coding(
             "sensitive_features to fit"
         )
     else:
-        _same_length(frame, sensitive_features, "sensitive features")
+        _same_length(frame, sensitive_features, "sensitive feature")
         _same_index(X, sensitive_features, "sensitive features")
         groups = fit_groups(sensitive_features, sample_weight=weights, missing_values=missing)
     labels = fit_labels(y, positive=positive, sample_weight=weights, missing_values=missing)
@@ -180,7 +189,8 @@ def _not_both(sensitive_features: Any) -> None:
 def _same_length(frame: Frame, values: Any, what: str) -> None:
     length = read_columns(values, "values").n_rows
     if length != frame.n_rows:
-        raise TableError(f"{frame.n_rows} rows and {length} {what}: give one per row")
+        rows = counted(frame.n_rows, "row")
+        raise TableError(f"{rows} and {counted(length, what)}: give one per row")
 
 
 def _same_index(X: Any, values: Any, what: str) -> None:

@@ -1,9 +1,10 @@
-"""Predictions of Dask frames, which are lazy: computed by partition when they are asked for."""
+"""Answers about tables that are read in parts: lazily of Dask, batch by batch of files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial, wraps
+from inspect import signature
 from typing import Any, Final, ParamSpec, TypeVar
 
 import numpy as np
@@ -11,7 +12,10 @@ import numpy as np
 from fairpc.cluster.client import need_dask
 from fairpc.cluster.frame import Values, by_partition
 from fairpc.cluster.table import is_dask
+from fairpc.data.source import is_source, open_source
+from fairpc.data.warned import Warned
 from fairpc.errors import TableError
+from fairpc.estimators.streaming import FittedColumns, check_not_apart
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -19,27 +23,71 @@ R = TypeVar("R")
 PREFIXES: Final = {"predict_proba": "p_df_", "predict_observed_proba": "p_d_"}
 """Of the columns of lazy predictions, before the name of each class."""
 
+LAZY: Final = ("predict", *PREFIXES)
+"""Methods that are lazy for a Dask frame."""
 
-def lazy_on_dask(method: Callable[P, R]) -> Callable[P, R]:
-    """A method of a classifier that also takes a Dask frame, and is then lazy.
 
-    Decisions become a series, probabilities a frame with a column per class.
+def answers_in_parts(method: Callable[P, R]) -> Callable[P, R]:
+    """A method of a classifier that gives something per row, and takes tables in parts too.
+
+    Of a file, a folder, a glob or a polars lazy frame it gives what it gives of the table in
+    memory, while a few batches of rows are there at a time; ``y`` then names a column. Of a Dask
+    frame, decisions become a lazy series, probabilities a lazy frame with a column per class.
     """
+    names = tuple(signature(method).parameters)
 
     @wraps(method)
     def either(*args: P.args, **kwargs: P.kwargs) -> R:
-        model, *rest = args
-        given: dict[str, Any] = {**kwargs}
-        frame = rest[0] if rest else given.pop("X", None)
-        if is_dask(frame):
-            lazily: Any = _lazy(model, method.__name__, frame, given)
+        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+        model, table = given.pop("self"), given.pop("X", None)
+        if is_dask(table):
+            lazily: Any = _lazy(model, method.__name__, table, given)
             return lazily  # type: ignore[no-any-return]
+        if is_source(table):
+            joined: Any = _streamed(model, method, names, table, given)
+            return joined  # type: ignore[no-any-return]
         return method(*args, **kwargs)
 
     return either
 
 
-def _lazy(model: Any, method: str, frame: Any, given: dict[str, Any]) -> Any:
+def check_not_dask(table: Any) -> None:
+    """A TableError where a table is a Dask frame."""
+    if is_dask(table):
+        raise TableError(
+            f"a Dask frame was given: fit, {', '.join(LAZY)} take one, this takes its rows, "
+            "frame.compute(), or the files that it was read from"
+        )
+
+
+def _streamed(
+    model: Any,
+    method: Callable[..., Any],
+    names: tuple[str, ...],
+    table: Any,
+    given: Mapping[str, Any],
+) -> Any:
+    """What the method gives of each batch, one after the other; warnings are given once."""
+    apart = dict(given)
+    label = apart.pop("y", None)
+    check_not_apart(**apart)
+    source = open_source(table)
+    columns = FittedColumns.of(source, model._coding(), label=label)
+    warned, parts = Warned(), []
+    with warned.watching():
+        for batch in source.map(columns.columns, _itself):
+            rows = columns.given(batch)
+            parts.append(method(model, **{name: rows[name] for name in names if name in rows}))
+    if not parts:
+        raise TableError("the table is empty: it has no rows, give at least one")
+    warned.warn(stacklevel=3)
+    if not isinstance(parts[0], tuple):
+        return np.concatenate(parts)
+    columns_of = zip(*parts, strict=True)
+    return tuple(None if some[0] is None else np.concatenate(some) for some in columns_of)
+
+
+def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
     need_dask()
     for name, value in given.items():
         if value is not None:
@@ -48,6 +96,8 @@ def _lazy(model: Any, method: str, frame: Any, given: dict[str, Any]) -> Any:
                 "partitions are read one by one"
             )
     classes = model.classes_  # says so where the model is not fitted
+    if method not in LAZY:
+        check_not_dask(frame)
     call = partial(_called, model, method)
     if method not in PREFIXES:
         return by_partition(frame, call, ["decision"], classes.dtype)
@@ -57,3 +107,7 @@ def _lazy(model: Any, method: str, frame: Any, given: dict[str, Any]) -> Any:
 def _called(model: Any, method: str, part: Any) -> Values:
     values: Values = getattr(model, method)(part)
     return values
+
+
+def _itself(batch: Any) -> Any:
+    return batch

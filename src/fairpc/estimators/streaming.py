@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,15 +54,9 @@ def roles_of(
     missing_values: Iterable[Any],
 ) -> Roles:
     """Which columns of a streamed table are what; all are named, for they cannot be given apart."""
-    if not isinstance(label, str) or label not in source.names:
-        raise TableError(
-            f"the label of a streamed table is one of its columns, and {label!r} is none: name "
-            f"one of {', '.join(source.names[:8])}{', …' if len(source.names) > 8 else ''}"
-        )
-    if not (weight is None or (isinstance(weight, str) and weight in source.names)):
-        raise TableError(
-            f"the weight of a streamed table is one of its columns, {weight!r} is none: name one"
-        )
+    if label is None:
+        raise _no_column(source, "label", label)
+    check_columns(source, label=label, weight=weight)
     if sensitive is None:
         raise TableError("no sensitive attribute was given: name columns of the table, sensitive=…")
     given = [sensitive] if isinstance(sensitive, str | int) else list(sensitive)
@@ -71,6 +66,90 @@ def roles_of(
     if not rest:
         raise TableError("every column of the table is sensitive: give features too")
     return Roles(label, chosen, rest, weight, tuple(missing_values))
+
+
+def check_columns(source: Source, **named: Any) -> None:
+    """A TableError where a role is given to what is no column of a streamed table."""
+    for role, name in named.items():
+        if not (name is None or (isinstance(name, str) and name in source.names)):
+            raise _no_column(source, role, name)
+
+
+def check_not_apart(**given: Any) -> None:
+    """A TableError where something was given apart from a table that is streamed."""
+    for name in (name for name, values in given.items() if values is not None):
+        column = "make them a column of it, or " if name == "sensitive_features" else ""
+        raise TableError(
+            f"{name} were given with a table that is streamed, whose rows have no number to go by: "
+            f"{column}read it into memory"
+        )
+
+
+def _no_column(source: Source, role: str, name: Any) -> TableError:
+    return TableError(
+        f"the {role} of a streamed table is one of its columns, and {name!r} is none: name one of "
+        f"{_shown(source.names)}"
+    )
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
+@dataclass(frozen=True, eq=False)
+class FittedColumns:
+    """What a fitted model reads of a streamed table.
+
+    Attributes:
+        coding: of the model.
+        columns: to be read.
+        label, weight: among them, if there are any.
+        groups: columns of groups that were given apart at fit, and are found by their names.
+    """
+
+    coding: Coding
+    columns: tuple[str, ...]
+    label: str | None
+    weight: str | None
+    groups: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        coding: Coding,
+        *,
+        label: Any = None,
+        weight: Any = None,
+        unused: bool = False,
+    ) -> FittedColumns:
+        """The columns that are used; with ``unused``, all that the fit had."""
+        check_columns(source, label=label, weight=weight)
+        apart = () if coding.sensitive else coding.groups.column_names
+        groups = apart if set(apart) <= set(source.names) else ()
+        features, roles = coding.features, {label, weight, *groups}
+        if features.from_array and not set(features.names) <= set(source.names):
+            # Known by position: all of them.
+            wanted = {name for name in source.names if name not in roles}
+        else:
+            wanted = {*(features.names_in if unused else features.names), *coding.sensitive}
+        columns = tuple(name for name in source.names if name in wanted | roles)
+        if not set(columns) - roles:
+            raise TableError(
+                "none of the columns that the model was fitted with is in the table, which has "
+                f"{_shown(source.names)}: give a table like that of the fit"
+            )
+        return cls(coding, columns, label, weight, groups)
+
+    def given(self, frame: Any) -> dict[str, Any]:
+        """X, y, groups and weights of a batch, as methods of a model take them."""
+        apart = [name for name in (self.label, self.weight, *self.groups) if name is not None]
+        return {
+            "X": frame.drop(apart),
+            "y": None if self.label is None else frame[self.label],
+            "sensitive_features": frame.select(self.groups) if self.groups else None,
+            "sample_weight": None if self.weight is None else frame[self.weight].to_numpy(),
+        }
 
 
 def fit_streamed_coding(

@@ -111,6 +111,23 @@ def weights(values: npt.ArrayLike | None, n_rows: int) -> Floats | None:
     return None if np.ptp(column) == 0 else column
 
 
+def counts(values: npt.ArrayLike | None, n_rows: int, clusters: Any = None) -> Floats | None:
+    """How many equal rows each row is; None where each is one."""
+    if values is None:
+        return None
+    if clusters is not None:
+        raise MetricError(
+            "counts and clusters were given: merged rows are not about one person, give them one "
+            "by one"
+        )
+    column = numbers("counts", values, n_rows)
+    wrong = (column < 1) | (column != np.floor(column))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise MetricError(f"counts is {column[row]:g} in row {row}: give whole numbers from 1 on")
+    return column
+
+
 def groups(
     values: npt.ArrayLike, n_rows: int, name: str = "groups"
 ) -> tuple[tuple[Any, ...], Ints]:
@@ -154,11 +171,13 @@ def level(value: Any) -> float:
     return float(value)
 
 
-def enough_rows(names: tuple[Any, ...], ids: Ints, persons: Ints | None) -> None:
+def enough_rows(
+    names: tuple[Any, ...], ids: Ints, persons: Ints | None, counts: Floats | None = None
+) -> None:
     """At least two rows per group, or two persons where persons repeat."""
     for g, name in enumerate(names):
         here = ids == g
-        count, what = int(here.sum()), "row"
+        count, what = int(here.sum() if counts is None else counts[here].sum()), "row"
         if count > 1 and persons is not None:
             count, what = len(np.unique(persons[here])), "person"
         if count < 2:

@@ -232,6 +232,7 @@ def parity(
     level: float = 0.95,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
 ) -> Parity:
     """Differences and ratios of mean scores, or of selection rates, between groups.
 
@@ -246,18 +247,20 @@ def parity(
         level: of all intervals together.
         clusters: who each row is about, where persons repeat.
         sample_weight: how many people a row stands for in the population; not counts of
-            equal rows, which must be repeated. Intervals then use the effective sample size.
+            equal rows, which are ``counts``. Intervals then use the effective sample size.
+        counts: how many equal rows each row is, weight and all; the same as repeating it.
     """
     values = check.scores(scores)
     names, ids = check.groups(groups, len(values))
     weights = check.weights(sample_weight, len(values))
+    times = check.counts(counts, len(values), clusters)
     persons = check.clusters(clusters, len(values))
-    check.enough_rows(names, ids, persons)
+    check.enough_rows(names, ids, persons, times)
     cut = None if threshold is None else _cut(threshold)
     if cut is not None:
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
-    rows = _Rows(values, ids, weights, persons, kind)
+    rows = _Rows(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
     tail = (1 - check.level(level)) / (2 * len(pairs))
     return Parity(
@@ -278,6 +281,7 @@ def parity_curve(
     level: float = 0.95,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
 ) -> ParityCurve:
     """:func:`parity` of the decisions at several thresholds, the level holding for all together."""
     if not np.ndim(thresholds):
@@ -287,7 +291,7 @@ def parity_curve(
     each = 1 - (1 - check.level(level)) / len(thresholds)
     found = (
         parity(scores, groups, threshold=t, level=each, clusters=clusters,
-               sample_weight=sample_weight)
+               sample_weight=sample_weight, counts=counts)
         for t in thresholds
     )  # fmt: skip
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
@@ -301,22 +305,26 @@ class _Rows:
     ids: Ints
     weights: Floats | None
     persons: Ints | None
+    counts: Floats | None
     kind: Kind
 
     def sample(self, g: int, kind: Kind) -> Sample:
         here = self.ids == g
         weights = None if self.weights is None else self.weights[here]
         persons = None if self.persons is None else self.persons[here]
+        counts = None if self.counts is None else self.counts[here]
         make = rate_sample if kind == "rate" else mean_sample
-        return make(self.values[here], weights, persons)
+        return make(self.values[here], weights, persons, counts)
 
     def mean(self, g: int) -> float:
         here = self.ids == g
-        weights = None if self.weights is None else self.weights[here]
+        parts = [some[here] for some in (self.weights, self.counts) if some is not None]
+        weights = np.prod(parts, axis=0) if parts else None
         return float(np.average(self.values[here], weights=weights))
 
     def group(self, g: int, name: Any) -> GroupMean:
-        n = int((self.ids == g).sum())
+        here = self.ids == g
+        n = int(here.sum() if self.counts is None else self.counts[here].sum())
         sample, mean = self.sample(g, self.kind), self.mean(g)
         size = sample.size if self.kind == "rate" else max(sample.size - 2, 0.0)
         if self.kind == "mean score" and self.persons is not None:

@@ -106,6 +106,7 @@ class IdentifiedSet:
         mechanism: per group and grid point of P(Df=1) in [lower, upper].
         score_lower, score_upper: bounds of each row's P(Df=1 | x, s) over the whole set; NaN
             where it is empty.
+        counts: how many equal rows each row is; None where each is one.
     """
 
     lower: float
@@ -114,6 +115,7 @@ class IdentifiedSet:
     mechanism: tuple[MechanismRange, ...]
     score_lower: Floats
     score_upper: Floats
+    counts: Floats | None = None
 
     @property
     def empty(self) -> bool:
@@ -122,7 +124,7 @@ class IdentifiedSet:
     @property
     def score_spread(self) -> float:
         """How far a row's P(Df=1 | x, s) is open, on average; NaN where the set is empty."""
-        return float(np.mean(self.score_upper - self.score_lower))
+        return float(np.average(self.score_upper - self.score_lower, weights=self.counts))
 
     def mechanism_at(self, pi: float) -> tuple[MechanismRange, ...]:
         """Per group the mechanisms possible at one P(Df=1)."""
@@ -164,7 +166,7 @@ class IdentifiedSet:
         Bounds per row are left out: they are as long as the data, and in ``score_lower`` and
         ``score_upper``.
         """
-        return fields_of(self, without=("score_lower", "score_upper")) | {
+        return fields_of(self, without=("score_lower", "score_upper", "counts")) | {
             "empty": self.empty,
             "score_spread": plain(self.score_spread),
             "table": plain(self.table()),
@@ -196,6 +198,7 @@ def identified_set(
     ends: Mapping[Any, Interval] | None = None,
     pi: Interval | None = None,
     n_points: int = 11,
+    counts: npt.ArrayLike | None = None,
 ) -> IdentifiedSet:
     """Mechanisms and scores that fit the same P(D=1 | x, s), for every possible P(Df=1).
 
@@ -208,13 +211,18 @@ def identified_set(
             An end beyond the mean score of its group counts as that mean.
         pi: keep to this range of P(Df=1), such as a confidence set or prior knowledge.
         n_points: grid of P(Df=1) on which the mechanism is listed.
+        counts: how many equal rows each row is; the same as repeating it.
     """
     values = check.scores(scores).copy()
     names, ids = check.groups(groups, len(values))
-    check.enough_rows(names, ids, None)
+    times = check.counts(counts, len(values))
+    check.enough_rows(names, ids, None, times)
     if n_points < 2:
         raise MetricError(f"n_points is {n_points}: give at least 2, the ends of the set")
-    ranges = tuple(_range(name, values[ids == g], ends) for g, name in enumerate(names))
+    each = np.ones(len(values)) if times is None else times
+    ranges = tuple(
+        _range(name, values[ids == g], each[ids == g], ends) for g, name in enumerate(names)
+    )
     for g, group in enumerate(ranges):
         values[ids == g] = np.clip(values[ids == g], group.low, group.high)
     start, stop = _given(pi)
@@ -235,6 +243,7 @@ def identified_set(
         ),
         score_lower=score_lower,
         score_upper=score_upper,
+        counts=times,
     )
 
 
@@ -267,10 +276,12 @@ def class_bounds(
     return tuple(lowers.tolist()), tuple(uppers.tolist())
 
 
-def _range(name: Any, scores: Floats, ends: Mapping[Any, Interval] | None) -> GroupRange:
+def _range(
+    name: Any, scores: Floats, counts: Floats, ends: Mapping[Any, Interval] | None
+) -> GroupRange:
     low, high = float(scores.min()), float(scores.max())
     # The mean of equal scores may miss them by rounding.
-    rate = min(max(float(scores.mean()), low), high)
+    rate = min(max(float(np.average(scores, weights=counts)), low), high)
     if ends is not None:
         if name not in ends:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
@@ -284,7 +295,7 @@ def _range(name: Any, scores: Floats, ends: Mapping[Any, Interval] | None) -> Gr
         low, high = min(low, rate), max(high, rate)
     return GroupRange(
         group=name,
-        n=len(scores),
+        n=int(counts.sum()),
         rate=rate,
         low=low,
         high=high,

@@ -35,46 +35,61 @@ class Sample:
     freedom: float
 
 
-def rate_sample(values: Floats, weights: Floats | None, persons: Ints | None) -> Sample:
-    """A rate and its effective size: the size at which a binomial rate varies as this one does."""
-    n = len(values)
+def rate_sample(
+    values: Floats, weights: Floats | None, persons: Ints | None, counts: Floats | None = None
+) -> Sample:
+    """A rate and its effective size: the size at which a binomial rate varies as this one does.
+
+    ``counts`` says how many equal rows each row is; the weight is that of one of them.
+    """
     if weights is None and persons is None:
-        rate = float(values.mean())
+        n = _total(np.ones(len(values)), counts)
+        rate = _total(values, counts) / n
         return Sample(rate, n, rate * (1 - rate) / n, math.inf)
-    w = np.ones(n) if weights is None else weights
-    rate = float(np.average(values, weights=w))
-    variance, clusters = clustered_variance(values, rate, w, persons)
-    largest = _kish(w)
+    w = np.ones(len(values)) if weights is None else weights
+    rate = _total(w * values, counts) / _total(w, counts)
+    variance, clusters = clustered_variance(values, rate, w, persons, counts)
+    largest = kish(w, counts)
     if 0 < rate < 1 and variance > 0:
         size = min(rate * (1 - rate) / variance, largest)
     else:
         # All rows alike: nothing shows how much persons repeat themselves, so each counts once.
-        size = largest if persons is None else _kish(_sums(persons, w))
+        size = largest if persons is None else kish(_sums(persons, w))
     return Sample(rate, size, rate * (1 - rate) / size, clusters - 1)
 
 
-def mean_sample(values: Floats, weights: Floats | None, persons: Ints | None) -> Sample:
+def mean_sample(
+    values: Floats, weights: Floats | None, persons: Ints | None, counts: Floats | None = None
+) -> Sample:
     """A mean with one pseudo-score 0 and one 1 added, so that equal scores are not "certain"."""
-    w = np.ones(len(values)) if weights is None else weights / weights.mean()
+    w = np.ones(len(values))
+    if weights is not None:
+        w = weights / np.average(weights, weights=counts)
     padded, w = np.append(values, [0.0, 1.0]), np.append(w, [1.0, 1.0])
+    times = None if counts is None else np.append(counts, [1.0, 1.0])
     if persons is not None:
         persons = np.append(persons, [persons.max() + 1, persons.max() + 2])
-    mean = float(np.average(padded, weights=w))
-    variance, clusters = clustered_variance(padded, mean, w, persons)
-    return Sample(mean, _kish(w), variance, clusters - 1)
+    mean = _total(w * padded, times) / _total(w, times)
+    variance, clusters = clustered_variance(padded, mean, w, persons, times)
+    return Sample(mean, kish(w, times), variance, clusters - 1)
 
 
 def clustered_variance(
-    values: Floats, mean: float, weights: Floats, persons: Ints | None
-) -> tuple[float, int]:
+    values: Floats,
+    mean: float,
+    weights: Floats,
+    persons: Ints | None,
+    counts: Floats | None = None,
+) -> tuple[float, float]:
     """Variance of a weighted mean from sums within persons, and the number of persons."""
     sums = weights * (values - mean)
     if persons is not None:
         sums = _sums(persons, sums)
-    count = len(sums)
+    count = _total(np.ones(len(sums)), counts)
     if count < 2:
         return 0.0, count
-    return float(np.dot(sums, sums) / weights.sum() ** 2 * count / (count - 1)), count
+    spread = _total(sums * sums, counts)
+    return spread / _total(weights, counts) ** 2 * count / (count - 1), count
 
 
 def inflated(sample: Sample, factor: float) -> Sample:
@@ -88,8 +103,14 @@ def _sums(persons: Ints, values: Floats) -> Floats:
     return np.asarray(np.bincount(present, values), np.float64)
 
 
-def _kish(weights: Floats) -> float:
-    return float(weights.sum() ** 2 / np.dot(weights, weights))
+def kish(weights: Floats, counts: Floats | None = None) -> float:
+    """How many rows of equal weight are worth as much as these (Kish)."""
+    return _total(weights, counts) ** 2 / _total(weights * weights, counts)
+
+
+def _total(values: Floats, counts: Floats | None) -> float:
+    """The sum over rows, each as often as it is there."""
+    return float(values.sum() if counts is None else np.dot(values, counts))
 
 
 def quantile(p: float, freedom: float = math.inf) -> float:

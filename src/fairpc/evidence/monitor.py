@@ -217,13 +217,13 @@ class ParityMonitor:
         gaps = self.gaps()
         seen = [gap for gap in gaps if not math.isnan(gap.difference)]
         if not seen:
-            return f"{self.n} rows so far: no two groups were seen yet."
+            return f"{_rows(self.n)} so far: no two groups were seen yet."
         gap = max(seen, key=lambda g: abs(g.difference))
         state = "no alarm so far"
         if self.alarmed_at is not None:
-            state = f"alarm raised after {self.alarmed_at} rows"
+            state = f"alarm raised after {_rows(self.alarmed_at)}"
         return (
-            f"After {self.n} rows the mean score of {gap.last!r} minus that of {gap.first!r} is "
+            f"After {_rows(self.n)} the mean score of {gap.last!r} minus that of {gap.first!r} is "
             f"{gap.difference:+.4f}, between {gap.interval[0]:+.4f} and {gap.interval[1]:+.4f} "
             f"({self.level:.0%}, for all looks together); {state}."
         )
@@ -293,3 +293,7 @@ def _restored(saved: Mapping[str, Any], method: MonitorMethod) -> _Stream:
             if wealth.shape != GRID.shape or not np.isfinite(wealth).all():
                 raise ValueError("wealth that is not finite, or on another grid")
     return stream
+
+
+def _rows(n: int) -> str:
+    return "1 row" if n == 1 else f"{n} rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -99,9 +99,8 @@ class PartedRows:
         )  # fmt: skip
 
     def fingerprint(self) -> str:
-        """A name for the rows: of the fingerprints of the parts, in order."""
-        names = self.parts.map(_fingerprint)
-        return fingerprint(np.frombuffer("".join(names).encode(), np.uint8))
+        """A name for the rows."""
+        return parts_fingerprint(self.parts.map(_fingerprint))
 
     def label_counts(self, distribution: FairDistribution) -> FloatArray:
         """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``turned_labels``."""
@@ -110,6 +109,11 @@ class PartedRows:
         )
         counts: FloatArray = sum(self.parts.map(count), np.zeros(()))
         return counts
+
+
+def parts_fingerprint(names: Iterable[str]) -> str:
+    """A name for rows in parts: of the fingerprints of the parts, in order."""
+    return fingerprint(np.frombuffer("".join(names).encode(), np.uint8))
 
 
 def _rows(

@@ -18,6 +18,7 @@ from scipy import stats
 
 from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.graph import FloatArray
+from fairpc.data.plural import counted
 from fairpc.errors import LearningError
 from fairpc.evidence.plain import fields_of
 from fairpc.fair.distribution import FairDistribution
@@ -137,7 +138,6 @@ def sensitivity(
         callback: called with a :class:`Progress` after each update of EM.
     """
     subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
-    subject.refuse_forgotten_anchors()
     check_count("n_steps", n_steps, 1, "500 are enough for most tables")
     anchored = None
     if subject.rows.f is not None and not subject.model.n_anchors_:
@@ -152,7 +152,7 @@ def sensitivity(
         )  # fmt: skip
         names: list[tuple[str, Knowledge | None]] = [(name, said) for name, said, _ in cases]
         if anchored is not None:
-            names.append((f"{anchored.rows.n_anchors} fair labels known", None))
+            names.append((f"{counted(anchored.rows.n_anchors, 'fair label')} known", None))
             fitted += _fits(
                 anchored, [], n_steps,
                 lambda i: report(Progress("fair labels", n_steps + i, total)),

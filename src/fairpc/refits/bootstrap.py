@@ -21,6 +21,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from fairpc.circuit.graph import FloatArray
+from fairpc.data.plural import counted
 from fairpc.errors import LearningError, MetricError
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.plain import plain
@@ -111,8 +112,8 @@ class MechanismIntervals:
             )
         if self.switched:
             lines.append(
-                f"In {self.switched} replicates Df changed its order inside a group: the rows "
-                "hardly tell its values apart there."
+                f"In {counted(self.switched, 'replicate')} Df changed its order inside a group: "
+                "the rows hardly tell its values apart there."
             )
         lines.append(self._left_open())
         return "\n".join(lines)
@@ -163,35 +164,89 @@ def bootstrap_mechanism(
         callback: called with a :class:`Progress` after each update of EM.
     """
     subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
-    subject.refuse_forgotten_anchors()
-    check_count("n_replicates", n_replicates, 2, "a spread needs two")
-    check_count("n_steps", n_steps, 1, "500 are enough for most tables")
-    if not 0 < level < 1:
-        raise LearningError(f"level is {level}: give a number between 0 and 1, such as .95")
-    persons = check_persons(clusters, subject.rows)
+    draws = _Draws(n_replicates, n_steps, level, check_persons(clusters, subject.rows))
     test, refused = assumptions, None
     if test is None:
-        test, refused = _tested(subject, persons, sample_weight)
+        test, refused = _tested(subject, draws.persons, sample_weight)
+    with progress(verbose, callback) as report:
+        return _intervals(subject, draws, test, refused, random_state, report)
+
+
+def bootstrap_counted(
+    subject: Subject,
+    counts: FloatArray,
+    test: AssumptionTest,
+    *,
+    n_replicates: int,
+    n_steps: int,
+    level: float,
+    random_state: int,
+    report: Report,
+) -> MechanismIntervals:
+    """:func:`bootstrap_mechanism` of distinct rows: how many rows each is, all weight together."""
+    draws = _Draws(n_replicates, n_steps, level, counts=counts)
+    return _intervals(subject, draws, test, None, random_state, report)
+
+
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """How rows are drawn, and what is made of each draw.
+
+    Attributes:
+        n_replicates, n_steps, level: see ``bootstrap_mechanism``.
+        persons: who each row is about, where persons are drawn.
+        counts: how many rows each row stands for, where it is more than one.
+    """
+
+    n_replicates: int
+    n_steps: int
+    level: Any
+    persons: npt.NDArray[np.intp] | None = None
+    counts: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        check_count("n_replicates", self.n_replicates, 2, "a spread needs two")
+        check_count("n_steps", self.n_steps, 1, "500 are enough for most tables")
+        if not (isinstance(self.level, int | float | np.number) and 0 < self.level < 1):
+            raise LearningError(
+                f"level is {self.level!r}: give a number between 0 and 1, such as .95"
+            )
+
+    def weights(self, given: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Weights of the rows after as many draws with replacement as there are rows or persons."""
+        if self.counts is not None:
+            total = self.counts.sum()
+            again: FloatArray = given * rng.multinomial(int(total), self.counts / total)
+            return again / self.counts
+        n = len(given) if self.persons is None else int(self.persons.max()) + 1
+        times = np.bincount(rng.integers(n, size=n), minlength=n)
+        drawn: FloatArray = given * (times if self.persons is None else times[self.persons])
+        return drawn
+
+
+def _intervals(
+    subject: Subject,
+    draws: _Draws,
+    test: AssumptionTest | None,
+    refused: str | None,
+    random_state: int | np.random.Generator | None,
+    report: Report,
+) -> MechanismIntervals:
+    """Intervals from draws, unless ``refused`` or the test says why there are none."""
     if test is not None and test.rejected:
         refused = f"The data reject the assumptions behind a mechanism. {test.summary()}"
-    draws = 0 if refused else n_replicates
-    with progress(verbose, callback) as report:
-        bench = Workbench.of(subject)
-        rng = np.random.default_rng(random_state)
-        centre, found = _refitted(bench, persons, draws, n_steps, rng, report)
-    return _record(subject, centre, found, level, n_steps, test, refused)
+    rng = np.random.default_rng(random_state)
+    n_replicates = 0 if refused else draws.n_replicates
+    centre, found = _refitted(Workbench.of(subject), draws, n_replicates, rng, report)
+    identified = _identified(subject, draws.counts, test)
+    return _record(subject, centre, found, draws, test, refused, identified)
 
 
 def _refitted(
-    bench: Workbench,
-    persons: npt.NDArray[np.intp] | None,
-    n_replicates: int,
-    n_steps: int,
-    rng: np.random.Generator,
-    report: Report,
+    bench: Workbench, draws: _Draws, n_replicates: int, rng: np.random.Generator, report: Report
 ) -> tuple[Estimates, Estimates]:
     """The model after more EM on its own rows, and the same from there on each draw of them."""
-    subject = bench.subject
+    subject, n_steps = bench.subject, draws.n_steps
     bounds, top = bench.bounds(subject.limits), subject.distribution.top
     start = subject.distribution.circuit.parameters[None]
     total = (n_replicates + 1) * n_steps
@@ -203,7 +258,7 @@ def _refitted(
     for first in range(0, n_replicates, BLOCK):
         size = min(BLOCK, n_replicates - first)
         weights = np.stack(
-            [bench.reweighted(_drawn(subject.rows.weights, persons, rng)) for _ in range(size)]
+            [bench.reweighted(draws.weights(subject.rows.weights, rng)) for _ in range(size)]
         )
         done = (first + 1) * n_steps
         step = bench.run(
@@ -217,24 +272,14 @@ def _refitted(
     return Estimates.of(top, own.parameters), Estimates.of(top, sets)
 
 
-def _drawn(
-    weights: FloatArray, persons: npt.NDArray[np.intp] | None, rng: np.random.Generator
-) -> FloatArray:
-    """Weights of the rows after as many draws with replacement as there are rows or persons."""
-    n = len(weights) if persons is None else int(persons.max()) + 1
-    times = np.bincount(rng.integers(n, size=n), minlength=n)
-    drawn: FloatArray = weights * (times if persons is None else times[persons])
-    return drawn
-
-
 def _record(
     subject: Subject,
     centre: Estimates,
     found: Estimates,
-    level: float,
-    n_steps: int,
+    draws: _Draws,
     test: AssumptionTest | None,
     refused: str | None,
+    identified: IdentifiedSet | None,
 ) -> MechanismIntervals:
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
     moved = float(np.abs(mechanism - subject.distribution.mechanism).max())
@@ -243,16 +288,16 @@ def _record(
     else:
         nothing = np.zeros((0, len(mechanism)), bool)
         aligned = Aligned(found.fair_rate, found.mechanism, nothing[:, 0], nothing)
-    lower, upper, sd = _normal(mechanism, aligned.mechanism, level)
-    rate_lower, rate_upper, rate_sd = _normal(rate, aligned.fair_rate, level)
+    lower, upper, sd = _normal(mechanism, aligned.mechanism, draws.level)
+    rate_lower, rate_upper, rate_sd = _normal(rate, aligned.fair_rate, draws.level)
     return MechanismIntervals(
         groups=subject.groups, classes=subject.classes, positive=subject.positive,
         mechanism=mechanism, lower=lower, upper=upper, sd=sd,
         fair_rate=rate, fair_rate_lower=rate_lower, fair_rate_upper=rate_upper,
         fair_rate_sd=rate_sd,
         replicates=aligned.mechanism, fair_rate_replicates=aligned.fair_rate,
-        switched=int(aligned.switched.any(axis=1).sum()), level=level, n_steps=n_steps,
-        moved=moved, assumptions=test, identified=_identified(subject, test), refused=refused,
+        switched=int(aligned.switched.any(axis=1).sum()), level=draws.level, n_steps=draws.n_steps,
+        moved=moved, assumptions=test, identified=identified, refused=refused,
     )  # fmt: skip
 
 
@@ -301,7 +346,9 @@ def _indicators(codes: npt.NDArray[np.int16], arities: npt.NDArray[np.int64]) ->
     return np.column_stack(columns).astype(np.float64)
 
 
-def _identified(subject: Subject, test: AssumptionTest | None) -> IdentifiedSet | None:
+def _identified(
+    subject: Subject, counts: FloatArray | None, test: AssumptionTest | None
+) -> IdentifiedSet | None:
     """Mechanisms that fit the model's own P(D = 1 | x, s) equally well."""
     if len(subject.classes) != 2:
         return None
@@ -314,7 +361,8 @@ def _identified(subject: Subject, test: AssumptionTest | None) -> IdentifiedSet 
         ends = {str(name): pair for name, pair in test.ends().items()}
         if set(groups) - set(ends):
             ends = None  # A group was too small to be tested.
-    return identified_set(scores, groups, ends=ends)
+    times = None if counts is None else counts[known]
+    return identified_set(scores, groups, ends=ends, counts=times)
 
 
 def _shown(values: tuple[Any, Any, Any]) -> str:

@@ -16,6 +16,7 @@ from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import SetsStep, em_of_sets
 from fairpc.circuit.flows import FlowPlan, prepare
 from fairpc.circuit.graph import FloatArray
+from fairpc.data.plural import counted
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.estimators.base import CircuitClassifier
@@ -68,6 +69,16 @@ class Subject:
                 "the groups of the rows are not known: give sensitive_features, or X with the "
                 "sensitive columns"
             )
+        return cls.of_codes(model, rows)
+
+    @classmethod
+    def of_codes(cls, model: CircuitClassifier, rows: Rows) -> Subject:
+        """Of rows that are encoded as the model encodes them."""
+        if model.n_anchors_ and rows.f is None:
+            raise LearningError(
+                f"the model was fitted with {counted(model.n_anchors_, 'fair label')} and none "
+                "are given here: pass the same fair_labels"
+            )
         return cls(model, rows, model._limits(model._coding()))
 
     @property
@@ -114,13 +125,10 @@ class Subject:
         kept = self.distribution
         return FairDistribution(kept.model, kept.layout, kept.circuit.with_parameters(theta))
 
-    def refuse_forgotten_anchors(self) -> None:
-        """A LearningError where the model knew fair labels and the refits would not."""
-        if self.model.n_anchors_ and self.rows.f is None:
-            raise LearningError(
-                f"the model was fitted with {self.model.n_anchors_} fair labels and none are "
-                "given here: pass the same fair_labels"
-            )
+    def aligned(self, found: Estimates) -> Aligned:
+        """Estimates of refits with the values of Df in the order of the model's own."""
+        own = Estimates.of(self.distribution.top, self.distribution.circuit.parameters)
+        return aligned_to(own, found, named=self.named)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from fairpc.refits.subject import (
     Estimates,
     Subject,
     Workbench,
-    aligned_to,
     check_count,
     check_persons,
     mean_log_likelihood,
@@ -176,7 +175,6 @@ def stability(
         callback: called with a :class:`Progress`.
     """
     subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
-    subject.refuse_forgotten_anchors()
     check_count("n_starts", n_starts, 2, "a spread needs two")
     if n_folds or isinstance(n_folds, bool):
         check_count("n_folds", n_folds, 2, "a spread needs two; 0 leaves them out")
@@ -215,9 +213,7 @@ def _starts(
     step = bench.run(
         np.stack(points), bench.weights, n_steps, bench.bounds(subject.limits), on_step
     )
-    found = Estimates.of(top, step.parameters)
-    reference = Estimates.of(top, circuit.parameters)
-    aligned = aligned_to(reference, found, named=subject.named)
+    aligned = subject.aligned(Estimates.of(top, step.parameters))
     total = float(bench.weights.sum())
     return tuple(
         Refit(
@@ -236,9 +232,7 @@ def _fold_refit(subject: Subject, fold: Fold) -> Refit:
     with one_blas_thread():
         fitted = subject.model._fit_rows(train, None, {}, subject.limits, lambda step: None)
     distribution = fitted.distribution
-    found = Estimates.of(distribution.top, distribution.circuit.parameters)
-    reference = Estimates.of(subject.distribution.top, subject.distribution.circuit.parameters)
-    aligned = aligned_to(reference, found, named=subject.named)
+    aligned = subject.aligned(Estimates.of(distribution.top, distribution.circuit.parameters))
     return Refit(
         aligned.mechanism[0], aligned.fair_rate[0], np.nan,
         mean_log_likelihood(distribution, train), mean_log_likelihood(distribution, held_out),

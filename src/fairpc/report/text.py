@@ -12,7 +12,7 @@ from fairpc.auditing.numbers import NOTHING as NOTHING
 from fairpc.auditing.numbers import count as count
 from fairpc.auditing.numbers import missing, signed
 from fairpc.auditing.numbers import number as number
-from fairpc.auditing.numbers import p_value as p_value
+from fairpc.auditing.numbers import p_value as _p_value
 from fairpc.auditing.numbers import points as points
 from fairpc.auditing.numbers import share as share
 
@@ -24,6 +24,7 @@ LONGEST: Final = 80
 # Marks that turn the direction of what follows: shown by number, because they could hide text.
 _RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ENDLESS: Final = re.compile(r"\S{60,}")
+_P_VALUE: Final = re.compile(r"\bp ([<=]) (?=\d)")
 _BREAKS: Final = frozenset("\n\r\v\f\x85\u2028\u2029")
 _BIDI: Final = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
 
@@ -58,8 +59,21 @@ def short(value: Any, longest: int = LONGEST) -> str:
 
 
 def prose(value: str) -> str:
-    """A sentence in which very long words, as only names from data are, are cut."""
-    return _ENDLESS.sub(lambda word: f"{word[0][:40]}…", value)
+    """A sentence whose very long words, as only names from data are, are cut.
+
+    No line breaks inside a p-value: p < 0.001.
+    """
+    cut = _ENDLESS.sub(lambda word: f"{word[0][:40]}…", value)
+    return _P_VALUE.sub(lambda p: _joined(p[0]), cut)
+
+
+def p_value(value: float | None) -> str:
+    """A p-value, in which no line breaks: 0.032, and < 0.001 below that."""
+    return _joined(_p_value(value))
+
+
+def _joined(words: str) -> str:
+    return words.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def quoted(value: Any) -> str:
@@ -82,7 +96,7 @@ def span(ends: Sequence[float] | None, form: Form = share) -> str:
 
 def bracketed(value: float | None, ends: Sequence[float] | None, form: Form = share) -> str:
     """A number and its interval: 31.2% (30.9% to 31.6%)."""
-    interval = span(ends, form).replace(" ", "\N{NO-BREAK SPACE}")
+    interval = _joined(span(ends, form))
     return form(value) if interval == NOTHING else f"{form(value)} ({interval})"
 
 

@@ -54,10 +54,17 @@ def _test(facts: Facts) -> Iterator[Block]:
         yield _confidence_set(facts, one, test)
     fits = text.listed([f"{name} ({text.counted(n, 'fit')})" for name, n in _fits(test)])
     yield Paragraph(
-        f"Computed on {text.counted(test['n_rows'], 'row')} by {test['method']} over "
+        f"Computed on {_used(test)} by {test['method']} over "
         f"{text.counted(test['n_seeds'], 'way')} of splitting; classifiers: {fits}.",
         "note",
     )
+
+
+def _used(test: Facts) -> str:
+    if test["n_rows"] == test["n_known"]:
+        return text.counted(test["n_rows"], "row")
+    known = text.counted(test["n_known"], "row")
+    return f"{text.count(test['n_rows'])} of the {known} whose label and group are known,"
 
 
 def _outcome(test: Facts) -> str:

@@ -24,6 +24,13 @@ def stability(facts: Facts) -> Iterator[Block]:
         yield Points(tuple(found["summary"].splitlines()))
     positive = facts["what_if"]["positive"] if facts["what_if"] else len(found["classes"]) - 1
     yield _figure(found, positive)
+    used, n_all = facts["decidable"]["stability_rows"], facts["data"]["n_rows"]
+    if used < n_all:
+        yield Words(
+            f"Fitted to a random sample of {text.count(used)} of the "
+            f"{text.counted(n_all, 'audited row')}.",
+            "note",
+        )
 
 
 def _figure(found: Facts, positive: int) -> Figure:

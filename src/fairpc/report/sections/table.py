@@ -19,7 +19,8 @@ _LONG: Final = 12
 def table(facts: Facts) -> Section:
     """Who is in the table, and what is not known about them."""
     data = facts["data"]
-    blocks: list[Block] = [Paragraph(_rows(data), "lead"), _groups(data), _classes(data)]
+    groups = _groups(data) if data["n_grouped"] else _no_groups(data)
+    blocks: list[Block] = [Paragraph(_rows(data), "lead"), *groups, _classes(data)]
     blocks += _missing(data)
     blocks.append(_columns(data))
     return Section("data", TITLE, tuple(blocks))
@@ -27,7 +28,7 @@ def table(facts: Facts) -> Section:
 
 def _rows(data: Facts) -> str:
     sentence = (
-        f"The table has {text.counted(data['n_rows'], 'row')}. The label is "
+        f"The table has {text.counted(data['n_table'], 'row')}{_sampled(data)}. The label is "
         f"“{text.short(data['label'])}”, its positive class “{text.short(data['positive'])}”; the "
         f"groups are those of {text.listed(data['sensitive'])}."
     )
@@ -40,10 +41,34 @@ def _rows(data: Facts) -> str:
         )
     if data["same_rows_as_fit"]:
         return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
+    if data["same_rows_as_fit"] is None:
+        return f"{sentence} Whether they are the rows the model was fitted to is not known."
     return f"{sentence} They are not the rows the model was fitted to."
 
 
-def _groups(data: Facts) -> Figure:
+def _sampled(data: Facts) -> str:
+    if data["n_rows"] == data["n_table"]:
+        return ""
+    return (
+        f", of which more differ than fit into memory: a random sample of "
+        f"{text.counted(data['n_rows'], 'row')} was audited, and everything below is about it"
+    )
+
+
+def _no_groups(data: Facts) -> tuple[Block, ...]:
+    names = text.listed(data["sensitive"])
+    cells = [(text.short(g["name"]), text.count(g["training_rows"])) for g in data["groups"]]
+    return (
+        Paragraph(
+            f"The groups of these rows are not known: no row has a value of {names}. So nothing "
+            "in this report compares groups on them. The model sums the group out, and equal mean "
+            "scores are then not promised even under the model."
+        ),
+        Table.of("Groups at fit; not of these rows", ("Group", "Rows at fit"), cells),
+    )
+
+
+def _groups(data: Facts) -> tuple[Block, ...]:
     groups = data["groups"]
     rows = [
         Row(group["name"], group["share"], series=i, note=text.share(group["share"]))
@@ -68,7 +93,7 @@ def _groups(data: Facts) -> Figure:
     ]
     numbers = Table.of("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
     svg = bars("Share of each group", sentence, rows)
-    return Figure("Who is in the table", sentence, svg, numbers)
+    return (Figure("Who is in the table", sentence, svg, numbers),)
 
 
 def _classes(data: Facts) -> Table:

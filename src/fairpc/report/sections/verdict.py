@@ -34,7 +34,8 @@ def verdict(facts: Facts) -> Section:
 
 def _key_numbers(facts: Facts) -> list[tuple[str, str]]:
     data, labels, parity = facts["data"], facts["labels"], facts["parity"]
-    pairs = [("Rows audited", text.count(data["n_rows"])), ("Groups", str(len(data["groups"])))]
+    groups = str(len(data["groups"])) if data["n_grouped"] else "not known"
+    pairs = [("Rows audited", text.count(data["n_rows"])), ("Groups", groups)]
     if labels is not None:
         worst = max(labels["disparities"], key=lambda d: d["gap"] or 0.0)
         ratio = worst["parity"]["largest"]["impact_ratio"]

@@ -1,4 +1,4 @@
-"""Warnings of a run, gathered into a few sentences."""
+"""Warnings about the parts of a table, gathered into a few sentences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from fairpc.data.plural import counted
 from fairpc.errors import TableWarning
 
 _SHOWN: Final = 10
@@ -42,6 +43,13 @@ class Warned:
     def sentences(self) -> Iterator[str]:
         for column, text in list(self.first.items())[:_SHOWN]:
             more = self.again.get(column, 0)
-            yield f"{text} (and more in {more} later parts of the table)" if more else text
+            parts = counted(more, "later part")
+            yield f"{text} (and more in {parts} of the table)" if more else text
         if len(self.first) > _SHOWN:
-            yield f"{len(self.first) - _SHOWN} more columns have values that were not seen at fit"
+            rest = counted(len(self.first) - _SHOWN, "more column has", "more columns have")
+            yield f"{rest} values that were not seen at fit"
+
+    def warn(self, stacklevel: int) -> None:
+        """Say them, as warnings."""
+        for sentence in self.sentences():
+            warnings.warn(sentence, TableWarning, stacklevel=stacklevel + 1)

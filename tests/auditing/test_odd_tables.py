@@ -1,0 +1,211 @@
+"""Audits of unusual tables: few rows, holes, many groups, what is not given, published ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from auditing.tables import MODELS, QUICK, fitted, plain_json, table
+from fairpc.auditing import audit
+from fairpc.datasets import load_adult, load_compas
+from fairpc.estimators import FairPC, LatNB
+
+
+def contradicting() -> tuple[pl.DataFrame, Any, Any]:
+    """Labels that X tells exactly, at rates that differ: no P(Df) can fit both groups."""
+    rng = np.random.default_rng(0)
+    s = np.repeat(["a", "b"], 300)
+    d = rng.random(600) < np.where(s == "a", 0.8, 0.2)
+    noise = rng.integers(0, 2, 600)
+    return pl.DataFrame({"x": d.astype(int), "z": noise}), np.where(d, 1, 0), s
+
+
+def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
+    X, y, s = contradicting()
+    model = FairPC(structure="chow-liu", random_state=0, max_iter=40)
+    model.fit(X, y, sensitive_features=s)
+    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
+    assert record.verdict.rejected
+    assert "contradict the assumptions" in record.verdict.headline
+    assert "contradict" in record.left_out["mechanism.intervals"]
+    assert record.decidable.identified is not None
+    assert record.decidable.identified.empty
+    assert record.decidable.test is not None
+    assert record.decidable.test.what_to_do
+    assert not any("turned" in sentence for sentence in record.verdict.sentences)
+    plain_json(record)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model(name: str) -> None:
+    X, y, s = table()
+    record = audit(fitted(name), X, y, sensitive_features=s, **QUICK)
+    latent = name in ("FairPC", "LatNB")
+    assert (record.mechanism is not None) is latent
+    assert (record.decidable.identified is not None) is latent
+    assert record.parity is not None
+    assert (record.parity.model_gap < 1e-9) is (name != "TwoNB")
+    assert bool(record.limits.guaranteed) is (name != "TwoNB")
+    plain_json(record)
+
+
+def test_several_groups() -> None:
+    X, y, s = table(n_groups=4)
+    record = audit(fitted(n_groups=4), X, y, sensitive_features=s, **QUICK)
+    assert record.parity is not None
+    assert len(record.parity.scores[0].parity.pairs) == 6
+    assert record.labels is not None
+    assert len(record.labels.disparities[0].significance) == 6
+    plain_json(record)
+
+
+def test_crossed_groups() -> None:
+    X, y, s = table()
+    other = np.where(np.arange(len(y)) % 2, "u", "v")
+    both = pl.DataFrame({"sex": s, "age": other})
+    model = FairPC(structure="chow-liu", random_state=0, max_iter=30)
+    model.fit(X, y, sensitive_features=both)
+    record = audit(model, X, y, sensitive_features=both, **QUICK)
+    assert next(g.name for g in record.data.groups) == "sex=g0, age=u"
+    assert record.data.sensitive == ("sex", "age")
+
+
+def test_three_classes() -> None:
+    X, y, s = table(n_classes=3)
+    record = audit(fitted(n_classes=3), X, y, sensitive_features=s, **QUICK)
+    assert record.labels is not None
+    assert [d.label for d in record.labels.disparities] == ["no", "perhaps", "yes"]
+    assert record.decidable.test is not None
+    assert len(record.decidable.test.sets) == 3
+    assert "decidable.identified" in record.left_out
+    plain_json(record)
+
+
+def test_without_groups_less_is_said() -> None:
+    X, y, _ = table()
+    record = audit(fitted(), X, y, **QUICK)
+    assert record.labels is None
+    assert record.parity is None
+    assert record.decidable.test is None
+    assert "groups" in record.left_out["parity"]
+    assert record.data.n_grouped == 0
+    assert record.group_metrics is not None
+    untested, audited, mechanism, gaps = record.verdict.sentences
+    assert untested.endswith("give sensitive_features, or the sensitive columns with the table.")
+    assert audited.startswith("Audited: 400 rows of unknown groups, not exactly")
+    assert "with groups that it infers, for they are not known" in mechanism
+    assert "their groups are not known. Give the sensitive column 'sensitive'" in gaps
+    plain_json(record)
+
+
+def test_without_labels_parity_stands() -> None:
+    X, _, s = table()
+    record = audit(fitted(), X, sensitive_features=s, **QUICK)
+    assert record.parity is not None
+    assert record.labels is None
+    assert record.data.n_labelled == 0
+    assert record.parity.equal_rates is not None
+    assert record.parity.equal_rates.accuracy is None
+    plain_json(record)
+
+
+def test_missing_cells_everywhere() -> None:
+    X, y, s = table()
+    row = pl.int_range(len(y))
+    holes = X.with_columns(pl.when(row % 4 == 0).then(None).otherwise(pl.col("city")).alias("city"))
+    some_s = np.where(np.arange(len(y)) % 5 == 0, None, s)
+    some_y = np.where(np.arange(len(y)) % 8 == 0, None, y)
+    record = audit(fitted(), holes, some_y, sensitive_features=some_s, **QUICK)
+    shares = {m.column: m.share for m in record.data.missing}
+    assert shares["city"] == pytest.approx(0.25)
+    assert record.data.n_grouped == 320
+    assert record.data.n_labelled == 350
+    assert not record.data.same_rows_as_fit
+    assert record.parity is not None
+    assert record.parity.n_unknown == 80
+    plain_json(record)
+
+
+def test_a_group_of_one_is_named_and_left_out() -> None:
+    X, y, s = table(n_groups=3)
+    few = [*np.flatnonzero(s != "g2").tolist(), int(np.flatnonzero(s == "g2")[0])]
+    record = audit(fitted(n_groups=3), X[few], y[few], sensitive_features=s[few], **QUICK)
+    assert record.parity is not None
+    assert record.parity.scores[0].too_small == ("g2",)
+    assert [g.small for g in record.data.groups] == [False, False, True]
+    assert record.decidable.test is not None
+    plain_json(record)
+
+
+def test_one_row() -> None:
+    X, y, s = table()
+    record = audit(fitted(), X[:1], y[:1], sensitive_features=s[:1], **QUICK)
+    assert record.parity is None
+    plain_json(record)
+
+
+def test_weights_and_persons_widen() -> None:
+    X, y, s = table()
+    twice = [X.vstack(X), np.tile(y, 2), np.tile(s, 2)]
+    model = fitted()
+    plain = audit(model, twice[0], twice[1], sensitive_features=twice[2], **QUICK)
+    by_person = audit(
+        model, twice[0], twice[1], sensitive_features=twice[2],
+        clusters=np.tile(np.arange(len(y)), 2), **QUICK,
+    )  # fmt: skip
+    assert by_person.data.n_persons == len(y)
+    assert by_person.parity is not None
+    assert plain.parity is not None
+    assert by_person.parity.gap == pytest.approx(plain.parity.gap)
+    assert by_person.parity.gap_upper > plain.parity.gap_upper
+    weighted = audit(
+        model, X, y, sensitive_features=s, sample_weight=np.arange(len(y)) % 3 + 1, **QUICK
+    )
+    assert weighted.data.weighted
+    assert weighted.data.weight == pytest.approx((np.arange(len(y)) % 3 + 1).sum())
+
+
+def test_arrays_and_sensitive_columns() -> None:
+    X, y, s = table()
+    numbers = np.column_stack([X.select("x0", "x1", "x2", "amount").to_numpy(), s == "g1"])
+    model = FairPC(sensitive=4, structure="chow-liu", random_state=0, max_iter=30).fit(numbers, y)
+    record = audit(model, numbers, y, **QUICK | {"baselines": True, "cv": 2})
+    assert record.data.same_rows_as_fit
+    assert record.trade_off is not None
+    assert not record.trade_off.failures
+    plain_json(record)
+
+
+def test_small_groups_of_compas_leave_the_identified_set() -> None:
+    """Six groups, two of them under 40 rows, whose held-out ends lie beside their mean scores."""
+    data = load_compas()
+    X, y, s = data.X, data.y, data.sensitive
+    model = LatNB(max_iter=60).fit(X, y, sensitive_features=s)
+    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_seeds": 3})
+    facts = record.decidable.identified
+    assert facts is not None, record.left_out
+    assert len(facts.groups) == 6
+    assert facts.lower <= facts.upper
+
+
+def test_adult_contradicts_the_assumptions() -> None:
+    """The published table: gap and ratio of the labels, and an empty set of P(Df)."""
+    data = load_adult("paper")
+    X, y, s = data.X, data.y, data.sensitive
+    model = FairPC(structure="chow-liu", random_state=0).fit(X, y, sensitive_features=s)
+    record = audit(model, X, y, sensitive_features=s, n_starts=0, baselines=False)
+    assert record.labels is not None
+    gaps = record.labels.disparities[0].parity
+    assert gaps.difference == pytest.approx(-0.1963, abs=5e-5)
+    assert gaps.difference_interval == pytest.approx((-0.2047, -0.1877), abs=5e-5)
+    assert gaps.ratio == pytest.approx(0.3580, abs=5e-5)
+    assert gaps.ratio_interval == pytest.approx((0.3380, 0.3791), abs=5e-5)
+    assert record.decidable.test is not None
+    (overlap,) = record.decidable.test.sets
+    assert overlap.empty
+    assert overlap.lower == pytest.approx(0.294, abs=0.02)
+    assert overlap.upper == pytest.approx(0.129, abs=0.02)
+    assert record.verdict.headline.startswith("These rows contradict the assumptions")

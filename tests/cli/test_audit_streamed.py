@@ -1,0 +1,84 @@
+"""``fairpc audit`` of a table that is streamed says what it says of one in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.calls import FIT, called, small_table
+from closeness import assert_close
+
+
+@pytest.fixture
+def fitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The folder of a table, with blanks around its values, and of a model of it."""
+    head, _, rows = small_table(600).partition("\n")
+    (tmp_path / "t.csv").write_text(f"{head}\n{rows.replace(',', ' , ')}")
+    model, table = str(tmp_path / "m.fairpc"), str(tmp_path / "t.csv")
+    assert not called(capsys, "fit", table, *FIT, "-o", model, "--quiet").code
+    return tmp_path
+
+
+def audited(
+    folder: Path, table: str, capsys: pytest.CaptureFixture[str], *more: str
+) -> tuple[Any, str]:
+    ended = called(capsys, "audit", str(folder / "m.fairpc"), str(folder / table), "--json", *more)
+    assert ended.code in (0, None, 1), ended.err
+    return json.loads(ended.out), ended.err
+
+
+@pytest.mark.parametrize("absent", [None, "sex", "hired", "job"])
+def test_a_streamed_audit_is_the_audit(
+    absent: str | None,
+    fitted: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = "t.csv"
+    if absent is not None:
+        lines = [line.split(",") for line in (fitted / table).read_text().splitlines()]
+        place, table = lines[0].index(absent), "less.csv"
+        kept = [",".join(cell for j, cell in enumerate(line) if j != place) for line in lines]
+        (fitted / table).write_text("\n".join(kept) + "\n")
+    whole, said = audited(fitted, table, capsys)
+    monkeypatch.setattr("fairpc.cli.streamed.STREAMED_BYTES", 0)
+    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 100)
+    ours, also_said = audited(fitted, table, capsys)
+    assert said == also_said
+    for record in (whole, ours):
+        del record["provenance"]["date"], record["provenance"]["seconds"]
+    assert_close(whole, ours)
+    assert ours["data"]["same_rows_as_fit"] is (absent is None)
+
+
+def test_the_page_and_the_exit_code(
+    fitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpc.cli.streamed.STREAMED_BYTES", 0)
+    page = fitted / "report.html"
+    found, _ = audited(
+        fitted, "t.csv", capsys, "-o", str(page), "--no-trade-off", "--fail-over", "0.001"
+    )
+    assert found["exceeded"]
+    assert "The table has 600 rows" in page.read_text("utf-8")
+
+
+def test_bad_input_is_one_sentence(
+    fitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpc.cli.streamed.STREAMED_BYTES", 0)
+    model = str(fitted / "m.fairpc")
+    (fitted / "empty.csv").write_text("age,job,sex,hired\n")
+    (fitted / "short.csv").write_text(small_table(300) + "41,clerk\n")
+    for table, more, words in (
+        ("t.csv", ("--label", "hierd"), "did you mean 'hired'?"),
+        ("empty.csv", (), "no rows"),
+        ("short.csv", (), "line 302"),
+    ):
+        ended = called(capsys, "audit", model, str(fitted / table), *more)
+        assert ended.code == 2
+        assert words in " ".join(ended.err.split()), ended.err
+        assert "Traceback" not in ended.err
