@@ -140,6 +140,40 @@ def test_numbers_fall_into_bins(words: Vocabulary, model: CircuitClassifier) -> 
         probability(words, f"age>={edge + 0.5}")
 
 
+def test_what_is_left_out_of_a_bin_leaves_the_bin(
+    words: Vocabulary, model: CircuitClassifier, everything: Everything
+) -> None:
+    """The model does not tell values of a bin apart: one of several cannot be left out alone."""
+    column = model.coding_.features.column("age")
+    inside = int(column.edges[0])
+    with pytest.raises(QueryError, match=f"'{inside}' is one of several values .* age != "):
+        probability(words, f"age!={inside}")
+    rest = everything.mass("age", lambda v: v != column.labels[1])
+    asked = probability(words, f"age != '{column.labels[1]}'")
+    assert asked == pytest.approx(everything.p[rest].sum(), abs=1e-12)
+
+
+def test_what_is_left_out_may_be_one_value() -> None:
+    """A bin of one whole number is that number; a merged level is one of several."""
+    rng = np.random.default_rng(0)
+    n = 600
+    kind = np.where(rng.random(n) < 0.004, "rare", rng.choice(["a", "b"], n))
+    kind[:2] = "rare", "odd"
+    number = np.where(rng.random(n) < 0.5, 7, rng.integers(0, 40, n))
+    frame = pl.DataFrame({"number": number, "kind": kind, "sex": rng.choice(["F", "M"], n)})
+    label = pl.Series(rng.choice(["no", "yes"], n))
+    words = vocabulary(LatNB("sex", numeric=["number"], rare=0.02, max_iter=5).fit(frame, label))
+    labels = words.features.column("number").labels
+    assert "7" in labels
+    others = probability(words, "number != 7")
+    assert others == pytest.approx(1 - probability(words, "number = 7"), abs=1e-12)
+    with pytest.raises(QueryError, match="'rare' is one of several values in 'other'"):
+        probability(words, "kind != rare")
+    assert probability(words, "kind != a") == pytest.approx(
+        1 - probability(words, "kind = a"), abs=1e-12
+    )
+
+
 def test_what_contradicts_is_zero_or_refused(words: Vocabulary) -> None:
     assert probability(words, "grade=1 | grade=2") == 0.0
     with pytest.raises(EvidenceError, match="'grade = 1, grade = 2' has probability zero"):
@@ -160,6 +194,8 @@ def test_what_contradicts_is_zero_or_refused(words: Vocabulary) -> None:
         ("Df | age=3 | sex=F", "two bars"),
         ("Df=x", "'Df' has no value 'x': use one of '<=50K', '>50K'"),
         ("Df | agee=3", "no 'agee' in the model: did you mean 'age'"),
+        ("df", "did you mean 'Df'"),
+        ("Df | s=x", "did you mean 'S'"),
         ("Df | job=clark", "did you mean 'clerk'"),
         ("Df | age=old", "'age' has no value 'old'"),
         ("Df | sex>F", "'sex' has no order"),

@@ -55,6 +55,10 @@ class TableWarning(UserWarning):
     """A value was read as missing because it was not there at fit; names the column and value."""
 
 
+class SameAsLabelWarning(UserWarning):
+    """A sensitive column says what the label says; names both."""
+
+
 class InterruptedWarning(RuntimeWarning):
     """A fit was interrupted (Ctrl-C): what it had so far is given back."""
 

@@ -217,6 +217,7 @@ class Vocabulary:
     def _column_name(self, given: str) -> str:
         """The column that is meant: exactly, or but for blanks around its name."""
         known = (self.labels.name, *self.groups.column_names, *self.features.names)
+        reserved = ("Df", "D", "S") if self.distribution.layout.latent else ("D", "S")
         if given in known:
             return given
         stripped = [name for name in known if name.strip() == given.strip()]
@@ -225,7 +226,8 @@ class Vocabulary:
         for dropped in self.features.dropped:
             if dropped.name == given:
                 raise QueryError(dropped.message + ": ask without it")
-        raise QueryError(f"there is no {given!r} in the model: {_suggestion(given, known)}")
+        words = (*reserved, *known)
+        raise QueryError(f"there is no {given!r} in the model: {_suggestion(given, words)}")
 
     def _log_mass(self, event: dict[int, Codes]) -> float:
         """log of the total probability of rows whose variables have codes of these sets."""
@@ -267,6 +269,12 @@ def _fitting(column: Column, term: Term) -> list[tuple[str, Codes]]:
         codes: Iterable[int] = range(column.arity)
     elif term.sign in ("=", "!="):
         code = _code(column, term)
+        if term.sign == "!=" and not _alone(column, code, term.value):
+            raise QueryError(
+                f"{term.value!r} is one of several values in {column.labels[code]!r} of "
+                f"{term.name!r}, which the model does not tell apart: leave all of them out with "
+                f"{term.name} != '{column.labels[code]}'"
+            )
         codes = [c for c in range(column.arity) if (c == code) == (term.sign == "=")]
     else:
         codes = _compared(column, term.sign, term.value)
@@ -288,6 +296,16 @@ def _code(column: Column, term: Term) -> int:
             f"{_suggestion(str(term.value), column.labels)}{kind}"
         )
     return code
+
+
+def _alone(column: Column, code: int, value: str) -> bool:
+    """Whether a code means this value and no other, or is called by its own label."""
+    if value.strip() == column.labels[code]:
+        return True
+    if not column.binned:
+        return code < len(column.levels)
+    inner = 0 < code < column.arity - 1
+    return inner and column.integral and column.edges[code] - column.edges[code - 1] == 1.0
 
 
 def _compared(column: Column, sign: str, value: str) -> list[int]:
@@ -336,6 +354,6 @@ def _suggestion(given: str, known: Sequence[str]) -> str:
     """The closest of the known words, else the first ones."""
     lower = {word.lower(): word for word in reversed(known)}
     close = [lower[word] for word in get_close_matches(given.lower(), lower, n=3)]
-    shown = close or list(known[:8])
-    more = ", …" if not close and len(known) > len(shown) else ""
-    return ("did you mean " if close else "use one of ") + ", ".join(map(repr, shown)) + more
+    if close:
+        return "did you mean " + " or ".join(map(repr, close))
+    return "use one of " + ", ".join(map(repr, known[:8])) + (", …" if len(known) > 8 else "")

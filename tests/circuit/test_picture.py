@@ -79,6 +79,18 @@ def test_a_small_circuit_is_drawn_whole() -> None:
     assert not any("more" in t for t in shown)
 
 
+def test_values_are_shown_by_their_labels() -> None:
+    labels = {"S": ("women", "men")}
+    root = parse(to_svg(small(), labels=labels))
+    shown = [t for t in texts(root) if "=" in t]
+    assert sorted(shown) == ["S = men", "S = women", "X = 0", "X = 1", "X = 2"]
+    hints = [e.findtext(f"{SVG}title") for e in root.iter(f"{SVG}g")]
+    assert "indicator node 0 [S = women]" in hints
+    boxes = parse(to_svg(tied(), labels={"X": ("low", "high")}))
+    titles = [e.findtext(f"{SVG}title") or "" for e in boxes.iter(f"{SVG}g")]
+    assert any("X: low .1, high .9" in title for title in titles)
+
+
 def test_it_says_what_it_is() -> None:
     root = parse(to_svg(small()))
     assert root.get("role") == "img"

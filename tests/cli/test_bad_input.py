@@ -131,6 +131,9 @@ COLUMNS = {
     "no header": Bad(
         "fit bad.csv FIT -o m", ("no column 'hired'", "header line"), "\n".join(ROWS) + "\n"
     ),
+    "two labels": Bad(
+        "fit t.csv --label hired --label job --sensitive sex -o m", ("--label is given 2 times",)
+    ),
     "label is sensitive": Bad(
         "fit t.csv --label sex --sensitive sex -o m", ("'sex'", "different columns")
     ),
@@ -167,10 +170,10 @@ COLUMNS = {
         "fit bad.csv FIT -o m", ("bad.csv: column 'sex' is missing in every row",), changed(2, [""])
     ),
     "numeric that is none": Bad(
-        "fit t.csv FIT -o m --numeric job", ("t.csv: column 'job' has", "said to hold numbers")
+        "fit t.csv FIT -o m --numeric job", ("t.csv: column 'job' has", "numbers", "--missing")
     ),
     "unknown positive": Bad(
-        "fit t.csv FIT -o m --positive maybe", ("t.csv: positive is 'maybe'", "'no', 'yes'")
+        "fit t.csv FIT -o m --positive maybe", ("t.csv: --positive is 'maybe'", "'no', 'yes'")
     ),
     "nothing but label and group": Bad(
         "fit t.csv FIT -o m --drop age --drop job", ("t.csv", "give features too")
@@ -199,15 +202,42 @@ CALLS = {
     "no folder to write to": Bad("fit t.csv FIT -o no/m", ("no/m", "check the folder")),
     "output is a folder": Bad("fit t.csv FIT -o .", ("it is a folder",)),
     "output is a device": Bad("fit t.csv FIT -o /dev/full", ("/dev/full", "not a regular file")),
-    "no model": Bad("predict none.fairpc t.csv -o o.csv", ("none.fairpc",)),
-    "a table as a model": Bad("predict t.csv t.csv -o o.csv", ("t.csv",)),
+    "no model": Bad("predict none.fairpc t.csv -o o.csv", ("no model none.fairpc", "then TABLE")),
+    "a table as a model": Bad(
+        "predict t.csv t.csv -o o.csv", ("t.csv is no model", "MODEL", "then TABLE")
+    ),
+    "a folder as a model": Bad("audit . t.csv", (". is no model", "then TABLE")),
+    "a query as a model": Bad("query Df=yes m.fairpc", ("no model Df=yes", "then QUERY")),
+    "a model as a table": Bad("fit m.fairpc FIT -o n", ("m.fairpc is JSON", "give a table")),
+    "no table": Bad("fit FIT -o m", ("Missing argument 'TABLE'",)),
+    "an output that is the table": Bad(
+        "predict m.fairpc t.csv -o ./t.csv", ("./t.csv", "what is read (t.csv)", "another file")
+    ),
+    "a model that is the table": Bad("fit t.csv FIT -o t.csv", ("what is read (t.csv)",)),
+    "a model that is a file of a pattern": Bad("fit *.csv FIT -o n.csv", ("what is read (*.csv)",)),
+    "numbers that are the table": Bad(
+        "compare t.csv --label hired --sensitive sex -o t.csv", ("what is read (t.csv)",)
+    ),
+    "a checkpoint that is a file": Bad(
+        "fit t.csv FIT -o m --checkpoint t.csv", ("t.csv is, or lies in, a file", "folder")
+    ),
+    "absurd seed": Bad("fit t.csv FIT -o m --seed 4294967296", ("--seed",)),
+    "no ending": Bad("predict m.fairpc t.csv -o scores", ("scores has no ending", "Parquet")),
+    "mixtures of trees": Bad(
+        "fit t.csv FIT -o m --components 3", ("--components is 3", "--structure auto")
+    ),
     "unknown ending": Bad("predict m.fairpc t.csv -o o.xlsx", ("o.xlsx", "'.xlsx'", "Parquet")),
-    "absent column": Bad(
-        "predict m.fairpc bad.csv -o o.csv", ("bad.csv: column 'age' is absent",),
-        "job,sex\nclerk,F\n",
+    "a misspelt column": Bad(
+        "predict m.fairpc bad.csv -o o.csv", ("bad.csv has no column 'age'", "'Age'", "rename"),
+        "Age,job,sex\n30,clerk,F\n",
+    ),
+    "no feature at all": Bad(
+        "audit m.fairpc bad.csv", ("bad.csv has none of the features", "'age', 'job'"),
+        "sex,hired\nF,yes\nM,no\n",
     ),
     "text for a number": Bad(
-        "predict m.fairpc bad.csv -o o.csv", ("bad.csv: column 'age' has 'old' in row 0",),
+        "predict m.fairpc bad.csv -o o.csv",
+        ("bad.csv: column 'age' has 'old' in row 0", "held numbers at fit", "empty"),
         "age,job,sex\nold,clerk,F\n",
     ),
     "scores twice": Bad(
@@ -218,6 +248,10 @@ CALLS = {
     "unknown column in a query": Bad("query m.fairpc Df|agee=3", ("'agee'", "'age'")),
     "unknown value in a query": Bad("query m.fairpc Df|job=clark", ("'clark'", "'clerk'")),
     "unreadable query": Bad("query m.fairpc Df=|", ("'Df' has no value",)),
+    "a reserved name in small letters": Bad("query m.fairpc df=yes", ("'df'", "did you mean 'Df'")),
+    "a value inside a bin left out": Bad(
+        "query m.fairpc Df|age!=24", ("'24' is one of several values", "'age'", "!=")
+    ),
     "impossible query": Bad("query m.fairpc Df|job=cook,job=clerk", ("probability zero",)),
     "report that is no page": Bad("audit m.fairpc t.csv -o r.pdf", ("r.pdf", "HTML")),
     "unknown gap": Bad("audit m.fairpc t.csv --gap all", ("--gap", "scores")),

@@ -65,4 +65,4 @@ def test_a_bad_limit_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
     arguments = ["fit", str(written(tmp_path, "csv")), "--label", "granted", "--sensitive", "sex"]
     ended = called(capsys, *arguments, "-o", str(tmp_path / "m.json"), "--max-memory", "plenty")
     assert ended.code == 2
-    assert "max_memory is 'plenty': give bytes" in ended.err
+    assert "--max-memory is 'plenty': give bytes" in ended.err

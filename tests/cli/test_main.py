@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 
@@ -80,6 +81,8 @@ def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> 
         (MemoryError(), 2, "not enough memory"),
         (OSError(28, "No space left on device", "m.fairpc"), 2, "m.fairpc: No space left"),
         (BrokenPipeError(), 0, ""),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 0, ""),
+        (SystemExit(143), 143, ""),
     ],
 )
 def test_every_end_has_its_code(

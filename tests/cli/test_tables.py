@@ -160,6 +160,74 @@ def test_an_error_in_a_later_batch_ends_well(
     assert names(folder) == ["m.fairpc", "t.csv"]
 
 
+def test_an_absent_feature_counts_as_missing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = pl.read_csv("t.csv")
+    people.drop("job").write_csv("u.csv")
+    ended = called(capsys, "predict", "m.fairpc", "u.csv", "-o", "o.csv")
+    assert ended.code == 0
+    assert "u.csv has no column 'job': that counts as missing in every row" in ended.err
+    rows = people.with_columns(pl.lit(None, pl.String).alias("job"))
+    expected = fairpc.load("m.fairpc").predict_proba(rows.drop("hired"))
+    np.testing.assert_allclose(pl.read_csv("o.csv")["p_df_yes"], expected[:, 1])
+    assert pl.read_csv("o.csv").columns == ["age", "sex", "hired", "p_df_no", "p_df_yes"]
+
+
+def test_no_output_is_written_into_what_is_read(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "parts").mkdir()
+    (folder / "parts" / "a.csv").write_text(small_table())
+    (folder / "parts" / "b.csv").symlink_to("../t.csv")
+    (folder / "link.csv").symlink_to("t.csv")
+    (folder / "m.csv").write_bytes((folder / "m.fairpc").read_bytes())
+    before = {p: p.read_bytes() for p in folder.rglob("*.csv")}
+    calls = [
+        ("m.fairpc", "t.csv", "link.csv"), ("m.fairpc", "link.csv", "t.csv"),
+        ("m.fairpc", "parts", "parts/new.csv"), ("m.fairpc", "parts", "t.csv"),
+        ("m.fairpc", "p*/*.csv", "parts/new.csv"), ("m.csv", "t.csv", "m.csv"),
+    ]  # fmt: skip
+    for model, table, output in calls:
+        ended = called(capsys, "predict", model, table, "-o", output)
+        assert ended.code == 2
+        assert f"-o {output} would write into what is read" in ended.err
+    assert {p: p.read_bytes() for p in folder.rglob("*.csv")} == before
+    assert called(capsys, "predict", "m.fairpc", "parts", "-o", "all.csv").code == 0
+
+
+def test_rows_without_group_or_label_are_counted(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = small_table().splitlines()
+    for i, column in ((1, 2), (2, 2), (3, 3)):
+        cells = lines[i].split(",")
+        cells[column] = ""
+        lines[i] = ",".join(cells)
+    (folder / "u.csv").write_text("\n".join(lines) + "\n")
+    found = answer(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc")
+    assert (found["groups"]["missing"], found["label"]["missing"]) == (2, 1)
+    shown = called(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc").out
+    assert re.search(r"^Groups by 'sex': .*; not known in 2 rows$", shown, re.MULTILINE)
+    assert re.search(r"^Label 'hired': .*; not known in 1 row$", shown, re.MULTILINE)
+
+
+def test_what_was_dropped_can_be_kept_by_an_option(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = small_table().splitlines()
+    numbered = ["id," + lines[0], *(f"{i},{line}" for i, line in enumerate(lines[1:]))]
+    (folder / "u.csv").write_text("\n".join(numbered) + "\n")
+    columns = answer(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc")["columns"]
+    assert columns[0]["done"].endswith("name it with --numeric or --categorical to keep it")
+
+
+def test_a_single_row_is_one_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "u.csv").write_text(small_table(n_rows=1))
+    ended = called(capsys, "predict", "m.fairpc", "u.csv", "-o", "o.csv")
+    assert "note: 1 row written to o.csv" in ended.err
+
+
 def test_an_absent_group_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pl.read_csv("t.csv").drop("sex").write_csv("u.csv")
     ended = called(capsys, "predict", "m.fairpc", "u.csv", "-o", "o.csv")
@@ -179,6 +247,17 @@ def test_stdin_and_stdout(folder: Path) -> None:
     scored = pl.read_csv(io.BytesIO(done.stdout))
     assert scored.shape == (120, 6)
     assert done.stderr == b""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes of a shell")
+def test_a_reader_that_has_seen_enough_is_no_failure(folder: Path) -> None:
+    (folder / "big.csv").write_text(small_table(n_rows=20_000))
+    program = f"{sys.executable} -c 'from fairpc.cli import main; main()'"
+    script = f"set -o pipefail; {program} predict m.fairpc big.csv -o - -q | head -1"
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("age,")
+    assert ended.stderr == ""
 
 
 def test_odd_names_work_everywhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,6 +349,12 @@ def test_compare(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown = called(capsys, *call)
     assert "2 folds" in shown.out
     assert "±" in shown.out
+
+
+def test_compare_takes_baselines_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("compare", "t.csv", "--label", "hired", "--sensitive", "sex", "--cv", "2")
+    found = answer(capsys, *call, "--method", "LR", "--method", "Rand")
+    assert {row["method"] for row in found["means"]} == {"LR", "Rand"}
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,17 @@ def test_text_that_is_numbers_or_dates() -> None:
     assert encoding.transform(frame).tolist() == [[0, 0, 0], [-1, -1, -1]]
 
 
+def test_digits_that_no_number_holds_are_names() -> None:
+    """Beyond 2^53 neighbours would fall together; as whole numbers they are keys as well."""
+    keys = [str(2**53 + i % 3) for i in range(60)]
+    encoding = fitted({"key": keys, "amount": [f"{i % 40}e20" for i in range(60)]})
+    assert [c.kind for c in encoding.columns] == ["category", "number"]
+    assert encoding.columns[0].levels == tuple(sorted(set(keys)))
+    assert fitted({"key": [int(k) for k in keys]}).columns[0].levels == tuple(
+        int(k) for k in sorted(set(keys))
+    )
+
+
 def test_numbers_can_mean_missing() -> None:
     encoding = fitted({"x": [*range(25), *range(25), *[-999] * 50]}, missing_values=(-999,))
     assert encoding.columns[0].missing_share == 0.5

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairpc.data.files import find, format_of, scan, write_table
+from fairpc.data.files import find, format_of, is_part, scan, write_table
 from fairpc.errors import FileFormatError, TableError
 
 FRAME = pl.DataFrame({"a b": [1, 2, None], 'q"': ["x", 'y,"z', None], "ü": [0.5, None, 1e-300]})
@@ -81,6 +81,37 @@ def test_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
     (tmp_path / "readme.md").write_text("no table")
     for path in (tmp_path, tmp_path / "*.parquet"):
         assert scan(path).collect()["part"].to_list() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_what_is_part_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a/x.csv", "a/y.csv", "b/x.csv", "odd[1].csv"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("h\n1\n")
+    Path("link.csv").symlink_to("a/x.csv")
+    Path("folder").symlink_to("a")
+    Path("hard.csv").hardlink_to("a/x.csv")
+    for path, table in [
+        ("a/x.csv", "a/x.csv"), ("./a/../a/x.csv", "a/x.csv"), ("link.csv", "a/x.csv"),
+        ("a/x.csv", "link.csv"), ("hard.csv", "a/x.csv"), ("a/new.csv", "a"),
+        ("folder/new.csv", "a"), ("a/new.parquet", "folder"), ("link.csv", "a"),
+        ("a/new.csv", "a/*.csv"), ("a/new.csv", str(tmp_path / "?" / "*.csv")),
+    ]:  # fmt: skip
+        assert is_part(path, table), (path, table)
+    for path, table in [
+        ("a/z.csv", "a/x.csv"), ("b/x.csv", "a"), ("a/report.html", "a"), ("a/b/new.csv", "a"),
+        ("a/new.tsv", "a/*.csv"), ("a/b/new.csv", "a/*.csv"), ("odd1.csv", "odd[1].csv"),
+        ("new.csv", "-"), ("new.csv", "nowhere.csv"), ("new.csv", "none*.csv"),
+    ]:  # fmt: skip
+        assert not is_part(path, table), (path, table)
+
+
+def test_a_folder_without_tables_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("")
+    (tmp_path / "archive.csv").mkdir()
+    with pytest.raises(FileFormatError) as caught:
+        find(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path} is a folder without tables: put CSV")
 
 
 def test_files_of_one_table_are_alike(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_fair_labels_are_one_more_assumption() -> None:
     x, y, s, f = drawn()
     record = found(naive(), fair_labels=f, n_steps=3)
     (one,) = record.bent
-    assert one.name == "1500 fair labels known"
+    assert one.name == "1,500 fair labels known"
     assert one.knowledge is None
     counts = np.zeros((2, 2, 2))
     np.add.at(counts, (s, f, y), 1)
@@ -113,7 +113,7 @@ def test_bad_input_is_told_so() -> None:
         ({"knowledge": {"a": 0.3}}, "give a fairpc.Knowledge"),
         ({"knowledge": {"a": Knowledge(one_sided={"X": "lowered"})}}, "the group 'X'"),
         ({"n_steps": 0}, "n_steps is 0"),
-        ({"fair_labels": [1, 0]}, "1500 rows and 2 fair labels"),
+        ({"fair_labels": [1, 0]}, "1,500 rows and 2 fair labels"),
     ]
     for options, message in bad:
         with pytest.raises(FairpcError, match=message):

@@ -20,7 +20,7 @@ from fairpc.datasets import make_synthetic
 from fairpc.errors import FairpcError
 from fairpc.evidence import test_assumptions
 from fairpc.refits import Progress
-from fairpc.refits.bootstrap import _drawn
+from fairpc.refits.bootstrap import _Draws
 from refits.tables import drawn, mixed, naive, not_rejected
 
 
@@ -91,11 +91,25 @@ def test_persons_are_drawn_whole() -> None:
     weights = np.array([1.0, 1.0, 2.0, 1.0, 1.0, 1.0])
     persons = np.array([0, 0, 0, 1, 2, 2])
     rng = np.random.default_rng(0)
+    draws = _Draws(2, 1, 0.95, persons)
     for _ in range(20):
-        times = _drawn(weights, persons, rng) / weights
+        times = draws.weights(weights, rng) / weights
         assert len(set(times[:3])) == len(set(times[4:])) == 1
         assert times[0] + times[3] + times[4] == 3
-    assert _drawn(weights, None, rng).sum() > 0
+    assert _Draws(2, 1, 0.95).weights(weights, rng).sum() > 0
+
+
+def test_counts_are_drawn_as_rows_are() -> None:
+    """As many draws as rows; of each distinct row on average its count, with a binomial spread."""
+    counts = np.array([1.0, 4.0, 15.0])
+    weights = counts * np.array([1.0, 0.5, 2.0])
+    rng = np.random.default_rng(0)
+    draws = _Draws(2, 1, 0.95, counts=counts)
+    times = np.array([draws.weights(weights, rng) / weights * counts for _ in range(4000)])
+    np.testing.assert_allclose(times.sum(axis=1), 20)
+    spread = np.sqrt(counts * (1 - counts / 20))
+    assert np.abs(times.mean(axis=0) - counts).max() < 4 * spread.max() / np.sqrt(4000)
+    np.testing.assert_allclose(times.std(axis=0), spread, rtol=0.06)
 
 
 def test_rejected_assumptions_give_no_interval_and_a_way_on() -> None:
@@ -195,7 +209,7 @@ def test_three_classes_and_three_groups() -> None:
         ({"clusters": [0, 1]}, "1500 rows and 2 clusters"),
         ({"clusters": np.zeros(1500)}, "clusters has 1 person"),
         ({"sensitive_features": None}, "the groups of the rows are not known"),
-        ({"sensitive_features": [0, 1]}, "1500 rows and 2 sensitive features"),
+        ({"sensitive_features": [0, 1]}, "1,500 rows and 2 sensitive features"),
     ],
 )
 def test_bad_input_is_told_so(options: dict[str, Any], message: str) -> None:

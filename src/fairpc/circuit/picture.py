@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final, Literal
 
 import numpy as np
 
-from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
+from fairpc.circuit.graph import INDICATOR, KIND_NAMES, PRODUCT, SUM, Circuit, Graph
 from fairpc.circuit.layout import Layout, layered
 from fairpc.circuit.properties import NAMES
+from fairpc.data.plural import counted
 
 MAX_ANALYSED: Final = 20_000
 """Nodes up to which a summary computes structural properties that are not known yet."""
@@ -48,14 +50,17 @@ _STYLE: Final = "".join(
 )
 
 
-def to_svg(circuit: Circuit, max_nodes: int = 60) -> str:
+def to_svg(
+    circuit: Circuit, max_nodes: int = 60, *, labels: Mapping[str, Sequence[str]] | None = None
+) -> str:
     """A drawing of the circuit, root on top: sums +, products ×, indicators [X = v].
 
     Of a circuit with more than ``max_nodes`` nodes, the top layers are drawn
     and the rest is counted. Beyond a dozen nodes, a sum over all indicators of
     one variable is drawn as a box with the variable and its probabilities.
+    ``labels`` names the values of some variables; of the others numbers are shown.
     """
-    return _Drawing.of(circuit, max(max_nodes, 1)).svg()
+    return _Drawing.of(circuit, max(max_nodes, 1), labels or {}).svg()
 
 
 def to_html(circuit: Circuit) -> str:
@@ -71,7 +76,7 @@ def summary(circuit: Circuit) -> str:
     graph = circuit.graph
     kinds = np.bincount(graph.kind, minlength=3)
     counts = ", ".join(
-        _count(int(kinds[kind]), word)
+        counted(int(kinds[kind]), word)
         for kind, word in ((SUM, "sum"), (PRODUCT, "product"), (INDICATOR, "indicator"))
     )
     rows = (
@@ -96,10 +101,6 @@ def depth(graph: Graph) -> int:
     return height[-1]
 
 
-def _count(n: int, word: str) -> str:
-    return f"{n:,} {word}" + ("" if n == 1 else "s")
-
-
 def _variables(graph: Graph) -> str:
     arities = graph.arities.tolist()
     shown = [f"{_shortened(n)} ({a})" for n, a in zip(graph.names[:6], arities[:6], strict=True)]
@@ -111,8 +112,8 @@ def _parameters(graph: Graph) -> str:
     """Parameters, and how many of them several sum nodes share."""
     users = np.bincount(graph.block[graph.kind == SUM], minlength=len(graph.block_ptr) - 1)
     tied = int(np.diff(graph.block_ptr)[users > 1].sum())
-    blocks = _count(len(graph.block_ptr) - 1, "block")
-    sums = _count(int(users[users > 1].sum()), "sum node")
+    blocks = counted(len(graph.block_ptr) - 1, "block")
+    sums = counted(int(users[users > 1].sum()), "sum node")
     shared = f"{tied:,} of them used by more than one sum ({sums} in all)"
     return f"{graph.n_parameters:,} in {blocks}, " + (shared if tied else "none shared")
 
@@ -144,10 +145,14 @@ def _printable(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What a node is drawn as: a circle with a sign, or a box with lines of text."""
+    """What a node is drawn as: a circle with a sign, or a box with lines of text.
 
-    node: int
+    Attributes:
+        hint: what is shown when one points at it.
+    """
+
     style: Literal["sum", "product", "indicator", "distribution"]
+    hint: str
     lines: tuple[str, ...] = ()
 
     @property
@@ -200,7 +205,7 @@ class _Drawing:
     layout: Layout
 
     @classmethod
-    def of(cls, circuit: Circuit, max_nodes: int) -> _Drawing:
+    def of(cls, circuit: Circuit, max_nodes: int, labels: Mapping[str, Sequence[str]]) -> _Drawing:
         graph = circuit.graph
         boxes, seen = _in_sight(graph, max_nodes)
         nodes = sorted(seen, reverse=True)
@@ -216,7 +221,7 @@ class _Drawing:
             if any(child not in at for child in children):
                 cut.append(at[node])
         inside = {c for node in boxes for c in graph.children(node).tolist()}
-        shapes = [_shape(circuit, node, node in boxes) for node in nodes]
+        shapes = [_shape(circuit, node, node in boxes, labels) for node in nodes]
         layout = layered([e[:2] for e in edges], [shape.width for shape in shapes], _GAP)
         return cls(circuit, shapes, edges, cut, graph.n_nodes - len(inside | at.keys()), layout)
 
@@ -225,14 +230,14 @@ class _Drawing:
         width = max(x + s.width / 2 for x, s in zip(self.layout.x, self.shapes, strict=True))
         width = max(width + 2 * _MARGIN, 150.0)
         height = self._y(self.layout.n_layers - 1) + 2 * _RADIUS + _MARGIN + (32 if hidden else 0)
-        title = f"Circuit over {_count(graph.n_variables, 'variable')}"
-        text = f"{title}: {_count(graph.n_nodes, 'node')}, {_count(graph.n_edges, 'edge')}"
+        title = f"Circuit over {counted(graph.n_variables, 'variable')}"
+        text = f"{title}: {counted(graph.n_nodes, 'node')}, {counted(graph.n_edges, 'edge')}"
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" class="fairpc-circuit" role="img" '
             f'aria-label="{text}" width="{width:.0f}" height="{height:.0f}" '
             f'viewBox="0 0 {width:.0f} {height:.0f}">',
             f"<title>{title}</title>",
-            f"<desc>{text}; {hidden:,} nodes are not drawn.</desc>",
+            f"<desc>{text}; {counted(hidden, 'node is', 'nodes are')} not drawn.</desc>",
             f"<style>{_STYLE}</style>",
             *(self._edge(i) for i in range(len(self.edges))),
             *(self._stub(i) for i in self.cut),
@@ -240,7 +245,7 @@ class _Drawing:
             *(self._node(i) for i in range(len(self.shapes))),
         ]
         if hidden:
-            more = f"… {_count(hidden, 'more node')}"
+            more = f"… {counted(hidden, 'more node')}"
             parts.append(f"<g>{_pill(width / 2, height - _MARGIN - 9, more, _LETTER)}</g>")
         return "\n".join([*filter(None, parts), "</svg>"])
 
@@ -290,9 +295,8 @@ class _Drawing:
 
     def _node(self, i: int) -> str:
         shape = self.shapes[i]
-        hint = _escaped(self.circuit.graph.name(shape.node))
         drawn = shape.svg(self._x(self.layout.x[i]), self._y(self.layout.layer[i]))
-        return f"<g><title>{hint}</title>{drawn}</g>"
+        return f"<g><title>{_escaped(shape.hint)}</title>{drawn}</g>"
 
 
 _BOW: Final = 0.42  # how long an edge stays upright
@@ -346,19 +350,31 @@ def _in_sight(graph: Graph, max_nodes: int) -> tuple[set[int], set[int]]:
     return boxes, seen
 
 
-def _shape(circuit: Circuit, node: int, is_box: bool) -> _Shape:
+def _shape(
+    circuit: Circuit, node: int, is_box: bool, labels: Mapping[str, Sequence[str]]
+) -> _Shape:
     graph = circuit.graph
+    hint = f"{KIND_NAMES[graph.kind[node]]} node {node}"
     if graph.kind[node] == INDICATOR:
-        label = f"{_shortened(graph.names[graph.variable[node]])} = {graph.value[node]}"
-        return _Shape(node, "indicator", (label,))
-    if is_box:
-        children = graph.children(node)
-        order = np.argsort(graph.value[children])
-        weights = [_digits(w) for w in circuit.weights(node)[order].tolist()]
-        shown = weights if len(weights) <= 4 else [*weights[:3], "…"]
-        name = _shortened(graph.names[graph.variable[children[0]]])
-        return _Shape(node, "distribution", (name, " ".join(shown)))
-    return _Shape(node, "sum" if graph.kind[node] == SUM else "product")
+        name = graph.names[graph.variable[node]]
+        value = _value(labels, name, int(graph.value[node]))
+        label = f"{_shortened(name)} = {_shortened(value)}"
+        return _Shape("indicator", f"{hint} [{name} = {value}]", (label,))
+    if not is_box:
+        return _Shape("sum" if graph.kind[node] == SUM else "product", hint)
+    children = graph.children(node)
+    order = np.argsort(graph.value[children])
+    weights = [_digits(w) for w in circuit.weights(node)[order].tolist()]
+    shown = weights if len(weights) <= 4 else [*weights[:3], "…"]
+    name = graph.names[graph.variable[children[0]]]
+    each = (f"{_value(labels, name, i)} {w}" for i, w in enumerate(weights))
+    return _Shape(
+        "distribution", f"{hint}, {name}: {', '.join(each)}", (_shortened(name), " ".join(shown))
+    )
+
+
+def _value(labels: Mapping[str, Sequence[str]], name: str, code: int) -> str:
+    return labels[name][code] if name in labels else str(code)
 
 
 def _pill(x: float, y: float, text: str, letter: float, height: float = 18.0) -> str:

@@ -153,8 +153,8 @@ def mpe(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Codes, FloatArray]:
 
 def sample(circuit: Circuit, n: int, rng: np.random.Generator | int | None = None) -> Codes:
     """``n`` independent complete rows."""
-    if n < 0:
-        raise CodesError(f"{n} rows were asked for: ask for none or more")
+    if not _is_count(n):
+        raise CodesError(f"{n!r} rows were asked for: ask for none or more, a whole number")
     nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
     rows = check_codes(nothing, circuit.arities)
     theta = Scaled.of(circuit.parameters)
@@ -162,6 +162,10 @@ def sample(circuit: Circuit, n: int, rng: np.random.Generator | int | None = Non
     drawn = np.empty((n, circuit.graph.n_variables), np.int16)
     chunk.trace(theta, chunk.upward_scaled(theta), np.zeros(n, np.int32), _seeds(rng, n), drawn)
     return drawn
+
+
+def _is_count(n: Any) -> bool:
+    return isinstance(n, int | np.integer) and int(n) >= 0
 
 
 def sample_given(

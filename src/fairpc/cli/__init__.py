@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
@@ -22,7 +22,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
 
     Exit codes: 0 done; 1 the gap of ``audit --fail-over`` was exceeded; 2 bad input;
-    130 interrupted. ``--debug`` may stand anywhere and shows the traceback instead.
+    130 interrupted; 143 ended by SIGTERM, which a fit with a checkpoint turns into an exit.
+    ``--debug`` may stand anywhere and shows the traceback instead.
     """
     from fairpc.cli.app import app
 
@@ -36,9 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code = app(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever reads our output has seen enough; what is buffered has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+        _stop_writing()
+    except SystemExit as ended:
+        # Typer ends with code 1, which is that of a gap, where it meets a broken pipe first.
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        _stop_writing()
     except Exception as error:
         if len(rest) < len(given):
             raise
@@ -52,16 +56,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
+def _stop_writing() -> NoReturn:
+    """Whoever reads our output has seen enough; what is buffered has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(0) from None
+
+
 def sentence(error: Exception) -> str:
     """What went wrong, for a reader who writes no Python."""
     import typer
 
+    from fairpc.cli.arguments import as_options
     from fairpc.errors import FairpcError
 
     if isinstance(error, typer.TyperException):
         return _usage(error)
     if isinstance(error, FairpcError):
-        return str(error)
+        return as_options(str(error))
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).removesuffix(".")
         return f"{error.filename}: {reason}" if error.filename else reason

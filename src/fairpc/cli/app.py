@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from fairpc.cli.screen import Voice
     from fairpc.cli.tables import Reading, Roles
 
-EXIT_CODES = "Exit codes: 0 done, 1 the gap of audit --fail-over was exceeded, 2 bad input."
+EXIT_CODES = (
+    "Exit codes: 0 done, 1 the gap of audit --fail-over was exceeded, 2 bad input, "
+    "130 interrupted (Ctrl-C), 143 ended (SIGTERM)."
+)
 
 app = typer.Typer(
     name="fairpc",
@@ -50,9 +53,11 @@ def _options(
 
 
 def _voice(json: bool, quiet: bool) -> Voice:
-    from fairpc.cli.screen import Voice
+    from fairpc.cli.screen import Voice, hear
 
-    return Voice(json, quiet)
+    voice = Voice(json, quiet)
+    hear(voice)
+    return voice
 
 
 def _reading(delimiter: str | None, encoding: str | None) -> Reading:
@@ -63,7 +68,7 @@ def _reading(delimiter: str | None, encoding: str | None) -> Reading:
 
 
 def _roles(
-    label: str,
+    label: list[str],
     sensitive: list[str],
     positive: str | None,
     numeric: list[str] | None,
@@ -72,9 +77,12 @@ def _roles(
     missing: list[str] | None,
 ) -> Roles:
     from fairpc.cli.tables import Roles
+    from fairpc.errors import OptionError
 
+    if len(label) > 1:
+        raise OptionError(f"--label is given {len(label)} times: there is one label, give it once")
     return Roles(
-        label, tuple(sensitive), positive, tuple(numeric or ()), tuple(categorical or ()),
+        label[0], tuple(sensitive), positive, tuple(numeric or ()), tuple(categorical or ()),
         tuple(drop or ()), tuple(missing or ()),
     )  # fmt: skip
 
@@ -94,13 +102,19 @@ def _demo(
         bool, typer.Option("--circuit", help="Show the circuit engine on the paper's Figure 2.")
     ] = False,
     rows: Annotated[
-        int, typer.Option(min=100, max=10_000_000, help="Rows that --circuit samples for EM.")
+        int,
+        typer.Option(
+            min=100, max=10_000_000, metavar="N", help="Rows that --circuit samples for EM."
+        ),
     ] = 100_000,
     seed: opt.Seed = 0,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Fit FairPC to census data that come with the package, compare it, and write a report."""
+    """Fit, compare and audit census data; write a report.
+
+    The data, UCI Adult, come with the package.
+    """
     if circuit:
         from fairpc.cli.figure_two import run as run_circuit
 
@@ -136,7 +150,9 @@ def _fit(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Learn a model from a table of past decisions, and say what was read and learned.
+    """Learn a model from a table of past decisions.
+
+    A line per column says how it was read, and sentences say what was learned.
 
     Example: fairpc fit loans.csv --label repaid --sensitive sex -o loans.fairpc
     """
@@ -175,10 +191,11 @@ def _predict(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Append P(Df = class) to every row of a table, as columns p_df_<class>.
+    """Append P(Df = class) to every row of a table.
 
-    The table is streamed: it may be larger than memory. The output appears whole or not at all.
-    Empty cells are summed out, exactly. Of models without Df it is P(D = class).
+    The columns are called p_df_<class>. The table is streamed: it may be larger than memory.
+    The output appears whole or not at all. Empty cells are summed out, exactly. Of models
+    without Df it is P(D = class).
 
     Example: fairpc predict loans.fairpc new.parquet -o scored.parquet
     """  # fmt: skip
@@ -233,7 +250,9 @@ def _audit(
 ) -> None:
     """Test a model and its assumptions on a table; write the report.
 
-    Example, in continuous integration: fairpc audit m.fairpc new.csv --fail-over 0.05
+    Example: fairpc audit loans.fairpc new.csv -o report.html
+
+    In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """
     from fairpc.cli.audit import run
 
@@ -263,8 +282,8 @@ def _query(
     """Ask a model for an exact probability.
 
     Df is the decision, D the observed label, S the group; other names are columns. A name
-    without a value asks for all its values. Numbers fall into their bins; < <= > >= != work at
-    the edges of bins. '?' means not known. Put values with commas or bars into quotes.
+    without a value asks for all its values. Numbers fall into their bins; < <= > >= work at the
+    edges of bins. '?' means not known. Put values with commas or bars into quotes.
 
     Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
     """
@@ -278,7 +297,9 @@ def _compare(
     table: opt.Table,
     label: opt.Label,
     sensitive: opt.Sensitive,
-    cv: Annotated[int, typer.Option(min=2, max=100, help="Folds of the cross-validation.")] = 10,
+    cv: Annotated[
+        int, typer.Option(min=2, max=100, metavar="N", help="Folds of the cross-validation.")
+    ] = 10,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -307,7 +328,7 @@ def _compare(
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Compare models with other methods by cross-validation on one table.
+    """Compare models with other methods by cross-validation.
 
     Example: fairpc compare loans.csv --label repaid --sensitive sex --cv 5
     """
@@ -327,7 +348,7 @@ def _compare(
 def _data(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="adult, german, compas, synthetic; none lists them."),
+        typer.Argument(metavar="NAME", help="adult, german, compas, synthetic; none lists them."),
     ] = None,
     output: Annotated[
         str | None,
@@ -343,7 +364,8 @@ def _data(
         typer.Option("--version", metavar="NAME", help="raw or paper; compas: two-year, too."),
     ] = None,
     rows: Annotated[
-        int | None, typer.Option(min=1, max=100_000_000, help="Rows to draw, for synthetic.")
+        int | None,
+        typer.Option(min=1, max=100_000_000, metavar="N", help="Rows to draw, for synthetic."),
     ] = None,
     seed: opt.Seed = 0,
     json: opt.Json = False,
@@ -371,22 +393,29 @@ def _paper(
     ],
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="The authors' folder (processed/, synthetic/); else our loaders."),
+        typer.Option(
+            metavar="DIR", help="The authors' folder (processed/, synthetic/); else our loaders."
+        ),
     ] = None,
     splits: Annotated[
-        Path | None, typer.Option(help="The authors' folds, a folder per table; else our own.")
+        Path | None,
+        typer.Option(metavar="DIR", help="The authors' folds, a folder per table; else our own."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="2 folds instead of 10.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Folder for the files; fairpc-paper unless --json.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the files; fairpc-paper unless --json."),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="Folder in which finished runs are kept.")
+        Path | None, typer.Option(metavar="DIR", help="Folder in which finished runs are kept.")
     ] = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Run the paper's experiments: tables on the terminal, files into a folder."""
+    """Run the paper's experiments.
+
+    Tables go to the terminal, files into a folder.
+    """
     from fairpc.cli.paper import run
 
     run(

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairpc.cli.engine import Engine
 from fairpc.cli.fit import Learner
+from fairpc.cli.outputs import check_output
 from fairpc.cli.screen import Voice, console, grid, print_json, say
 from fairpc.cli.tables import Reading, Roles, about, labelled, opened
-from fairpc.data.atomic import check_writable
 from fairpc.data.files import format_of, write_table
+from fairpc.data.plural import counted
 from fairpc.errors import FairpcError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def run(
 
     if output is not None:
         format_of(output)
-        check_writable(output)
+        check_output(output, table)
     estimators(methods or DEFAULT, learner, roles)
     with opened(table, reading) as files, about(files.source):
         rows = labelled(files, roles)
@@ -60,7 +61,8 @@ def run(
     if voice.json:
         print_json(found.to_dict() | {"table": rows.source, "output": output})
     elif voice.talks:
-        say(f"{rows.source}: {found.n_rows:,} rows, {found.n_folds} folds", console(), "bold")
+        size = f"{counted(found.n_rows, 'row')}, {counted(found.n_folds, 'fold')}"
+        say(f"{rows.source}: {size}", console(), "bold")
         show(found, console())
         if output is not None:
             say(f"The numbers are in {output}.", console())
@@ -83,7 +85,7 @@ def estimators(methods: tuple[str, ...], learner: Learner, roles: Roles) -> dict
         elif name in CIRCUITS:
             made[name] = Learner(name, bins=learner.bins, seed=learner.seed).estimator(roles)
         else:
-            made[name] = baselines[name]
+            made[name] = baselines[name].set_params(sensitive=list(roles.sensitive))
     return made
 
 

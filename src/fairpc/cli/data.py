@@ -9,6 +9,7 @@ from fairpc.cli.predict import STDOUT
 from fairpc.cli.screen import Voice, console, grid, print_json, say
 from fairpc.data.atomic import check_writable
 from fairpc.data.files import format_of, write_table
+from fairpc.data.plural import counted
 from fairpc.errors import FairpcError
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ def _say(facts: dict[str, Any], stream: Any) -> None:
         facts["description"],
         *(f"Mind: {trap}" for trap in facts["traps"]),
         f"{facts['source']}; {facts['licence']}",
-        f"{facts['rows']:,} rows, {len(facts['columns'])} columns are in {facts['output']}.",
+        f"{counted(facts['rows'], 'row')}, {counted(len(facts['columns']), 'column')} are in "
+        f"{facts['output']}.",
     ]
     if facts["output"] != STDOUT:
         lines.append(

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from fairpc.cli.arguments import as_options
 from fairpc.cli.engine import Engine
+from fairpc.cli.outputs import check_output
 from fairpc.cli.screen import Voice, console, grid, print_json, say
 from fairpc.cli.streamed import StreamedTable, is_large, streamed
 from fairpc.cli.tables import LabelledTable, Reading, Roles, about, labelled, opened
-from fairpc.cli.warned import Warned
-from fairpc.data.atomic import check_writable
-from fairpc.errors import InterruptedWarning, LearningError
+from fairpc.data.plural import counted
+from fairpc.data.warned import Warned
+from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,7 +108,7 @@ def run(
     engine: Engine = Engine(),  # noqa: B008 - frozen
 ) -> None:
     """Fit a model to a table, save it, and say what was done."""
-    check_writable(output)
+    check_output(output, table)
     estimator = learner.estimator(roles)
     with opened(table, reading) as files, engine.tables() as source_of, about(files.source):
         large = engine.clustered or keeping.asked or is_large(files)
@@ -130,13 +132,16 @@ def run(
 
 @contextmanager
 def _whole_or_nothing() -> Iterator[None]:
-    """Ctrl-C ends the command: a model that was cut short is no result, and is not written."""
+    """A model that was cut short, or could learn nothing, is no result, and is not written."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedWarning)
+        warnings.simplefilter("error", SameAsLabelWarning)
         try:
             yield
         except InterruptedWarning:
             raise KeyboardInterrupt from None
+        except SameAsLabelWarning as warning:
+            raise TableError(str(warning)) from None
 
 
 def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds: float) -> Facts:
@@ -160,6 +165,7 @@ def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds
         "groups": {
             "columns": list(coding.groups.column_names),
             "rows": dict(zip(coding.groups.names, coding.groups.rows, strict=True)),
+            "missing": rows.height - sum(coding.groups.rows),
             "small": [name for name, _ in coding.groups.small()],
         },
         "learned": learned(model),
@@ -191,7 +197,7 @@ def _columns(model: CircuitClassifier, rows: LabelledTable | StreamedTable) -> l
             "column": name, "used": False, "kind": None, "values": [], "missing": None,
             "done": "dropped: left out on request",
         }  # fmt: skip
-    return list(records.values())
+    return [record | {"done": as_options(record["done"])} for record in records.values()]
 
 
 def learned(model: CircuitClassifier) -> Facts:
@@ -222,7 +228,8 @@ def learned(model: CircuitClassifier) -> Facts:
 def show(found: Mapping[str, Any], out: Console) -> None:
     """Print what was read and what was learned."""
     columns = found["columns"]
-    say(f"{found['table']}: {found['rows']:,} rows, {len(columns)} columns\n", out, "bold")
+    size = f"{counted(found['rows'], 'row')}, {counted(len(columns), 'column')}"
+    say(f"{found['table']}: {size}\n", out, "bold")
     grid(
         out, ("column", "what was done"),
         [(c["column"], c["done"]) for c in columns], right=False,
@@ -238,22 +245,29 @@ def _show_label(found: Mapping[str, Any], out: Console) -> None:
     label = found["label"]
     counts = zip(label["classes"], label["counts"], strict=True)
     classes = ", ".join(f"{name} ({n:,})" for name, n in counts)
-    missing = f", missing in {label['missing']:,} rows" if label["missing"] else ""
-    say(f"Label {label['column']!r}: {classes}{missing}", out)
+    say(f"Label {label['column']!r}: {classes}{_unknown(label['missing'])}", out)
     why = "as asked" if label["positive_chosen"] else "the last one; choose with --positive"
     say(f"Positive class: {label['positive']} ({why})", out, "bold")
-    groups = ", ".join(f"{name} ({n:,})" for name, n in found["groups"]["rows"].items())
-    say(f"Groups by {' × '.join(map(repr, found['groups']['columns']))}: {groups}", out)
-    if found["groups"]["small"]:
-        say(f"Few rows, read with care: {', '.join(found['groups']['small'])}", out)
+    groups = found["groups"]
+    names = ", ".join(f"{name} ({n:,})" for name, n in groups["rows"].items())
+    columns = " × ".join(map(repr, groups["columns"]))
+    say(f"Groups by {columns}: {names}{_unknown(groups['missing'])}", out)
+    if groups["small"]:
+        say(f"Few rows, read with care: {', '.join(groups['small'])}", out)
+
+
+def _unknown(n_rows: int) -> str:
+    """Rows without a label or group, which are kept and summed over; nothing where all have one."""
+    return f"; not known in {counted(n_rows, 'row')}" if n_rows else ""
 
 
 def show_learned(found: Mapping[str, Any], out: Console) -> None:
     """Print the rates and the mechanism."""
     model, facts = found["model"], found["learned"]
     end = "" if found["converged"] else "; it stopped at the limit and had not settled"
+    steps = counted(found["iterations"], "iteration")
     say(
-        f"{model} in {found['seconds']:.1f} s: {found['iterations']} iterations of EM{end}; "
+        f"{model} in {found['seconds']:.1f} s: {steps} of EM{end}; "
         f"log-likelihood per row {found['log_likelihood_per_row']:.4f}",
         out,
         "bold",

@@ -13,7 +13,7 @@ ModelFile = Annotated[
     str, typer.Argument(metavar="MODEL", help="A file that fit wrote.", show_default=False)
 ]
 Label = Annotated[
-    str,
+    list[str],
     typer.Option(
         "--label", metavar="COL", help="The decision that was observed.", show_default=False
     ),
@@ -22,7 +22,7 @@ Sensitive = Annotated[
     list[str],
     typer.Option(
         "--sensitive", metavar="COL", show_default=False,
-        help="The sensitive attribute; several are crossed into groups.",
+        help="The sensitive attribute; may be repeated, several are crossed into groups.",
     ),
 ]  # fmt: skip
 Positive = Annotated[
@@ -50,12 +50,15 @@ Missing = Annotated[
     list[str] | None,
     typer.Option(
         "--missing", metavar="TEXT",
-        help="A value that means that nothing is known, such as '?'; empty cells always do.",
+        help="A value that means that nothing is known, such as '?'; may be repeated; empty cells "
+        "always do.",
     ),
 ]  # fmt: skip
 Delimiter = Annotated[
     str | None,
-    typer.Option("--delimiter", metavar="CHAR", help="What separates values; else it is guessed."),
+    typer.Option(
+        "--delimiter", metavar="CHAR", help="What separates values, or tab; else it is guessed."
+    ),
 ]
 Encoding = Annotated[
     str | None,
@@ -73,15 +76,23 @@ Structure = Annotated[
 ]  # fmt: skip
 Components = Annotated[
     int | None,
-    typer.Option(min=1, max=64, help="Circuits mixed in each P(x | Df, S); auto chooses."),
+    typer.Option(
+        min=1, max=64, metavar="N", help="Circuits mixed in each P(x | Df, S); auto chooses."
+    ),
 ]
-Bins = Annotated[int, typer.Option(min=2, max=1000, help="Bins of a numeric column, about.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of what is random.")]
+Bins = Annotated[
+    int, typer.Option(min=2, max=1000, metavar="N", help="Bins of a numeric column, about.")
+]
+Seed = Annotated[
+    int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Seed of what is random.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
 Output = Annotated[
     str,
-    typer.Option("--output", "-o", metavar="FILE", help="Where it goes.", show_default=False),
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="The model file to write.", show_default=False
+    ),
 ]
 CheckpointFolder = Annotated[
     str | None,

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairpc.cli.screen import console
+from fairpc.data.plural import counted
 from fairpc.errors import FairpcError, FileFormatError
 from fairpc.paper.exhibit import Exhibit, Grid, as_json, write
 from fairpc.paper.figures import check_extra
@@ -139,4 +140,5 @@ def _cell(text: str) -> Text:
 def _say_written(paths: list[Path], out: Console) -> None:
     if paths:
         folders = sorted({str(p.parent) for p in paths})
-        out.print(Text(f"{len(paths)} files were written into {', '.join(folders)}"))
+        number = counted(len(paths), "file was", "files were")
+        out.print(Text(f"{number} written into {', '.join(folders)}"))

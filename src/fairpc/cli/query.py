@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from fairpc.cli.models import loaded
 from fairpc.cli.screen import Voice, console, grid, print_json, say
 from fairpc.query import Answer, Query, Vocabulary, parse
 
@@ -13,10 +14,8 @@ if TYPE_CHECKING:
 
 def run(model_file: str, text: str, *, voice: Voice) -> None:
     """Answer a query in words."""
-    from fairpc.estimators import load
-
     query = parse(text)
-    model = load(model_file)
+    model = loaded(model_file, then="QUERY")
     answer = vocabulary(model).answer(query)
     if voice.json:
         print_json(_facts(text, query, answer))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from fairpc.cli.warned import Warned
+from fairpc.data.warned import Warned
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,24 @@ class Voice:
         with bar:
             bar.add_task(what, total=total)
             yield bar
+
+
+class Log(logging.Handler):
+    """What fairpc's log says, said as notes."""
+
+    def __init__(self, voice: Voice) -> None:
+        super().__init__(logging.INFO)
+        self.voice = voice
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.voice.note(record.getMessage())
+
+
+def hear(voice: Voice) -> None:
+    """Have the voice of the command that runs say what is logged."""
+    log = logging.getLogger("fairpc")
+    log.setLevel(logging.INFO)
+    log.handlers = [Log(voice)]
 
 
 def console() -> Console:

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from math import floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from fairpc.cli.absent import absent_features
 from fairpc.data.files import TableFiles, find
 from fairpc.data.values import EXACT, read_values
 from fairpc.errors import FairpcError, FileFormatError, TableError
@@ -183,9 +185,13 @@ def ready(frame: pl.DataFrame, files: TableFiles) -> pl.DataFrame:
 def evidence(model: CircuitClassifier, cells: pl.DataFrame) -> dict[str, Any]:
     """Arguments of a model's methods for the rows of a table: X, and groups where they are apart.
 
-    A model that was given its groups apart from X, in Python, finds them by the
-    names of their columns.
+    Features that are absent are empty columns of X. A model that was given its groups apart from
+    X, in Python, finds them by the names of their columns.
     """
+    import polars as pl
+
+    absent = absent_features(model, tuple(cells.columns))
+    cells = cells.with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
     names = model.coding_.groups.column_names
     if model.coding_.sensitive or not set(names) <= set(cells.columns):
         return {"X": cells}
@@ -199,7 +205,6 @@ def labelled(files: TableFiles, given: Roles) -> LabelledTable:
     y = typed(frame[roles.label], roles)
     rest = frame.drop(roles.label)
     rest = rest.with_columns(_column(series, roles) for series in rest)
-    check_apart(files.source, roles, rest, y)
     return LabelledTable(files.source, roles, rest, y, tuple(_hints(rest, roles)))
 
 
@@ -282,22 +287,6 @@ def _wrapped(series: pl.Series) -> Any:
     return nw.from_native(series, series_only=True)
 
 
-def check_apart(source: str, roles: Roles, rest: pl.DataFrame, y: pl.Series) -> None:
-    """Refuse a sensitive attribute that says what the label says, row by row."""
-    import polars as pl
-
-    for name in roles.sensitive:
-        pairs = pl.DataFrame({"s": rest[name].cast(pl.String), "d": y.cast(pl.String)}).drop_nulls()
-        seen = pairs.unique()
-        one_to_one = len(seen) == seen["s"].n_unique() == seen["d"].n_unique()
-        if one_to_one and len(seen) > 1:
-            raise TableError(
-                f"{source}: the sensitive column {name!r} says the same as the label "
-                f"{roles.label!r} in every row: nothing about decisions can be learned from it, "
-                "give another column"
-            )
-
-
 def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
     """Texts that look like "missing" and are read as values."""
     import polars as pl
@@ -316,8 +305,9 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
     for series in frame.select(pl.col(pl.String)):
         if series.name not in roles.categorical and (share := _share_of_numbers(series)) > MOSTLY:
             yield (
-                f"{series.name!r} is read as names although {share:.0%} of its values are numbers: "
-                f"mend the others, or name what means that nothing is known with --missing"
+                f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
+                "are numbers: mend the others, or name what means that nothing is known with "
+                "--missing"
             )
 
 

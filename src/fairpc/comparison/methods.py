@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -45,6 +45,8 @@ def named_methods(
         named = {str(name): model for name, model in models.items()}
     elif hasattr(models, "fit"):
         named = {type(models).__name__: models}
+    elif not isinstance(models, Iterable):
+        raise ComparisonError(f"models is {models!r}: give classifiers, by name or in a list")
     else:
         named = {}
         for model in models:

@@ -211,7 +211,7 @@ def _or_none(metric: Callable[[], float]) -> float | None:
 
 
 def _folds(
-    cv: int | Iterable[Fold | tuple[npt.ArrayLike, npt.ArrayLike]],
+    cv: Any,
     table: MethodTable,
     persons: npt.ArrayLike | None,
     seed: int,
@@ -219,6 +219,8 @@ def _folds(
     if isinstance(cv, int | np.integer):
         strata = table.d.astype(np.int64) * (int(table.s.max()) + 2) + table.s
         return stratified_folds(strata, int(cv), validation=0.0, persons=persons, seed=seed)
+    if not isinstance(cv, Iterable) or isinstance(cv, str):
+        raise ComparisonError(f"cv is {cv!r}: give a number of folds, or the folds")
     folds = []
     for part in cv:
         if not isinstance(part, Fold):

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.baselines import Baseline
+from fairpc.data.apart import check_apart
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.groups import fit_groups
 from fairpc.data.labels import fit_labels
@@ -72,12 +73,14 @@ class MethodTable:
         sensitive = _only(X, frame, names) if names else sensitive_features
         features = _without(X, frame, names)
         labels = fit_labels(y, positive=_positive(estimators, positive))
-        s, d = fit_groups(sensitive).transform(sensitive), labels.transform(y)
+        groups = fit_groups(sensitive)
+        s, d = groups.transform(sensitive), labels.transform(y)
         for what, codes in (("labels", d), ("groups", s)):
             if len(codes) != frame.n_rows:
                 raise ComparisonError(
                     f"{frame.n_rows} rows and {len(codes)} {what}: give one per row"
                 )
+        check_apart(groups, labels, s, d)
         sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
         typed = typed_columns(read_frame(features), sentinels)
         return cls(X, features, sensitive, y, typed, s, d, labels.classes, labels.positive)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fairpc.data.binning import bin_codes
 from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_text
+from fairpc.data.plural import counted
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
 from fairpc.data.values import Values, parsed_numbers, to_dates, to_numbers
@@ -18,6 +19,9 @@ from fairpc.errors import TableError, TableWarning
 Codes = npt.NDArray[np.int16]
 
 _SHOWN: Final = 3
+_HELD_NUMBERS: Final = (
+    "it held numbers at fit, give a number there, or leave the cell empty if it is not known"
+)
 _TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
 
 
@@ -64,7 +68,7 @@ def _codes(column: Column, values: Values) -> Codes:
         raise _changed(column, values)
     if column.textual:
         return look_up_text(_text_levels(column), _as_text(values))
-    data = to_numbers(column.name, values).data
+    data = to_numbers(column.name, values, rule=_HELD_NUMBERS).data
     if column.kind == "number":
         return bin_codes(column.edges, data)
     return look_up_numbers(_number_levels(column), data)
@@ -87,7 +91,7 @@ def _parsed_codes(column: Column, values: Values) -> Codes:
     if column.kind == "category":
         return look_up_numbers(_number_levels(column), parsed_numbers(values.data).to_numpy())
     if column.kind == "number":
-        return bin_codes(column.edges, to_numbers(column.name, values).data)
+        return bin_codes(column.edges, to_numbers(column.name, values, rule=_HELD_NUMBERS).data)
     instants = to_dates(values.data)
     wrong = instants.is_null() & values.data.is_not_null()
     if wrong.any():
@@ -142,6 +146,8 @@ def _changed(column: Column, values: Values) -> TableError:
 
 
 def _warn_unseen(column: Column, values: Values, codes: Codes, stacklevel: int) -> None:
+    if not (codes < 0).any():
+        return
     unseen = (codes < 0) & ~values.missing()
     if not unseen.any():
         return
@@ -151,7 +157,7 @@ def _warn_unseen(column: Column, values: Values, codes: Codes, stacklevel: int) 
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     warnings.warn(
         f"column {column.name!r} has {shown}{more}, not seen at fit: "
-        f"{int(unseen.sum())} value(s) count as missing",
+        f"{counted(int(unseen.sum()), 'value counts', 'values count')} as missing",
         TableWarning,
         stacklevel=stacklevel,
     )

@@ -20,6 +20,7 @@ from fairpc.data.categories import (
     tally_numbers,
     tally_text,
 )
+from fairpc.data.plural import counted
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
 from fairpc.data.values import EXACT, Sentinel, Values, read_values, to_numbers
@@ -181,9 +182,9 @@ def _levels(name: str, tally: Tally, kept: list[int], merged: list[int]) -> Fitt
     code = np.full(len(levels) + 1, len(kept), np.int16)
     code[kept] = np.arange(len(kept))
     code[-1] = -1
-    done = f"category of {len(kept)} levels"
+    done = f"category of {counted(len(kept), 'level')}"
     if merged:
-        done += f", {len(merged)} rare ones merged into 'other'"
+        done += f", {counted(len(merged), 'rare one')} merged into 'other'"
     column = Column(
         name,
         "category",
@@ -363,7 +364,7 @@ def identifier(name: str) -> Dropped:
     return Dropped(
         name,
         "it has a different value in every row, like an identifier; "
-        "name it in numeric or categorical to keep it",
+        "name it with numeric=… or categorical=… to keep it",
     )
 
 

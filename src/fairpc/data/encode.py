@@ -17,7 +17,7 @@ from fairpc.data.table import check_weights
 from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import TableError
 
-Names = Iterable[str | int]
+Names = str | int | Iterable[str | int]
 
 
 def fit_encoding(
@@ -107,7 +107,7 @@ def _fit_columns(
 def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
     """Names of columns given by name or position; a TableError names one that is not there."""
     found = []
-    for item in [chosen] if isinstance(chosen, str) else chosen:
+    for item in [chosen] if isinstance(chosen, str | int | np.integer) else chosen:
         if isinstance(item, int | np.integer) and -len(names) <= item < len(names):
             found.append(names[item])
         elif item in names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
@@ -34,6 +35,7 @@ _REFUSED: Final = {
     b"FEA1": ("Feather of version 1", "write it again as Feather 2 or Parquet"),
     b"SQLite format 3": ("a database", "export the table as CSV"),
     b"%PDF": ("a PDF document", "export the table as CSV"),
+    b"{": ("JSON, in which models are written, not tables", "give a table, such as CSV or Parquet"),
 }
 
 
@@ -159,27 +161,52 @@ def scan(path: AnyPath, *, delimiter: str | None = None) -> pl.LazyFrame:
 
 
 def _paths(given: str, called: str) -> tuple[Path, ...]:
+    if not given:
+        raise FileFormatError("the table has an empty name: give the path of one")
     path = Path(given)
     try:
-        if path.is_dir():
-            found = sorted(p for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
-            if not found:
-                raise FileFormatError(f"{called} is a folder without tables: put {KNOWN} into it")
-            return tuple(found)
-        if path.exists():
-            if not path.is_file():
-                raise FileFormatError(f"{called} is not a regular file: give the path of one")
-            return (path,)
+        inside = sorted(path.iterdir()) if path.is_dir() else None
+        exists, regular = path.exists(), path.is_file()
     except PermissionError:
         raise FileFormatError(f"{called} may not be read: ask for permission") from None
     except (OSError, ValueError) as error:
         raise FileFormatError(f"{called!r} is no path ({error}): give that of a table") from None
+    if inside is not None:
+        tables = tuple(p for p in inside if p.suffix.lower() in SUFFIXES and p.is_file())
+        if not tables:
+            raise FileFormatError(f"{called} is a folder without tables: put {KNOWN} into it")
+        return tables
+    if regular:
+        return (path,)
+    if exists:
+        raise FileFormatError(f"{called} is not a regular file: give the path of one")
     if has_magic(given):
         matched = sorted(Path(p) for p in glob(given) if Path(p).is_file())  # noqa: PTH207 - absolute patterns
         if matched:
             return tuple(matched)
         raise FileFormatError(f"no file matches {called}: check the pattern and the folder")
     raise FileFormatError(f"there is no file {called}: check the name and the folder")
+
+
+def is_part(path: AnyPath, table: AnyPath) -> bool:
+    """Whether a file is one of a table's, or would be if it were written.
+
+    A table is a file, a folder or a pattern; links are followed.
+    """
+    given, target = os.fspath(table), Path(os.path.realpath(path))
+    try:
+        files = _paths(given, given)
+    except FileFormatError:
+        return False  # who reads the table says why it cannot be read
+    if target.exists() and any(target.samefile(file) for file in files):
+        return True
+    source = Path(given)
+    if source.is_dir():
+        return target.parent == source.resolve() and target.suffix.lower() in SUFFIXES
+    if source.exists():
+        return False
+    pattern = (source.parent.resolve() / source.name).parts
+    return len(pattern) == len(target.parts) and all(map(fnmatch, target.parts, pattern))
 
 
 def _format(path: Path, called: str) -> Format:
@@ -206,7 +233,8 @@ def format_of(path: AnyPath) -> Format:
     """The format that the name of a file to be written asks for."""
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        raise FileFormatError(f"{os.fspath(path)} has the ending {suffix!r}: use {KNOWN}")
+        ending = f"the ending {suffix!r}" if suffix else "no ending"
+        raise FileFormatError(f"{os.fspath(path) or repr('')} has {ending}: use {KNOWN}")
     return SUFFIXES[suffix]
 
 

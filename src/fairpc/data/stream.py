@@ -21,6 +21,7 @@ from fairpc.data.columns import Options
 from fairpc.data.encoding import Encoding
 from fairpc.data.groups import Groups, fit_groups
 from fairpc.data.labels import Labels, fit_labels
+from fairpc.data.plural import counted
 from fairpc.data.points import MOST
 from fairpc.data.schema import Column, Dropped
 from fairpc.data.summary import Roles, Summary
@@ -215,7 +216,8 @@ class _Entries:
         return Column(
             self.name, "category", levels=levels, open=True,
             missing_share=float(tally.missing.sum() / (known + tally.missing.sum())),
-            done=f"category of {len(kept)} levels, more than {MOST:,} merged into 'other'",
+            done=f"category of {counted(len(kept), 'level')}, "
+            f"more than {MOST:,} merged into 'other'",
         )  # fmt: skip
 
     def _by_value(self, column: Column) -> bytes | None:

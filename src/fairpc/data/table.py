@@ -51,7 +51,10 @@ def check_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray:
     """Row weights as float64, ones if None; they are finite, not negative, and not all zero."""
     if weights is None:
         return np.ones(n_rows)
-    result = np.ascontiguousarray(weights, np.float64)
+    try:
+        result = np.ascontiguousarray(weights, np.float64)
+    except (TypeError, ValueError):
+        raise CodesError("weights are no numbers: give one number per row") from None
     if result.shape != (n_rows,):
         raise CodesError(f"weights have shape {result.shape}: give one weight per row ({n_rows})")
     bad = ~(result >= 0) | ~np.isfinite(result)

@@ -21,9 +21,14 @@ EXACT: Final = 2.0**53
 """Beyond this a float does not hold every integer."""
 
 MIXED: Final = "values of several types, read as text"
+NAMED_NUMERIC: Final = (
+    "it was said to hold numbers, give a number there, name the text with missing_values=…, or "
+    "the column with categorical=…"
+)
 
 _ISO: Final = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
+_LONG: Final = r"^\s*[+-]?\d{16,}\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
 _DATES: Final = (dt.date, np.datetime64)
 
@@ -87,8 +92,8 @@ def read_values(
     return values
 
 
-def to_numbers(name: str, values: Values) -> Values:
-    """Text as numbers; a TableError names the first value that is none."""
+def to_numbers(name: str, values: Values, *, rule: str = NAMED_NUMERIC) -> Values:
+    """Text as numbers; a TableError names the first value that is none, rule and repair."""
     if values.type == "boolean":
         data = np.where(values.data < 0, np.nan, values.data.astype(np.float64))
         return replace(values, type="number", data=data)
@@ -98,10 +103,7 @@ def to_numbers(name: str, values: Values) -> Values:
     wrong = parsed.is_null() & values.data.is_not_null()
     if wrong.any():
         row = int(wrong.arg_max())
-        raise TableError(
-            f"column {name!r} has {values.data[row]!r} in row {row}: it was said to hold numbers, "
-            "give a number there, list the text in missing_values, or make it categorical"
-        )
+        raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: {rule}")
     return Values("number", _finite(name, parsed.to_numpy()), remark="text read as numbers")
 
 
@@ -279,6 +281,9 @@ def _parse(values: Values) -> Values:
     # The first rows are asked first: most text is seen to be no number at once.
     head = present.head(100)
     if head.str.contains(_NUMBER).all() and present.str.contains(_NUMBER).all():
+        long = present.filter(present.str.contains(_LONG))
+        if (parsed_numbers(long).abs() >= EXACT).any():
+            return values  # a float would not hold the digits: names, not quantities
         return Values("number", parsed_numbers(data).to_numpy(), remark="text read as numbers")
     if head.str.contains(_ISO).all():
         instants = to_dates(data)
@@ -302,7 +307,7 @@ def _finite(name: str, data: Array) -> Array:
             row = int(np.argmax(infinite))
             raise TableError(
                 f"column {name!r} has {data[row]} in row {row}: numbers must be finite, "
-                "give NaN where a value is not known"
+                "leave empty what is not known"
             )
     return data
 

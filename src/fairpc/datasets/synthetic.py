@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from fairpc.data.plural import counted
 from fairpc.datasets.record import (
     Dataset,
     FrameKind,
@@ -130,8 +131,9 @@ def _notes(n_samples: int, features: Sequence[str]) -> Notes:
         "Df": "the true fair label, independent of S",
     }
     return Notes(
-        f"{n_samples:,} rows drawn from a random fair distribution over {len(features)} binary "
-        "features. The label D is a noisy copy of the fair label Df, noisier against S = 1.",
+        f"{counted(n_samples, 'row')} drawn from a random fair distribution over "
+        f"{counted(len(features), 'binary feature')}. The label D is a noisy copy of the fair "
+        "label Df, noisier against S = 1.",
         columns,
         _TRAPS,
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fairpc.data.plural import counted
 from fairpc.fair.rows import FloatArray
 
 
@@ -53,8 +54,10 @@ class Choices:
         """The same in words."""
         scores = "; ".join(f"{name}: {score:.4f}" for name, score in self.start_scores.items())
         parts = [
-            f"{self.n_train} rows were fitted to, {self.n_validation} validation rows decided.",
-            f"Parameters are shrunk towards each cell's marginals by {self.strength:g} prior rows.",
+            f"{counted(self.n_train, 'row was', 'rows were')} fitted to, "
+            f"{counted(self.n_validation, 'validation row')} decided.",
+            f"Parameters are shrunk towards each cell's marginals by {self.strength:g} prior "
+            f"{'row' if self.strength == 1 else 'rows'}.",
             f"Structural EM started from {self.start} (validation log-likelihood: {scores}).",
         ]
         if np.isfinite(self.mixture_gain):

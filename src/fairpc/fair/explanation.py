@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import FloatArray
+from fairpc.data.plural import counted
 from fairpc.data.table import Table
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.rows import Rows
@@ -68,7 +69,7 @@ class BiasAccount:
         share, number = self.mechanism[s, f, d], self.counts[s, f, d]
         return (
             f"In group {group}, of the rows whose latent decision is {decision}, "
-            f"{share:.1%} were observed {label} (an estimated {number:,.0f} labels)."
+            f"{share:.1%} were observed {label} (an estimated {counted(round(number), 'label')})."
         )
 
     def __str__(self) -> str:

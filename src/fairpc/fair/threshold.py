@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,10 +39,10 @@ class Threshold:
         return result
 
 
-def fixed(value: float) -> Threshold:
+def fixed(value: Any) -> Threshold:
     """The same threshold for everyone."""
-    if not 0.0 <= value <= 1.0:
-        raise LearningError(f"the threshold is {value}: scores are probabilities, from 0 to 1")
+    if not (isinstance(value, int | float | np.number) and 0.0 <= value <= 1.0):
+        raise LearningError(f"the threshold is {value!r}: scores are probabilities, from 0 to 1")
     return Threshold((float(value),), float(value))
 
 
@@ -67,9 +68,9 @@ def equalised(
     return Threshold(values, _cut(scores, share))
 
 
-def _checked(rate: float) -> float:
-    if not 0.0 <= rate <= 1.0:
-        raise LearningError(f"the selection rate is {rate}: give a share from 0 to 1")
+def _checked(rate: Any) -> float:
+    if not (isinstance(rate, int | float | np.number) and 0.0 <= rate <= 1.0):
+        raise LearningError(f"the selection rate is {rate!r}: give a share from 0 to 1")
     return float(rate)
 
 
