@@ -2,19 +2,21 @@
 
     python benchmarks/cluster.py                  2 million distinct rows of 40 columns, 2 processes
     python benchmarks/cluster.py --rows 2e5       fewer
+    python benchmarks/cluster.py --keep-nothing   workers without room for rows that are ready
 
-Of some iterations the least time on the clock, which lies where other work keeps the cores
-busy, and the mean CPU time of all processes, which does so less. The last line is for workers
-with the memory settings that Dask gives them, in place of ours.
+Least and median time of an iteration on the clock, which lies where other work keeps the cores
+busy; mean CPU time and page faults of all processes, which do so less. Workers are started anew
+in each round, in turn with our settings of malloc and with those that Dask gives them.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from unittest.mock import patch
 
 import numpy as np
@@ -22,6 +24,7 @@ import numpy as np
 from fairpc.circuit.flows import FlowPlan
 from fairpc.circuit.graph import Circuit, FloatArray
 from fairpc.cluster import client as cluster
+from fairpc.cluster import held
 from fairpc.cluster.parts import DaskParts
 from fairpc.cluster.passes import exchanged
 from fairpc.data.distinct import Distinct, Packing
@@ -55,31 +58,71 @@ def as_rows(distinct: Distinct, packing: Packing) -> Rows:
     return Rows(codes[:, 0], codes[:, 1], codes[:, 2:], distinct.weights, 2, 2, arities, names)
 
 
-@dataclass(frozen=True)
+Use = tuple[float, int]
+"""CPU seconds and page faults of processes so far."""
+
+
+def use() -> Use:
+    """What this process has used."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime, used.ru_minflt
+
+
+@dataclass
 class Timed:
-    """An iteration: the least seconds on the clock, mean CPU seconds of all processes, flows."""
+    """Iterations: seconds on the clock of each; CPU seconds and page faults of all; flows."""
 
-    clock: float
-    cpu: float
-    flows: FloatArray
+    ready: list[float] = field(default_factory=list)
+    clock: list[float] = field(default_factory=list)
+    cpu: float = 0.0
+    faults: int = 0
+    flows: FloatArray = field(default_factory=lambda: np.zeros(0))
 
-
-def timed(plan: FlowPlan, theta: FloatArray, repeats: int, cpu: Callable[[], float]) -> Timed:
-    """Some iterations, after a first one that makes rows ready."""
-    plan(theta)
-    before, times = cpu(), []
-    for _ in range(repeats):
+    def run(
+        self,
+        make: Callable[[], FlowPlan],
+        theta: FloatArray,
+        repeats: int,
+        used: Callable[[], Use],
+    ) -> None:
+        """Some iterations more, after a first one that makes rows ready."""
         begun = time.perf_counter()
-        _, flows = plan(theta)
-        times.append(time.perf_counter() - begun)
-    return Timed(min(times), (cpu() - before) / repeats, flows)
+        plan = make()
+        plan(theta)
+        self.ready.append(time.perf_counter() - begun)
+        cpu, faults = used()
+        for _ in range(repeats):
+            begun = time.perf_counter()
+            _, self.flows = plan(theta)
+            self.clock.append(time.perf_counter() - begun)
+        cpu_after, faults_after = used()
+        self.cpu += cpu_after - cpu
+        self.faults += faults_after - faults
+
+    def __str__(self) -> str:
+        n = len(self.clock)
+        return (
+            f"ready in {min(self.ready):5.1f} s; an iteration: least {min(self.clock):.3f} s, "
+            f"median {float(np.median(self.clock)):.3f} s, {self.cpu / n:.3f} CPU s, "
+            f"{self.faults / n:,.0f} page faults"
+        )
+
+
+def keep_nothing() -> None:
+    """Have a worker think that it has no memory in which rows could be kept ready."""
+    held._room = lambda: 0
 
 
 @contextmanager
 def on_workers(
-    packing: Packing, distinct: Distinct, circuit: Circuit, layout: Layout, n_workers: int
-) -> Iterator[tuple[FlowPlan, Callable[[], float]]]:
-    """The plan of the rows on processes of their own, and what CPU time they and this one took."""
+    packing: Packing,
+    distinct: Distinct,
+    circuit: Circuit,
+    layout: Layout,
+    n_workers: int,
+    keep: bool,
+) -> Iterator[tuple[Callable[[], FlowPlan], Callable[[], Use]]]:
+    """What makes the plan of the rows on processes of their own, and what they and this one use."""
     step = -(-distinct.n_rows // (8 * n_workers))
     pieces = [
         Distinct(
@@ -88,22 +131,28 @@ def on_workers(
         for a in range(0, distinct.n_rows, step)
     ]
     with cluster.connected(n_workers=n_workers) as client:
+        if not keep:
+            client.run(keep_nothing)
         futures = exchanged(client, client.scatter(pieces), distinct.n_rows)
         parts = DaskParts.of(client, futures, packing)
         names = tuple(f"x{j}" for j in range(FEATURES))
 
-        def cpu() -> float:
-            return time.process_time() + float(sum(client.run(time.process_time).values()))
+        def used() -> Use:
+            both = [use(), *client.run(use).values()]
+            return sum(cpu for cpu, _ in both), sum(faults for _, faults in both)
 
-        yield PartedRows(parts, names).plan(circuit, layout), cpu
+        yield lambda: PartedRows(parts, names).plan(circuit, layout), used
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, default=2e6)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=10, help="iterations of a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--keep-nothing", action="store_true")
     args = parser.parse_args()
+    keep = not args.keep_nothing
     packing, distinct = wide_rows(int(args.rows))
     rows = as_rows(distinct, packing)
     sample = rows.take(np.arange(0, rows.n_rows, max(rows.n_rows // SAMPLE, 1)))
@@ -111,23 +160,29 @@ def main() -> None:
     layout, circuit = start_circuit("FairPC", sample, cells, 1.0)
     theta = circuit.parameters
     print(
-        f"{rows.n_rows:,} distinct rows, {FEATURES + 2} columns, {len(theta):,} parameters, "
-        f"{args.workers} threads or processes, least of {args.repeats} iterations"
+        f"{rows.n_rows:,} distinct rows, {FEATURES + 2} columns, {len(theta):,} "
+        f"parameters, {args.workers} threads or processes, {args.rounds} rounds of "
+        f"{args.repeats} iterations"
     )
-    here = timed(row_plan(circuit, layout, rows), theta, args.repeats, time.process_time)
-    print(f"    {'local':15}{here.clock:.3f} s, {here.cpu:.3f} CPU s an iteration", flush=True)
-    for name, settings in (("Dask", cluster.SETTINGS), ("Dask's malloc", {})):
-        with (
-            patch.object(cluster, "SETTINGS", settings),
-            on_workers(packing, distinct, circuit, layout, args.workers) as (plan, cpu),
-        ):
-            there = timed(plan, theta, args.repeats, cpu)
-        difference = np.abs(there.flows - here.flows).max() / here.flows.max()
+    here = Timed()
+    theirs: Mapping[str, int] = {}
+    there = {"Dask": (Timed(), cluster.SETTINGS), "Dask's malloc": (Timed(), theirs)}
+    for k in range(args.rounds):
+        here.run(lambda: row_plan(circuit, layout, rows), theta, args.repeats, use)
+        for timed, settings in list(there.values())[:: 1 if k % 2 == 0 else -1]:
+            with (
+                patch.object(cluster, "SETTINGS", settings),
+                on_workers(packing, distinct, circuit, layout, args.workers, keep) as (make, used),
+            ):
+                timed.run(make, theta, args.repeats, used)
+    print(f"    {'local':15}{here}", flush=True)
+    for name, (timed, _) in there.items():
+        difference = np.abs(timed.flows - here.flows).max() / here.flows.max()
+        print(f"    {name:15}{timed}")
         print(
-            f"    {name:15}{there.clock:.3f} s, {there.cpu:.3f} CPU s an iteration: "
-            f"{there.clock / here.clock:.2f} and {there.cpu / here.cpu:.2f} of local; "
-            f"flows differ by {difference:.1e}",
-            flush=True,
+            f"    {'':15}{min(timed.clock) / min(here.clock):.2f} of local at least, "
+            f"{np.median(timed.clock) / np.median(here.clock):.2f} in the median, "
+            f"{timed.cpu / here.cpu:.2f} of its CPU time; flows differ by {difference:.1e}"
         )
 
 

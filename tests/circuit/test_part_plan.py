@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from circuit.test_active import decisions, holes
 from fairpc.circuit.flows import prepare
-from fairpc.circuit.part_plan import PartPlan
+from fairpc.circuit.part_plan import PartPlan, plan_bytes, plan_once
 from fairpc.data.table import Table
 from fairpc.errors import CodesError
-from strategies import circuits
+from strategies import circuits, many
 
 
 @given(circuits(), st.integers(1, 5), st.sampled_from([0, 1 << 30]), st.integers(0, 99))
@@ -43,3 +44,37 @@ def test_parts_add_up(circuit, n_parts: int, kept: int, seed: int) -> None:  # t
         plan(circuit.parameters, weights)
     with pytest.raises(CodesError, match="rows on disk"):
         plan.batch(sets, weights)
+
+
+@given(circuits(), st.integers(0, 99))
+def test_parts_after_the_memory_is_full_are_evaluated_without_being_kept(  # type: ignore[no-untyped-def]
+    circuit, seed: int
+) -> None:
+    """The same bits at each call: a fit that goes on begins with another first call."""
+    rng = np.random.default_rng(seed)
+    tables = [Table.of(circuit.sample(20, rng), arities=circuit.arities) for _ in range(3)]
+    size = plan_bytes(prepare(circuit.graph, tables[0]))
+    reads = []
+
+    def load(k: int) -> Table:
+        reads.append(k)
+        return tables[k]
+
+    plan = PartPlan(circuit.graph, 60, 60.0, 3, load, size)
+    (first, flows), (second, again) = plan(circuit.parameters), plan(circuit.parameters)
+    assert reads == [0, 1, 2, 1, 2]
+    assert first == second
+    assert np.array_equal(flows, again)
+
+
+def test_a_plan_that_is_used_once_looks_for_what_is_active_only_where_that_pays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    circuit = decisions(10)
+    table = Table.of(holes(many(2_000), 10, 0.3), arities=circuit.arities)
+    n_active = prepare(circuit.graph, table).n_active
+    assert n_active > 0
+    assert plan_once(circuit.graph, table, 1).n_active == 0
+    assert plan_once(circuit.graph, table, 2).n_active == n_active
+    monkeypatch.setattr("fairpc.circuit.part_plan.SMALL_EDGES", circuit.graph.n_edges - 1)
+    assert plan_once(circuit.graph, table, 1).n_active == n_active

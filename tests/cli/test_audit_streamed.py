@@ -82,3 +82,30 @@ def test_bad_input_is_one_sentence(
         assert ended.code == 2
         assert words in " ".join(ended.err.split()), ended.err
         assert "Traceback" not in ended.err
+
+
+def test_a_memory_limit_streams_a_small_table(
+    fitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, _ = audited(fitted, "t.csv", capsys)
+    streamed, _ = audited(fitted, "t.csv", capsys, "--max-memory", "4GB")
+    assert_close(streamed["parity"], whole["parity"])
+    ended = called(
+        capsys, "audit", str(fitted / "m.fairpc"), str(fitted / "t.csv"), "--max-memory", "much"
+    )
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert "--max-memory is 'much'" in ended.err
+
+
+def test_a_label_without_any_known_class_is_refused(
+    fitted: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = str(fitted / "m.fairpc"), str(fitted / "t.csv")
+    ended = called(capsys, "audit", *files, "--label", "job")
+    assert ended.code == 2
+    assert "label 'job' holds" in ended.err
+    assert "none of the classes of the fit, 'no', 'yes'" in ended.err
+    ended = called(capsys, "audit", *files, "--label", "job", "--max-memory", "4GB")
+    assert ended.code == 2
+    assert "column 'job' is a feature" in ended.err

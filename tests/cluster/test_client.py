@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,10 +16,40 @@ from fairpc.cluster.table import is_dask
 from fairpc.errors import ClusterError, MissingExtraError
 
 
+def started_with() -> set[str]:
+    """What a process had in its environment when it began, which is what malloc reads."""
+    return set(Path("/proc/self/environ").read_text().split("\0"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")
 def test_workers_keep_their_memory(client: Any) -> None:
-    for environ in client.run(lambda: dict(os.environ)).values():
-        for name, value in SETTINGS.items():
-            assert environ[name] == str(value)
+    given = {f"{name}={value}" for name, value in SETTINGS.items()}
+    for environ in client.run(started_with).values():
+        assert environ >= given
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no /proc here")
+def test_settings_come_through_after_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask leaves its own in the environment, and it has precedence there."""
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+    monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+    before = dict(os.environ)
+    with connected(n_workers=1) as client:
+        assert os.environ == before
+        (environ,) = client.run(started_with).values()
+    assert environ >= {f"{name}={value}" for name, value in SETTINGS.items()}
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "123456")  # somebody's own wish
+    with connected(n_workers=1) as client:
+        (environ,) = client.run(started_with).values()
+    assert "MALLOC_TRIM_THRESHOLD_=123456" in environ
+
+
+def test_workers_leave_interrupts_to_whoever_started_them(client: Any) -> None:
+    pids = client.run(os.getpid)
+    for pid in pids.values():
+        os.kill(pid, signal.SIGINT)
+    time.sleep(0.5)
+    assert client.run(os.getpid) == pids
 
 
 def test_a_scheduler_that_is_not_there_is_said_within_ten_seconds() -> None:
@@ -52,7 +84,7 @@ def test_workers_with_another_fairpc_are_said(client: Any, monkeypatch: pytest.M
     with connected(address) as second:
         assert len(second.run(os.getpid)) == 2
     monkeypatch.setattr("fairpc.__version__", "99.0")
-    said = "has fairpc .*, and this is 99.0: install the same"
+    said = "has fairpc .*, and this is fairpc 99.0: install the same"
     with pytest.raises(ClusterError, match=said), connected(address):
         pass
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from cli.calls import called
-from cluster.tables import table
+from decisions import table
 from fairpc import LatNB
 from fairpc.cluster.table import file_table
 from fairpc.data.files import find

@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from cluster.tables import table
+from decisions import table
 from fairpc import FairPC, LatNB
 from fairpc.circuit.em import Step
 from fairpc.errors import TableError
@@ -47,7 +47,7 @@ def same(one: Any, two: Any, tolerance: float = 1e-9) -> bool:
 def test_a_dask_frame_gives_the_model_of_the_table_in_memory(
     client: Any, structure: Any, n_partitions: int
 ) -> None:
-    frame = table().drop("weight")
+    frame = table(900).drop("weight")
     settings: dict[str, Any] = {"structure": structure, "random_state": 0, "max_iter": 40}
     here = FairPC("sex", **settings).fit(frame.drop("label"), frame["label"])
     there = FairPC("sex", **settings).fit(partitioned(frame, n_partitions), "label")
@@ -58,7 +58,7 @@ def test_a_dask_frame_gives_the_model_of_the_table_in_memory(
 
 
 def test_weights_are_a_column(client: Any) -> None:
-    frame = table()
+    frame = table(900)
     here = LatNB("sex", random_state=0).fit(
         frame.drop("label", "weight"), frame["label"], sample_weight=frame["weight"].to_numpy()
     )
@@ -125,7 +125,7 @@ def test_groups_given_apart_are_refused(client: Any) -> None:
 @pytest.mark.usefixtures("small_parts")
 def test_rows_that_stay_on_the_workers_give_the_same_model(client: Any, tmp_path: Any) -> None:
     """The sample holds all rows here, so that structure is that of a fit on this machine."""
-    frame = table().drop("weight")
+    frame = table(900).drop("weight")
     settings: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "max_iter": 30}
     frame.write_parquet(tmp_path / "t.parquet")
     on_disk = FairPC("sex", **settings).fit(tmp_path / "t.parquet", "label", max_memory=SMALL)
@@ -150,7 +150,7 @@ def test_a_sample_does_not_depend_on_the_partitions(client: Any) -> None:
 
 @pytest.mark.usefixtures("small_parts")
 def test_a_worker_that_dies_costs_time_and_not_the_result(client: Any) -> None:
-    frame = table().drop("weight")
+    frame = table(900).drop("weight")
     settings: dict[str, Any] = {"random_state": 0, "max_iter": 30, "tol": 0.0}
     quiet = LatNB("sex", **settings).fit(partitioned(frame, 4), "label", max_memory=SMALL)
     pids = client.run(os.getpid)
@@ -165,6 +165,6 @@ def test_a_worker_that_dies_costs_time_and_not_the_result(client: Any) -> None:
         partitioned(frame, 4), "label", max_memory=SMALL, callback=kill
     )
     assert steps == [*range(31), *range(31)]
-    assert same(quiet, hurt)
+    assert np.array_equal(quiet.circuit_.parameters, hurt.circuit_.parameters)
     client.wait_for_workers(2, timeout=120)
     assert set(client.run(os.getpid).values()) != set(pids.values())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import pytest
 from fairpc.circuit import Circuit
 from fairpc.circuit.em import fit
 from fairpc.circuit.flows import prepare
+from fairpc.cluster.held import HeldParts
 from fairpc.cluster.parts import DaskParts
 from fairpc.cluster.passes import exchanged
-from fairpc.cluster.plan import PartFlows
+from fairpc.cluster.plan import placed
 from fairpc.cluster.reduction import tree_sum
 from fairpc.data.distinct import Distinct, Packing, add_distinct
 from fairpc.data.table import Table
@@ -57,9 +58,15 @@ def parts_of(
     return DaskParts.of(client, exchanged(client, client.scatter(pieces), n_rows), packing)
 
 
+@pytest.mark.parametrize("n_heaps", [256, 2, 1])
 def test_every_row_is_in_one_part(
-    client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
+    n_heaps: int,
+    client: Any,
+    packing: Packing,
+    pieces: list[Distinct],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("fairpc.cluster.passes.MOST_HEAPS", n_heaps)
     parts = parts_of(client, packing, pieces, monkeypatch)
     whole = add_distinct(pieces)
     found = client.gather(list(parts.futures))
@@ -93,20 +100,79 @@ def test_the_plan_of_parts_is_the_plan_of_the_rows(
     assert np.allclose(ours.parameters, theirs.parameters, rtol=1e-10)
 
 
-def test_a_part_is_made_ready_once_and_does_not_travel(
-    packing: Packing, pieces: list[Distinct]
+def test_nothing_but_parameters_and_sums_travels_once_parts_are_ready(
+    client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many more calls than it takes Dask to see the tasks of all of them as one group."""
+    circuit = naive_bayes(packing.arities)
+    table_of = partial(Table.of, arities=circuit.arities, names=circuit.names)
+    plan = parts_of(client, packing, pieces, monkeypatch).plan(circuit.graph, table_of)
+    first = plan(circuit.parameters)
+    ready, came = client.run(ready_plans), client.run(n_incoming)
+    assert sorted(len(plans) for plans in ready.values()) == [2, 3]
+    sums = [plan(circuit.parameters) for _ in range(20)]
+    assert client.run(ready_plans) == ready
+    assert client.run(n_incoming) == came
+    for log_likelihood, flows in sums:
+        assert log_likelihood == first[0]
+        assert np.array_equal(flows, first[1])
+
+
+def ready_plans(dask_worker: Any) -> list[int]:
+    """What names the plans that a worker has made ready."""
+    held = [value for value in dask_worker.data.values() if isinstance(value, HeldParts)]
+    return [id(plan) for parts in held for plan in parts._ready.values()]
+
+
+def n_incoming(dask_worker: Any) -> int:
+    return len(dask_worker.transfer_incoming_log)
+
+
+def test_a_sum_has_the_same_bits_whoever_holds_the_parts(
+    client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     circuit = naive_bayes(packing.arities)
     table_of = partial(Table.of, arities=circuit.arities, names=circuit.names)
-    flows = PartFlows(circuit.graph, packing, table_of)
-    assert flows.plan(0, pieces[0], room=0) is not flows.plan(0, pieces[0], room=0)
-    kept = flows.plan(0, pieces[0], room=1 << 30)
-    assert flows.plan(0, pieces[0], room=1 << 30) is kept
-    sent = pickle.loads(pickle.dumps(flows))
-    assert sent.plan(0, pieces[0], 1 << 30) is not kept
-    one, two = (f.plan(0, pieces[0], 0)(circuit.parameters) for f in (flows, sent))
-    assert one[0] == two[0]
-    assert np.array_equal(one[1], two[1])
+    parts = parts_of(client, packing, pieces, monkeypatch)
+    sets = np.stack([circuit.parameters, circuit.graph.uniform()])
+    found = []
+    workers = client.nthreads()
+    for threads in (1, 2, 3, 20):
+        plan = parts.plan(circuit.graph, table_of)
+        monkeypatch.setattr(client, "nthreads", partial(dict.fromkeys, workers, threads))
+        found.append((plan(sets[0]), plan.batch(sets)))
+    for (one, many), (other, others) in pairwise(found):
+        assert one[0] == other[0]
+        assert np.array_equal(one[1], other[1])
+        assert np.array_equal(many[0], others[0])
+        assert np.array_equal(many[1], others[1])
+
+
+def test_a_group_of_parts_stays_where_it_is_while_there_is_a_thread_for_it() -> None:
+    assert placed([None, None, None], {"a": 2, "b": 1}) == ["a", "a", "b"]
+    assert placed(["b", "a", "a"], {"a": 2, "b": 1}) == ["b", "a", "a"]
+    assert placed(["a", "a", "a"], {"a": 1, "b": 2}) == ["a", "b", "b"]
+    assert placed(["gone", "b"], {"b": 1, "new": 1}) == ["new", "b"]
+    assert placed([None], {}) == [None]
+
+
+def test_a_group_that_fell_to_a_busy_worker_goes_to_a_free_one(
+    client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    circuit = naive_bayes(packing.arities)
+    table_of = partial(Table.of, arities=circuit.arities, names=circuit.names)
+    parts = parts_of(client, packing, pieces, monkeypatch)
+    plan = parts.plan(circuit.graph, table_of)
+    only = next(iter(client.nthreads()))
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "nthreads", lambda: {only: 2})
+        first = plan(circuit.parameters)
+    assert {len(plans) for plans in client.run(ready_plans).values()} == {0, len(parts)}
+    monkeypatch.setattr("fairpc.cluster.plan.LOOK", 0.0)
+    second = plan(circuit.parameters)
+    assert sorted(len(plans) for plans in client.run(ready_plans).values()) == [2, 3]
+    assert first[0] == second[0]
+    assert np.array_equal(first[1], second[1])
 
 
 @pytest.mark.parametrize(("n", "fan_in"), [(1, 3), (3, 3), (11, 3), (30, 3)])

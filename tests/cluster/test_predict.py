@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from cluster.tables import table
+from decisions import table
 from fairpc import LatNB
 from fairpc.errors import TableError
 

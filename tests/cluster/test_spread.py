@@ -11,7 +11,7 @@ import pytest
 from sklearn.model_selection import cross_val_predict
 
 from cli.calls import called
-from cluster.tables import table
+from decisions import table
 from fairpc import LatNB, TwoNB, compare
 from fairpc.baselines import LR
 from fairpc.cluster.spread import spread

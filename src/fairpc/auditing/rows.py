@@ -233,6 +233,8 @@ def audited_rows(
 ) -> AuditedRows:
     """Encode the table as the model does, and ask the model about every row that has weight."""
     labels = np.full(read_frame(X).n_rows, None) if y is None else y
+    if y is not None:
+        model.coding_.labels.check_known(y)
     rows = model.coding_.rows(X, labels, sensitive_features, sample_weight, fair_labels)
     name = _fingerprint(rows)
     found = replace(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
@@ -13,14 +14,17 @@ from fairpc.circuit.graph import FloatArray, Graph
 from fairpc.data.table import Table
 from fairpc.errors import CodesError
 
+SMALL_EDGES: Final = 16_384
+"""Edges of a circuit through which rows are sent faster than what is active in it is found."""
+
 
 @dataclass(eq=False)
 class PartPlan:
     """A plan over parts: their log-likelihoods and flows, added in the order of the parts.
 
-    While one part is evaluated the next is read and made ready. Parts that fit into
-    ``kept_bytes`` once they are ready stay in memory, so that each iteration reads
-    only the others.
+    While one part is evaluated the next is read and made ready. Parts stay in memory
+    once they are ready until one does not fit into ``kept_bytes``; each iteration reads
+    that one and those after it.
 
     Attributes:
         graph: the circuit's structure.
@@ -38,6 +42,7 @@ class PartPlan:
     kept_bytes: int = 0
     _kept: dict[int, FlowPlan] = field(default_factory=dict, repr=False)
     _size: int = field(default=0, repr=False)
+    _full: bool = field(default=False, repr=False)
 
     def __call__(
         self, parameters: FloatArray, weights: FloatArray | None = None
@@ -45,7 +50,7 @@ class PartPlan:
         if weights is not None:
             raise CodesError("rows on disk have the weights they were written with: give None")
         log_likelihood, flows = 0.0, np.zeros(self.graph.n_parameters)
-        for plan in self._plans():
+        for plan in self._plans(1):
             more, flow = plan(parameters)
             log_likelihood += more
             flows += flow
@@ -59,31 +64,46 @@ class PartPlan:
             raise CodesError("rows on disk have the weights they were written with: give None")
         sets = len(parameters)
         log_likelihood, flows = np.zeros(sets), np.zeros((sets, self.graph.n_parameters))
-        for plan in self._plans():
+        for plan in self._plans(sets):
             more, flow = plan.batch(parameters)
             log_likelihood += more
             flows += flow
         return log_likelihood, flows
 
-    def _plans(self) -> Iterator[FlowPlan]:
+    def _plans(self, n_sets: int) -> Iterator[FlowPlan]:
         """The plan of each part in turn; a thread makes the next one ready."""
         with ThreadPoolExecutor(1) as ahead:
-            coming = ahead.submit(self._plan, 0)
+            coming = ahead.submit(self._plan, 0, n_sets)
             for k in range(self.n_parts):
                 plan = coming.result()
                 if k + 1 < self.n_parts:
-                    coming = ahead.submit(self._plan, k + 1)
+                    coming = ahead.submit(self._plan, k + 1, n_sets)
                 yield plan
 
-    def _plan(self, k: int) -> FlowPlan:
+    def _plan(self, k: int, n_sets: int) -> FlowPlan:
         if k in self._kept:
             return self._kept[k]
-        plan = prepare(self.graph, self.load(k))
-        size = plan_bytes(plan)
-        if self._size + size <= self.kept_bytes:
-            self._kept[k] = plan
-            self._size += size
-        return plan
+        table = self.load(k)
+        if self.kept_bytes and not self._full:
+            plan = prepare(self.graph, table)
+            size = plan_bytes(plan)
+            self._full = self._size + size > self.kept_bytes
+            if not self._full:
+                self._kept[k] = plan
+                self._size += size
+                return plan
+        # At the first call too, for other sums of the same numbers have other last bits.
+        return plan_once(self.graph, table, n_sets)
+
+
+def plan_once(graph: Graph, table: Table, n_sets: int, n_threads: int | None = None) -> RowPlan:
+    """A plan that is used once, for some parameter sets.
+
+    Finding what is active pays in many evaluations, or where it is little of a large
+    circuit; other rows go through the circuit itself.
+    """
+    small = n_sets == 1 and graph.n_edges <= SMALL_EDGES
+    return prepare(graph, table, path="general" if small else "auto", n_threads=n_threads)
 
 
 def plan_bytes(plan: RowPlan) -> int:

@@ -243,6 +243,7 @@ def _audit(
         ),
     ] = None,
     seed: opt.Seed = 0,
+    max_memory: opt.MaxMemory = None,
     delimiter: opt.Delimiter = None,
     encoding: opt.Encoding = None,
     json: opt.Json = False,
@@ -258,7 +259,7 @@ def _audit(
 
     over = run(
         model, table, output, fail_over=fail_over, gap=gap, label=label,
-        trade_off=trade_off, seed=seed,
+        trade_off=trade_off, seed=seed, max_memory=max_memory,
         reading=_reading(delimiter, encoding), voice=_voice(json, quiet),
     )  # fmt: skip
     if over:

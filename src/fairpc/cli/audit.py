@@ -34,6 +34,7 @@ def run(
     label: str | None,
     trade_off: bool | None,
     seed: int,
+    max_memory: str | None,
     reading: Reading,
     voice: Voice,
 ) -> bool:
@@ -51,7 +52,7 @@ def run(
     with opened(table, reading) as files, about(files.source):
         note_absent(model, files, voice)
         with warned.watching():
-            found = _audited(model, files, label, seed, others, voice)
+            found = _audited(model, files, label, others, seed, max_memory, voice)
         bound = _bound(found, gap, files.source, fail_over)
     if output is not None:
         found.save(output)
@@ -73,8 +74,9 @@ def _audited(
     model: CircuitClassifier,
     files: TableFiles,
     label: str | None,
-    seed: int,
     others: bool,
+    seed: int,
+    max_memory: str | None,
     voice: Voice,
 ) -> Audit:
     from fairpc.auditing import audit
@@ -87,8 +89,8 @@ def _audited(
             "decisions with labels is left out"
         )
     given: dict[str, Any]
-    if is_large(files):
-        given = {"X": ready_source(model, files), "y": name}
+    if max_memory is not None or is_large(files):
+        given = {"X": ready_source(model, files), "y": name, "max_memory": max_memory}
     else:
         cells = ready(files.read(), files)
         given = evidence(model, cells if name is None else cells.drop(name))

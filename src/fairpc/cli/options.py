@@ -105,7 +105,8 @@ MaxMemory = Annotated[
     str | None,
     typer.Option(
         "--max-memory", metavar="SIZE",
-        help="Bytes, or text like 4GB: rows that take more stay on disk.",
+        help="Bytes, or text like 4GB: of rows that take more, fit keeps the rest on disk, and "
+        "audit takes a sample.",
     ),
 ]  # fmt: skip
 EngineName = Annotated[

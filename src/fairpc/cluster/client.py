@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, Final
 
+from fairpc.cluster.workers import check_workers
 from fairpc.errors import ClusterError, MissingExtraError
 
 SECONDS: Final = 3
@@ -58,7 +59,11 @@ def connected(scheduler: str | None = None, n_workers: int | None = None) -> Ite
             "such as tcp://10.0.0.1:8786, or start one with `dask scheduler`"
         ) from error
     with client:
-        _check_workers(client, scheduler)
+        if not check_workers(client):
+            raise ClusterError(
+                f"the Dask scheduler at {scheduler} has no workers: start some with "
+                f"`dask worker {scheduler}`"
+            )
         yield client
 
 
@@ -79,6 +84,7 @@ def current_client() -> Iterator[Any]:
         ):
             yield own
         return
+    check_workers(client)  # none there may yet come
     yield client
 
 
@@ -91,35 +97,36 @@ def _knock(address: str) -> None:
         pass
 
 
-def _check_workers(client: Any, scheduler: str) -> None:
-    """Workers that lack this very package would fail at every task, and be restarted for ever."""
-    from fairpc import __version__
-
-    workers = client.get_versions(packages=["fairpc"])["workers"]
-    if not workers:
-        raise ClusterError(
-            f"the Dask scheduler at {scheduler} has no workers: start some with "
-            f"`dask worker {scheduler}`"
-        )
-    for address, found in workers.items():
-        version = found["packages"].get("fairpc")
-        if version != __version__:
-            has = "no fairpc" if version is None else f"fairpc {version}"
-            raise ClusterError(
-                f"the Dask worker at {address} has {has}, and this is {__version__}: install the "
-                "same on every worker"
-            )
-
-
 def _local_cluster(n_workers: int) -> Any:
     """Processes of one thread each, which listen to this machine alone."""
     import dask
     from distributed import LocalCluster
 
-    with dask.config.set({f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}):
+    settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
+    with _environment(dask.config.get(_ENVIRON, {})), dask.config.set(settings):
         return LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=_PRIVATE, host=_HERE
-        )
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=_PRIVATE, host=_HERE,
+            preload="fairpc.cluster.children",
+        )  # fmt: skip
+
+
+@contextmanager
+def _environment(defaults: Mapping[str, Any]) -> Iterator[None]:
+    """A block without what Dask has put into the environment, which is afterwards as before.
+
+    Whoever starts workers leaves Dask's settings in the environment of this process, and
+    the next workers take them from there before they look at the configuration.
+    """
+    before = dict(os.environ)
+    for name, value in defaults.items():
+        if os.environ.get(name) == str(value):
+            del os.environ[name]
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 def _cores() -> int:

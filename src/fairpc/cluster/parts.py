@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fairpc.circuit.graph import FloatArray, Graph
-from fairpc.cluster.plan import DaskPlan, PartFlows
+from fairpc.cluster.held import Preparation
+from fairpc.cluster.plan import DaskPlan
+from fairpc.cluster.workers import results
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.data.table import Codes, Table
 
@@ -36,7 +38,7 @@ class DaskParts:
     @classmethod
     def of(cls, client: Any, futures: Sequence[Any], packing: Packing) -> DaskParts:
         """Of these parts, those that have rows."""
-        sizes = client.gather(client.map(_size, futures, pure=False))
+        sizes = results(client, client.map(_size, futures, pure=False), "a part of the rows")
         found = [(f, n, w) for f, (n, w) in zip(futures, sizes, strict=True) if n]
         return cls(
             client, tuple(f for f, _, _ in found), packing,
@@ -72,12 +74,12 @@ class DaskParts:
             self.client.submit(_worked, shared, k, part, self.packing, pure=False)
             for k, part in enumerate(self.futures)
         ]
-        return (future.result() for future in futures)
+        return (results(self.client, [future], "a part of the rows")[0] for future in futures)
 
     def plan(self, graph: Graph, table_of: Callable[[Codes, FloatArray], Table]) -> DaskPlan:
         """The plan of all parts; ``table_of`` makes the circuit's rows of codes and weights."""
-        flows = PartFlows(graph, self.packing, table_of)
-        return DaskPlan.of(self.client, self.futures, flows, self.n_rows, self.total_weight)
+        preparation = Preparation(graph, self.packing, table_of)
+        return DaskPlan.of(self.client, self.futures, preparation, self.n_rows, self.total_weight)
 
 
 def _size(part: Distinct) -> tuple[int, float]:

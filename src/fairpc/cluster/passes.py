@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from fairpc.cluster.parts import DaskParts
 from fairpc.cluster.reduction import tree_sum
-from fairpc.cluster.table import DaskTable, blamed
+from fairpc.cluster.table import DaskTable
+from fairpc.cluster.workers import results
 from fairpc.data.columns import Options
 from fairpc.data.distinct import Distinct, add_distinct
 from fairpc.data.hashing import row_hash
@@ -23,17 +25,21 @@ from fairpc.errors import TableError
 PART_ROWS: Final = 1 << 17
 """Rows of a part, about."""
 
-MOST_PARTS: Final = 256
-"""Parts that rows are brought into; tasks grow with its square."""
+MOST_HEAPS: Final = 256
+"""Heaps that rows are brought into before they are cut into parts; tasks grow with its square."""
+
+MOST_PARTS: Final = 1 << 14
+"""Parts of all rows; Dask keeps some kilobytes of each."""
 
 
 def summarise_partitions(table: DaskTable, roles: Roles, watch: Watcher | None = None) -> Summary:
     """The summary of all rows of a table, in one pass over its partitions."""
+    client = table.client
     futures = table.submit(roles.columns, partial(summarise, roles=roles))
-    total = tree_sum(table.client, futures, add_summaries)
+    total = tree_sum(client, futures, add_summaries)
     for _ in table.finished(futures, "columns", watch):
         pass
-    summary: Summary | None = _result(total, "the sum of the partitions' columns")
+    summary: Summary | None = results(client, [total], "the sum of the partitions' columns")[0]
     if summary is None:
         raise _empty()
     return summary
@@ -67,16 +73,19 @@ def compress_partitions(
     sizes = client.map(_size, futures, pure=False)
     for _ in table.finished(futures, "rows", watch):
         pass
-    n_rows = sum(client.gather(sizes))
+    n_rows = sum(results(client, sizes, "the rows of a partition"))
     if not n_rows:
         raise _empty()
     if n_rows <= min(most, PART_ROWS):
-        rows: Distinct = _result(tree_sum(client, futures, add_distinct), "the sum of the rows")
+        total = tree_sum(client, futures, add_distinct)
+        rows: Distinct = results(client, [total], "the sum of the rows")[0]
         return rows
     parts = exchanged(client, futures, n_rows)
     del futures, sizes
     found = DaskParts.of(client, parts, encoder.packing)
-    return found if found.n_rows > most else add_distinct(client.gather(parts))
+    if found.n_rows > most:
+        return found
+    return add_distinct(results(client, parts, "a part of the rows"))
 
 
 def exchanged(client: Any, pieces: list[Any], n_rows: int) -> list[Any]:
@@ -85,38 +94,40 @@ def exchanged(client: Any, pieces: list[Any], n_rows: int) -> list[Any]:
     A row goes to a part by its hash, so that copies of it meet, wherever they lie.
     """
     n_parts = min(-(-n_rows // PART_ROWS), MOST_PARTS)
-    step = -(-len(pieces) // MOST_PARTS)
+    n_heaps = min(n_parts, MOST_HEAPS)
+    step = -(-len(pieces) // MOST_HEAPS)
     if step > 1:
         pieces = [
             tree_sum(client, pieces[k : k + step], add_distinct)
             for k in range(0, len(pieces), step)
         ]
-    split = client.map(partial(_split, n_parts=n_parts), pieces, pure=False)
-    parts = []
-    for k in range(n_parts):
-        here = client.map(itemgetter(k), split, pure=False)
-        parts.append(tree_sum(client, here, add_distinct, fan_in=len(here) + 1))
-    return parts
+    split = _cut(client, pieces, n_heaps)
+    heaps = [
+        tree_sum(client, [cut[k] for cut in split], add_distinct, fan_in=len(split) + 1)
+        for k in range(n_heaps)
+    ]
+    if n_heaps == n_parts:
+        return heaps
+    return list(chain.from_iterable(_cut(client, heaps, -(-n_parts // n_heaps), n_heaps)))
 
 
-def _split(piece: Distinct | None, n_parts: int) -> list[Distinct | None]:
-    """The rows of a piece that go to each part, in their order."""
+def _cut(client: Any, pieces: list[Any], n: int, done: int = 1) -> list[list[Any]]:
+    """Futures of ``n`` cuts of each piece by hash; ``done`` cuts of all rows were made before."""
+    split = client.map(partial(_split, n=n, done=done), pieces, pure=False)
+    return [[client.submit(itemgetter(k), cuts, pure=False) for k in range(n)] for cuts in split]
+
+
+def _split(piece: Distinct | None, n: int, done: int) -> list[Distinct | None]:
+    """The rows of a piece in each of ``n`` cuts, in their order."""
     if piece is None:
-        return [None] * n_parts
-    part = row_hash(piece.words) % np.uint64(n_parts)
-    chosen = (part == k for k in range(n_parts))
+        return [None] * n
+    cut = row_hash(piece.words) // np.uint64(done) % np.uint64(n)
+    chosen = (cut == k for k in range(n))
     return [Distinct(np.ascontiguousarray(piece.words[:, c]), piece.weights[c]) for c in chosen]
 
 
 def _size(piece: Distinct | None) -> int:
     return 0 if piece is None else piece.n_rows
-
-
-def _result(future: Any, what: str) -> Any:
-    error = future.exception()
-    if error is not None:
-        raise blamed(error, what)
-    return future.result()
 
 
 def _empty() -> TableError:

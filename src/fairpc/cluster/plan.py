@@ -2,76 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from threading import Lock
-from typing import Any, Self
+from typing import Any, Final, Self
+from uuid import uuid4
 
 import numpy as np
 
-from fairpc.circuit.flows import RowPlan, prepare
 from fairpc.circuit.graph import FloatArray, Graph
-from fairpc.circuit.part_plan import plan_bytes
-from fairpc.data.distinct import Distinct, Packing
-from fairpc.data.table import Codes, Table
-from fairpc.errors import ClusterError, CodesError
+from fairpc.cluster.held import HeldParts, Preparation
+from fairpc.cluster.sums import ROOT, Flows, Sums, added
+from fairpc.cluster.workers import results
+from fairpc.errors import CodesError
 
-Flows = tuple[Any, FloatArray]
+LOOK: Final = 10.0
+"""Seconds between two looks at who has which parts."""
+
+FAN_IN: Final = 16
+"""Sums that are added at a time before they come here."""
 
 
 @dataclass(eq=False)
-class PartFlows:
-    """What a worker knows of a plan: the circuit, and parts that it has made ready.
-
-    One is sent to each worker, once. A part that is made ready stays there, as far as
-    half of the worker's memory goes; another worker makes it ready for itself.
-
-    Attributes:
-        graph: the circuit's structure.
-        packing: how codes are packed.
-        table_of: makes the circuit's rows of codes and weights.
-    """
-
-    graph: Graph
-    packing: Packing
-    table_of: Callable[[Codes, FloatArray], Table]
-    _ready: dict[int, RowPlan] = field(default_factory=dict, repr=False)
-    _size: int = field(default=0, repr=False)
-    _lock: Any = field(default_factory=Lock, repr=False)
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.graph, self.packing, self.table_of
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
-
-    def plan(self, k: int, part: Distinct, room: int) -> RowPlan:
-        """Part ``k`` made ready for one thread, for the worker's others have parts of their own."""
-        with self._lock:
-            known = self._ready.get(k)
-        if known is not None:
-            return known
-        codes = self.packing.unpack(part.words)
-        plan = prepare(self.graph, self.table_of(codes, part.weights), n_threads=1)
-        size = plan_bytes(plan)
-        with self._lock:
-            if k not in self._ready and self._size + size <= room:
-                self._ready[k] = plan
-                self._size += size
-        return plan
-
-
-@dataclass(frozen=True, eq=False)
 class DaskPlan:
     """A FlowPlan over parts on workers.
+
+    Each thread of the workers holds some parts, in a task that is done again where its worker
+    dies. At each call it gets one task more, which goes where its parts are: nothing waits
+    in a queue from which Dask could move it to a worker that lacks them.
 
     Attributes:
         graph: the circuit's structure.
         n_rows, total_weight: of all parts.
         client: to whom tasks are given.
         parts: futures of the parts.
-        flows: future of the ``PartFlows``.
+        preparation: future of how parts are made ready.
     """
 
     graph: Graph
@@ -79,83 +45,97 @@ class DaskPlan:
     total_weight: float
     client: Any = field(repr=False)
     parts: tuple[Any, ...] = field(repr=False)
-    flows: Any = field(repr=False)
+    preparation: Any = field(repr=False)
+    _held: tuple[Any, ...] = field(default=(), repr=False)
+    _looked: float = field(default=-np.inf, repr=False)
 
     @classmethod
     def of(
         cls,
         client: Any,
         parts: Sequence[Any],
-        flows: PartFlows,
+        preparation: Preparation,
         n_rows: int,
         total_weight: float,
     ) -> Self:
         """A plan of parts on workers, which get to know the circuit."""
         from fairpc.cluster.tasks import itself
 
-        sent = client.submit(itself, flows, pure=False)
-        return cls(flows.graph, n_rows, total_weight, client, tuple(parts), sent)
+        sent = client.submit(itself, preparation, pure=False)
+        return cls(preparation.graph, n_rows, total_weight, client, tuple(parts), sent)
 
     def __call__(
         self, parameters: FloatArray, weights: FloatArray | None = None
     ) -> tuple[float, FloatArray]:
-        log_likelihood, flows = self._sum(parameters, weights, _flows)
+        log_likelihood, flows = self._sum(parameters, weights, HeldParts.flows)
         return float(log_likelihood), flows
 
     def batch(
         self, parameters: FloatArray, weights: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
         """Several parameter sets in one go."""
-        return self._sum(parameters, weights, _flows_of_sets)
+        return self._sum(parameters, weights, HeldParts.flows_of_sets)
 
     def _sum(
-        self, parameters: FloatArray, weights: FloatArray | None, evaluate: Callable[..., Flows]
+        self, parameters: FloatArray, weights: FloatArray | None, evaluate: Callable[..., Sums]
     ) -> Flows:
         """Log-likelihoods and flows, added in the order of the parts."""
         if weights is not None:
             raise CodesError("rows on workers have the weights they came with: give None")
-        from distributed import KilledWorker
-
-        from fairpc.cluster.tasks import itself
-
-        client = self.client
-        theta = client.submit(itself, np.asarray(parameters, np.float64), pure=False)
-        holders = client.who_has(self.parts)
-        submit = partial(client.submit, evaluate, self.flows, pure=False, allow_other_workers=True)
-        futures = [
-            submit(k, part, theta, workers=holders.get(part.key) or None)
-            for k, part in enumerate(self.parts)
+        self._settle()
+        client, n_parts = self.client, len(self.parts)
+        theta = np.asarray(parameters, np.float64)
+        # A name for the tasks of this call alone: Dask takes one that many tasks share for a
+        # name of tasks without data, and gives them to anyone.
+        name = f"flows-{uuid4().hex}"
+        sums = [
+            client.submit(evaluate, held, theta, key=(name, g)) for g, held in enumerate(self._held)
         ]
-        try:
-            total: Flows = client.submit(_added, futures, pure=False).result()
-        except KilledWorker as error:
-            raise ClusterError(
-                "a part of the rows ended every worker that it was given to, most often for want "
-                "of memory: give workers more, or start more of them"
-            ) from error
-        return total
+        while len(sums) > FAN_IN:
+            some = (sums[k : k + FAN_IN] for k in range(0, len(sums), FAN_IN))
+            sums = [client.submit(added, group, n_parts, pure=False) for group in some]
+        return added(results(client, sums, "a part of the rows"), n_parts)[ROOT]
+
+    def _settle(self) -> None:
+        """See to it that each thread of the workers holds about as many parts as any other.
+
+        Asked at the beginning and then now and again, for workers come and go.
+        """
+        if time.monotonic() - self._looked < LOOK:
+            return
+        client, n_parts = self.client, len(self.parts)
+        threads = client.nthreads()
+        n = max(1, min(n_parts, sum(threads.values())))
+        known = self._held if len(self._held) == n else (None,) * n
+        holders = client.who_has([held for held in known if held is not None])
+        where = [held and next(iter(holders.get(held.key, ())), None) for held in known]
+        self._held = tuple(
+            held if held is not None and here == there else self._hold(g, n, there)
+            for g, (held, here, there) in enumerate(
+                zip(known, where, placed(where, threads), strict=True)
+            )
+        )
+        self._looked = time.monotonic()
+
+    def _hold(self, group: int, n_groups: int, address: str | None) -> Any:
+        """A future of a group of parts made ready by a worker; by another if that is gone."""
+        n_parts = len(self.parts)
+        start, stop = group * n_parts // n_groups, (group + 1) * n_parts // n_groups
+        return self.client.submit(
+            HeldParts.of, self.preparation, start, list(self.parts[start:stop]), n_parts,
+            pure=False, workers=address, allow_other_workers=address is not None,
+        )  # fmt: skip
 
 
-def _flows(flows: PartFlows, k: int, part: Distinct, theta: FloatArray) -> Flows:
-    return flows.plan(k, part, _room())(theta)
-
-
-def _flows_of_sets(flows: PartFlows, k: int, part: Distinct, theta: FloatArray) -> Flows:
-    return flows.plan(k, part, _room()).batch(theta)
-
-
-def _added(parts: Sequence[Flows]) -> Flows:
-    log_likelihood, flows = parts[0]
-    log_likelihood, flows = np.array(log_likelihood), np.array(flows)
-    for more, flow in parts[1:]:
-        log_likelihood += more
-        flows += flow
-    return log_likelihood, flows
-
-
-def _room() -> int:
-    """Half of the memory that this worker may use."""
-    from distributed import get_worker
-    from distributed.system import MEMORY_LIMIT
-
-    return int((get_worker().memory_manager.memory_limit or MEMORY_LIMIT) // 2)
+def placed(where: Sequence[str | None], threads: Mapping[str, int]) -> list[str | None]:
+    """Where groups of parts are to be: each stays while its worker has a thread for it."""
+    free = Counter(dict(threads))
+    stay: list[str | None] = []
+    for address in where:
+        if address is not None and free[address] > 0:
+            free[address] -= 1
+            stay.append(address)
+        else:
+            stay.append(None)
+    rest = free.elements()
+    return [address or next(rest, None) for address in stay]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fairpc.cluster.client import current_client
+from fairpc.cluster.workers import finish, killed
 from fairpc.data.files import TableFiles
 from fairpc.data.source import BATCH_ROWS, Progress, Source, Watcher, source_of
 from fairpc.errors import ClusterError, FairpcError, TableError
@@ -81,6 +82,7 @@ class DaskTable(Source):
         What went wrong in one is raised as a FairpcError that says where.
         """
         for k, (future, where) in enumerate(zip(futures, self.places, strict=True)):
+            finish(self.client, [future])
             error = future.exception()
             if error is not None:
                 raise blamed(error, where)
@@ -95,13 +97,16 @@ def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> 
 
     if isinstance(error, FairpcError):
         return error
-    reason = str(error).strip().partition("\n")[0].rstrip(".:")[:200] or type(error).__name__
+    lacks = next((e for e in (error, error.__cause__) if isinstance(e, ImportError)), None)
+    reason = str(lacks or error).strip().partition("\n")[0].rstrip(".:")[:200]
     if isinstance(error, KilledWorker):
-        made: FairpcError = ClusterError(
-            f"{where} ended every worker that it was given to, most often for want of memory: "
-            "give workers more, or make partitions smaller"
+        made: FairpcError = killed(where)
+    elif lacks is not None:
+        made = ClusterError(
+            f"{where} {failed} ({reason}): install what it is made with on scheduler and workers"
         )
     else:
+        reason = reason or type(error).__name__
         made = TableError(f"{where} {failed} ({reason}): look at its rows, or leave it out")
     made.__cause__ = error
     return made

@@ -6,10 +6,12 @@ Imported on every worker, and only where Dask is.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from dask.sizeof import sizeof
 
+from fairpc.cluster.held import HeldParts
 from fairpc.data.distinct import Distinct
 from fairpc.data.files import Reading
 from fairpc.errors import FairpcError, TableError
@@ -23,6 +25,7 @@ def _bytes_of(rows: Distinct) -> int:
 
 
 sizeof.register(Distinct, _bytes_of)
+sizeof.register(HeldParts, attrgetter("n_bytes"))
 
 
 def itself(value: T) -> T:

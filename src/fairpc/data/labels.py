@@ -68,6 +68,20 @@ class Labels:
         _, values = _read(y, self.missing_values, self.name)
         return code_values(self.column, values)
 
+    def check_known(self, y: Any) -> None:
+        """A TableError where labels are given and none of them is a class."""
+        name, values = _read(y, self.missing_values, self.name)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            codes = code_values(self.column, values)
+        present = ~values.missing()
+        if present.any() and not (codes >= 0).any():
+            first = values.taken(present).data[0]
+            raise TableError(
+                f"label {name!r} holds {first!r} and none of the classes of the fit, "
+                f"{', '.join(map(repr, self.classes))}: give the column that has them"
+            )
+
     def inverse(self, codes: npt.ArrayLike) -> npt.NDArray[Any]:
         """Class of each code; None (an object array) where some are -1."""
         numbers = np.asarray(codes, np.int16)

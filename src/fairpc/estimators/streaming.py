@@ -128,6 +128,12 @@ class FittedColumns:
         apart = () if coding.sensitive else coding.groups.column_names
         groups = apart if set(apart) <= set(source.names) else ()
         features, roles = coding.features, {label, weight, *groups}
+        used = next((n for n in (label, weight) if n in (*features.names, *coding.sensitive)), None)
+        if used is not None:
+            raise TableError(
+                f"column {used!r} is a feature or a sensitive column of the model: as label or "
+                "weight name another"
+            )
         if features.from_array and not set(features.names) <= set(source.names):
             # Known by position: all of them.
             wanted = {name for name in source.names if name not in roles}
