@@ -14,6 +14,7 @@ import pytest
 from decisions import table
 from fairpc import FairPC, LatNB
 from fairpc.circuit.em import Step
+from fairpc.data.points import MOST
 from fairpc.errors import TableError
 
 dask = pytest.importorskip("dask", reason="needs fairpc[cluster]")
@@ -55,6 +56,21 @@ def test_a_dask_frame_gives_the_model_of_the_table_in_memory(
     assert here.data_fingerprint_ == there.data_fingerprint_
     assert list(there.feature_names_in_) == [n for n in frame.columns if n != "label"]
     assert np.array_equal(here.label_counts_, there.label_counts_)
+
+
+@pytest.mark.parametrize("n_partitions", [2, 7])
+def test_many_distinct_numbers_give_the_model_of_the_table_in_memory(
+    client: Any, n_partitions: int
+) -> None:
+    rng = np.random.default_rng(3)
+    frame = table(40_000).select("sex", "x0", "x1", "label")
+    frame = frame.with_columns(score=rng.normal(frame["x0"].to_numpy()))
+    assert frame["score"].n_unique() > MOST
+    here = LatNB("sex", random_state=0).fit(frame.drop("label"), frame["label"])
+    there = LatNB("sex", random_state=0).fit(partitioned(frame, n_partitions), "label")
+    edges = [m.coding_.features.column("score").edges for m in (here, there)]
+    assert edges[0] == edges[1]
+    assert np.array_equal(here.circuit_.parameters, there.circuit_.parameters)
 
 
 def test_weights_are_a_column(client: Any) -> None:

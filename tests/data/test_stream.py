@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairpc.data import passes
 from fairpc.data import points as points_module
 from fairpc.data.columns import Options
 from fairpc.data.distinct import Distinct, DistinctSum, Packing, add_distinct
@@ -21,7 +22,7 @@ from fairpc.data.groups import fit_groups
 from fairpc.data.labels import fit_labels
 from fairpc.data.passes import BatchEncoder, compress, fit_source
 from fairpc.data.points import Points, add_points
-from fairpc.data.source import Progress, is_source, open_source
+from fairpc.data.source import Progress, Source, is_source, open_source
 from fairpc.data.stream import fit_stream
 from fairpc.data.summary import Roles, SummaryTree, add_summaries, summarise
 from fairpc.errors import FileFormatError, TableError
@@ -246,7 +247,7 @@ def test_a_sum_that_does_not_fit_is_spilled_in_parts() -> None:
 
 
 def write(frame: pl.DataFrame, folder: Path, kind: str) -> Any:
-    plain = frame.drop("day", "married", "score", "city")
+    plain = frame.drop("day", "married", "score", "city", strict=False)
     if kind == "lazy":
         return frame.lazy()
     if kind == "csv":
@@ -287,6 +288,40 @@ def test_two_passes_over_a_table_merge_its_rows(
         assert (last.done, last.unit) == (
             (600, "rows") if kind == "lazy" else (last.total, "bytes")
         )
+
+
+@pytest.mark.parametrize("kind", ["csv", "arrow", "folder"])
+def test_many_numbers_of_few_rows_are_all_listed(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    n = 2 * points_module.MOST
+    frame = pl.DataFrame(
+        {
+            "sex": rng.choice(["F", "M"], n), "label": rng.integers(0, 2, n),
+            "x": rng.normal(size=n), "z": np.append(rng.permutation(n - 1) * 7, 7),
+            "job": rng.choice(["clerk", "cook"], n),
+        }
+    )  # fmt: skip
+    source = open_source(write(frame, tmp_path, kind))
+    coding = fit_source(source, Roles("label", ("sex",), ("x", "z", "job")))
+    read = frame if kind != "csv" else pl.read_csv(tmp_path / "t.csv")
+    exact = fit_encoding(read.select("x", "z", "job"), y=read["label"].to_numpy())
+    assert [c.edges for c in coding.features.columns] == [c.edges for c in exact.columns]
+    assert coding.features.names == exact.names == ("x", "z", "job")
+
+
+def test_room_is_shared_by_columns_and_taken_by_few_rows_alone() -> None:
+    roles = Roles("label", ("sex",), ("x", "z", "told"))
+    types = {"x": pl.Float64(), "z": pl.Int64(), "told": pl.Boolean(), "sex": pl.String()}
+    empty = pl.LazyFrame(schema=types)
+    few = Source(empty, tuple(types), pieces=((empty, passes.FEW_ROWS),))
+    assert passes.listed(few, roles) == passes.LISTED // 2
+    many = Source(empty, tuple(types), pieces=((empty, passes.FEW_ROWS), (empty, 1)))
+    assert passes.listed(many, roles) is None
+    assert passes.listed(Source(empty, tuple(types)), roles) is None
+    wide = {f"x{j}": pl.Float64() for j in range(1000)}
+    wide_roles = Roles("label", ("sex",), tuple(wide))
+    crowded = Source(pl.LazyFrame(schema=wide), tuple(wide), pieces=((empty, 5),))
+    assert passes.listed(crowded, wide_roles) == points_module.MOST
 
 
 def test_columns_with_equal_counts_are_no_copies_unless_row_by_row(tmp_path: Path) -> None:

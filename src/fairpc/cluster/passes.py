@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import itemgetter
@@ -16,7 +17,7 @@ from fairpc.cluster.workers import results
 from fairpc.data.columns import Options
 from fairpc.data.distinct import Distinct, add_distinct
 from fairpc.data.hashing import row_hash
-from fairpc.data.passes import BatchEncoder, copied
+from fairpc.data.passes import BatchEncoder, copied, listed
 from fairpc.data.source import Watcher
 from fairpc.data.stream import Pair, TableCoding, fit_stream
 from fairpc.data.summary import Roles, Summary, add_summaries, summarise
@@ -35,7 +36,8 @@ MOST_PARTS: Final = 1 << 14
 def summarise_partitions(table: DaskTable, roles: Roles, watch: Watcher | None = None) -> Summary:
     """The summary of all rows of a table, in one pass over its partitions."""
     client = table.client
-    futures = table.submit(roles.columns, partial(summarise, roles=roles))
+    reading = replace(roles, most=listed(table, roles))
+    futures = table.submit(roles.columns, partial(summarise, roles=reading))
     total = tree_sum(client, futures, add_summaries)
     for _ in table.finished(futures, "columns", watch):
         pass

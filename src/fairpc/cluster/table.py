@@ -38,6 +38,16 @@ class DaskTable(Source):
     lazy: tuple[Any, ...] = ()
     places: tuple[str, ...] = ()
 
+    @property
+    def in_partitions(self) -> bool:
+        """Whether the table is a Dask frame."""
+        return not self.lazy
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """Polars' types of the columns."""
+        return super().types if self.lazy else self.schema
+
     def submit(self, columns: Sequence[str], work: Callable[[Any], T]) -> list[Any]:
         """Futures of what ``work`` makes of each partition, None of empty ones."""
         from fairpc.cluster.tasks import itself, of_lazy_frame, of_partition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from fairpc.data.columns import Options
 from fairpc.data.distinct import Distinct, DistinctSum, Packing
 from fairpc.data.encoding import Encoding
+from fairpc.data.points import MOST
 from fairpc.data.source import Source, Watcher
 from fairpc.data.stream import Pair, TableCoding, fit_stream
 from fairpc.data.summary import Roles, Summary, SummaryTree, summarise
@@ -18,20 +19,51 @@ from fairpc.data.table import check_weights
 
 UNBOUNDED: Final = 1 << 62
 
+FEW_ROWS: Final = 1 << 20
+"""Of a table of so many rows, distinct values are listed as far as there is room."""
+
+LISTED: Final = 1 << 22
+"""The room: distinct values of all columns together."""
+
 
 def summarise_source(source: Source, roles: Roles, watch: Watcher | None = None) -> Summary:
     """The summary of all rows of a table, in one pass."""
     tree = SummaryTree()
     known: list[Summary] = []
+    reading = replace(roles, most=listed(source, roles))
 
     def work(batch: Any) -> Summary:
-        return summarise(batch, roles, known[0] if known else None)
+        return summarise(batch, reading, known[0] if known else None)
 
     for part in source.map(roles.columns, work, stage="columns", watch=watch):
         if not known:
             known.append(part)
         tree.push(part)
     return tree.total()
+
+
+def listed(source: Source, roles: Roles) -> int | None:
+    """Distinct values of a column that are listed exactly: more than usual where rows are few.
+
+    None is the usual number. A Dask frame does not say how many rows it has: it has a
+    quarter of the room, for up to ``FAN_IN`` summaries of its partitions meet.
+    """
+    rows = source.n_rows
+    if rows is None and not source.in_partitions:
+        return None
+    if rows is not None and rows > FEW_ROWS:
+        return None
+    types = source.types
+    many = [name for name in roles.features if name in types and not _is_short(types[name])]
+    room = LISTED // (1 if rows is not None else 4)
+    return max(MOST, room // max(len(many), 1))
+
+
+def _is_short(dtype: Any) -> bool:
+    """Whether a column is known to have few values by its type."""
+    return str(dtype) in ("Boolean", "Categorical", "Int8", "UInt8") or str(dtype).startswith(
+        "Enum"
+    )
 
 
 def fit_source(

@@ -1,7 +1,7 @@
 """Numbers of a column too long to keep: weighted points whose ranks are known to a bound.
 
-Up to ``MOST`` distinct numbers are kept as they are, with their weight per
-class. More are joined into runs, each at its weighted median. Joining moves no
+Up to ``MOST`` distinct numbers (more, where there is room) are kept as they are, with
+their weight per class. More are joined into runs, each at its weighted median. Joining moves no
 rank by more than half the weight of a run, and that bound is kept beside the
 points: summaries of parts add up to a summary of the whole, bound and all.
 """
@@ -9,7 +9,7 @@ points: summaries of parts add up to a summary of the whole, bound and all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -35,11 +35,13 @@ class Points:
         values: int64 or float64, no two equal.
         weights: one row per value, one column per class.
         error: by how much the weight below any number may be off; 0 where nothing was joined.
+        most: up to so many are kept exactly; ``MOST`` if None.
     """
 
     values: npt.NDArray[Any]
     weights: Floats
     error: float = 0.0
+    most: int | None = None
 
     @classmethod
     def count(
@@ -48,19 +50,22 @@ class Points:
         classes: npt.NDArray[np.integer[Any]],
         n_classes: int,
         weights: Floats | None = None,
+        most: int | None = None,
     ) -> Points:
         """The points of rows; every class is joined by itself first, so that sorting is cheap."""
         if values.dtype.kind in "iu" and len(values):
             low, high = int(values.min()), int(values.max())
             if high - low < MOST:
-                return _count_close(values, low, high - low + 1, classes, n_classes, weights)
+                close = _count_close(values, low, high - low + 1, classes, n_classes, weights)
+                return replace(close, most=most)
         parts = []
         for k in range(n_classes):
             here = np.flatnonzero(classes == k) if n_classes > 1 else slice(None)
-            points, mass, error = _counted(values[here], None if weights is None else weights[here])
+            some = None if weights is None else weights[here]
+            points, mass, error = _counted(values[here], some, most or MOST)
             table = np.zeros((len(points), n_classes))
             table[:, k] = mass
-            parts.append(cls(points, table, error).joined())
+            parts.append(cls(points, table, error, most).joined())
         return add_points(parts)
 
     @classmethod
@@ -75,13 +80,13 @@ class Points:
     def total(self) -> float:
         return float(self.weights.sum())
 
-    def joined(self, most: int = MOST, runs: int = RUNS) -> Points:
+    def joined(self, most: int | None = None, runs: int = RUNS) -> Points:
         """The same numbers in at most about ``runs`` runs, if there are more than ``most``.
 
         A number that holds as much as a run stays by itself.
         """
         n = len(self.values)
-        if n <= most:
+        if n <= (most or self.most or MOST):
             return self
         weight = self.weights.sum(axis=1)
         total = float(weight.sum())
@@ -100,12 +105,13 @@ class Points:
         several = stop - start > 1
         moved = float(mass[several].max(initial=0.0)) / 2
         return Points(
-            self.values[median], np.add.reduceat(self.weights, start, axis=0), self.error + moved
-        )
+            self.values[median], np.add.reduceat(self.weights, start, axis=0), self.error + moved,
+            self.most,
+        )  # fmt: skip
 
     def widened(self, column: npt.NDArray[np.int64], n_classes: int) -> Points:
         """The points with class ``j`` renamed ``column[j]``, of ``n_classes``."""
-        return Points(self.values, widened(self.weights, column, n_classes), self.error)
+        return replace(self, weights=widened(self.weights, column, n_classes))
 
 
 def add_points(parts: Sequence[Points]) -> Points:
@@ -120,7 +126,8 @@ def add_points(parts: Sequence[Points]) -> Points:
     weights = np.concatenate([part.weights for part in parts])[order]
     if len(start) < len(values):
         values, weights = values[start], np.add.reduceat(weights, start, axis=0)
-    return Points(values, weights, sum(part.error for part in parts)).joined()
+    error = sum(part.error for part in parts)
+    return Points(values, weights, error, parts[0].most).joined()
 
 
 def widened(
@@ -148,13 +155,13 @@ def _count_close(
 
 
 def _counted(
-    values: npt.NDArray[Any], weights: Floats | None
+    values: npt.NDArray[Any], weights: Floats | None, most: int
 ) -> tuple[npt.NDArray[Any], Floats, float]:
     """Values, ascending, with their weights: the distinct ones; if many, runs and their error."""
     order = None if weights is None else np.argsort(values, kind="stable")
     ordered = np.sort(values) if order is None else values[order]
-    long = weights is None and len(ordered) > MOST
-    if long and np.count_nonzero(ordered[1:] != ordered[:-1]) >= MOST:
+    long = weights is None and len(ordered) > most
+    if long and np.count_nonzero(ordered[1:] != ordered[:-1]) >= most:
         return _joined_rows(ordered)
     start = _starts(ordered)
     if weights is None or not len(start):

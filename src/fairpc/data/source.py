@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -66,6 +66,24 @@ class Source:
     bytes_per_row: float = 0.0
     reading: AbstractContextManager[None] = field(default_factory=nullcontext)
     paths: tuple[Path, ...] = ()
+
+    @property
+    def n_rows(self) -> float | None:
+        """How many rows there are, of text about; None if that is not known."""
+        if self.pieces:
+            return sum(n for _, n in self.pieces)
+        return self.n_bytes / self.bytes_per_row if self.n_bytes else None
+
+    @property
+    def in_partitions(self) -> bool:
+        """Whether the table comes in parts of their own, of unknown length."""
+        return False
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """Polars' types of the columns."""
+        types: Mapping[str, Any] = self.frame.collect_schema()
+        return types
 
     def map(
         self,

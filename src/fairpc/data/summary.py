@@ -36,6 +36,7 @@ class Roles:
         features: all others that may be used.
         weight: the column of row weights, if any.
         missing_values: values that mean "missing", besides null and NaN.
+        most: distinct numbers of a column that are listed exactly, as in ``Points``.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Roles:
     features: tuple[str, ...]
     weight: str | None = None
     missing_values: tuple[Sentinel, ...] = ()
+    most: int | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -97,7 +99,7 @@ def summarise(frame: Any, roles: Roles, known: Summary | None = None) -> Summary
             f"label {roles.label!r} has more than {MOST_LABELS} values: give classes, or cut it "
             "into classes first"
         )
-    rows = Rows(ids, len(labels), weights)
+    rows = Rows(ids, len(labels), weights, roles.most)
     columns = {}
     for name in roles.features:
         values = read_values(

@@ -23,11 +23,15 @@ _FEW_CELLS: Final = 24
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a part: class of each, and weight of each if rows do not all weigh 1."""
+    """Rows of a part: class of each, and weight of each if rows do not all weigh 1.
+
+    Of a column of theirs up to ``most`` distinct numbers are listed, as in ``Points``.
+    """
 
     classes: Ids
     n_classes: int
     weights: Floats | None = None
+    most: int | None = None
 
     def sums(self, ids: npt.NDArray[Any], n: int) -> Floats:
         """Weight per id from 0 to n - 1 and class; rows with id n are left out."""
@@ -51,7 +55,7 @@ class Rows:
 
     def some(self, chosen: npt.NDArray[np.bool_]) -> Rows:
         weights = None if self.weights is None else self.weights[chosen]
-        return Rows(self.classes[chosen], self.n_classes, weights)
+        return replace(self, classes=self.classes[chosen], weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +99,7 @@ class Tally:
         declared, remark: as in ``Values``.
         repeats: how often values occur, where not all of them are listed.
         parsed: texts that are nothing but numbers or dates as such, where not all are listed.
+        most: up to so many texts are listed; ``MOST`` if None.
     """
 
     type: ValueType | None
@@ -108,6 +113,7 @@ class Tally:
     remark: str = ""
     repeats: Repeats | None = None
     parsed: Tally | None = None
+    most: int | None = None
 
     @classmethod
     def of(cls, values: Values, rows: Rows, known: Any = None) -> Tally:
@@ -117,7 +123,9 @@ class Tally:
         lost = rows.sums(~missing, 1)[0] if holes else np.zeros(rows.n_classes)
         if missing.all():
             return cls(None, lost)
-        one = cls(values.type, lost, declared=values.declared, remark=values.remark)
+        one = cls(
+            values.type, lost, declared=values.declared, remark=values.remark, most=rows.most
+        )  # fmt: skip
         if values.type == "text":
             ids, texts = text_ids(values.data, known)
             counts = rows.sums(ids, len(texts))
@@ -128,7 +136,7 @@ class Tally:
         data = values.data
         if holes:
             data, rows = data[~missing], rows.some(~missing)
-        points = Points.count(data, rows.classes, rows.n_classes, rows.weights)
+        points = Points.count(data, rows.classes, rows.n_classes, rows.weights, rows.most)
         whole = values.type == "number" and is_integral(data)
         repeats = _repeats(data) if points.error and whole else None
         return replace(one, points=points, whole=whole, repeats=repeats)
@@ -153,7 +161,7 @@ class Tally:
 
     def _bounded(self) -> Tally:
         """Texts beyond the bound are counted together, the lightest first."""
-        if len(self.texts) <= MOST:
+        if len(self.texts) <= (self.most or MOST):
             return self
         mass = self.text_weights.sum(axis=1)
         repeats, parsed = self.repeats, self.parsed
