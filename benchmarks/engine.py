@@ -194,7 +194,7 @@ for path in ("active", "general"):
     plan.batch(np.stack([c.parameters] * 2))
 tiny = c.with_parameters([1e-300, 1 - 1e-300, 0, 1e-300, 1 - 1e-300, 0, 1e-300, 1 - 1e-300][: c.graph.n_parameters])
 prepare(c.graph, t)(tiny.parameters)
-print(time.perf_counter() - start, time.process_time() - cpu)
+print(f"{{time.perf_counter() - start:.2f}} {{time.process_time() - cpu:.2f}}")
 """  # noqa: E501
 
 
@@ -209,7 +209,8 @@ def compile_time() -> None:
             )
             print(f"    {name:15s} {run.stdout.strip() or run.stderr[-500:]} s (wall, CPU)")
     importing = (
-        "import time; t = time.perf_counter(); import fairpc; print(time.perf_counter() - t)"
+        "import time; t = time.perf_counter(); import fairpc; "
+        "print(f'{time.perf_counter() - t:.3f}')"
     )
     run = subprocess.run([sys.executable, "-c", importing], capture_output=True, text=True)
     print(f"    import fairpc   {run.stdout.strip()} s")

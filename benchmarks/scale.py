@@ -211,8 +211,10 @@ class Cost:
         row: to pack a row and merge it with equal ones, once for each 64-bit word of its key.
         merge: to merge two sorted tables of distinct rows, per row and word.
         ready: to make a distinct row ready for EM, per class and feature.
-        term: of an iteration, per distinct row, class and feature.
+        term: of an iteration, per distinct row that is ready, class and feature.
         edge: the same per distinct row and edge of the circuit.
+        once: of an iteration, per distinct row for which there is no room, class and feature.
+        held: bytes of a row that is ready, per class and feature.
     """
 
     cell: float
@@ -221,7 +223,10 @@ class Cost:
     ready: float
     term: float
     edge: float
+    once: float
+    held: float
     cores: int = 2
+    memory: float = 16e9
     latency: float = 0.01
     bandwidth: float = 1e8
     fan_in: int = 16
@@ -237,7 +242,9 @@ class Cost:
         return self.levels(workers) * one
 
     def iteration(self, distinct: float, features: int, workers: int, parameters: int) -> float:
-        work = distinct * 2 * features * self.term / (workers * self.cores)
+        terms = distinct * 2 * features / workers
+        ready = min(terms, self.memory / 2 / self.held)
+        work = (ready * self.term + (terms - ready) * self.once) / self.cores
         return work + self.levels(workers) * (self.latency + wire(parameters) / self.bandwidth)
 
 
@@ -258,6 +265,8 @@ class Sample:
     merging: float
     making_ready: float
     iteration: float
+    once: float
+    held: int
     edges: int
     parameters: int
 
@@ -268,6 +277,7 @@ class Sample:
 
 def sampled(rows: int, wide: bool) -> Sample:
     """Measure a table: both passes, a merge, what EM does with its distinct rows."""
+    from fairpc.circuit.part_plan import plan_bytes, plan_once
     from fairpc.data.distinct import add_distinct
     from fairpc.data.passes import BatchEncoder, compress, fit_source
     from fairpc.data.source import open_source
@@ -295,9 +305,10 @@ def sampled(rows: int, wide: bool) -> Sample:
     ready = _least(lambda: row_plan(circuit, layout, codes), 3)
     plan = row_plan(circuit, layout, codes)
     iteration = _least(lambda: plan(circuit.parameters))
+    once = _least(lambda: plan_once(circuit.graph, plan.table, 1)(circuit.parameters), 3)
     return Sample(
         rows, len(source.names), len(distinct.words), passes, distinct.n_rows, merging, ready,
-        iteration, circuit.graph.n_edges, circuit.graph.n_parameters,
+        iteration, once, plan_bytes(plan), circuit.graph.n_edges, circuit.graph.n_parameters,
     )  # fmt: skip
 
 
@@ -315,7 +326,9 @@ def fitted(samples: Sequence[Sample]) -> Cost:
     (ready,) = rate(terms, [s.making_ready for s in samples])
     (term,) = rate(terms, [s.iteration for s in samples])
     (edge,) = rate([(s.distinct * s.edges,) for s in samples], [s.iteration for s in samples])
-    return Cost(cell, row, merge, ready, term, edge)
+    (once,) = rate(terms, [s.once for s in samples])
+    (held,) = rate(terms, [s.held for s in samples])
+    return Cost(cell, row, merge, ready, term, edge, once, held)
 
 
 def _least(call: Callable[[], object], repeats: int = 7) -> float:
@@ -339,9 +352,11 @@ def print_model() -> None:
     print(f"compress, both passes: {cost.cell * 1e9:.0f} ns per row and column, and "
           f"{cost.row * 1e9:.0f} ns per row and word of its key")  # fmt: skip
     print(f"merge: {cost.merge * 1e9:.0f} ns per distinct row of a part and word")
-    print(f"make ready for EM: {cost.ready * 1e9:.1f} ns per distinct row, class and feature")
+    print(f"make ready for EM: {cost.ready * 1e9:.1f} ns per distinct row, class and feature; "
+          f"{cost.held:.1f} bytes")  # fmt: skip
     print(f"iteration: {cost.term * 1e9:.2f} ns per distinct row, class and feature, or "
-          f"{cost.edge * 1e9:.3f} ns per distinct row and edge")  # fmt: skip
+          f"{cost.edge * 1e9:.3f} ns per distinct row and edge; "
+          f"{cost.once * 1e9:.1f} ns where there is no room")  # fmt: skip
     print()
     print("rows × columns | distinct | edges | passes, s: measured, model | "
           "iteration, ms: measured, by terms, by edges | bytes on the wire")  # fmt: skip
@@ -380,7 +395,7 @@ def _time(seconds: float) -> str:
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.2g} s"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
 
 
 def main() -> None:
