@@ -66,3 +66,25 @@ def test_a_bad_limit_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
     ended = called(capsys, *arguments, "-o", str(tmp_path / "m.json"), "--max-memory", "plenty")
     assert ended.code == 2
     assert "--max-memory is 'plenty': give bytes" in ended.err
+
+
+def test_a_checkpoint_of_a_stream_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(
+        capsys, "fit", "-", "--label", "granted", "--sensitive", "sex",
+        "-o", str(tmp_path / "m.fairpc"), "--checkpoint", str(tmp_path / "kept"),
+    )  # fmt: skip
+    assert ended.code == 2
+    assert "--checkpoint needs a table that can be read again" in ended.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_name_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = written(tmp_path, "csv")
+    ended = called(
+        capsys, "fit", str(table), "--label", "granted", "--sensitive", "sex",
+        "-o", str(tmp_path / "m.fairpc"), "--checkpoint", "",
+    )  # fmt: skip
+    assert ended.code == 2
+    assert "--checkpoint is '': give the path of a folder" in ended.err

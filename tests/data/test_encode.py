@@ -480,3 +480,13 @@ def test_german_and_compas() -> None:
     assert "identifier" in dropped["id"]
     assert "copy of column 'compas_screening_date'" in dropped["screening_date"]
     assert compas.column("c_jail_in").kind == "date"
+
+
+@pytest.mark.parametrize("spelt", [("false", "true"), ("False", "True"), ("FALSE", "TRUE")])
+def test_booleans_are_found_among_levels_that_spell_them(spelt: tuple[str, str]) -> None:
+    truths = [True, False, None, False] * 10
+    texts = [None if t is None else spelt[t] for t in truths]
+    encoding = fit_encoding(pl.DataFrame({"flag": texts}))
+    expected = encoding.transform(pl.DataFrame({"flag": texts}))
+    assert np.array_equal(encoding.transform(pl.DataFrame({"flag": truths})), expected)
+    assert expected[:, 0].tolist() == [1, 0, -1, 0] * 10

@@ -129,3 +129,10 @@ def test_limits_of_memory_are_read() -> None:
     assert memory_bytes("1.5 MiB") == 1_500_000
     assert memory_bytes(1000) == 1000
     assert memory_bytes(None) > 10**8
+
+
+def test_a_label_that_is_no_name_is_refused_in_a_line(tmp_path: Path) -> None:
+    table(20).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(TableError, match="and a Series is none: name one of") as caught:
+        LatNB("sex").fit(tmp_path / "t.parquet", table(20)["label"])
+    assert "\n" not in str(caught.value)

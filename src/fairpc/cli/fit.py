@@ -14,7 +14,7 @@ from fairpc.cli.engine import Engine
 from fairpc.cli.outputs import check_output
 from fairpc.cli.screen import Voice, console, grid, print_json, say
 from fairpc.cli.streamed import StreamedTable, is_large, streamed
-from fairpc.cli.tables import LabelledTable, Reading, Roles, about, labelled, opened
+from fairpc.cli.tables import STDIN, LabelledTable, Reading, Roles, about, labelled, opened
 from fairpc.data.plural import counted
 from fairpc.data.warned import Warned
 from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError
@@ -109,6 +109,10 @@ def run(
 ) -> None:
     """Fit a model to a table, save it, and say what was done."""
     check_output(output, table)
+    if table == STDIN and keeping.checkpoint is not None:
+        raise LearningError(
+            "--checkpoint needs a table that can be read again, and - is read once: give a file"
+        )
     estimator = learner.estimator(roles)
     with opened(table, reading) as files, engine.tables() as source_of, about(files.source):
         large = engine.clustered or keeping.asked or is_large(files)

@@ -67,7 +67,8 @@ def _codes(column: Column, values: Values) -> Codes:
     if values.type == "date":
         raise _changed(column, values)
     if column.textual:
-        return look_up_text(_text_levels(column), _as_text(values))
+        texts = _truths(column, values) if values.type == "boolean" else _as_text(values)
+        return look_up_text(_text_levels(column), texts)
     data = to_numbers(column.name, values, rule=_HELD_NUMBERS).data
     if column.kind == "number":
         return bin_codes(column.edges, data)
@@ -124,13 +125,19 @@ def _numeric(level: Level) -> float:
     return int(level) if isinstance(level, int | bool) else float(level)
 
 
-def _as_text(values: Values) -> Any:
-    """Numbers or booleans as the text that they would have been."""
+def _truths(column: Column, values: Values) -> Any:
+    """Booleans as the column's levels spell them."""
     import polars as pl
 
-    if values.type == "boolean":
-        names = np.array([None, "False", "True"], object)
-        return pl.Series(names[values.data + 1].tolist(), dtype=pl.String)
+    spelt = {str(level).lower(): str(level) for level in (*column.levels, *column.merged)}
+    names = np.array([None, spelt.get("false", "False"), spelt.get("true", "True")], object)
+    return pl.Series(names[values.data + 1].tolist(), dtype=pl.String)
+
+
+def _as_text(values: Values) -> Any:
+    """Numbers as the text that they would have been."""
+    import polars as pl
+
     data = values.data
     if data.dtype.kind == "f" and is_integral(data):
         whole = pl.Series(np.nan_to_num(data).astype(np.int64)).cast(pl.String)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from fairpc.data.atomic import AnyPath, replacing
 from fairpc.data.delimited import Dialect, read_dialect
+from fairpc.data.file_types import Types, common_types
 from fairpc.errors import FileFormatError, TableError
 
 if TYPE_CHECKING:
@@ -48,12 +49,14 @@ class TableFiles:
         paths: the files, in the order of their names.
         format: text, Parquet or Arrow.
         dialects: of each file, where they are text.
+        types: of the columns, where files differ in them.
     """
 
     source: str
     paths: tuple[Path, ...]
     format: Format
     dialects: tuple[Dialect, ...] = ()
+    types: Types | None = None
 
     @property
     def delimiter(self) -> str:
@@ -66,9 +69,12 @@ class TableFiles:
 
         if self.format == "text":
             parts = [d.scan(p) for p, d in zip(self.paths, self.dialects, strict=True)]
-            return parts[0] if len(parts) == 1 else pl.concat(parts, how="vertical")
-        read = pl.scan_parquet if self.format == "parquet" else pl.scan_ipc
-        return read(list(self.paths), glob=False)
+            names = self.dialects[0].names
+            return pl.concat([part.select(names) for part in parts]) if parts[1:] else parts[0]
+        if self.types is None:
+            return _scan(self.paths, self.format)
+        columns = [pl.col(name).cast(dtype) for name, dtype in self.types.items()]
+        return pl.concat([_scan((path,), self.format).select(columns) for path in self.paths])
 
     def one(self, k: int) -> TableFiles:
         """The table of file ``k`` alone."""
@@ -143,12 +149,13 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
                 "one format"
             )
     if formats[0] != "text":
-        return TableFiles(called, paths, formats[0])
+        types = _types(paths, formats[0]) if len(paths) > 1 else None
+        return TableFiles(called, paths, formats[0], types=types)
     dialects = tuple(
         read_dialect(p, called if len(paths) == 1 else str(p), delimiter) for p in paths
     )
     for p, dialect in zip(paths, dialects, strict=True):
-        if dialect.names != dialects[0].names:
+        if sorted(dialect.names) != sorted(dialects[0].names):
             raise FileFormatError(
                 f"{p} has other columns than {paths[0]}: give files with one header"
             )
@@ -158,6 +165,22 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
 def scan(path: AnyPath, *, delimiter: str | None = None) -> pl.LazyFrame:
     """The rows of a file, folder or pattern, lazily; the values of text files are text."""
     return find(path, delimiter=delimiter).scan()
+
+
+def _scan(paths: tuple[Path, ...], kind: Format) -> pl.LazyFrame:
+    import polars as pl
+
+    read = pl.scan_parquet if kind == "parquet" else pl.scan_ipc
+    return read(list(paths), glob=False)
+
+
+def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
+    """Types of the columns of several files, where they differ; each is asked by itself."""
+    found: list[tuple[Path, Types]] = []
+    for path in paths:
+        with Reading(str(path)):
+            found.append((path, _scan((path,), kind).collect_schema()))
+    return common_types(found)
 
 
 def _paths(given: str, called: str) -> tuple[Path, ...]:
@@ -172,20 +195,33 @@ def _paths(given: str, called: str) -> tuple[Path, ...]:
     except (OSError, ValueError) as error:
         raise FileFormatError(f"{called!r} is no path ({error}): give that of a table") from None
     if inside is not None:
-        tables = tuple(p for p in inside if p.suffix.lower() in SUFFIXES and p.is_file())
-        if not tables:
-            raise FileFormatError(f"{called} is a folder without tables: put {KNOWN} into it")
-        return tables
+        return _inside([p for p in inside if not p.name.startswith(("_", "."))], called)
     if regular:
         return (path,)
     if exists:
         raise FileFormatError(f"{called} is not a regular file: give the path of one")
     if has_magic(given):
-        matched = sorted(Path(p) for p in glob(given) if Path(p).is_file())  # noqa: PTH207 - absolute patterns
+        matched = sorted(Path(p) for p in glob(given, recursive=True) if Path(p).is_file())  # noqa: PTH207 - absolute patterns
         if matched:
             return tuple(matched)
         raise FileFormatError(f"no file matches {called}: check the pattern and the folder")
     raise FileFormatError(f"there is no file {called}: check the name and the folder")
+
+
+def _inside(entries: list[Path], called: str) -> tuple[Path, ...]:
+    """The tables of a folder; what looks like more of them below it is not left out silently."""
+    tables = tuple(p for p in entries if p.suffix.lower() in SUFFIXES and p.is_file())
+    alike = {p.suffix.lower() for p in tables} or set(SUFFIXES)
+    for folder in filter(Path.is_dir, entries):
+        for below in folder.rglob("*"):
+            if below.suffix.lower() in alike and below.is_file():
+                raise FileFormatError(
+                    f"{called} has tables in folders below it, such as {folder.name}: give a "
+                    f"pattern, such as '{called}/**/*{below.suffix}'"
+                )
+    if not tables:
+        raise FileFormatError(f"{called} is a folder without tables: put {KNOWN} into it")
+    return tables
 
 
 def is_part(path: AnyPath, table: AnyPath) -> bool:
@@ -222,9 +258,10 @@ def _format(path: Path, called: str) -> Format:
         if head.startswith(magic):
             raise FileFormatError(f"{called} is {what}: {repair}")
     named = SUFFIXES.get(path.suffix.lower(), "text")
-    if head and named != "text":
+    if named != "text":
         raise FileFormatError(
-            f"{called} is no {named.capitalize()} file, whatever its name says: give {KNOWN}"
+            f"{called} is {'no' if head else 'empty, which is no'} {named.capitalize()} file, "
+            f"whatever its name says: give {KNOWN}"
         )
     return "text"
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -170,7 +170,7 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
         if files.format == "text":
             per_row = _line_bytes(files.paths[0])
         else:
-            scans = [replace(files, paths=(path,)).scan() for path in files.paths]
+            scans = [files.one(k).scan() for k in range(len(files.paths))]
             counts = pl.collect_all([scan.select(pl.len()) for scan in scans])
             rows = [int(count.item()) for count in counts]
             if not sum(rows):

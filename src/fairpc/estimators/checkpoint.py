@@ -52,6 +52,9 @@ class Checkpoint:
         """
         from fairpc import __version__
 
+        given: Any = path
+        if not (isinstance(given, str | os.PathLike) and os.fspath(given)):
+            raise LearningError(f"checkpoint is {given!r}: give the path of a folder")
         folder = Path(path)
         try:
             folder.mkdir(parents=True, exist_ok=True)

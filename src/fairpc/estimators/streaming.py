@@ -86,8 +86,10 @@ def check_not_apart(**given: Any) -> None:
 
 
 def _no_column(source: Source, role: str, name: Any) -> TableError:
+    # Whatever is no name may be long to write, and says nothing.
+    given = repr(name) if name is None or isinstance(name, str) else f"a {type(name).__name__}"
     return TableError(
-        f"the {role} of a streamed table is one of its columns, and {name!r} is none: name one of "
+        f"the {role} of a streamed table is one of its columns, and {given} is none: name one of "
         f"{_shown(source.names)}"
     )
 
