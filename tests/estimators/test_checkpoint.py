@@ -123,8 +123,14 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path: Path) -> None:
         LatNB("sex", random_state=0, max_iter=4).fit(X, y, checkpoint=tmp_path)
     with pytest.raises(LearningError, match="another table"):
         LatNB("sex", random_state=0, max_iter=3).fit(X[:200], y[:200], checkpoint=tmp_path)
+    with pytest.raises(LearningError, match="another max_memory=…: go on with the same"):
+        LatNB("sex", random_state=0, max_iter=3).fit(X, y, checkpoint=tmp_path, max_memory="1MB")
     with pytest.raises(LearningError, match="needs a whole number"):
         LatNB("sex", max_iter=3).fit(X, y, checkpoint=tmp_path / "new")
+    odd: Any
+    for odd in ("", 5):
+        with pytest.raises(LearningError, match=f"checkpoint is {odd!r}: give the path"):
+            LatNB("sex", random_state=0).fit(X, y, checkpoint=odd)
     run = next(tmp_path.glob("em-*.npz"))
     run.write_bytes(run.read_bytes()[:-40])
     with pytest.raises(FileFormatError, match="is damaged"):

@@ -120,7 +120,7 @@ def run(
         estimator = learner.estimator(rows.roles, verbose=voice.shows_progress)
         warned = Warned()
         began = perf_counter()
-        with warned.watching(), _whole_or_nothing():
+        with _going_on(keeping.checkpoint, voice), warned.watching(), _whole_or_nothing():
             model = rows.fit(estimator, **keeping.options)
         seconds = perf_counter() - began
     model.save(output)
@@ -132,6 +132,17 @@ def run(
         say(f"The model is in {output}.", console())
         _say_what_next(output, table)
     voice.notes(warned)
+
+
+@contextmanager
+def _going_on(checkpoint: str | None, voice: Voice) -> Iterator[None]:
+    """Say of a fit that was stopped how it goes on."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if checkpoint is not None:
+            voice.note(f"the fit is kept in {checkpoint}: the same command goes on from there")
+        raise
 
 
 @contextmanager

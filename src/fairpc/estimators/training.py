@@ -58,9 +58,10 @@ class FitFolder:
     def __init__(
         self, path: AnyPath | None, settings: Mapping[str, Any], max_memory: int | str | None
     ) -> None:
-        self._path, self._settings = path, settings
-        self._stack = ExitStack()
         self._bytes = memory_bytes(max_memory)
+        limit = None if max_memory is None else self._bytes
+        self._path, self._settings = path, {**settings, "max_memory": limit}
+        self._stack = ExitStack()
         self.checkpoint: Checkpoint | None = None
         if path is not None and type(settings.get("random_state")) is not int:
             raise LearningError(
