@@ -25,7 +25,7 @@ from fairpc.data.points import Points, add_points
 from fairpc.data.source import Progress, Source, is_source, open_source
 from fairpc.data.stream import fit_stream
 from fairpc.data.summary import Roles, SummaryTree, add_summaries, summarise
-from fairpc.errors import FileFormatError, TableError
+from fairpc.errors import CodesError, FileFormatError, TableError
 
 
 def table(n: int = 600, seed: int = 0) -> pl.DataFrame:
@@ -339,6 +339,26 @@ def test_columns_with_equal_counts_are_no_copies_unless_row_by_row(tmp_path: Pat
     coding = fit_source(open_source(tmp_path / "t.parquet"), roles)
     assert coding.features.names == ("one", "two")
     assert "copy of column 'one'" in coding.features.dropped[1].message
+
+
+def test_what_is_wrong_with_rows_is_said_with_their_file_and_where_they_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 50)
+    monkeypatch.setattr("fairpc.data.source.READ_ROWS", 100)
+    frame = table(200)
+    frame.write_parquet(tmp_path / "0.parquet")
+    bad = frame["weight"].to_numpy().copy()
+    bad[163] = -1
+    frame.with_columns(weight=bad).write_parquet(tmp_path / "1.parquet")
+    roles = Roles("label", ("sex",), ("age",), "weight")
+    where = r"1\.parquet, rows from 150 on: the weight of row 13 is -1"
+    with pytest.raises(CodesError, match=where):
+        fit_source(open_source(tmp_path), roles)
+    bad[163], bad[7] = 1, -1
+    frame.with_columns(weight=bad).write_parquet(tmp_path / "1.parquet")
+    with pytest.raises(CodesError, match=r"1\.parquet: the weight of row 7 is -1"):
+        fit_source(open_source(tmp_path), roles)
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:

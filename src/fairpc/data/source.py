@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from fairpc.data.files import TableFiles, find
+from fairpc.errors import FairpcError
 
 T = TypeVar("T")
 
@@ -99,15 +100,15 @@ class Source:
         No more than ``READ_ROWS`` are in memory per thread.
         """
 
-        def task(load: Callable[[], Any]) -> tuple[int, list[T]]:
-            rows = load()
+        def task(part: _Part) -> tuple[int, list[T]]:
+            rows = part.load()
             batches = rows.iter_slices(BATCH_ROWS) if len(rows) else ()
-            return len(rows), [work(batch) for batch in batches]
+            return len(rows), [part.done(work, k, batch) for k, batch in enumerate(batches)]
 
         done = 0
         with self.reading:
-            tasks = self._loads(list(columns))
-            for n, results in _in_order(task, tasks, n_threads or default_threads()):
+            parts = self._parts(list(columns))
+            for n, results in _in_order(task, parts, n_threads or default_threads()):
                 done += n
                 yield from results
                 if watch is not None:
@@ -115,19 +116,19 @@ class Source:
         if watch is not None and self.n_bytes is not None:
             watch(Progress(stage, self.n_bytes, self.n_bytes, "bytes"))
 
-    def _loads(self, columns: list[str]) -> Iterator[Callable[[], Any]]:
+    def _parts(self, columns: list[str]) -> Iterator[_Part]:
         """Rows to be read, each time by whoever calls for them."""
         # Polars reads far ahead of a slow consumer: where rows can be read from the middle,
         # they are asked for part by part, which bounds memory.
-        for frame, n_rows in self.pieces:
+        for (frame, n_rows), path in zip(self.pieces, self.paths, strict=False):
             for start in range(0, n_rows, READ_ROWS):
                 piece = frame.select(columns).slice(start, READ_ROWS)
-                yield partial(piece.collect, engine="streaming")
+                yield _Part(partial(piece.collect, engine="streaming"), str(path), start)
         if not self.pieces:
             for batch in self.frame.select(columns).collect_batches(
                 chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming", lazy=True
             ):
-                yield partial(_itself, batch)
+                yield _Part(partial(_itself, batch))
 
     def _progress(self, stage: str, rows: int) -> Progress:
         if self.n_bytes is None:
@@ -187,17 +188,41 @@ def _line_bytes(path: Path) -> float:
     return len(head) / max(head.count(b"\n"), 1)
 
 
-def _in_order(
-    task: Callable[[Callable[[], Any]], T], loads: Iterator[Callable[[], Any]], n_threads: int
-) -> Iterator[T]:
+@dataclass(frozen=True)
+class _Part:
+    """Rows to be read.
+
+    Attributes:
+        load: reads them.
+        file: that they are in, if they can be read from its middle.
+        start: number of the first of them there.
+    """
+
+    load: Callable[[], Any]
+    file: str = ""
+    start: int = 0
+
+    def done(self, work: Callable[[Any], T], k: int, batch: Any) -> T:
+        """What is made of batch ``k``; whose rows, in an error, count from where it begins."""
+        try:
+            return work(batch)
+        except FairpcError as error:
+            if not self.file:
+                raise
+            start = self.start + k * BATCH_ROWS
+            where = f"{self.file}, rows from {start:,} on" if start else self.file
+            raise type(error)(f"{where}: {error}") from error
+
+
+def _in_order(task: Callable[[_Part], T], parts: Iterator[_Part], n_threads: int) -> Iterator[T]:
     if n_threads <= 1:
-        yield from map(task, loads)
+        yield from map(task, parts)
         return
     with ThreadPoolExecutor(n_threads) as pool:
         waiting: deque[Future[T]] = deque()
         try:
-            for load in loads:
-                waiting.append(pool.submit(task, load))
+            for part in parts:
+                waiting.append(pool.submit(task, part))
                 if len(waiting) > n_threads:
                     yield waiting.popleft().result()
             while waiting:
