@@ -341,6 +341,28 @@ def test_columns_with_equal_counts_are_no_copies_unless_row_by_row(tmp_path: Pat
     assert "copy of column 'one'" in coding.features.dropped[1].message
 
 
+def test_a_batch_without_weight_is_left_out_and_a_table_without_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 50)
+    frame = table(300)
+    weight = frame["weight"].to_numpy().copy()
+    weight[:50] = weight[100:150] = 0
+    frame = frame.with_columns(weight=weight)
+    frame.write_parquet(tmp_path / "t.parquet")
+    roles = Roles("label", ("sex",), FEATURES, "weight", ("?",))
+    source = open_source(tmp_path / "t.parquet")
+    coding = fit_source(source, roles)
+    whole = fit_stream(summarise(frame, roles), roles, names_in(roles))
+    assert coding.features == whole.features
+    found = compress(source, BatchEncoder(coding, roles))
+    assert found is not None
+    assert found.weights.sum() == weight.sum()
+    frame.with_columns(weight=0.0).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(CodesError, match="all weights are zero"):
+        fit_source(open_source(tmp_path / "t.parquet"), roles)
+
+
 def test_what_is_wrong_with_rows_is_said_with_their_file_and_where_they_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ from fairpc.data.hashing import Words
 from fairpc.data.parts import pieces
 from fairpc.data.row_sample import RowSample
 from fairpc.data.source import Source, Watcher
+from fairpc.data.table import check_some_weights
 from fairpc.data.warned import Warned
 from fairpc.errors import TableError
 from fairpc.estimators.base import CircuitClassifier
@@ -77,9 +78,10 @@ def streamed_rows(
     warned = Warned()
     with warned.watching():
         for batch in source.map(columns.columns, coder, stage="rows", watch=watch):
-            sums.push(batch)
+            if batch is not None:
+                sums.push(batch)
     if not sums.drawn.n_seen:
-        raise TableError("the table is empty: it has no rows, give at least one")
+        raise TableError("the table is empty, or no row of it has weight: give at least one")
     warned.warn(stacklevel=6)
     entries, name = sums.entries.total(), sums.fingerprint()
     settled = entries is not None and entries.n_rows <= FEW and sums.whole
@@ -127,8 +129,13 @@ class _Coder:
         sizes = (len(coding.groups.names), len(coding.labels.classes))
         return Packing((*sizes, *coding.features.arities))
 
-    def __call__(self, frame: Any) -> _Batch:
+    def __call__(self, frame: Any) -> _Batch | None:
+        """The packed rows of a batch; None where none has weight."""
         columns, coding = self.columns, self.columns.coding
+        if columns.weight is not None:
+            weights = check_some_weights(frame[columns.weight].to_numpy(), len(frame))
+            if not weights.any():
+                return None
         given = columns.given(frame)
         if columns.label is None:
             given["y"] = np.full(len(frame), None)

@@ -15,7 +15,7 @@ from fairpc.data.points import MOST
 from fairpc.data.source import Source, Watcher
 from fairpc.data.stream import Pair, TableCoding, fit_stream
 from fairpc.data.summary import Roles, Summary, SummaryTree, summarise
-from fairpc.data.table import check_weights
+from fairpc.data.table import check_some_weights
 
 UNBOUNDED: Final = 1 << 62
 
@@ -131,7 +131,9 @@ class BatchEncoder:
         """The distinct rows of a polars frame."""
         weights = None
         if self.roles.weight is not None:
-            weights = check_weights(frame[self.roles.weight].to_numpy(), len(frame))
+            weights = check_some_weights(frame[self.roles.weight].to_numpy(), len(frame))
+            if not weights.any():
+                return Distinct(np.zeros((len(self.packing.words), 0), np.uint64), np.zeros(0))
             if not weights.all():
                 frame, weights = frame.filter(weights > 0), weights[weights > 0]
         features = self.coding.features.transform(frame)

@@ -25,6 +25,7 @@ from fairpc.data.plural import counted
 from fairpc.data.points import MOST
 from fairpc.data.schema import Column, Dropped
 from fairpc.data.summary import Roles, Summary
+from fairpc.data.table import no_weight
 from fairpc.data.tally import Tally
 from fairpc.data.values import Values, read_values
 from fairpc.errors import TableError
@@ -80,6 +81,8 @@ def fit_stream(
         copies: tells which pairs of columns are one-to-one copies; it may read the table.
             Without, columns whose values have the same weights are taken to be copies.
     """
+    if not summary.weight:
+        raise no_weight()
     labels = fit_labels(
         summary.labels.alias(roles.label), positive=positive, name=roles.label,
         sample_weight=summary.label_weights, missing_values=roles.missing_values,

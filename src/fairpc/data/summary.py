@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fairpc.data.categories import distinct_numbers
 from fairpc.data.points import FAN_IN
-from fairpc.data.table import check_weights
+from fairpc.data.table import check_some_weights
 from fairpc.data.tally import Rows, Tally, add_tallies, text_ids
 from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import TableError
@@ -90,7 +90,7 @@ def summarise(frame: Any, roles: Roles, known: Summary | None = None) -> Summary
 
     weights = None
     if roles.weight is not None:
-        weights = check_weights(frame[roles.weight].to_numpy(), len(frame))
+        weights = check_some_weights(frame[roles.weight].to_numpy(), len(frame))
         if not weights.all():
             frame, weights = frame.filter(weights > 0), weights[weights > 0]
     ids, labels = raw_ids(frame[roles.label], None if known is None else known.labels)

@@ -51,6 +51,18 @@ def check_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray:
     """Row weights as float64, ones if None; they are finite, not negative, and not all zero."""
     if weights is None:
         return np.ones(n_rows)
+    result = check_some_weights(weights, n_rows)
+    if n_rows and not result.any():
+        raise no_weight()
+    return result
+
+
+def no_weight() -> CodesError:
+    return CodesError("all weights are zero: at least one row needs a positive weight")
+
+
+def check_some_weights(weights: npt.ArrayLike, n_rows: int) -> FloatArray:
+    """Weights of some rows of a table, which may all be zero."""
     try:
         result = np.ascontiguousarray(weights, np.float64)
     except (TypeError, ValueError):
@@ -63,8 +75,6 @@ def check_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray:
         raise CodesError(
             f"the weight of row {row} is {result[row]}: weights are finite and not negative"
         )
-    if n_rows and not result.any():
-        raise CodesError("all weights are zero: at least one row needs a positive weight")
     return result
 
 
