@@ -216,9 +216,10 @@ def kill_fits(
     chance, killed, kept, target = random.Random(0), 0, 0, folder / "killed.json"
     for round_ in range(10 * n_kills):
         rest = (folder / f"killed{round_}", memory, target)
-        while killed < n_kills and not target.exists():
-            # Short enough that some kills fall into reading, learning and every run of EM.
-            after = chance.uniform(0, 0.5 * duration)
+        while (killed < n_kills or not kept) and killed < 9 * n_kills and not target.exists():
+            # Short enough that some kills fall into reading, learning and every run of EM. While
+            # nothing was kept, later by and by: the machine may be slower than it was at first.
+            after = chance.uniform(0, 0.5 * duration * (1 if kept else 1 + killed / n_kills))
             ended = parent.run(*task, *rest, kill_after=after, number=number)
             killed += ended in (-number, 128 + number)
             kept += (folder / f"killed{round_}" / "em-000.npz").exists()
@@ -228,7 +229,7 @@ def kill_fits(
         assert same(alone, load(target))
         assert not list(folder.rglob(".*.tmp"))
         target.unlink()
-        if killed >= n_kills:
+        if killed >= n_kills and kept:
             break
     assert killed >= n_kills
     assert kept

@@ -81,7 +81,9 @@ def streamed_rows(
             if batch is not None:
                 sums.push(batch)
     if not sums.drawn.n_seen:
-        raise TableError("the table is empty, or no row of it has weight: give at least one")
+        raise TableError(
+            "the table is empty: it has no rows, or none with weight, give at least one"
+        )
     warned.warn(stacklevel=6)
     entries, name = sums.entries.total(), sums.fingerprint()
     settled = entries is not None and entries.n_rows <= FEW and sums.whole
