@@ -46,6 +46,36 @@ def mechanism_with_intervals(
     """
     if n_replicates == 0:
         raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
+    tested = _check_drawable(rows, test)
+    if n_replicates is None:
+        quick = int(DRAW_WORK / (_work(model, rows) * STEPS))
+        n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
+        if n_replicates > 2 * quick:
+            raise AuditError(
+                "fitting this model again to draws of these rows takes long: ask for it with "
+                f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
+            )
+    said = named(tested, rows.groups, rows.classes)
+    if rows.counts is None:
+        found = bootstrap_mechanism(
+            model, rows.table, rows.labels, sensitive_features=rows.sensitive,
+            sample_weight=rows.weights, fair_labels=rows.fair_labels, clusters=rows.persons,
+            n_replicates=n_replicates, n_steps=STEPS, level=level, random_state=random_state,
+            assumptions=said, callback=progress,
+        )  # fmt: skip
+    else:
+        found = bootstrap_counted(
+            Subject.of_codes(model, rows.coded(model.coding_)), rows.counts, said,
+            n_replicates=n_replicates, n_steps=STEPS, level=level, random_state=random_state,
+            report=progress,
+        )  # fmt: skip
+    if found.refused is not None:
+        raise AuditError(found.refused)
+    return with_intervals(facts, found)
+
+
+def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
+    """The test that allows intervals; an AuditError says what forbids them."""
     if not rows.same_rows_as_fit:
         other = "whether these are they is not known" if rows.same_rows_as_fit is None else (
             "other rows were audited: audit the training rows to have them"
@@ -68,31 +98,7 @@ def mechanism_with_intervals(
             "these rows contradict the assumptions behind a mechanism: there is nothing for an "
             "interval to cover"
         )
-    if n_replicates is None:
-        quick = int(DRAW_WORK / (_work(model, rows) * STEPS))
-        n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
-        if n_replicates > 2 * quick:
-            raise AuditError(
-                "fitting this model again to draws of these rows takes long: ask for it with "
-                f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
-            )
-    said = named(test, rows.groups, rows.classes)
-    if rows.counts is None:
-        found = bootstrap_mechanism(
-            model, rows.table, rows.labels, sensitive_features=rows.sensitive,
-            sample_weight=rows.weights, fair_labels=rows.fair_labels, clusters=rows.persons,
-            n_replicates=n_replicates, n_steps=STEPS, level=level, random_state=random_state,
-            assumptions=said, callback=progress,
-        )  # fmt: skip
-    else:
-        found = bootstrap_counted(
-            Subject.of_codes(model, rows.coded(model.coding_)), rows.counts, said,
-            n_replicates=n_replicates, n_steps=STEPS, level=level, random_state=random_state,
-            report=progress,
-        )  # fmt: skip
-    if found.refused is not None:
-        raise AuditError(found.refused)
-    return with_intervals(facts, found)
+    return test
 
 
 def spread_over_starts(

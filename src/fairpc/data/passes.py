@@ -61,9 +61,9 @@ def listed(source: Source, roles: Roles) -> int | None:
 
 def _is_short(dtype: Any) -> bool:
     """Whether a column is known to have few values by its type."""
-    return str(dtype) in ("Boolean", "Categorical", "Int8", "UInt8") or str(dtype).startswith(
-        "Enum"
-    )
+    import polars as pl
+
+    return dtype in (pl.Boolean, pl.Int8, pl.UInt8, pl.Categorical, pl.Enum)
 
 
 def fit_source(
