@@ -22,12 +22,13 @@ from unittest.mock import patch
 import numpy as np
 
 from fairpc.circuit.flows import FlowPlan
-from fairpc.circuit.graph import Circuit, FloatArray
+from fairpc.circuit.graph import Circuit
 from fairpc.cluster import client as cluster
 from fairpc.cluster import held
 from fairpc.cluster.parts import DaskParts
 from fairpc.cluster.passes import exchanged
 from fairpc.data.distinct import Distinct, Packing
+from fairpc.errors.arrays import Floats
 from fairpc.fair.fit import row_plan
 from fairpc.fair.parted import PartedRows
 from fairpc.fair.rows import Rows
@@ -76,12 +77,12 @@ class Timed:
     clock: list[float] = field(default_factory=list)
     cpu: float = 0.0
     faults: int = 0
-    flows: FloatArray = field(default_factory=lambda: np.zeros(0))
+    flows: Floats = field(default_factory=lambda: np.zeros(0))
 
     def run(
         self,
         make: Callable[[], FlowPlan],
-        theta: FloatArray,
+        theta: Floats,
         repeats: int,
         used: Callable[[], Use],
     ) -> None:

@@ -7,14 +7,13 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.errors import MissingExtraError, PlotError
+from fairpc.errors.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FloatArray = npt.NDArray[np.float64]
 
 MARKERS: Final = "osD^v<>Ph*Xp"
 HATCHES: Final = ("", "///", "...", "xxx", "\\\\\\", "++")
@@ -87,7 +86,7 @@ class ModelPlots:
 
 
 def mechanism(
-    probabilities: FloatArray,
+    probabilities: Floats,
     groups: Sequence[str],
     classes: Sequence[str],
     *,
@@ -118,7 +117,7 @@ def mechanism(
 
 
 def curves(
-    history: Mapping[str, FloatArray],
+    history: Mapping[str, Floats],
     groups: Sequence[str],
     classes: Sequence[str],
     *,
@@ -189,7 +188,7 @@ def trade_off(
     return ax
 
 
-def _line(ax: Axes, values: FloatArray, i: int, label: str) -> None:
+def _line(ax: Axes, values: Floats, i: int, label: str) -> None:
     ax.plot(
         np.arange(len(values)), values, label=label, color=COLOURS[i % len(COLOURS)],
         linestyle=LINES[i % len(LINES)], marker=MARKERS[i % len(MARKERS)], markersize=4,

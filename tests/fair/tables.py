@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
+from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.recipe import AUTO
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure
 
 SHORT = replace(AUTO, max_iter=10, min_iter=1, structure=Structure(max_splits=20), random_state=0)
@@ -55,7 +56,7 @@ def biased_rows(seed: int, n: int, n_features: int = 5) -> Rows:
     return Rows.of(s, d, x)
 
 
-def log_likelihood(m: FairDistribution, rows: Rows) -> FloatArray:
+def log_likelihood(m: FairDistribution, rows: Rows) -> Floats:
     return m.log_likelihood(rows.s, rows.d, rows.x)
 
 

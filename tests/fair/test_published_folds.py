@@ -9,12 +9,13 @@ import numpy.typing as npt
 import pytest
 
 from fair.tables import log_likelihood
+from fairpc.errors.arrays import Floats
 from fairpc.fair.component import TREES, learn_component
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit
 from fairpc.fair.mixture import assemble
 from fairpc.fair.recipe import AUTO, fit_auto
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure, cells_of
 from fairpc.fair.upper import Upper
 from published import paper_table
@@ -32,7 +33,7 @@ UNCONSTRAINED = {"adult": (-5.963, -5.953, -5.920), "compas": (-3.900, -3.920, -
 """Held-out nats a row of circuits without any constraint (HCLT), folds 1 to 3."""
 
 
-def scores(m: FairDistribution, test: Rows, true: FloatArray | None) -> tuple[float, ...]:
+def scores(m: FairDistribution, test: Rows, true: Floats | None) -> tuple[float, ...]:
     p = m.decision(test.s, test.x)[:, 1]
     gap = abs(p[test.s == 1].mean() - p[test.s == 0].mean())
     right = np.nan if true is None else ((p > 0.5) == true).mean()

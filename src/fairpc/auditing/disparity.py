@@ -10,7 +10,8 @@ import numpy as np
 
 from fairpc.auditing.naming import named
 from fairpc.auditing.numbers import number, p_words, share
-from fairpc.auditing.rows import AuditedRows, Floats, Mask
+from fairpc.auditing.rows import AuditedRows
+from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence import Parity, parity
 from fairpc.evidence.gaps import PairGap
 from fairpc.evidence.plain import fields_of, plain
@@ -100,7 +101,7 @@ def label_disparity(rows: AuditedRows, level: float) -> LabelDisparity:
 def disparity(
     rows: AuditedRows,
     values: Floats,
-    kept: Mask,
+    kept: Bools,
     label: str,
     level: float,
     *,

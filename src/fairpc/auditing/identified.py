@@ -10,8 +10,9 @@ import numpy as np
 
 from fairpc.auditing.naming import named
 from fairpc.auditing.numbers import gap, share
-from fairpc.auditing.rows import AuditedRows, Floats
+from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
+from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairpc.auditing.rows import AuditedRows
-from fairpc.circuit.graph import FloatArray
 from fairpc.errors import AuditError
+from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.fair.explanation import BiasAccount, turned_labels
 from fairpc.refits import MechanismIntervals
@@ -128,7 +128,7 @@ def with_intervals(facts: MechanismFacts, found: MechanismIntervals) -> Mechanis
     )  # fmt: skip
 
 
-def _turned(group: str, counts: FloatArray, positive: int) -> Turned:
+def _turned(group: str, counts: Floats, positive: int) -> Turned:
     off = counts - np.diag(np.diag(counts))
     up, down = float(off[:, positive].sum()), float(off[positive].sum())
     return Turned(group, float(counts.sum()), up, down, max(float(off.sum()) - up - down, 0.0))

@@ -10,7 +10,8 @@ import numpy as np
 from fairpc.auditing.disparity import Disparity, disparity
 from fairpc.auditing.naming import named
 from fairpc.auditing.numbers import gap, number, share
-from fairpc.auditing.rows import AuditedRows, Mask
+from fairpc.auditing.rows import AuditedRows
+from fairpc.errors.arrays import Bools
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import EqualRates, Parity, equal_rates, parity_curve
 
@@ -81,7 +82,7 @@ def parity_facts(model: CircuitClassifier, rows: AuditedRows, level: float) -> P
     )
 
 
-def _curve(rows: AuditedRows, kept: Mask, level: float) -> tuple[Parity, ...]:
+def _curve(rows: AuditedRows, kept: Bools, level: float) -> tuple[Parity, ...]:
     found = parity_curve(
         rows.scores[kept, rows.positive], rows.s[kept], THRESHOLDS, level=level,
         **rows.weighing(kept).arguments,
@@ -89,7 +90,7 @@ def _curve(rows: AuditedRows, kept: Mask, level: float) -> tuple[Parity, ...]:
     return tuple(named(record, rows.groups) for record in found)
 
 
-def _equal_rates(rows: AuditedRows, kept: Mask, threshold: float) -> EqualRates:
+def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:
     labelled = bool((rows.d[kept] >= 0).all())
     found = equal_rates(
         rows.scores[kept, rows.positive], rows.s[kept],

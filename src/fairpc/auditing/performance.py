@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.auditing.rows import AuditedRows, Floats, Mask
+from fairpc.auditing.rows import AuditedRows
+from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence.intervals import kish, mean_sample, quantile, rate_sample, wilson
 from fairpc.metrics import auc
 
@@ -85,11 +86,11 @@ def group_metrics(rows: AuditedRows, level: float, *, on_training_rows: bool) ->
     )
 
 
-def _metric(rows: AuditedRows, part: Mask, name: str | None, level: float) -> GroupMetric:
+def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> GroupMetric:
     truth, chosen = rows.d == rows.positive, rows.decided == rows.positive
     score = rows.scores[:, rows.positive]
 
-    def rate(hits: Mask, among: Mask) -> Estimate:
+    def rate(hits: Bools, among: Bools) -> Estimate:
         return _rate(rows, hits, part & among, level)
 
     every = rows.every
@@ -106,7 +107,7 @@ def _metric(rows: AuditedRows, part: Mask, name: str | None, level: float) -> Gr
     )
 
 
-def _rate(rows: AuditedRows, hits: Mask, among: Mask, level: float) -> Estimate:
+def _rate(rows: AuditedRows, hits: Bools, among: Bools, level: float) -> Estimate:
     n = rows.number(among)
     if not n:
         return Estimate(None, None, None, 0)
@@ -115,7 +116,7 @@ def _rate(rows: AuditedRows, hits: Mask, among: Mask, level: float) -> Estimate:
     return Estimate(sample.mean, low, high, n)
 
 
-def _mean(rows: AuditedRows, values: Floats, among: Mask, level: float) -> Estimate:
+def _mean(rows: AuditedRows, values: Floats, among: Bools, level: float) -> Estimate:
     n = rows.number(among)
     if not n:
         return Estimate(None, None, None, 0)
@@ -126,7 +127,7 @@ def _mean(rows: AuditedRows, values: Floats, among: Mask, level: float) -> Estim
     return Estimate(mean, min(low, mean), max(high, mean), n)
 
 
-def _auc(rows: AuditedRows, truth: Mask, score: Floats, part: Mask, level: float) -> Estimate:
+def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: float) -> Estimate:
     """Area with Hanley and McNeil's interval (1982), on the logit scale; on numbers of persons."""
     n = rows.number(part)
     if not (truth & part).any() or not (~truth & part).any():
@@ -145,7 +146,7 @@ def _auc(rows: AuditedRows, truth: Mask, score: Floats, part: Mask, level: float
     return Estimate(area, low, high, n)
 
 
-def _size(rows: AuditedRows, among: Mask) -> float:
+def _size(rows: AuditedRows, among: Bools) -> float:
     weights, persons, counts = rows.weighing(among)
     size = kish(np.ones(int(among.sum())) if weights is None else weights, counts)
     return size if persons is None else min(size, float(len(np.unique(persons))))

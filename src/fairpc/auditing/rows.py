@@ -18,16 +18,11 @@ from fairpc.comparison.table import take_rows
 from fairpc.data.fingerprint import fingerprint
 from fairpc.data.frame import Frame, read_frame
 from fairpc.errors import AuditError
+from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
 from fairpc.fair.compressed import merged
 from fairpc.fair.rows import Rows
-
-Codes = npt.NDArray[np.int16]
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
-Mask = npt.NDArray[np.bool_]
-
 
 BLOCK: Final = 1 << 18
 """Rows that the model is asked about at once."""
@@ -69,10 +64,10 @@ class AuditedRows:
     x: Codes
     weights: Floats | None
     counts: Floats | None
-    persons: Ints | None
+    persons: Positions | None
     scores: Floats
     observed: Floats
-    decided: Ints
+    decided: Positions
     groups: tuple[str, ...]
     classes: tuple[str, ...]
     positive: int
@@ -85,11 +80,11 @@ class AuditedRows:
         return self.number(self.every)
 
     @property
-    def every(self) -> Mask:
+    def every(self) -> Bools:
         """All entries."""
         return np.ones(len(self.s), np.bool_)
 
-    def number(self, entries: Mask) -> int:
+    def number(self, entries: Bools) -> int:
         """How many rows some entries are."""
         return int(entries.sum() if self.counts is None else self.counts[entries].sum())
 
@@ -102,7 +97,7 @@ class AuditedRows:
         """The weight of all rows of each entry."""
         return self.each_count if self.weights is None else self.weights * self.each_count
 
-    def weighing(self, entries: Mask) -> Weighing:
+    def weighing(self, entries: Bools) -> Weighing:
         """What intervals are told about some entries besides their values."""
 
         def some(values: Any) -> Any:
@@ -130,7 +125,7 @@ class AuditedRows:
                 "columns with the table"
             )
 
-    def comparable(self, rows: Mask) -> Mask:
+    def comparable(self, rows: Bools) -> Bools:
         """Those of the rows whose group is known and has two rows, or persons, among them.
 
         An AuditError where that leaves fewer than two groups.
@@ -150,7 +145,7 @@ class AuditedRows:
             )
         return kept
 
-    def groups_in(self, rows: Mask) -> tuple[int, ...]:
+    def groups_in(self, rows: Bools) -> tuple[int, ...]:
         """Groups that occur among the rows."""
         return tuple(int(g) for g in np.unique(self.s[rows]) if g >= 0)
 
@@ -184,7 +179,7 @@ class AuditedRows:
         codes = np.ascontiguousarray(np.column_stack([self.s, self.x]))
         return len(np.unique(codes.view([("", codes.dtype)] * codes.shape[1])))
 
-    def _take(self, rows: npt.NDArray[np.int64]) -> AuditedRows:
+    def _take(self, rows: Ints) -> AuditedRows:
         def some(values: Any) -> Any:
             return None if values is None else values[rows]
 
@@ -200,7 +195,7 @@ class AuditedRows:
             weights=some(self.weights), counts=some(self.counts), persons=some(self.persons),
         )  # fmt: skip
 
-    def parts(self) -> Iterator[tuple[str | None, Mask]]:
+    def parts(self) -> Iterator[tuple[str | None, Bools]]:
         """All rows under the name None, then the rows of each group."""
         yield None, self.every
         for g, name in enumerate(self.groups):
@@ -211,7 +206,7 @@ class Weighing(NamedTuple):
     """Weights, persons and counts of some entries, each None where rows count alike."""
 
     weights: Floats | None
-    persons: Ints | None
+    persons: Positions | None
     counts: Floats | None
 
     @property
@@ -294,7 +289,7 @@ def _fingerprint(rows: Rows) -> str:
     return fingerprint(kept.s, kept.d, kept.x, kept.weights, *anchors)
 
 
-def _persons(clusters: npt.ArrayLike | None, n_rows: int) -> Ints | None:
+def _persons(clusters: npt.ArrayLike | None, n_rows: int) -> Positions | None:
     if clusters is None:
         return None
     names = np.asarray(clusters)

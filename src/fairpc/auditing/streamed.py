@@ -11,18 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.auditing.rows import AuditedRows, asked, audited_rows
 from fairpc.data.distinct import Distinct, DistinctSum, Packing
 from fairpc.data.fingerprint import fingerprint
-from fairpc.data.hashing import Words
 from fairpc.data.parts import pieces
 from fairpc.data.row_sample import RowSample
 from fairpc.data.source import Source, Watcher
 from fairpc.data.table import check_some_weights
 from fairpc.data.warned import Warned
 from fairpc.errors import TableError
+from fairpc.errors.arrays import Ints, Words
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.streaming import ROW_BYTES, FittedColumns, memory_bytes
 from fairpc.fair.parted import parts_fingerprint
@@ -115,7 +114,7 @@ class _Batch:
     keys: Words
     entries: Distinct
     rows: Distinct
-    groups: npt.NDArray[np.int64]
+    groups: Ints
     whole: bool = True
 
 
@@ -174,7 +173,7 @@ class _Sums:
     whole: bool = True
     _rows: DistinctSum = field(init=False)
     _parts: list[str] = field(default_factory=list)
-    _groups: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    _groups: list[Ints] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._rows = self.entries = DistinctSum(self.most, self._name)

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairpc.auditing.rows import AuditedRows, Floats, Mask
+from fairpc.auditing.rows import AuditedRows
 from fairpc.data.groups import SMALL
+from fairpc.errors.arrays import Bools, Floats
 from fairpc.estimators.base import CircuitClassifier
 
 
@@ -122,14 +123,14 @@ def _group(rows: AuditedRows, weights: Floats, g: int, training_rows: int) -> Co
     return Count(rows.groups[g], n, _share(weights, here, rows.s >= 0), n < SMALL, training_rows)
 
 
-def _share(weights: Floats, part: Mask, whole: Mask) -> float | None:
+def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
     total = float(weights[whole].sum())
     return float(weights[part & whole].sum()) / total if total else None
 
 
 def _missing(model: CircuitClassifier, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
 
-    def of(name: str, role: Literal["feature", "label", "group"], hidden: Mask) -> Missing:
+    def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
         by_group = tuple(_share(weights, hidden, rows.s == g) for g in _all(rows))
         return Missing(name, role, _share(weights, hidden, rows.every) or 0.0, by_group)
 

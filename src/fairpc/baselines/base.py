@@ -7,22 +7,20 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from fairpc.baselines.inputs import (
     Columns,
     FeatureEncoding,
-    FloatArray,
     GroupEncoding,
-    IntArray,
     check_rows,
     columns_of,
     labels_of,
     split,
 )
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Array, Floats, Ints
 
 Sensitive = str | int | Sequence[str | int] | None
 
@@ -45,9 +43,9 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     sensitive: Sensitive
     use_sensitive: bool
-    classes_: npt.NDArray[Any]
+    classes_: Array
     groups_: tuple[Any, ...]
-    feature_names_in_: npt.NDArray[Any]
+    feature_names_in_: Array
 
     # What a subclass can do without: groups in fit, groups in predict, two classes.
     _groups_required: ClassVar[bool] = True
@@ -78,7 +76,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._fit(self._matrix(features, groups), codes.astype(np.int64), group_codes)
         return self
 
-    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Scores per class, rows × classes; what they mean is said by each class."""
         if not hasattr(self, "_encoding"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted: call fit first")
@@ -95,18 +93,18 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             codes = encoding.encode(groups)
         return self._scores(self._matrix(features, groups), codes)
 
-    def predict(self, X: Any, *, sensitive_features: Any = None) -> npt.NDArray[Any]:
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> Array:
         """The class with the highest score."""
         scores = self.predict_proba(X, sensitive_features=sensitive_features)
-        chosen: npt.NDArray[Any] = self.classes_[np.argmax(scores, axis=1)]
+        chosen: Array = self.classes_[np.argmax(scores, axis=1)]
         return chosen
 
     @abstractmethod
-    def _fit(self, matrix: FloatArray, codes: IntArray, groups: IntArray) -> None:
+    def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         """Learn from numbers: features, class codes, group codes."""
 
     @abstractmethod
-    def _scores(self, matrix: FloatArray, groups: IntArray) -> FloatArray:
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         """Scores per class of encoded rows."""
 
     def _without_groups(self) -> str:
@@ -127,7 +125,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise LearningError("X has no columns besides the sensitive ones: give features")
         return features, groups
 
-    def _matrix(self, features: Columns, groups: Columns) -> FloatArray:
+    def _matrix(self, features: Columns, groups: Columns) -> Floats:
         """Encoded features, and indicators of the groups after them where they are used."""
         matrix = self._encoding.encode(features)
         if self._group_encoding is None or not self.use_sensitive:
@@ -149,6 +147,6 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
 
 
-def two_columns(positive: FloatArray) -> FloatArray:
+def two_columns(positive: Floats) -> Floats:
     """Scores of both classes from those of the second."""
     return np.column_stack([1.0 - positive, positive])

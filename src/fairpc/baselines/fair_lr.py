@@ -9,8 +9,9 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from fairpc.baselines.base import Baseline, Sensitive, two_columns
-from fairpc.baselines.inputs import FloatArray, IntArray, distinct_rows
+from fairpc.baselines.inputs import distinct_rows
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats, Ints
 
 
 class FairLR(Baseline):
@@ -50,7 +51,7 @@ class FairLR(Baseline):
         self.C = C
         self.max_iter = max_iter
 
-    def _fit(self, matrix: FloatArray, codes: IntArray, groups: IntArray) -> None:
+    def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         if not self.c >= 0:
             raise LearningError(f"c is {self.c}: a bound on covariance is 0 or more")
         covariance = group_covariance(matrix, groups, len(self.groups_))
@@ -62,17 +63,17 @@ class FairLR(Baseline):
                 self._fit_bounded(matrix, codes, covariance)
         self.covariance_ = covariance @ self.coef_
 
-    def _fit_on(self, basis: FloatArray, matrix: FloatArray, codes: IntArray) -> None:
+    def _fit_on(self, basis: Floats, matrix: Floats, codes: Ints) -> None:
         """Logistic regression with θ in the span of an orthonormal basis, which keeps ‖θ‖."""
         model = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(matrix @ basis, codes)
         self.coef_ = basis @ model.coef_[0]
         self.intercept_ = float(model.intercept_[0])
 
-    def _fit_bounded(self, matrix: FloatArray, codes: IntArray, covariance: FloatArray) -> None:
+    def _fit_bounded(self, matrix: Floats, codes: Ints, covariance: Floats) -> None:
         rows, counts = distinct_rows(matrix, codes)
         x, sign, n = matrix[rows], 2.0 * codes[rows] - 1.0, counts.sum()
 
-        def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
+        def loss(parameters: Floats) -> tuple[float, Floats]:
             theta, margin = parameters[:-1], sign * (x @ parameters[:-1] + parameters[-1])
             value = counts @ np.logaddexp(0.0, -margin) + theta @ theta / (2 * self.C)
             pull = -counts * sign * expit(-margin)
@@ -101,18 +102,18 @@ class FairLR(Baseline):
             )
         self.coef_, self.intercept_ = result.x[:-1], float(result.x[-1])
 
-    def _scores(self, matrix: FloatArray, groups: IntArray) -> FloatArray:
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         return two_columns(expit(matrix @ self.coef_ + self.intercept_))
 
 
-def group_covariance(matrix: FloatArray, groups: IntArray, n_groups: int) -> FloatArray:
+def group_covariance(matrix: Floats, groups: Ints, n_groups: int) -> Floats:
     """Covariance of each column with [S = g], groups × columns; of two groups, the second only."""
     shown = np.arange(1 if n_groups == 2 else 0, n_groups)
     indicator = np.equal(groups[:, None], shown[None, :]).astype(np.float64)
     return np.asarray((indicator - indicator.mean(axis=0)).T @ matrix / len(matrix), np.float64)
 
 
-def _admissible(covariance: FloatArray) -> FloatArray:
+def _admissible(covariance: Floats) -> Floats:
     """Orthonormal basis of the θ with covariance 0; a column of zeros if there is only θ = 0."""
     basis = np.asarray(null_space(covariance), np.float64)
     return basis if basis.shape[1] else np.zeros((covariance.shape[1], 1))

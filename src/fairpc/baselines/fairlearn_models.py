@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from fairpc.baselines.base import Baseline, Sensitive, two_columns
-from fairpc.baselines.inputs import FloatArray, IntArray
 from fairpc.errors import MissingExtraError
+from fairpc.errors.arrays import Floats, Ints
 
 
 class Reduction(Baseline):
@@ -51,7 +51,7 @@ class Reduction(Baseline):
         self.eps = eps
         self.max_iter = max_iter
 
-    def _fit(self, matrix: FloatArray, codes: IntArray, groups: IntArray) -> None:
+    def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         reductions = _fairlearn("reductions", "Reduction")
         self.model_ = reductions.ExponentiatedGradient(
             LogisticRegression(solver="liblinear"),
@@ -62,7 +62,7 @@ class Reduction(Baseline):
         with _quiet():
             self.model_.fit(matrix, codes, sensitive_features=groups)
 
-    def _scores(self, matrix: FloatArray, groups: IntArray) -> FloatArray:
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         with _quiet():
             return np.asarray(self.model_._pmf_predict(matrix), np.float64)
 
@@ -89,7 +89,7 @@ class ThresholdOptimizer(Baseline):
         self.sensitive = sensitive
         self.use_sensitive = use_sensitive
 
-    def _fit(self, matrix: FloatArray, codes: IntArray, groups: IntArray) -> None:
+    def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         postprocessing = _fairlearn("postprocessing", "ThresholdOptimizer")
         self.model_ = postprocessing.ThresholdOptimizer(
             estimator=LogisticRegression(max_iter=1000),
@@ -99,7 +99,7 @@ class ThresholdOptimizer(Baseline):
         with _quiet():
             self.model_.fit(matrix, codes, sensitive_features=groups)
 
-    def _scores(self, matrix: FloatArray, groups: IntArray) -> FloatArray:
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         with _quiet():
             votes = np.asarray(self.model_._pmf_predict(matrix, sensitive_features=groups))
         return two_columns(np.clip(votes[:, 1].astype(np.float64), 0.0, 1.0))

@@ -9,13 +9,11 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Array, Floats, Ints
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-Columns = dict[str, npt.NDArray[Any]]
+Columns = dict[str, Array]
 
 
 def columns_of(X: Any, what: str = "X") -> Columns:
@@ -39,7 +37,7 @@ def columns_of(X: Any, what: str = "X") -> Columns:
     return columns
 
 
-def _values(series: nw.Series[Any], what: str) -> npt.NDArray[Any]:
+def _values(series: nw.Series[Any], what: str) -> Array:
     null = series.is_null().to_numpy()
     if null.any():
         _refuse_missing(str(series.name), what, int(np.argmax(null)))
@@ -52,7 +50,7 @@ def _values(series: nw.Series[Any], what: str) -> npt.NDArray[Any]:
     return _tidy(array, str(series.name), what)
 
 
-def _tidy(array: npt.NDArray[Any], name: str, what: str) -> npt.NDArray[Any]:
+def _tidy(array: Array, name: str, what: str) -> Array:
     """Floats for numbers, text for the rest; a missing value is refused."""
     if array.dtype.kind == "O":
         missing = np.array([v is None or (isinstance(v, float) and v != v) for v in array], bool)
@@ -85,7 +83,7 @@ class _Feature:
     scale: float = 1.0
 
     @classmethod
-    def learn(cls, name: str, values: npt.NDArray[Any]) -> _Feature:
+    def learn(cls, name: str, values: Array) -> _Feature:
         distinct = np.unique(values)
         if values.dtype.kind == "U":
             return cls(name, levels=tuple(distinct.tolist()))
@@ -94,7 +92,7 @@ class _Feature:
             return cls(name)
         return cls(name, mean=float(values.mean()), scale=float(values.std()))
 
-    def encode(self, values: npt.NDArray[Any]) -> FloatArray:
+    def encode(self, values: Array) -> Floats:
         text = values.dtype.kind == "U"
         if text != bool(self.levels):
             kinds = ("text", "numbers") if text else ("numbers", "text")
@@ -103,7 +101,7 @@ class _Feature:
                 "same kind of column"
             )
         if not text:
-            standard: FloatArray = (values.astype(np.float64) - self.mean) / self.scale
+            standard: Floats = (values.astype(np.float64) - self.mean) / self.scale
             return standard.reshape(-1, 1)
         known = np.array(self.levels)
         unseen = ~np.isin(values, known)
@@ -116,7 +114,7 @@ class _Feature:
             )
         # Of two levels one indicator says all.
         shown = known[1:] if len(known) == 2 else known
-        indicators: FloatArray = np.equal(values[:, None], shown[None, :]).astype(np.float64)
+        indicators: Floats = np.equal(values[:, None], shown[None, :]).astype(np.float64)
         return indicators
 
 
@@ -134,7 +132,7 @@ class FeatureEncoding:
     def learn(cls, columns: Columns) -> FeatureEncoding:
         return cls(tuple(_Feature.learn(n, v) for n, v in columns.items()))
 
-    def encode(self, columns: Columns) -> FloatArray:
+    def encode(self, columns: Columns) -> Floats:
         names = [f.name for f in self.features]
         lacking = [n for n in names if n not in columns]
         if lacking or len(columns) != len(names):
@@ -163,7 +161,7 @@ class GroupEncoding:
             )
         return cls(tuple(columns), groups)
 
-    def encode(self, columns: Columns) -> IntArray:
+    def encode(self, columns: Columns) -> Ints:
         """Number of each row's group."""
         number = {group: i for i, group in enumerate(self.groups)}
         found = _crossed(columns)
@@ -175,7 +173,7 @@ class GroupEncoding:
             )
         return np.array([number[g] for g in found], np.int64)
 
-    def indicators(self, codes: IntArray) -> FloatArray:
+    def indicators(self, codes: Ints) -> Floats:
         """[S = g] for each group but the first: rows × (groups − 1)."""
         others = np.arange(1, len(self.groups))
         return np.equal(codes[:, None], others[None, :]).astype(np.float64)
@@ -186,7 +184,7 @@ def _crossed(columns: Columns) -> list[Any]:
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
 
-def _whole(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _whole(values: Array) -> Array:
     """Whole numbers as such, so that group 1 is not called 1.0."""
     whole = values.dtype.kind == "f" and bool((values == np.round(values)).all())
     return values.astype(np.int64) if whole else values
@@ -206,7 +204,7 @@ def split(X: Any, sensitive: str | int | Sequence[str | int] | None) -> tuple[Co
     return columns, groups
 
 
-def labels_of(y: Any) -> npt.NDArray[Any]:
+def labels_of(y: Any) -> Array:
     """The label as one array of its own values, nothing missing."""
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
@@ -239,7 +237,7 @@ def check_rows(**parts: Any) -> None:
             )
 
 
-def distinct_rows(*arrays: npt.NDArray[Any]) -> tuple[IntArray, FloatArray]:
+def distinct_rows(*arrays: Array) -> tuple[Ints, Floats]:
     """First position of each distinct row of several arrays side by side, and its count."""
     ids = np.zeros(len(arrays[0]), np.int64)
     first = np.zeros(0, np.int64)

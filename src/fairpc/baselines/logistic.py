@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from fairpc.baselines.base import Baseline, Sensitive
-from fairpc.baselines.inputs import FloatArray, IntArray
+from fairpc.errors.arrays import Floats, Ints
 
 
 class LR(Baseline):
@@ -40,8 +40,8 @@ class LR(Baseline):
         self.C = C
         self.max_iter = max_iter
 
-    def _fit(self, matrix: FloatArray, codes: IntArray, groups: IntArray) -> None:
+    def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         self.model_ = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(matrix, codes)
 
-    def _scores(self, matrix: FloatArray, groups: IntArray) -> FloatArray:
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         return np.asarray(self.model_.predict_proba(matrix), np.float64)

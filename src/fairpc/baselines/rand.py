@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairpc.baselines.base import Baseline, Sensitive
-from fairpc.baselines.inputs import FloatArray, IntArray
+from fairpc.errors.arrays import Floats, Ints
 
 
 class Rand(Baseline):
@@ -30,9 +30,9 @@ class Rand(Baseline):
         self.sensitive = sensitive
         self.random_state = random_state
 
-    def _fit(self, matrix: FloatArray, codes: IntArray, groups: IntArray) -> None:
+    def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         """There is nothing to learn."""
 
-    def _scores(self, matrix: FloatArray, groups: IntArray) -> FloatArray:
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         rng = np.random.default_rng(self.random_state)
         return rng.dirichlet(np.ones(len(self.classes_)), len(matrix))

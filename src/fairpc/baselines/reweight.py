@@ -7,8 +7,9 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from fairpc.baselines.base import Baseline, Sensitive
-from fairpc.baselines.inputs import FloatArray, IntArray, distinct_rows
+from fairpc.baselines.inputs import distinct_rows
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats, Ints
 
 
 class Reweight(Baseline):
@@ -47,7 +48,7 @@ class Reweight(Baseline):
         self.rate = rate
         self.C = C
 
-    def _fit(self, matrix: FloatArray, codes: IntArray, groups: IntArray) -> None:
+    def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         if self.n_rounds < 1:
             raise LearningError(f"n_rounds is {self.n_rounds}: at least one round is needed")
         rows, counts = distinct_rows(matrix, codes, groups)
@@ -65,5 +66,5 @@ class Reweight(Baseline):
         self.model_ = model
         self.multipliers_ = multipliers
 
-    def _scores(self, matrix: FloatArray, groups: IntArray) -> FloatArray:
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         return np.asarray(self.model_.predict_proba(matrix), np.float64)

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from fairpc.circuit.graph import FloatArray
 from fairpc.circuit.program import Projection, Scaled
 from fairpc.circuit.threads import Workspace
 from fairpc.data.table import readonly
-
-Ints = npt.NDArray[np.int32]
+from fairpc.errors.arrays import Floats, Int32s
 
 WORTHWHILE: Final = 1 / 3
 """Share of the edges × projections of a chunk up to which its active terms are cheaper."""
@@ -37,14 +34,14 @@ class ActiveTerms:
 
     n_parameters: int
     n_slots: int
-    terms: Ints
-    root: Ints
+    terms: Int32s
+    root: Int32s
 
     @property
     def n_bytes(self) -> int:
         return self.terms.nbytes + self.root.nbytes
 
-    def log_likelihood(self, theta: FloatArray, weights: FloatArray, work: Workspace) -> float:
+    def log_likelihood(self, theta: Floats, weights: Floats, work: Workspace) -> float:
         """Of the rows together: the way up alone."""
         from fairpc.circuit import _kernels
 
@@ -53,7 +50,7 @@ class ActiveTerms:
             return self._scaled_flows(theta, weights)[0]
         return float((weights * np.log(likelihood)).sum())
 
-    def _likelihood(self, theta: FloatArray, weights: FloatArray, value: FloatArray) -> FloatArray:
+    def _likelihood(self, theta: Floats, weights: Floats, value: Floats) -> Floats:
         """Likelihood of each row of positive weight; the slots into ``value``."""
         from fairpc.circuit import _active_kernels
 
@@ -63,9 +60,7 @@ class ActiveTerms:
         )
         return likelihood
 
-    def flows(
-        self, theta: FloatArray, weights: FloatArray, work: Workspace
-    ) -> tuple[float, FloatArray]:
+    def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
         """Log-likelihood and flows; with extended range where some likelihood is very small."""
         from fairpc.circuit import _active_kernels, _kernels
 
@@ -78,8 +73,8 @@ class ActiveTerms:
         return float((weights * np.log(likelihood)).sum()), flow
 
     def flows_of_sets(
-        self, theta: FloatArray, weights: FloatArray, work: Workspace
-    ) -> tuple[FloatArray, FloatArray]:
+        self, theta: Floats, weights: Floats, work: Workspace
+    ) -> tuple[Floats, Floats]:
         """The same for several parameter sets (B, P) in one pass, with weights (B, rows)."""
         from fairpc.circuit import _active_kernels, _kernels
 
@@ -96,7 +91,7 @@ class ActiveTerms:
             log_likelihood[b], flows[b] = self._scaled_flows(theta[b], weights[b])
         return log_likelihood, flows
 
-    def _scaled_flows(self, theta: FloatArray, weights: FloatArray) -> tuple[float, FloatArray]:
+    def _scaled_flows(self, theta: Floats, weights: Floats) -> tuple[float, Floats]:
         """A row of probability zero has no flow: it is told by the log-likelihood alone."""
         from fairpc.circuit import _active_kernels, _kernels
 
@@ -112,7 +107,7 @@ class ActiveTerms:
             value[self.root].prod(axis=1), exponent[self.root].sum(axis=1, dtype=np.int32)
         )
         passed = np.repeat(np.where(np.isfinite(logs), weights, 0.0), 2)
-        flow: FloatArray = np.zeros(self.n_slots)
+        flow: Floats = np.zeros(self.n_slots)
         np.add.at(flow, self.root.ravel(), passed)
         _active_kernels.fall_scaled(self.terms, value, exponent, flow)
         weighed = weights > 0

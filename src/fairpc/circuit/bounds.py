@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.circuit.graph import Graph
 from fairpc.errors import CircuitError
+from fairpc.errors.arrays import Bools, Floats, Ints, Positions
 
 SLACK: Final = 1e-9
 """How far sums of bounds may miss 1 by rounding."""
@@ -33,9 +34,9 @@ class Bounds:
             (blocks, size) for each size of block.
     """
 
-    lower: FloatArray
-    upper: FloatArray
-    blocks: tuple[npt.NDArray[np.int64], ...]
+    lower: Floats
+    upper: Floats
+    blocks: tuple[Ints, ...]
 
     @classmethod
     def of(cls, graph: Graph, lower: npt.ArrayLike, upper: npt.ArrayLike) -> Bounds:
@@ -61,12 +62,12 @@ class Bounds:
         return cls(low, high, _bound_blocks(graph, low, high))
 
     @property
-    def pinned_to_zero(self) -> npt.NDArray[np.bool_]:
+    def pinned_to_zero(self) -> Bools:
         """Which parameters can be nothing but 0: a prior has nothing to say about them."""
-        result: npt.NDArray[np.bool_] = self.upper <= 0
+        result: Bools = self.upper <= 0
         return result
 
-    def imposed(self, theta: FloatArray, counts: FloatArray) -> FloatArray:
+    def imposed(self, theta: Floats, counts: Floats) -> Floats:
         """``theta`` with the best parameters for ``counts`` in the blocks that are bound.
 
         A block without counts is brought within its bounds from where it stands.
@@ -78,12 +79,12 @@ class Bounds:
             result[..., block] = filled(weights, self.lower[..., block], self.upper[..., block])
         return result
 
-    def within(self, theta: FloatArray) -> FloatArray:
+    def within(self, theta: Floats) -> Floats:
         """``theta`` brought within the bounds."""
         return self.imposed(theta, theta)
 
 
-def filled(counts: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+def filled(counts: Floats, lower: Floats, upper: Floats) -> Floats:
     """The maximum of Σ n log θ over lower ≤ θ ≤ upper, Σ θ = 1, along the last axis."""
     lower, upper = np.broadcast_arrays(lower, upper)[:2]
     top = counts.max(axis=-1, keepdims=True)
@@ -97,35 +98,33 @@ def filled(counts: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArr
     room = np.where(n > 0, 0.0, upper - theta)
     total = room.sum(axis=-1, keepdims=True)
     left = np.maximum(1.0 - theta.sum(axis=-1, keepdims=True), 0.0)
-    result: FloatArray = theta + room * np.minimum(left / np.where(total > 0, total, 1.0), 1.0)
+    result: Floats = theta + room * np.minimum(left / np.where(total > 0, total, 1.0), 1.0)
     return result
 
 
-def _clipped(n: FloatArray, t: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    result: FloatArray = np.minimum(np.maximum(n * t, lower), upper)
+def _clipped(n: Floats, t: Floats, lower: Floats, upper: Floats) -> Floats:
+    result: Floats = np.minimum(np.maximum(n * t, lower), upper)
     return result
 
 
-def _crossing(t: FloatArray, sums: FloatArray) -> FloatArray:
+def _crossing(t: Floats, sums: Floats) -> Floats:
     """Where a sum that grows along straight pieces reaches 1; its last turn if it never does."""
     reached = sums >= 1.0
     last = t.shape[-1] - 1
     j = np.where(reached.any(axis=-1), reached.argmax(axis=-1), last)
     before = np.maximum(j - 1, 0)
 
-    def at(values: FloatArray, k: npt.NDArray[np.intp]) -> FloatArray:
-        picked: FloatArray = np.take_along_axis(values, k[..., None], axis=-1)[..., 0]
+    def at(values: Floats, k: Positions) -> Floats:
+        picked: Floats = np.take_along_axis(values, k[..., None], axis=-1)[..., 0]
         return picked
 
     low, high = at(sums, before), at(sums, j)
     share = np.where(high > low, (1.0 - low) / np.where(high > low, high - low, 1.0), 1.0)
-    result: FloatArray = at(t, before) + np.clip(share, 0.0, 1.0) * (at(t, j) - at(t, before))
+    result: Floats = at(t, before) + np.clip(share, 0.0, 1.0) * (at(t, j) - at(t, before))
     return result
 
 
-def _bound_blocks(
-    graph: Graph, lower: FloatArray, upper: FloatArray
-) -> tuple[npt.NDArray[np.int64], ...]:
+def _bound_blocks(graph: Graph, lower: Floats, upper: Floats) -> tuple[Ints, ...]:
     free = (lower <= 0) & (upper >= 1)
     bound = ~free.reshape(-1, free.shape[-1]).all(axis=0)
     ids = np.unique(graph.parameter_block[bound])

@@ -17,21 +17,22 @@ import numpy.typing as npt
 
 from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.flows import FlowPlan, check_complete, prepare
-from fairpc.circuit.graph import Circuit, FloatArray, Graph
+from fairpc.circuit.graph import Circuit, Graph
 from fairpc.circuit.properties import require
 from fairpc.circuit.wellformed import check_parameters
 from fairpc.data.table import Table
 from fairpc.errors import CircuitError, EvidenceError
+from fairpc.errors.arrays import Floats
 
 
-def laplace(graph: Graph, alpha: float = 1.0) -> FloatArray:
+def laplace(graph: Graph, alpha: float = 1.0) -> Floats:
     """Pseudo-counts α/k for each of the k children of a sum: (count + α/k) / (total + α)."""
     if not (np.isfinite(alpha) and alpha >= 0):
         raise CircuitError(f"the smoothing is {alpha}: give a finite number from 0 on")
     return alpha * graph.uniform()
 
 
-def check_prior(graph: Graph, prior: npt.ArrayLike | None) -> FloatArray:
+def check_prior(graph: Graph, prior: npt.ArrayLike | None) -> Floats:
     """Pseudo-counts as an array, zeros if None."""
     if prior is None:
         return np.zeros(graph.n_parameters)
@@ -46,11 +47,11 @@ def check_prior(graph: Graph, prior: npt.ArrayLike | None) -> FloatArray:
 
 def maximize(
     graph: Graph,
-    flows: FloatArray,
-    prior: FloatArray | None = None,
-    fallback: FloatArray | None = None,
+    flows: Floats,
+    prior: Floats | None = None,
+    fallback: Floats | None = None,
     bounds: Bounds | None = None,
-) -> FloatArray:
+) -> Floats:
     """The M-step: each block proportional to its flows plus pseudo-counts, within the bounds.
 
     A block that nothing flows through and that has no prior keeps ``fallback``
@@ -61,7 +62,7 @@ def maximize(
     return theta if bounds is None else bounds.imposed(theta, counts)
 
 
-def _proportional(graph: Graph, counts: FloatArray, fallback: FloatArray | None) -> FloatArray:
+def _proportional(graph: Graph, counts: Floats, fallback: Floats | None) -> Floats:
     """Each block proportional to its counts."""
     totals = np.add.reduceat(counts, graph.block_ptr[:-1], axis=-1)[..., graph.parameter_block]
     silent = totals <= 0
@@ -71,19 +72,19 @@ def _proportional(graph: Graph, counts: FloatArray, fallback: FloatArray | None)
     return np.where(silent, kept, counts / np.where(silent, 1.0, totals))
 
 
-def objective(log_likelihood: float, parameters: FloatArray, prior: FloatArray | None) -> float:
+def objective(log_likelihood: float, parameters: Floats, prior: Floats | None) -> float:
     """Log-likelihood + Σ prior · log θ, what EM with a Dirichlet prior raises."""
     return log_likelihood if prior is None else log_likelihood + _log_prior(parameters, prior)
 
 
-def _log_prior(parameters: FloatArray, prior: FloatArray) -> float:
+def _log_prior(parameters: Floats, prior: Floats) -> float:
     used = prior > 0
     with np.errstate(divide="ignore"):
         return float((prior[used] * np.log(parameters[used])).sum())
 
 
 def maximum_likelihood(
-    graph: Graph, table: Table, *, prior: FloatArray | None = None, n_threads: int | None = None
+    graph: Graph, table: Table, *, prior: Floats | None = None, n_threads: int | None = None
 ) -> Circuit:
     """Closed-form parameters of a deterministic circuit on complete rows (Equation 1).
 
@@ -102,17 +103,17 @@ class Step:
     """One evaluation of the plan: where EM stands, and what it found there."""
 
     iteration: int
-    parameters: FloatArray
+    parameters: Floats
     log_likelihood: float
     objective: float
-    flows: FloatArray
+    flows: Floats
 
 
 def em(
     plan: FlowPlan,
     parameters: npt.ArrayLike,
     *,
-    prior: FloatArray | None = None,
+    prior: Floats | None = None,
     bounds: Bounds | None = None,
     accelerate: bool = False,
     after: Step | None = None,
@@ -148,16 +149,16 @@ def em(
             yield step
 
 
-def _prior_of_free(prior: FloatArray, bounds: Bounds | None) -> FloatArray:
+def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
     return prior if bounds is None else np.where(bounds.pinned_to_zero, 0.0, prior)
 
 
-def _evaluate(plan: FlowPlan, iteration: int, theta: FloatArray, prior: FloatArray | None) -> Step:
+def _evaluate(plan: FlowPlan, iteration: int, theta: Floats, prior: Floats | None) -> Step:
     log_likelihood, flows = plan(theta)
     return Step(iteration, theta, log_likelihood, objective(log_likelihood, theta, prior), flows)
 
 
-def _update(plan: FlowPlan, step: Step, prior: FloatArray | None, bounds: Bounds | None) -> Step:
+def _update(plan: FlowPlan, step: Step, prior: Floats | None, bounds: Bounds | None) -> Step:
     """One update of EM: the M-step from a step's flows, evaluated."""
     theta = maximize(plan.graph, step.flows, prior, step.parameters, bounds)
     return _evaluate(plan, step.iteration + 1, theta, prior)
@@ -168,7 +169,7 @@ def _ahead(
     start: Step,
     one: Step,
     two: Step,
-    prior: FloatArray | None,
+    prior: Floats | None,
     bounds: Bounds | None,
 ) -> Step:
     """The point extrapolated from two updates, or the second of them if that is better."""
@@ -181,9 +182,7 @@ def _ahead(
     return ahead if ahead.objective >= two.objective else two
 
 
-def _extrapolate(
-    graph: Graph, start: FloatArray, one: FloatArray, two: FloatArray
-) -> FloatArray | None:
+def _extrapolate(graph: Graph, start: Floats, one: Floats, two: Floats) -> Floats | None:
     """Steplength S3 in log-space, where normalising a block is a shift; None where EM stands."""
     free = (start > 0) & (one > 0) & (two > 0)
     a, b, c = (np.log(np.where(free, t, 1.0)) for t in (start, one, two))
@@ -197,7 +196,7 @@ def _extrapolate(
     # A block with no free parameter, and parameters that are zero, stay where EM put them.
     theta = np.where(free, np.exp(log_theta - np.where(np.isfinite(top), top, 0.0)), two)
     total = np.add.reduceat(theta, graph.block_ptr[:-1])[graph.parameter_block]
-    result: FloatArray = theta / total
+    result: Floats = theta / total
     return result
 
 
@@ -214,18 +213,18 @@ class SetsStep:
     """One evaluation of several parameter sets at once; a value per set."""
 
     iteration: int
-    parameters: FloatArray
-    log_likelihood: FloatArray
-    objective: FloatArray
-    flows: FloatArray
+    parameters: Floats
+    log_likelihood: Floats
+    objective: Floats
+    flows: Floats
 
 
 def em_of_sets(
     plan: FlowPlan,
-    parameters: FloatArray,
-    weights: FloatArray | None = None,
+    parameters: Floats,
+    weights: Floats | None = None,
     *,
-    prior: FloatArray | None = None,
+    prior: Floats | None = None,
     bounds: Bounds | None = None,
 ) -> Iterator[SetsStep]:
     """EM of several parameter sets (B, P) in one plan, each with its own weights of the rows.
@@ -255,10 +254,10 @@ def em_of_sets(
 class Fit:
     """What EM ended with: parameters, one number per iteration, and why it stopped."""
 
-    parameters: FloatArray
+    parameters: Floats
     log_likelihood: float
     objective: float
-    history: dict[str, FloatArray]
+    history: dict[str, Floats]
     n_iter: int
     converged: bool
 
@@ -267,7 +266,7 @@ def fit(
     plan: FlowPlan,
     parameters: npt.ArrayLike,
     *,
-    prior: FloatArray | None = None,
+    prior: Floats | None = None,
     bounds: Bounds | None = None,
     max_iter: int = 500,
     tol: float = 1e-6,

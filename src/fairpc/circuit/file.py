@@ -23,11 +23,11 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.graph import Circuit, Graph
 from fairpc.data.atomic import AnyPath, read_whole, write_atomically
 from fairpc.errors import CircuitError, FileFormatError
+from fairpc.errors.arrays import Array, Ints
 
 FORMAT: Final = "fairpc circuit"
 VERSION: Final = 1
@@ -162,7 +162,7 @@ def _list(value: object, name: str, types: tuple[type, ...], source: str) -> lis
     return value
 
 
-def _integers(value: object, name: str, source: str) -> npt.NDArray[np.int64]:
+def _integers(value: object, name: str, source: str) -> Ints:
     """Integers that fit the graph's arrays, which would else wrap around in silence."""
     values = _list(value, name, (int,), source)
     largest = _LARGEST.get(name, np.iinfo(np.int32).max)
@@ -171,9 +171,7 @@ def _integers(value: object, name: str, source: str) -> npt.NDArray[np.int64]:
     return np.array(values, np.int64)
 
 
-def _checksum(
-    names: tuple[str, ...], arrays: Mapping[str, npt.NDArray[Any]], parameters: npt.NDArray[Any]
-) -> str:
+def _checksum(names: tuple[str, ...], arrays: Mapping[str, Array], parameters: Array) -> str:
     digest = hashlib.sha256(f"{FORMAT} {VERSION}\n{json.dumps(names)}\n".encode())
     for name in ("arities", *_NODE_FIELDS):
         digest.update(f"{name} {len(arrays[name])}\n".encode())

@@ -20,12 +20,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit.active import ActiveTerms, active_terms
-from fairpc.circuit.graph import PRODUCT, SUM, Circuit, FloatArray, Graph
+from fairpc.circuit.graph import PRODUCT, SUM, Circuit, Graph
 from fairpc.circuit.program import CHUNK_VALUES, Program, Projection, Scaled, program_of
 from fairpc.circuit.properties import require
 from fairpc.circuit.threads import Workspace, map_in_order, thread_count
-from fairpc.data.table import Codes, Table, check_codes, check_weights
+from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import CodesError, OptionError
+from fairpc.errors.arrays import Bools, Codes, Floats, Int32s
 
 Path = Literal["auto", "active", "general"]
 
@@ -55,15 +56,11 @@ class FlowPlan(Protocol):
     @property
     def total_weight(self) -> float: ...
 
-    def __call__(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[float, FloatArray]:
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         """Log-likelihood and expected flow per parameter."""
         ...
 
-    def batch(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """The same for several parameter sets (B, P), with one row of weights or one per set."""
         ...
 
@@ -152,7 +149,7 @@ class RowPlan:
 
     graph: Graph
     table: Table
-    row_of: npt.NDArray[np.int32]
+    row_of: Int32s
     chunks: tuple[Chunk, ...]
     n_threads: int
     _work: Workspace = field(default_factory=Workspace, repr=False)
@@ -175,9 +172,7 @@ class RowPlan:
     def total_weight(self) -> float:
         return self.table.total_weight
 
-    def __call__(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[float, FloatArray]:
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         theta = self._checked(parameters, 1)
         w = self._distinct_weights(weights)
         log_likelihood, flows = 0.0, np.zeros(len(theta))
@@ -188,7 +183,7 @@ class RowPlan:
             flows += flow
         return log_likelihood, flows
 
-    def log_likelihood(self, parameters: FloatArray, weights: FloatArray | None = None) -> float:
+    def log_likelihood(self, parameters: Floats, weights: Floats | None = None) -> float:
         """The same without the flows, to the bit: half the work."""
         theta = self._checked(parameters, 1)
         w = self._distinct_weights(weights)
@@ -197,9 +192,7 @@ class RowPlan:
         )
         return sum(parts, 0.0)
 
-    def batch(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         theta = self._checked(parameters, 2)
         if weights is None or np.ndim(weights) == 1:
             per_set = np.tile(self._distinct_weights(weights), (len(theta), 1))
@@ -214,7 +207,7 @@ class RowPlan:
         width = self._sets_at_once()
         slices = [slice(low, low + width) for low in range(0, len(theta), width)]
 
-        def task(k: int) -> tuple[FloatArray, FloatArray]:
+        def task(k: int) -> tuple[Floats, Floats]:
             sets = slices[k // n_chunks]
             return self._flows_of_sets(k % n_chunks, theta[sets], per_set[sets])
 
@@ -243,36 +236,34 @@ class RowPlan:
             return chunk.form
         return program_of(self.graph).project(self.table.codes, chunk.start, chunk.stop)
 
-    def _log_likelihood(self, k: int, theta: FloatArray, weights: FloatArray) -> float:
+    def _log_likelihood(self, k: int, theta: Floats, weights: Floats) -> float:
         form, own = self._form(k), weights[self.chunks[k].start : self.chunks[k].stop]
         if isinstance(form, ActiveTerms):
             return form.log_likelihood(theta, own, self._work)
         return _risen(form, theta, own, self._work.take(form.n_values))[0]
 
-    def _flows(self, k: int, theta: FloatArray, weights: FloatArray) -> tuple[float, FloatArray]:
+    def _flows(self, k: int, theta: Floats, weights: Floats) -> tuple[float, Floats]:
         form, own = self._form(k), weights[self.chunks[k].start : self.chunks[k].stop]
         if isinstance(form, ActiveTerms):
             return form.flows(theta, own, self._work)
         log_likelihood, edge_flows = chunk_flows(form, theta, own, self._work)
         return log_likelihood, parameter_flows(self.graph, edge_flows)
 
-    def _flows_of_sets(
-        self, k: int, theta: FloatArray, weights: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _flows_of_sets(self, k: int, theta: Floats, weights: Floats) -> tuple[Floats, Floats]:
         form, rows = self.chunks[k].form, slice(self.chunks[k].start, self.chunks[k].stop)
         if isinstance(form, ActiveTerms):
             return form.flows_of_sets(theta, weights[:, rows], self._work)
         parts = [self._flows(k, t, w) for t, w in zip(theta, weights, strict=True)]
         return np.array([part[0] for part in parts]), np.stack([part[1] for part in parts])
 
-    def _checked(self, parameters: FloatArray, ndim: int) -> FloatArray:
+    def _checked(self, parameters: Floats, ndim: int) -> Floats:
         theta = np.ascontiguousarray(parameters, np.float64)
         if theta.ndim != ndim or theta.shape[-1] != self.graph.n_parameters:
             shape = ("B, " if ndim == 2 else "") + str(self.graph.n_parameters)
             raise CodesError(f"parameters have shape {theta.shape}: the plan takes ({shape})")
         return theta
 
-    def _distinct_weights(self, weights: FloatArray | None) -> FloatArray:
+    def _distinct_weights(self, weights: Floats | None) -> Floats:
         if weights is None:
             return self.table.weights
         given = check_weights(weights, self.n_rows)
@@ -281,10 +272,10 @@ class RowPlan:
 
 def chunk_flows(
     chunk: Projection,
-    theta: FloatArray,
-    weights: FloatArray,
+    theta: Floats,
+    weights: Floats,
     work: Workspace | None = None,
-) -> tuple[float, FloatArray]:
+) -> tuple[float, Floats]:
     """Log-likelihood and expected flow of every sum edge for one chunk of rows.
 
     Plain floating point first; where some likelihood is so small that digits may
@@ -303,8 +294,8 @@ def chunk_flows(
 
 
 def _risen(
-    chunk: Projection, theta: FloatArray, weights: FloatArray, val: FloatArray
-) -> tuple[float, FloatArray, Scaled | None]:
+    chunk: Projection, theta: Floats, weights: Floats, val: Floats
+) -> tuple[float, Floats, Scaled | None]:
     """Log-likelihood, flow into each projection at the root, and values with extended range.
 
     The latter only where ``val`` was not enough. A row of probability zero has no
@@ -327,7 +318,7 @@ def _risen(
     return log_likelihood, np.where(np.isfinite(logs), at_root, 0.0), values
 
 
-def parameter_flows(graph: Graph, edge_flows: FloatArray) -> FloatArray:
+def parameter_flows(graph: Graph, edge_flows: Floats) -> Floats:
     """Flow per parameter: the flows of all edges that share it are added up."""
     edges = graph.edge_parameter >= 0
     flows = np.bincount(graph.edge_parameter[edges], edge_flows[edges], graph.n_parameters)
@@ -336,7 +327,7 @@ def parameter_flows(graph: Graph, edge_flows: FloatArray) -> FloatArray:
 
 def expected_flows(
     circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
-) -> FloatArray:
+) -> Floats:
     """EF(n, c) of every edge, summed over weighted rows (Definition 4, Algorithm 1)."""
     rows = check_codes(codes, circuit.arities, circuit.names)
     w = check_weights(weights, len(rows))
@@ -346,13 +337,13 @@ def expected_flows(
     return _with_product_edges(circuit.graph, total, float(w[_positive(circuit, rows)].sum()))
 
 
-def _positive(circuit: Circuit, rows: Codes) -> npt.NDArray[np.bool_]:
+def _positive(circuit: Circuit, rows: Codes) -> Bools:
     from fairpc.circuit.queries import log_marginal
 
     return np.isfinite(log_marginal(circuit, rows))
 
 
-def _with_product_edges(graph: Graph, edge_flows: FloatArray, at_root: float) -> FloatArray:
+def _with_product_edges(graph: Graph, edge_flows: Floats, at_root: float) -> Floats:
     """Fill in the product edges: each carries the whole flow of its node."""
     node_flow = np.zeros(graph.n_nodes)
     node_flow[graph.root] = at_root
@@ -367,7 +358,7 @@ def _with_product_edges(graph: Graph, edge_flows: FloatArray, at_root: float) ->
 
 def circuit_flows(
     circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
-) -> FloatArray:
+) -> Floats:
     """F(n, c) of every edge, summed over weighted complete rows (Definition 3)."""
     require(circuit.graph, "the circuit flow", "deterministic")
     check_complete(check_codes(codes, circuit.arities, circuit.names), circuit.names)
@@ -385,7 +376,7 @@ def check_complete(codes: Codes, names: tuple[str, ...]) -> None:
         )
 
 
-def row_flows(circuit: Circuit, codes: npt.ArrayLike) -> FloatArray:
+def row_flows(circuit: Circuit, codes: npt.ArrayLike) -> Floats:
     """EF(n, c) of every edge for each row by itself: rows × edges, so for few rows at a time."""
     rows = check_codes(codes, circuit.arities, circuit.names)
     g = circuit.graph
@@ -404,7 +395,7 @@ def row_flows(circuit: Circuit, codes: npt.ArrayLike) -> FloatArray:
     return result
 
 
-def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, FloatArray]]:
+def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
     """EF(n) of every node for each row by itself: bounds of some rows, and nodes × rows."""
     from fairpc.circuit import _kernels
 
@@ -430,7 +421,7 @@ def _rows_apart(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Proje
         yield start, stop, program.project(rows, start, stop, merge=False)
 
 
-def _scaled_flows(chunk: Projection, theta: Scaled) -> tuple[Scaled, FloatArray]:
+def _scaled_flows(chunk: Projection, theta: Scaled) -> tuple[Scaled, Floats]:
     """Values and EF(n) with extended range; nothing flows in rows of probability zero."""
     values = chunk.upward_scaled(theta)
     flow = np.zeros(chunk.n_values)
@@ -439,7 +430,7 @@ def _scaled_flows(chunk: Projection, theta: Scaled) -> tuple[Scaled, FloatArray]
     return values, flow
 
 
-def contexts(circuit: Circuit, codes: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+def contexts(circuit: Circuit, codes: npt.ArrayLike) -> Bools:
     """Whether each complete row lies in the context of each node (Definition 2): rows × nodes."""
     rows = check_codes(codes, circuit.arities, circuit.names)
     check_complete(rows, circuit.names)

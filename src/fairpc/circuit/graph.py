@@ -18,14 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import CircuitError
+from fairpc.errors.arrays import Array, Bytes, Codes, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
     from fairpc.circuit.properties import Properties
     from fairpc.circuit.queries import Function
-    from fairpc.data.table import Codes
 
-IntArray = npt.NDArray[np.integer[Any]]
-FloatArray = npt.NDArray[np.float64]
 
 INDICATOR: Final = 0
 PRODUCT: Final = 1
@@ -33,7 +31,7 @@ SUM: Final = 2
 KIND_NAMES: Final = ("indicator", "product", "sum")
 
 
-def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
     """A read-only copy: whoever holds the original cannot change ours."""
     given = np.asarray(array)
     result = np.array(given, dtype=dtype, order="C")
@@ -58,14 +56,14 @@ class Graph:
     """
 
     names: tuple[str, ...]
-    arities: npt.NDArray[np.int64]
-    kind: npt.NDArray[np.uint8]
-    variable: npt.NDArray[np.int32]
-    value: npt.NDArray[np.int32]
-    child_ptr: npt.NDArray[np.int64]
-    child: npt.NDArray[np.int32]
-    block: npt.NDArray[np.int32]
-    block_ptr: npt.NDArray[np.int64]
+    arities: Ints
+    kind: Bytes
+    variable: Int32s
+    value: Int32s
+    child_ptr: Ints
+    child: Int32s
+    block: Int32s
+    block_ptr: Ints
 
     def __post_init__(self) -> None:
         from fairpc.circuit.wellformed import check_graph
@@ -96,23 +94,23 @@ class Graph:
     def root(self) -> int:
         return self.n_nodes - 1
 
-    def children(self, node: int) -> npt.NDArray[np.int32]:
+    def children(self, node: int) -> Int32s:
         return self.child[self.child_ptr[node] : self.child_ptr[node + 1]]
 
     @cached_property
-    def edge_node(self) -> npt.NDArray[np.int32]:
+    def edge_node(self) -> Int32s:
         """Parent of each edge."""
         return frozen(np.repeat(np.arange(self.n_nodes), np.diff(self.child_ptr)), np.int32)
 
     @cached_property
-    def edge_parameter(self) -> npt.NDArray[np.int32]:
+    def edge_parameter(self) -> Int32s:
         """Parameter of each sum edge, -1 for product edges."""
         block = self.block[self.edge_node]
         position = np.arange(self.n_edges) - self.child_ptr[self.edge_node]
         return frozen(np.where(block < 0, -1, self.block_ptr[block] + position), np.int32)
 
     @cached_property
-    def parameter_block(self) -> npt.NDArray[np.int32]:
+    def parameter_block(self) -> Int32s:
         """Block of each parameter."""
         return frozen(
             np.repeat(np.arange(len(self.block_ptr) - 1), np.diff(self.block_ptr)), np.int32
@@ -144,12 +142,12 @@ class Graph:
             text += f" [{self.names[self.variable[node]]} = {self.value[node]}]"
         return text
 
-    def uniform(self) -> FloatArray:
+    def uniform(self) -> Floats:
         """Parameters that are uniform in every block."""
         sizes = np.diff(self.block_ptr)
         return np.repeat(1.0 / np.maximum(sizes, 1), sizes)
 
-    def random(self, rng: np.random.Generator, concentration: float = 1.0) -> FloatArray:
+    def random(self, rng: np.random.Generator, concentration: float = 1.0) -> Floats:
         """Parameters drawn from a symmetric Dirichlet distribution in every block."""
         draws = rng.gamma(concentration, size=self.n_parameters)
         # A gamma draw with a small shape can be exactly zero; a block must not be all zero.
@@ -184,7 +182,7 @@ class Circuit:
     """
 
     graph: Graph
-    parameters: FloatArray = field()
+    parameters: Floats = field()
 
     def __post_init__(self) -> None:
         from fairpc.circuit.wellformed import check_parameters
@@ -210,10 +208,10 @@ class Circuit:
         return self.graph.names
 
     @property
-    def arities(self) -> npt.NDArray[np.int64]:
+    def arities(self) -> Ints:
         return self.graph.arities
 
-    def weights(self, node: int) -> FloatArray:
+    def weights(self, node: int) -> Floats:
         """Weights of a sum node, one per child."""
         g = self.graph
         if g.kind[node] != SUM:
@@ -225,13 +223,13 @@ class Circuit:
         """Smooth, decomposable, deterministic, structured; each with its first violation."""
         return self.graph.properties
 
-    def log_likelihood(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> FloatArray:
+    def log_likelihood(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> Floats:
         """log P(x) of complete rows."""
         from fairpc.circuit import queries
 
         return queries.log_likelihood(self, codes, n_threads=n_threads)
 
-    def log_marginal(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> FloatArray:
+    def log_marginal(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> Floats:
         """log P(e) of rows in which any value may be missing (-1)."""
         from fairpc.circuit import queries
 
@@ -239,19 +237,19 @@ class Circuit:
 
     def posterior(
         self, variable: int | str, codes: npt.ArrayLike, *, n_threads: int | None = None
-    ) -> FloatArray:
+    ) -> Floats:
         """P(variable = v | e) for each row: rows × values."""
         from fairpc.circuit import queries
 
         return queries.posterior(self, variable, codes, n_threads=n_threads)
 
-    def conditionals(self, codes: npt.ArrayLike) -> tuple[FloatArray, ...]:
+    def conditionals(self, codes: npt.ArrayLike) -> tuple[Floats, ...]:
         """P(X_j = v | e) of every variable at once: one array (rows, arity) per variable."""
         from fairpc.circuit import queries
 
         return queries.conditionals(self, codes)
 
-    def mpe(self, codes: npt.ArrayLike) -> tuple[Codes, FloatArray]:
+    def mpe(self, codes: npt.ArrayLike) -> tuple[Codes, Floats]:
         """Most probable completion of each row, and its log-probability (deterministic)."""
         from fairpc.circuit import queries
 
@@ -276,7 +274,7 @@ class Circuit:
         function: Function,
         variables: Sequence[int | str],
         codes: npt.ArrayLike | None = None,
-    ) -> FloatArray:
+    ) -> Floats:
         """E[f(A) | e] of a function of a few variables A."""
         from fairpc.circuit import queries
 
@@ -286,7 +284,7 @@ class Circuit:
         self,
         tables: Mapping[Any, npt.ArrayLike],
         codes: npt.ArrayLike | None = None,
-    ) -> FloatArray:
+    ) -> Floats:
         """E[Σ_j g_j(X_j) | e] for any number of variables."""
         from fairpc.circuit import queries
 

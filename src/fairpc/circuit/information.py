@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, FloatArray, Graph
+from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
 from fairpc.circuit.properties import require
 from fairpc.errors import CircuitError, PropertyError
+from fairpc.errors.arrays import Floats
 
 if TYPE_CHECKING:
     from fairpc.circuit.properties import PropertyName
@@ -61,7 +62,7 @@ def _same_variables(p: Graph, q: Graph) -> None:
         )
 
 
-def _sum_edges(circuit: Circuit) -> tuple[FloatArray, FloatArray]:
+def _sum_edges(circuit: Circuit) -> tuple[Floats, Floats]:
     """P(context of the edge) and θ of each sum edge: Algorithm 1 without evidence.
 
     Without evidence every node has value 1, so the flow of a node only divides among its children.

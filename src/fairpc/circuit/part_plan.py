@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
-from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.circuit.graph import Graph
 from fairpc.data.table import Table
 from fairpc.errors import CodesError
+from fairpc.errors.arrays import Floats
 
 SMALL_EDGES: Final = 16_384
 """Edges of a circuit through which rows are sent faster than what is active in it is found."""
@@ -44,9 +45,7 @@ class PartPlan:
     _size: int = field(default=0, repr=False)
     _full: bool = field(default=False, repr=False)
 
-    def __call__(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[float, FloatArray]:
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         if weights is not None:
             raise CodesError("rows on disk have the weights they were written with: give None")
         log_likelihood, flows = 0.0, np.zeros(self.graph.n_parameters)
@@ -56,9 +55,7 @@ class PartPlan:
             flows += flow
         return log_likelihood, flows
 
-    def batch(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """Several parameter sets in one pass over the parts."""
         if weights is not None:
             raise CodesError("rows on disk have the weights they were written with: give None")

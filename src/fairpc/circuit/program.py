@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, FloatArray, Graph
+from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Graph
 from fairpc.circuit.properties import require
-from fairpc.data.table import Codes, readonly
+from fairpc.data.table import readonly
+from fairpc.errors.arrays import Array, Codes, Floats, Int32s, Ints, Words
 
 CHUNK_ROWS: Final = 8192
 """Rows per chunk: the more rows, the more of them share a projection (at most 65,535)."""
@@ -35,13 +36,13 @@ class Program:
     """
 
     graph: Graph
-    scope: npt.NDArray[np.int32]
-    leaf: npt.NDArray[np.int32]
-    part_ptr: npt.NDArray[np.int64]
-    part: npt.NDArray[np.int32]
-    edge_link: npt.NDArray[np.int32]
-    link_from: npt.NDArray[np.int32]
-    link_to: npt.NDArray[np.int32]
+    scope: Int32s
+    leaf: Int32s
+    part_ptr: Ints
+    part: Int32s
+    edge_link: Int32s
+    link_from: Int32s
+    link_to: Int32s
     longest: int
 
     def chunk_rows(self, most: int = CHUNK_ROWS) -> int:
@@ -97,12 +98,12 @@ class Projection:
     """
 
     program: Program
-    map_ptr: npt.NDArray[np.int64]
+    map_ptr: Ints
     maps: npt.NDArray[np.uint16]
-    leaf_ptr: npt.NDArray[np.int64]
-    leaf_code: npt.NDArray[np.int32]
-    off: npt.NDArray[np.int64]
-    root_ids: npt.NDArray[np.int32]
+    leaf_ptr: Ints
+    leaf_code: Int32s
+    off: Ints
+    root_ids: Int32s
 
     @property
     def n_values(self) -> int:
@@ -119,7 +120,7 @@ class Projection:
     def node(self, n: int) -> slice:
         return slice(int(self.off[n]), int(self.off[n + 1]))
 
-    def upward(self, theta: FloatArray, val: FloatArray) -> None:
+    def upward(self, theta: Floats, val: Floats) -> None:
         """Value of every node, into ``val``."""
         from fairpc.circuit import _kernels
 
@@ -129,9 +130,7 @@ class Projection:
             readonly(theta), self.map_ptr, self.maps, self.leaf_ptr, self.leaf_code, self.off, val,
         )  # fmt: skip
 
-    def downward(
-        self, theta: FloatArray, val: FloatArray, flow: FloatArray, edge_flow: FloatArray
-    ) -> None:
+    def downward(self, theta: Floats, val: Floats, flow: Floats, edge_flow: Floats) -> None:
         """Expected flow of every node, from the root's; sum edges add to ``edge_flow``."""
         from fairpc.circuit import _kernels
 
@@ -155,9 +154,7 @@ class Projection:
         )  # fmt: skip
         return Scaled(val, exponent)
 
-    def downward_scaled(
-        self, theta: Scaled, val: Scaled, flow: FloatArray, edge_flow: FloatArray
-    ) -> None:
+    def downward_scaled(self, theta: Scaled, val: Scaled, flow: Floats, edge_flow: Floats) -> None:
         """``downward`` on values with extended range."""
         from fairpc.circuit import _kernels
 
@@ -169,8 +166,8 @@ class Projection:
         )  # fmt: skip
 
     def trace(
-        self, theta: Scaled, val: Scaled, root_ids: npt.NDArray[np.int32],
-        seeds: npt.NDArray[np.uint64] | None, out: npt.NDArray[np.int16],
+        self, theta: Scaled, val: Scaled, root_ids: Int32s,
+        seeds: Words | None, out: Codes,
     ) -> None:  # fmt: skip
         """One path per entry of ``root_ids`` into ``out``: drawn with ``seeds``, or the largest."""
         from fairpc.circuit import _kernels
@@ -189,19 +186,19 @@ class Projection:
 class Scaled:
     """Numbers of any size: mantissa · 2^(256 · exponent)."""
 
-    mantissa: FloatArray
-    exponent: npt.NDArray[np.int32]
+    mantissa: Floats
+    exponent: Int32s
 
     @classmethod
-    def of(cls, values: FloatArray) -> Scaled:
+    def of(cls, values: Floats) -> Scaled:
         mantissa, binary = np.frexp(values)
         exponent = np.minimum(0, -(-binary // 256))
         return cls(np.ldexp(mantissa, binary - 256 * exponent), exponent.astype(np.int32))
 
-    def log(self, part: slice) -> FloatArray:
+    def log(self, part: slice) -> Floats:
         from fairpc.circuit import _kernels
 
-        result: FloatArray = _kernels.scaled_log(self.mantissa[part], self.exponent[part])
+        result: Floats = _kernels.scaled_log(self.mantissa[part], self.exponent[part])
         return result
 
 
@@ -234,13 +231,11 @@ def _compile(g: Graph) -> Program:
     )  # fmt: skip
 
 
-def _in(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _in(array: Array) -> Array:
     return readonly(np.ascontiguousarray(array))
 
 
-def _parts(
-    g: Graph, scope: npt.NDArray[np.int32], n_scopes: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+def _parts(g: Graph, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
     """How each larger scope is put together: as its first product with several children does."""
     parts: list[list[int]] = [[] for _ in range(n_scopes)]
     several = (g.kind == PRODUCT) & (np.diff(g.child_ptr) > 1)

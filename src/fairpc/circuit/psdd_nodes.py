@@ -9,14 +9,10 @@ from functools import cached_property
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.vtree import NodeLines
 from fairpc.errors import FileFormatError
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from fairpc.errors.arrays import Bools, Floats, Ints
 
 LITERAL: Final = ord("L")
 TRUE: Final = ord("T")
@@ -39,53 +35,53 @@ class PsddNodes:
     """
 
     lines: NodeLines
-    line: IntArray
-    kind: IntArray
-    id: IntArray
-    vtree: IntArray
-    number: IntArray
-    log_p: FloatArray
-    log_q: FloatArray
-    prime_id: IntArray
-    sub_id: IntArray
-    element_log: FloatArray
+    line: Ints
+    kind: Ints
+    id: Ints
+    vtree: Ints
+    number: Ints
+    log_p: Floats
+    log_q: Floats
+    prime_id: Ints
+    sub_id: Ints
+    element_log: Floats
 
     @cached_property
-    def decisions(self) -> IntArray:
+    def decisions(self) -> Ints:
         return np.flatnonzero(self.kind == DECISION)
 
     @cached_property
-    def sums(self) -> BoolArray:
+    def sums(self) -> Bools:
         """T nodes, and decisions with more than one element."""
-        found: BoolArray = (self.kind == TRUE) | ((self.kind == DECISION) & (self.number > 1))
+        found: Bools = (self.kind == TRUE) | ((self.kind == DECISION) & (self.number > 1))
         return found
 
     @cached_property
-    def single(self) -> IntArray:
+    def single(self) -> Ints:
         """Decisions with one element."""
         return np.flatnonzero((self.kind == DECISION) & (self.number == 1))
 
     @cached_property
-    def true(self) -> IntArray:
+    def true(self) -> Ints:
         return np.flatnonzero(self.kind == TRUE)
 
     @cached_property
-    def starts(self) -> IntArray:
+    def starts(self) -> Ints:
         """First element of each decision, and at the end the number of elements."""
         return starts_of(self.number[self.decisions])
 
     @cached_property
-    def owner(self) -> IntArray:
+    def owner(self) -> Ints:
         """Decision that each element belongs to."""
         return np.repeat(self.decisions, self.number[self.decisions])
 
     @cached_property
-    def variable(self) -> IntArray:
+    def variable(self) -> Ints:
         """Column of the literals and T nodes, -1 for decisions."""
         return np.where(self.kind == DECISION, -1, np.abs(self.number) - 1)
 
     @cached_property
-    def _by_id(self) -> tuple[IntArray, IntArray]:
+    def _by_id(self) -> tuple[Ints, Ints]:
         order = np.argsort(self.id, kind="stable")
         ids = self.id[order]
         twice = np.flatnonzero(ids[1:] == ids[:-1])
@@ -95,14 +91,14 @@ class PsddNodes:
         return ids, order
 
     @cached_property
-    def prime(self) -> IntArray:
+    def prime(self) -> Ints:
         return self._find(self.prime_id)
 
     @cached_property
-    def sub(self) -> IntArray:
+    def sub(self) -> Ints:
         return self._find(self.sub_id)
 
-    def _find(self, wanted: IntArray) -> IntArray:
+    def _find(self, wanted: Ints) -> Ints:
         """Nodes by id; each must stand above the decision that names it."""
         ids, order = self._by_id
         at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
@@ -179,12 +175,12 @@ def _check_leaves(nodes: PsddNodes) -> None:
         )
 
 
-def starts_of(sizes: IntArray) -> IntArray:
+def starts_of(sizes: Ints) -> Ints:
     """Offsets of consecutive pieces, from 0 to their total."""
     result = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=result[1:])
     return result
 
 
-def first_of(mask: BoolArray) -> int | None:
+def first_of(mask: Bools) -> int | None:
     return int(np.argmax(mask)) if mask.any() else None

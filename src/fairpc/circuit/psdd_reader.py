@@ -12,22 +12,12 @@ from functools import cached_property
 from typing import Final, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
-from fairpc.circuit.psdd_nodes import (
-    LITERAL,
-    TRUE,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    PsddNodes,
-    first_of,
-    parse_nodes,
-    starts_of,
-)
+from fairpc.circuit.psdd_nodes import LITERAL, TRUE, PsddNodes, first_of, parse_nodes, starts_of
 from fairpc.circuit.vtree import NodeLines, Vtree
 from fairpc.errors import CircuitError
+from fairpc.errors.arrays import Bools, Bytes, Floats, Ints
 
 TOLERANCE: Final = 1e-5
 """How far weights may sum from one: what six significant digits of log θ can lose."""
@@ -113,7 +103,7 @@ def _check_own_places(nodes: PsddNodes) -> None:
     _check_tree(nodes, list(pairs), places)
 
 
-def _check_tree(nodes: PsddNodes, pairs: list[tuple[int, int]], places: IntArray) -> None:
+def _check_tree(nodes: PsddNodes, pairs: list[tuple[int, int]], places: Ints) -> None:
     """No place occurs twice below the last node's, and the variables are 1 to n."""
     root = int(places[-1])
     parent = {root: root}
@@ -153,7 +143,7 @@ def _overlap(nodes: PsddNodes, node: int) -> NoReturn:
     )
 
 
-def _weights(nodes: PsddNodes) -> FloatArray:
+def _weights(nodes: PsddNodes) -> Floats:
     """Parameters of the sums in the order of their lines; those of a T are (1 - p, p)."""
     true = nodes.true
     twofold = ~np.isnan(nodes.log_q)
@@ -183,7 +173,7 @@ def _weights(nodes: PsddNodes) -> FloatArray:
     return weights
 
 
-def _normalised(nodes: PsddNodes) -> FloatArray:
+def _normalised(nodes: PsddNodes) -> Floats:
     """Weights of the elements, divided by their sum where that is one only nearly."""
     theta = np.exp(nodes.element_log)
     if not len(theta):
@@ -195,7 +185,7 @@ def _normalised(nodes: PsddNodes) -> FloatArray:
     return theta
 
 
-def _check_totals(nodes: PsddNodes, where: IntArray, totals: FloatArray) -> None:
+def _check_totals(nodes: PsddNodes, where: Ints, totals: Floats) -> None:
     bad = first_of(~(np.abs(totals - 1.0) <= TOLERANCE))
     if bad is not None:
         node = int(where[bad])
@@ -234,14 +224,14 @@ class _Slots:
     nodes: PsddNodes
 
     @cached_property
-    def base(self) -> IntArray:
+    def base(self) -> Ints:
         """First slot of each line, and at the end the number of slots."""
         nodes = self.nodes
         width = np.select([nodes.kind == LITERAL, nodes.kind == TRUE], [1, 3], nodes.number + 1)
         return starts_of(width)
 
     @cached_property
-    def element(self) -> IntArray:
+    def element(self) -> Ints:
         """Slot of each element."""
         nodes = self.nodes
         local = np.arange(len(nodes.owner)) - np.repeat(
@@ -250,7 +240,7 @@ class _Slots:
         return self.base[nodes.owner] + local
 
     @cached_property
-    def same(self) -> IntArray:
+    def same(self) -> Ints:
         """For each slot the first slot with the same node."""
         same = np.arange(self.base[-1])
         slots = np.flatnonzero(self._literal >= 0)
@@ -262,7 +252,7 @@ class _Slots:
         return same
 
     @cached_property
-    def _literal(self) -> IntArray:
+    def _literal(self) -> Ints:
         """Variable and value that each slot of an indicator tests, as one number; -1 elsewhere."""
         nodes = self.nodes
         key = np.full(self.base[-1], -1)
@@ -273,7 +263,7 @@ class _Slots:
         return key
 
     @cached_property
-    def home(self) -> IntArray:
+    def home(self) -> Ints:
         """A slot for each line, equal for lines that are the same node."""
         nodes = self.nodes
         home = self.base[1:] - 1
@@ -293,17 +283,17 @@ class _Slots:
         return home
 
     @cached_property
-    def new(self) -> BoolArray:
+    def new(self) -> Bools:
         """Slots that make a node."""
         return np.equal(self.same, np.arange(len(self.same)))
 
     @cached_property
-    def node(self) -> IntArray:
+    def node(self) -> Ints:
         """Node of each slot."""
         return (np.cumsum(self.new) - 1)[self.same]
 
     @cached_property
-    def kind(self) -> npt.NDArray[np.uint8]:
+    def kind(self) -> Bytes:
         """Kind of each node."""
         kind = np.full(len(self.same), SUM, np.uint8)
         kind[self._literal >= 0] = INDICATOR
@@ -311,15 +301,15 @@ class _Slots:
         return kind[self.new]
 
     @property
-    def is_sum(self) -> BoolArray:
+    def is_sum(self) -> Bools:
         return np.equal(self.kind, SUM)
 
     @property
-    def sum_sizes(self) -> IntArray:
+    def sum_sizes(self) -> Ints:
         return np.diff(self.ptr)[self.is_sum]
 
     @cached_property
-    def ptr(self) -> IntArray:
+    def ptr(self) -> Ints:
         nodes = self.nodes
         sizes = np.zeros(len(self.same), np.int64)
         sizes[self.element] = 2
@@ -328,7 +318,7 @@ class _Slots:
         return starts_of(sizes[self.new])
 
     @cached_property
-    def child(self) -> IntArray:
+    def child(self) -> Ints:
         nodes = self.nodes
         child = np.empty(self.ptr[-1], np.int64)
         start = self.ptr[self.node]  # of each slot
@@ -348,7 +338,7 @@ class _Slots:
         child[start[end] + local] = self.node[own]
         return child
 
-    def below_root(self) -> BoolArray:
+    def below_root(self) -> Bools:
         """Which nodes are the last line's node, or below it."""
         root = int(self.node[self.home[-1]])
         keep = np.zeros(len(self.kind), bool)
@@ -365,7 +355,7 @@ class _Slots:
                     reached[c] = 1
         return np.frombuffer(reached, np.bool_)
 
-    def graph(self, keep: BoolArray, names: Sequence[str] | None) -> Graph:
+    def graph(self, keep: Bools, names: Sequence[str] | None) -> Graph:
         """The graph of the nodes to keep."""
         sizes = np.diff(self.ptr)
         sums = self.is_sum[keep]
@@ -389,7 +379,7 @@ class _Slots:
         )
 
 
-def _earliest(slots: IntArray, keys: IntArray) -> IntArray:
+def _earliest(slots: Ints, keys: Ints) -> Ints:
     """For each slot the first one with an equal key; slots are in rising order."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return slots[first][inverse]

@@ -14,37 +14,36 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit.flows import check_complete, node_flows
-from fairpc.circuit.graph import INDICATOR, Circuit, FloatArray, variable_index, variable_indices
+from fairpc.circuit.graph import INDICATOR, Circuit, variable_index, variable_indices
 from fairpc.circuit.program import Projection, Scaled, program_of
 from fairpc.circuit.properties import require
 from fairpc.circuit.threads import map_in_order, thread_count
-from fairpc.data.table import Codes, check_codes, distinct_rows
+from fairpc.data.table import check_codes, distinct_rows
 from fairpc.errors import CircuitError, CodesError, EvidenceError
+from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
 
 MAX_STATES: Final = 1 << 16
 """Joint values over which an expectation may range."""
 SAMPLE_ROWS: Final = 2048
 
-Function = Callable[[npt.NDArray[np.int64]], npt.ArrayLike] | npt.NDArray[Any]
+Function = Callable[[Ints], npt.ArrayLike] | Array
 
 
 def log_likelihood(
     circuit: Circuit, codes: npt.ArrayLike, *, n_threads: int | None = None
-) -> FloatArray:
+) -> Floats:
     """log P(x) of complete rows."""
     rows = check_codes(codes, circuit.arities, circuit.names)
     check_complete(rows, circuit.names)
     return _log_values(circuit, rows, n_threads)
 
 
-def log_marginal(
-    circuit: Circuit, codes: npt.ArrayLike, *, n_threads: int | None = None
-) -> FloatArray:
+def log_marginal(circuit: Circuit, codes: npt.ArrayLike, *, n_threads: int | None = None) -> Floats:
     """log P(e) of rows in which any value may be missing (-1); -inf where it is impossible."""
     return _log_values(circuit, check_codes(codes, circuit.arities, circuit.names), n_threads)
 
 
-def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> FloatArray:
+def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> Floats:
     if _many_equal(rows):
         row_of, first = distinct_rows(rows, circuit.arities)
         return _log_values(circuit, np.asfortranarray(rows[first]), n_threads)[row_of]
@@ -71,7 +70,7 @@ def _many_equal(rows: Codes) -> bool:
     return len(distinct_rows(some, highest)[1]) < len(some) / 2
 
 
-def _root_logs(circuit: Circuit, chunk: Projection) -> FloatArray:
+def _root_logs(circuit: Circuit, chunk: Projection) -> Floats:
     """log P of each distinct row of a chunk; with extended range where it is very small."""
     from fairpc.circuit import _kernels
 
@@ -89,7 +88,7 @@ def posterior(
     codes: npt.ArrayLike,
     *,
     n_threads: int | None = None,
-) -> FloatArray:
+) -> Floats:
     """P(variable = v | e) for each row: rows × values. Much faster than all conditionals."""
     rows = check_codes(codes, circuit.arities, circuit.names)
     column = variable_index(circuit.graph, variable)
@@ -103,11 +102,11 @@ def posterior(
     top = logs.max(axis=1, keepdims=True)
     _refuse_impossible(top[:, 0])
     shares = np.exp(logs - top)
-    result: FloatArray = shares / shares.sum(axis=1, keepdims=True)
+    result: Floats = shares / shares.sum(axis=1, keepdims=True)
     return result
 
 
-def conditionals(circuit: Circuit, codes: npt.ArrayLike) -> tuple[FloatArray, ...]:
+def conditionals(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Floats, ...]:
     """P(X_j = v | e) of every variable at once, by one upward and one downward pass.
 
     The expected flow of the indicator [X_j = v] is this probability (Equation
@@ -125,7 +124,7 @@ def conditionals(circuit: Circuit, codes: npt.ArrayLike) -> tuple[FloatArray, ..
     return result
 
 
-def _refuse_impossible(log_evidence: FloatArray) -> None:
+def _refuse_impossible(log_evidence: Floats) -> None:
     impossible = np.isneginf(log_evidence)
     if impossible.any():
         row = int(np.argmax(impossible))
@@ -136,7 +135,7 @@ def _refuse_impossible(log_evidence: FloatArray) -> None:
         )
 
 
-def mpe(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Codes, FloatArray]:
+def mpe(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Codes, Floats]:
     """Most probable completion of each row, and its log-probability (deterministic circuits)."""
     require(circuit.graph, "the most probable explanation", "deterministic")
     rows = check_codes(codes, circuit.arities, circuit.names)
@@ -184,7 +183,7 @@ def sample_given(
     return drawn
 
 
-def _seeds(rng: np.random.Generator | int | None, n: int) -> npt.NDArray[np.uint64]:
+def _seeds(rng: np.random.Generator | int | None, n: int) -> Words:
     """One stream per row, so that the draw of a row does not depend on threads or chunks."""
     generator = np.random.default_rng(rng)
     return generator.integers(0, 1 << 64, size=n, dtype=np.uint64)
@@ -195,7 +194,7 @@ def expectation(
     function: Function,
     variables: Sequence[int | str],
     codes: npt.ArrayLike | None = None,
-) -> FloatArray:
+) -> Floats:
     """E[f(A) | e] of a function of a few variables A, exactly, over their joint values.
 
     ``function`` takes an integer array (values, variables) and gives one number
@@ -222,7 +221,7 @@ def expectation(
 
 def _tabulate(
     circuit: Circuit, function: Function, columns: tuple[int, ...]
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
+) -> tuple[Ints, Floats]:
     """All joint values of some variables, and the function at each."""
     arities = [int(circuit.arities[j]) for j in columns]
     if prod(arities) > MAX_STATES:
@@ -251,7 +250,7 @@ def expectation_of_sum(
     circuit: Circuit,
     tables: Mapping[Any, npt.ArrayLike],
     codes: npt.ArrayLike | None = None,
-) -> FloatArray:
+) -> Floats:
     """E[Σ_j g_j(X_j) | e] for any number of variables; ``tables`` gives g_j as one value each."""
     nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
     marginals = conditionals(circuit, nothing if codes is None else codes)

@@ -11,9 +11,9 @@ from functools import cache
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.errors import OptionError
+from fairpc.errors.arrays import Floats
 
 T = TypeVar("T")
 
@@ -57,9 +57,9 @@ if hasattr(os, "register_at_fork"):
 class Workspace(threading.local):
     """Room for numbers, each thread's own: fresh pages would cost more than the arithmetic."""
 
-    _room: npt.NDArray[np.float64] = np.empty(0)
+    _room: Floats = np.empty(0)
 
-    def take(self, *shape: int) -> npt.NDArray[np.float64]:
+    def take(self, *shape: int) -> Floats:
         """An array of this shape with anything in it; what was taken before is given up."""
         size = math.prod(shape)
         if len(self._room) < size:

@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from typing import Final, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.graph import INDICATOR, PRODUCT, Graph
 from fairpc.data.atomic import AnyPath, read_whole
 from fairpc.errors import FileFormatError
-
-IntArray = npt.NDArray[np.int64]
+from fairpc.errors.arrays import Ints
 
 _SHORTEST: Final = 6  # bytes of the shortest node or element: what bounds a believable count
 
@@ -38,10 +36,10 @@ class Vtree:
         variable: column of the leaves, -1 at inner nodes.
     """
 
-    ids: IntArray
-    left: IntArray
-    right: IntArray
-    variable: IntArray
+    ids: Ints
+    left: Ints
+    right: Ints
+    variable: Ints
 
     @property
     def root(self) -> int:

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.graph import INDICATOR, SUM, FloatArray, Graph, frozen
+from fairpc.circuit.graph import INDICATOR, SUM, Graph, frozen
 from fairpc.data.table import MAX_ARITY
 from fairpc.errors import CircuitError
+from fairpc.errors.arrays import Bools, Floats
 
 WEIGHT_TOLERANCE: Final = 1e-8
 
@@ -170,13 +171,13 @@ def _check_blocks(g: Graph) -> None:
         raise CircuitError(f"parameter block {block} belongs to no sum node: leave it out")
 
 
-def _first(mask: npt.NDArray[np.bool_]) -> int | None:
+def _first(mask: Bools) -> int | None:
     return int(np.argmax(mask)) if mask.any() else None
 
 
-def check_parameters(graph: Graph, parameters: npt.ArrayLike) -> FloatArray:
+def check_parameters(graph: Graph, parameters: npt.ArrayLike) -> Floats:
     """θ as a frozen float64 array, one probability vector per block; or a CircuitError."""
-    theta: FloatArray = frozen(parameters, np.float64)
+    theta: Floats = frozen(parameters, np.float64)
     if theta.shape != (graph.n_parameters,):
         raise CircuitError(
             f"parameters have shape {theta.shape}: the graph has {graph.n_parameters} of them"

@@ -8,7 +8,6 @@ from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 
 from fairpc.circuit.builder import CircuitBuilder
@@ -17,6 +16,7 @@ from fairpc.circuit.flows import prepare, row_flows
 from fairpc.circuit.graph import SUM, Circuit
 from fairpc.cli.screen import console, grid, print_json
 from fairpc.data.table import MISSING, Table
+from fairpc.errors.arrays import Codes
 
 Facts = dict[str, Any]
 
@@ -77,7 +77,7 @@ def _bernoulli(p: float) -> tuple[float, float]:
     return 1.0 - p, p
 
 
-def codes_of(evidence: Iterable[Mapping[str, int]]) -> npt.NDArray[np.int16]:
+def codes_of(evidence: Iterable[Mapping[str, int]]) -> Codes:
     """Evidence by name as rows of codes, -1 where nothing is known."""
     return np.array([[e.get(v, MISSING) for v in VARIABLES] for e in evidence], np.int16)
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Values = npt.NDArray[Any]
+from fairpc.errors.arrays import Array
 
 
 def by_partition(
-    frame: Any, values_of: Callable[[Any], Values], names: Sequence[str], dtype: npt.DTypeLike
+    frame: Any, values_of: Callable[[Any], Array], names: Sequence[str], dtype: npt.DTypeLike
 ) -> Any:
     """A lazy Dask frame of what ``values_of`` gives for the rows of each partition.
 
@@ -28,7 +28,7 @@ def by_partition(
     return frame.map_partitions(_of_part, shared, shape, meta=shape, align_dataframes=False)
 
 
-def _of_part(part: Any, values_of: Callable[[Any], Values], shape: Any) -> Any:
+def _of_part(part: Any, values_of: Callable[[Any], Array], shape: Any) -> Any:
     """The values of one partition, as pandas has them."""
     import pandas as pd
 

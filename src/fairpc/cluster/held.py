@@ -9,11 +9,12 @@ from typing import Any, Final, Self
 from weakref import WeakSet
 
 from fairpc.circuit.flows import RowPlan, prepare
-from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.circuit.graph import Graph
 from fairpc.circuit.part_plan import plan_bytes, plan_once
 from fairpc.cluster.sums import Sums, added, leaf
 from fairpc.data.distinct import Distinct, Packing
-from fairpc.data.table import Codes, Table
+from fairpc.data.table import Table
+from fairpc.errors.arrays import Codes, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Preparation:
 
     graph: Graph
     packing: Packing
-    table_of: Callable[[Codes, FloatArray], Table]
+    table_of: Callable[[Codes, Floats], Table]
 
     def table(self, part: Distinct) -> Table:
         """The circuit's rows of a part."""
@@ -83,15 +84,15 @@ class HeldParts:
         """What the parts take in memory."""
         return self._size + sum(part.words.nbytes + part.weights.nbytes for part in self.parts)
 
-    def flows(self, theta: FloatArray) -> Sums:
+    def flows(self, theta: Floats) -> Sums:
         """Log-likelihood and flows of the parts, added up."""
         return self._added(plan(theta) for plan in self._plans(1))
 
-    def flows_of_sets(self, theta: FloatArray) -> Sums:
+    def flows_of_sets(self, theta: Floats) -> Sums:
         """The same for several parameter sets."""
         return self._added(plan.batch(theta) for plan in self._plans(len(theta)))
 
-    def _added(self, flows: Iterator[tuple[Any, FloatArray]]) -> Sums:
+    def _added(self, flows: Iterator[tuple[Any, Floats]]) -> Sums:
         by_leaf = {leaf(self.start + k, self.n_parts): flow for k, flow in enumerate(flows)}
         return added([by_leaf], self.n_parts)
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.circuit.graph import Graph
 from fairpc.cluster.held import Preparation
 from fairpc.cluster.plan import DaskPlan
 from fairpc.cluster.workers import results
 from fairpc.data.distinct import Distinct, Packing
-from fairpc.data.table import Codes, Table
+from fairpc.data.table import Table
+from fairpc.errors.arrays import Codes, Floats
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ class DaskParts:
         """Whether a row may be in several parts."""
         return False
 
-    def map(self, work: Callable[[int, Codes, FloatArray], T]) -> Iterator[T]:
+    def map(self, work: Callable[[int, Codes, Floats], T]) -> Iterator[T]:
         """What ``work`` makes of the number, codes and weights of each part, in order."""
         from fairpc.cluster.tasks import itself
 
@@ -76,7 +77,7 @@ class DaskParts:
         ]
         return (results(self.client, [future], "a part of the rows")[0] for future in futures)
 
-    def plan(self, graph: Graph, table_of: Callable[[Codes, FloatArray], Table]) -> DaskPlan:
+    def plan(self, graph: Graph, table_of: Callable[[Codes, Floats], Table]) -> DaskPlan:
         """The plan of all parts; ``table_of`` makes the circuit's rows of codes and weights."""
         preparation = Preparation(graph, self.packing, table_of)
         return DaskPlan.of(self.client, self.futures, preparation, self.n_rows, self.total_weight)
@@ -86,7 +87,5 @@ def _size(part: Distinct) -> tuple[int, float]:
     return part.n_rows, float(part.weights.sum())
 
 
-def _worked(
-    work: Callable[[int, Codes, FloatArray], T], k: int, part: Distinct, packing: Packing
-) -> T:
+def _worked(work: Callable[[int, Codes, Floats], T], k: int, part: Distinct, packing: Packing) -> T:
     return work(k, packing.unpack(part.words), part.weights)

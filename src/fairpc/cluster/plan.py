@@ -11,11 +11,12 @@ from uuid import uuid4
 
 import numpy as np
 
-from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.circuit.graph import Graph
 from fairpc.cluster.held import HeldParts, Preparation
 from fairpc.cluster.sums import ROOT, Flows, Sums, added
 from fairpc.cluster.workers import results
 from fairpc.errors import CodesError
+from fairpc.errors.arrays import Floats
 
 LOOK: Final = 10.0
 """Seconds between two looks at who has which parts."""
@@ -64,20 +65,16 @@ class DaskPlan:
         sent = client.submit(itself, preparation, pure=False)
         return cls(preparation.graph, n_rows, total_weight, client, tuple(parts), sent)
 
-    def __call__(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[float, FloatArray]:
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         log_likelihood, flows = self._sum(parameters, weights, HeldParts.flows)
         return float(log_likelihood), flows
 
-    def batch(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """Several parameter sets in one go."""
         return self._sum(parameters, weights, HeldParts.flows_of_sets)
 
     def _sum(
-        self, parameters: FloatArray, weights: FloatArray | None, evaluate: Callable[..., Sums]
+        self, parameters: Floats, weights: Floats | None, evaluate: Callable[..., Sums]
     ) -> Flows:
         """Log-likelihoods and flows, added in the order of the parts."""
         if weights is not None:

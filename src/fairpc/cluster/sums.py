@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import Any
 
-from fairpc.circuit.graph import FloatArray
+from fairpc.errors.arrays import Floats
 
-Flows = tuple[Any, FloatArray]
+Flows = tuple[Any, Floats]
 """Log-likelihood and flows, of one set of parameters or of several."""
 
 Sums = Mapping[int, Flows]

@@ -20,9 +20,9 @@ from fairpc.comparison.methods import named_methods
 from fairpc.comparison.record import Comparison, FoldScore
 from fairpc.comparison.table import MethodTable, take_rows
 from fairpc.errors import ComparisonError, FairpcError, MetricError
+from fairpc.errors.arrays import Ints
 from fairpc.evidence.classifiers import few_threads
 from fairpc.metrics import Fold, stratified_folds
-from fairpc.metrics.folds import Rows
 from fairpc.refits.progress import Progress, Report
 
 Job = tuple[str, int]
@@ -194,7 +194,7 @@ def _score(estimator: Any, table: MethodTable, fold: Fold, name: str, number: in
     )
 
 
-def _likelihood(model: Any, table: MethodTable, train: Rows, test: Rows) -> float | None:
+def _likelihood(model: Any, table: MethodTable, train: Ints, test: Ints) -> float | None:
     if not hasattr(model, "score_samples"):
         return None
     values = table.call(model, "score_samples", train, test, take_rows(table.y, test))

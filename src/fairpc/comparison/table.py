@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.baselines import Baseline
 from fairpc.data.apart import check_apart
@@ -19,8 +18,8 @@ from fairpc.data.groups import fit_groups
 from fairpc.data.labels import fit_labels
 from fairpc.data.values import read_values
 from fairpc.errors import ComparisonError
+from fairpc.errors.arrays import Array, Bools, Codes, Ints
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.metrics.folds import Rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,8 +43,8 @@ class MethodTable:
     sensitive: Any
     y: Any
     typed: pl.DataFrame
-    s: npt.NDArray[np.int16]
-    d: npt.NDArray[np.int16]
+    s: Codes
+    d: Codes
     classes: tuple[Any, ...]
     positive: int
 
@@ -90,7 +89,7 @@ class MethodTable:
         return len(self.d)
 
     @property
-    def known(self) -> npt.NDArray[np.bool_]:
+    def known(self) -> Bools:
         """Rows whose label and group are known."""
         return (self.d >= 0) & (self.s >= 0)
 
@@ -98,7 +97,7 @@ class MethodTable:
         """Whether cells must be filled for a method."""
         return isinstance(estimator, Baseline) and any(self.typed.null_count().row(0))
 
-    def fit(self, estimator: Any, train: Rows) -> Any:
+    def fit(self, estimator: Any, train: Ints) -> Any:
         """A clone fitted to the training rows; baselines to those with label and group."""
         from sklearn.base import clone
 
@@ -114,13 +113,13 @@ class MethodTable:
         model.fit(X, y, **_accepted(model.fit, given))
         return model
 
-    def call(self, model: Any, name: str, train: Rows, test: Rows, *more: Any) -> npt.NDArray[Any]:
+    def call(self, model: Any, name: str, train: Ints, test: Ints, *more: Any) -> Array:
         """What a method of the fitted model answers for the test rows."""
         X, given = self._inputs(model, train, test)
         call = getattr(model, name)
         return np.asarray(call(X, *more, **_accepted(call, given)))
 
-    def _inputs(self, model: Any, train: Rows, rows: Rows) -> tuple[Any, dict[str, Any]]:
+    def _inputs(self, model: Any, train: Ints, rows: Ints) -> tuple[Any, dict[str, Any]]:
         """X and keyword arguments of some rows, as the method takes them."""
         if _sensitive(model):
             return take_rows(self.whole, rows), {}
@@ -145,7 +144,7 @@ def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFr
     return pl.DataFrame(columns)
 
 
-def _filled(typed: pl.DataFrame, train: Rows, rows: Rows) -> pl.DataFrame:
+def _filled(typed: pl.DataFrame, train: Ints, rows: Ints) -> pl.DataFrame:
     """Rows without holes: a level of its own for text, the mean of the training rows else."""
     import polars as pl
 
@@ -179,7 +178,7 @@ def _accepted(call: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]
     return {name: value for name, value in given.items() if name in parameters}
 
 
-def take_rows(values: Any, rows: Rows) -> Any:
+def take_rows(values: Any, rows: Ints) -> Any:
     """Some rows of an array, series or frame, in its own library."""
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame | nw.Series):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.data.groups import Groups
 from fairpc.data.labels import Labels
 from fairpc.errors import TableError
-
-Codes = npt.NDArray[np.int16]
+from fairpc.errors.arrays import Codes
 
 
 def check_apart(groups: Groups, labels: Labels, s: Codes, d: Codes) -> None:

@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int16]
+from fairpc.errors.arrays import Bools, Codes, Floats
 
 FINE: Final = 64
 """Number of quantile bins from which bins are merged with the label."""
@@ -156,7 +155,7 @@ def _instant(value: float) -> str:
     return moment.date().isoformat() if midnight else moment.isoformat(sep=" ")
 
 
-def _runs(atoms: Atoms, heavy: npt.NDArray[np.bool_], n_bins: int) -> _Bins:
+def _runs(atoms: Atoms, heavy: Bools, n_bins: int) -> _Bins:
     """Quantile bins of what is not heavy; a heavy value is a bin and parts its neighbours.
 
     Where there are no more values than bins, each value is one.

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.data.values import EXACT, Values
+from fairpc.errors.arrays import Array, Codes, Floats, Ints
 
 Level = str | int | float | bool
-Codes = npt.NDArray[np.int16]
-Floats = npt.NDArray[np.float64]
 
 MAX_MERGED: Final = 256
 """Merged levels beyond this number are not listed: "other" then takes every other value."""
@@ -28,7 +27,7 @@ class Tally:
 
     levels: tuple[Level, ...]
     weights: Floats
-    ids: npt.NDArray[np.int64] | npt.NDArray[np.int16]
+    ids: Ints | Codes
 
 
 def tally_text(values: Values, weights: Floats) -> Tally:
@@ -55,7 +54,7 @@ def tally_numbers(values: Values, weights: Floats) -> Tally:
     return Tally(levels, _sums(ids, weights, len(levels)), ids.astype(np.int64))
 
 
-def is_integral(numbers: npt.NDArray[Any]) -> bool:
+def is_integral(numbers: Array) -> bool:
     """Whether all are whole numbers that a float holds exactly; NaN is ignored."""
     if numbers.dtype.kind in "iu":
         return True
@@ -63,7 +62,7 @@ def is_integral(numbers: npt.NDArray[Any]) -> bool:
     return _all_integral(numbers[:_HEAD]) and _all_integral(numbers[_HEAD:])
 
 
-def _all_integral(numbers: npt.NDArray[Any]) -> bool:
+def _all_integral(numbers: Array) -> bool:
     known = numbers[~np.isnan(numbers)]
     return bool(np.all((known == np.floor(known)) & (np.abs(known) < EXACT)))
 
@@ -96,7 +95,7 @@ def look_up_text(levels: dict[str, int], texts: Any) -> Codes:
     return np.asarray(codes[number_texts(texts, list(levels))], np.int16)
 
 
-def number_texts(texts: Any, levels: list[str]) -> npt.NDArray[Any]:
+def number_texts(texts: Any, levels: list[str]) -> Array:
     """Number of each text of a polars series among the levels, and beyond them where it is none."""
     import polars as pl
 
@@ -132,7 +131,7 @@ def _by_hash(texts: Any, levels: dict[str, int], beyond: int) -> npt.NDArray[np.
     return ids
 
 
-def look_up_numbers(levels: dict[float, int], data: npt.NDArray[Any]) -> Codes:
+def look_up_numbers(levels: dict[float, int], data: Array) -> Codes:
     """Code of each number; -1 where it is NaN or no level."""
     order = sorted(levels)
     codes = np.array([levels[v] for v in order], np.int16)
@@ -150,7 +149,7 @@ def look_up_numbers(levels: dict[float, int], data: npt.NDArray[Any]) -> Codes:
     return np.where(known[place] == data, codes[place], np.int16(-1))
 
 
-def distinct_numbers(data: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+def distinct_numbers(data: Array) -> tuple[Array, Array]:
     """As np.unique with its inverse; without sorting where integers lie close together."""
     if data.dtype.kind in "iu" and len(data):
         low, high = int(data.min()), int(data.max())
@@ -165,6 +164,6 @@ def distinct_numbers(data: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDAr
     return np.unique(data, return_inverse=True)
 
 
-def _sums(ids: npt.NDArray[np.int64], weights: Floats, n: int) -> Floats:
+def _sums(ids: Ints, weights: Floats, n: int) -> Floats:
     seen = ids >= 0
     return np.bincount(ids[seen], weights[seen], n).astype(np.float64)

@@ -6,7 +6,6 @@ import warnings
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.data.binning import bin_codes
 from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_text
@@ -15,8 +14,7 @@ from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
 from fairpc.data.values import Values, parsed_numbers, to_dates, to_numbers
 from fairpc.errors import TableError, TableWarning
-
-Codes = npt.NDArray[np.int16]
+from fairpc.errors.arrays import Codes
 
 _SHOWN: Final = 3
 _HELD_NUMBERS: Final = (

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.data.binning import Atoms, bin_codes, choose_edges, distinct_edges, value_label
 from fairpc.data.categories import (
@@ -25,10 +24,9 @@ from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
 from fairpc.data.values import EXACT, Sentinel, Values, read_values, to_numbers
 from fairpc.errors import TableError
+from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints
 
 Binning = Literal["label", "quantile"]
-Codes = npt.NDArray[np.int16]
-Floats = npt.NDArray[np.float64]
 
 ROWS_PER_BIN: Final = 10
 """A short column gets fewer bins than asked, so that each has some rows."""
@@ -81,7 +79,7 @@ class Rows:
     """
 
     weights: Floats
-    classes: npt.NDArray[np.int64] | None = None
+    classes: Ints | None = None
     n_classes: int = 0
     repeated: bool = True
 
@@ -91,11 +89,11 @@ class Rows:
         repeated = bool(np.all(weights == np.floor(weights)))
         return cls(weights if repeated else weights / weights.mean(), repeated=repeated)
 
-    def count(self, chosen: npt.NDArray[np.bool_]) -> int:
+    def count(self, chosen: Bools) -> int:
         """About how many rows the chosen ones stand for."""
         return round(float(self.weights[chosen].sum()))
 
-    def some(self, chosen: npt.NDArray[Any]) -> Rows:
+    def some(self, chosen: Array) -> Rows:
         """A part of the rows."""
         classes = None if self.classes is None else self.classes[chosen]
         return Rows(self.weights[chosen], classes, self.n_classes, self.repeated)
@@ -316,12 +314,12 @@ def _atoms(values: Values, rows: Rows, few: int) -> tuple[Atoms, bool]:
     return Atoms(numbers, weights[seen], classes, integral and not date, date), sampled
 
 
-def _largest(data: npt.NDArray[Any]) -> float:
+def _largest(data: Array) -> float:
     """Largest absolute value; NaN is ignored."""
     return max(abs(float(np.nanmin(data))), abs(float(np.nanmax(data))))
 
 
-def _class_table(ids: npt.NDArray[np.int64], rows: Rows, n: int) -> Floats | None:
+def _class_table(ids: Ints, rows: Rows, n: int) -> Floats | None:
     """Weight per distinct number and class; None if there are not two classes to tell apart."""
     if rows.classes is None:
         return None
@@ -353,7 +351,7 @@ def _repeats(n_distinct: int, n_present: int) -> bool:
     return n_distinct <= _RAW_LEVELS and 2 * n_distinct <= n_present
 
 
-def _identifies(n_distinct: int, known: npt.NDArray[np.bool_], rows: Rows) -> bool:
+def _identifies(n_distinct: int, known: Bools, rows: Rows) -> bool:
     """Whether each row has its own value, and no row stands for several."""
     n_present = int(known.sum())
     single = not rows.repeated or rows.count(known) == n_present

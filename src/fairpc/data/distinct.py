@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-Codes = npt.NDArray[np.int16]
-Floats = npt.NDArray[np.float64]
-Words = npt.NDArray[np.uint64]
+from fairpc.errors.arrays import Codes, Floats, Ints, Words
 
 BUFFERED: Final = 1 << 19
 """Distinct rows of parts that are kept before they are merged."""
@@ -151,7 +148,7 @@ def _merged(words: Words, weights: Floats) -> Distinct:
     return Distinct(ordered[:, start], np.add.reduceat(weights[order], start))
 
 
-def _starts(ordered: Words) -> npt.NDArray[np.int64]:
+def _starts(ordered: Words) -> Ints:
     new = np.ones(ordered.shape[1], np.bool_)
     new[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
     return np.flatnonzero(new)

@@ -16,6 +16,7 @@ from fairpc.data.schema import Column, Dropped
 from fairpc.data.table import check_weights
 from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import TableError
+from fairpc.errors.arrays import Bools
 
 Names = str | int | Iterable[str | int]
 
@@ -78,7 +79,7 @@ def _fit_columns(
     table: Frame,
     options: Options,
     rows: Rows,
-    used: npt.NDArray[np.bool_] | None,
+    used: Bools | None,
     left_out: frozenset[str],
 ) -> tuple[list[Column], list[Dropped]]:
     columns, dropped = [], []
@@ -123,7 +124,7 @@ def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str
 
 def _rows(
     n_rows: int, sample_weight: npt.ArrayLike | None, y: npt.ArrayLike | None
-) -> tuple[Rows, npt.NDArray[np.bool_] | None]:
+) -> tuple[Rows, Bools | None]:
     """The rows of positive weight, and which they are if not all."""
     weights = check_weights(sample_weight, n_rows)
     classes, n_classes = None, 0

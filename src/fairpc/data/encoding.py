@@ -17,8 +17,8 @@ from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import MISSING, check_codes
 from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import MissingExtraError, TableError, TableWarning
+from fairpc.errors.arrays import Codes
 
-Codes = npt.NDArray[np.int16]
 Library = Literal["dict", "polars", "pandas", "pyarrow"]
 
 _FIELDS: Final = ("columns", "dropped", "names_in", "from_array", "missing_values")

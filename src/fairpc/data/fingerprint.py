@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import TableError
+from fairpc.errors.arrays import Array
 
 
 def fingerprint(*arrays: npt.ArrayLike | None) -> str:
@@ -21,7 +21,7 @@ def fingerprint(*arrays: npt.ArrayLike | None) -> str:
         if item is None:
             digest.update(b"none;")
             continue
-        array: npt.NDArray[Any] = np.asarray(item)
+        array: Array = np.asarray(item)
         if array.dtype.kind not in "biuf":
             raise TableError(
                 f"a fingerprint of {array.dtype} values was asked: give codes or numbers"

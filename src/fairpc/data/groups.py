@@ -20,8 +20,7 @@ from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import MISSING, check_weights, distinct_rows
 from fairpc.data.values import Sentinel, Values, read_values
 from fairpc.errors import TableError, TableWarning
-
-Codes = npt.NDArray[np.int16]
+from fairpc.errors.arrays import Codes, Integers, Ints
 
 MAX_GROUPS: Final = 64
 SMALL: Final = 30
@@ -149,7 +148,7 @@ class Groups:
         place[np.ravel_multi_index(tuple(np.array(self.cells).T), arities)] = np.arange(
             len(self.cells)
         )
-        number: npt.NDArray[np.integer[Any]] = codes[:, 0]
+        number: Integers = codes[:, 0]
         for arity, part in zip(arities[1:], codes.T[1:], strict=True):
             number = np.where((number < 0) | (part < 0), -1, number.astype(np.int64) * arity + part)
         groups = np.asarray(place[number])
@@ -211,7 +210,7 @@ def fit_groups(
     )
 
 
-def _crossed(codes: Codes, arities: list[int]) -> tuple[Codes, npt.NDArray[np.int64]]:
+def _crossed(codes: Codes, arities: list[int]) -> tuple[Codes, Ints]:
     """The distinct complete rows in lexicographic order, and how often each is there."""
     complete = codes[(codes >= 0).all(axis=1)]
     number, first = distinct_rows(complete, np.array(arities))

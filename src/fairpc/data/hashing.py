@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-Words = npt.NDArray[np.uint64]
+from fairpc.errors.arrays import Floats, Words
 
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _ONE: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -22,7 +21,7 @@ def row_hash(words: Words, seed: int = 0) -> Words:
     return state
 
 
-def row_uniform(words: Words, seed: int) -> npt.NDArray[np.float64]:
+def row_uniform(words: Words, seed: int) -> Floats:
     """A number in (0, 1) per row, by its hash."""
     top = row_hash(words, seed) >> np.uint64(11)
     return (top.astype(np.float64) + 0.5) / float(1 << 53)

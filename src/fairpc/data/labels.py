@@ -17,8 +17,7 @@ from fairpc.data.schema import Column, Kind, Record
 from fairpc.data.table import check_weights
 from fairpc.data.values import MIXED, Sentinel, Values, read_values
 from fairpc.errors import TableError, TableWarning
-
-Codes = npt.NDArray[np.int16]
+from fairpc.errors.arrays import Array, Codes, Floats
 
 MAX_CLASSES: Final = 100
 _CONTINUOUS: Final = 10  # more different broken numbers than this are a measurement
@@ -59,7 +58,7 @@ class Labels:
         """The class that is meant by "positive"."""
         return self.classes[self.positive]
 
-    def classes_array(self) -> npt.NDArray[Any]:
+    def classes_array(self) -> Array:
         """The classes as an array, as scikit-learn's ``classes_``."""
         return np.array(self.classes)
 
@@ -82,7 +81,7 @@ class Labels:
                 f"{', '.join(map(repr, self.classes))}: give the column that has them"
             )
 
-    def inverse(self, codes: npt.ArrayLike) -> npt.NDArray[Any]:
+    def inverse(self, codes: npt.ArrayLike) -> Array:
         """Class of each code; None (an object array) where some are -1."""
         numbers = np.asarray(codes, np.int16)
         if len(numbers) and numbers.min() < 0:
@@ -139,9 +138,7 @@ def fit_labels(
     return Labels(column, _positive(column, positive), sentinels)
 
 
-def _column(
-    name: str, values: Values, weights: npt.NDArray[np.float64], missing_share: float
-) -> Column:
+def _column(name: str, values: Values, weights: Floats, missing_share: float) -> Column:
     if values.type == "boolean":
         found: tuple[Level, ...] = tuple(bool(v) for v in np.unique(values.data) if v >= 0)
     else:

@@ -16,8 +16,8 @@ import numpy as np
 from fairpc.data.atomic import read_whole, replacing, write_atomically
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.data.schema import Record
-from fairpc.data.table import Codes, FloatArray
 from fairpc.errors import FileFormatError
+from fairpc.errors.arrays import Codes, Floats
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ class Parts:
     def total_weight(self) -> float:
         return sum(self.weights)
 
-    def read(self, k: int) -> tuple[Codes, FloatArray]:
+    def read(self, k: int) -> tuple[Codes, Floats]:
         """Codes (rows × columns, column-major) and weights of part ``k``."""
         import polars as pl
 
@@ -77,7 +77,7 @@ class Parts:
         """Whether a row may be in several parts."""
         return True
 
-    def map(self, work: Callable[[int, Codes, FloatArray], T]) -> Iterator[T]:
+    def map(self, work: Callable[[int, Codes, Floats], T]) -> Iterator[T]:
         """What ``work`` makes of the number, codes and weights of each part, in order."""
         return (work(k, *self.read(k)) for k in range(len(self)))
 
@@ -96,7 +96,7 @@ class Parts:
         return cls(folder, arities, rows, record.numbers("weights"))
 
 
-def pieces(distinct: Distinct, packing: Packing) -> Iterator[tuple[Codes, FloatArray]]:
+def pieces(distinct: Distinct, packing: Packing) -> Iterator[tuple[Codes, Floats]]:
     """Codes and weights of distinct rows, cut to the size of parts."""
     step = max(min(PART_ROWS, PART_CELLS // len(packing.arities)), 1)
     for start in range(0, distinct.n_rows, step):
@@ -130,7 +130,7 @@ class PartWriter:
         write_atomically(self.folder / _INDEX, json.dumps(index).encode())
         return parts
 
-    def _write(self, codes: Codes, weights: FloatArray) -> None:
+    def _write(self, codes: Codes, weights: Floats) -> None:
         import polars as pl
 
         columns: dict[str, Any] = {

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from fairpc.errors.arrays import Array, Floats, Integers, Ints
 
 MOST: Final = 1 << 15
 """Up to so many distinct numbers are kept exactly."""
@@ -38,7 +37,7 @@ class Points:
         most: up to so many are kept exactly; ``MOST`` if None.
     """
 
-    values: npt.NDArray[Any]
+    values: Array
     weights: Floats
     error: float = 0.0
     most: int | None = None
@@ -46,8 +45,8 @@ class Points:
     @classmethod
     def count(
         cls,
-        values: npt.NDArray[Any],
-        classes: npt.NDArray[np.integer[Any]],
+        values: Array,
+        classes: Integers,
         n_classes: int,
         weights: Floats | None = None,
         most: int | None = None,
@@ -69,7 +68,7 @@ class Points:
         return add_points(parts)
 
     @classmethod
-    def of(cls, values: npt.NDArray[Any], weights: Floats) -> Points:
+    def of(cls, values: Array, weights: Floats) -> Points:
         """The points of numbers in any order, with a row of weights each."""
         order = np.argsort(values, kind="stable")
         ordered = values[order]
@@ -109,7 +108,7 @@ class Points:
             self.most,
         )  # fmt: skip
 
-    def widened(self, column: npt.NDArray[np.int64], n_classes: int) -> Points:
+    def widened(self, column: Ints, n_classes: int) -> Points:
         """The points with class ``j`` renamed ``column[j]``, of ``n_classes``."""
         return replace(self, weights=widened(self.weights, column, n_classes))
 
@@ -130,9 +129,7 @@ def add_points(parts: Sequence[Points]) -> Points:
     return Points(values, weights, error, parts[0].most).joined()
 
 
-def widened(
-    weights: Floats, column: npt.NDArray[np.int64], n_classes: int
-) -> npt.NDArray[np.float64]:
+def widened(weights: Floats, column: Ints, n_classes: int) -> Floats:
     """A table whose column ``j`` becomes column ``column[j]`` of ``n_classes``."""
     result = np.zeros((*weights.shape[:-1], n_classes))
     result[..., column] = weights
@@ -140,10 +137,10 @@ def widened(
 
 
 def _count_close(
-    values: npt.NDArray[Any],
+    values: Array,
     low: int,
     span: int,
-    classes: npt.NDArray[np.integer[Any]],
+    classes: Integers,
     n_classes: int,
     weights: Floats | None,
 ) -> Points:
@@ -154,9 +151,7 @@ def _count_close(
     return Points(seen + low, table[seen].astype(np.float64))
 
 
-def _counted(
-    values: npt.NDArray[Any], weights: Floats | None, most: int
-) -> tuple[npt.NDArray[Any], Floats, float]:
+def _counted(values: Array, weights: Floats | None, most: int) -> tuple[Array, Floats, float]:
     """Values, ascending, with their weights: the distinct ones; if many, runs and their error."""
     order = None if weights is None else np.argsort(values, kind="stable")
     ordered = np.sort(values) if order is None else values[order]
@@ -169,7 +164,7 @@ def _counted(
     return ordered[start], np.add.reduceat(weights[order], start), 0.0
 
 
-def _joined_rows(ordered: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats, float]:
+def _joined_rows(ordered: Array) -> tuple[Array, Floats, float]:
     """As ``Points.joined``, for sorted rows of weight 1: no need to list what is distinct."""
     n = len(ordered)
     left = np.arange(RUNS) * n // RUNS
@@ -187,7 +182,7 @@ def _joined_rows(ordered: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats, f
     return ordered[(start + stop) // 2], (stop - start).astype(np.float64), moved
 
 
-def _starts(ordered: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _starts(ordered: Array) -> Ints:
     """Where each run of equal values begins."""
     new = np.ones(len(ordered), np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.data.hashing import Words, row_hash
+from fairpc.data.hashing import row_hash
+from fairpc.errors.arrays import Words
 
 _ALL: Final = np.uint64(2**64 - 1)
 

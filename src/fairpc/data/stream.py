@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.data import columns
 from fairpc.data.coding import code_values
@@ -29,8 +28,8 @@ from fairpc.data.table import no_weight
 from fairpc.data.tally import Tally
 from fairpc.data.values import Values, read_values
 from fairpc.errors import TableError
+from fairpc.errors.arrays import Floats, Ints
 
-Floats = npt.NDArray[np.float64]
 Copies = Callable[[tuple["Pair", ...]], tuple[bool, ...]]
 
 _RAW_LEVELS: Final = 256
@@ -113,7 +112,7 @@ def _fit_groups(summary: Summary, roles: Roles) -> Groups:
 def _fit_columns(
     summary: Summary,
     options: Options,
-    classes: npt.NDArray[np.int64],
+    classes: Ints,
     labels: Labels,
     copies: Copies | None,
     names_in: tuple[str, ...],
@@ -170,7 +169,7 @@ class _Entries:
         cls,
         summary: Summary,
         name: str,
-        classes: npt.NDArray[np.int64],
+        classes: Ints,
         n_classes: int,
         options: Options,
     ) -> _Entries:
@@ -231,7 +230,7 @@ class _Entries:
             return None
         return _parts(table, self.tally.missing)
 
-    def _signature(self, codes: npt.NDArray[np.int64]) -> bytes:
+    def _signature(self, codes: Ints) -> bytes:
         """Sizes of the parts, apart by class: equal for columns that are one-to-one copies."""
         table = _table(self.tally)
         value = np.nonzero(table)[0]
@@ -257,7 +256,7 @@ def _parts(table: Floats, missing: Floats) -> bytes:
     return np.vstack([ordered, np.round(missing, 6)]).tobytes()
 
 
-def _values(name: str, tally: Tally, value: npt.NDArray[np.int64], n_holes: int) -> Values:
+def _values(name: str, tally: Tally, value: Ints, n_holes: int) -> Values:
     """The entries of a column as typed values, the holes last."""
     import narwhals as nw
     import polars as pl

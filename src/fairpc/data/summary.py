@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.data.categories import distinct_numbers
 from fairpc.data.points import FAN_IN
@@ -15,9 +14,7 @@ from fairpc.data.table import check_some_weights
 from fairpc.data.tally import Rows, Tally, add_tallies, text_ids
 from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import TableError
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
+from fairpc.errors.arrays import Floats, Ints
 
 MOST_LABELS: Final = 1000
 """A label with more values is a measurement; fit_labels says so of fewer already."""
@@ -58,7 +55,7 @@ class Crossing:
     """Combinations of raw values that occur: a polars frame, with rows and weight of each."""
 
     cells: Any
-    rows: Ids
+    rows: Ints
     weights: Floats
 
 
@@ -165,7 +162,7 @@ class SummaryTree:
         return add_summaries(parts)
 
 
-def raw_ids(series: Any, known: Any = None) -> tuple[Ids, Any]:
+def raw_ids(series: Any, known: Any = None) -> tuple[Ints, Any]:
     """Number of each raw value of a polars series among the distinct ones, and these, sorted.
 
     Null is a value of its own, and comes first. ``known`` lists texts to be expected.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import CodesError
-
-Codes = npt.NDArray[np.int16]
-FloatArray = npt.NDArray[np.float64]
+from fairpc.errors.arrays import Array, Codes, Floats, Int32s, Ints
 
 MISSING = -1
 MAX_ARITY = 32_766
@@ -47,7 +44,7 @@ def check_codes(
     return result
 
 
-def check_weights(weights: npt.ArrayLike | None, n_rows: int) -> FloatArray:
+def check_weights(weights: npt.ArrayLike | None, n_rows: int) -> Floats:
     """Row weights as float64, ones if None; they are finite, not negative, and not all zero."""
     if weights is None:
         return np.ones(n_rows)
@@ -61,7 +58,7 @@ def no_weight() -> CodesError:
     return CodesError("all weights are zero: at least one row needs a positive weight")
 
 
-def check_some_weights(weights: npt.ArrayLike, n_rows: int) -> FloatArray:
+def check_some_weights(weights: npt.ArrayLike, n_rows: int) -> Floats:
     """Weights of some rows of a table, which may all be zero."""
     try:
         result = np.ascontiguousarray(weights, np.float64)
@@ -90,8 +87,8 @@ class Table:
     """
 
     codes: Codes
-    weights: FloatArray
-    arities: npt.NDArray[np.int64]
+    weights: Floats
+    arities: Ints
     names: tuple[str, ...]
 
     @classmethod
@@ -140,7 +137,7 @@ class Table:
     def total_weight(self) -> float:
         return float(self.weights.sum())
 
-    def merged(self) -> tuple[Table, npt.NDArray[np.int32]]:
+    def merged(self) -> tuple[Table, Int32s]:
         """Distinct rows with summed weights, by first appearance; and each row's number."""
         ids, first = distinct_rows(self.codes, self.arities)
         weights = np.asarray(np.bincount(ids, self.weights, len(first)), np.float64)
@@ -150,9 +147,7 @@ class Table:
         return Table(codes, weights, self.arities, self.names), ids
 
 
-def distinct_rows(
-    codes: Codes, arities: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+def distinct_rows(codes: Codes, arities: Ints) -> tuple[Int32s, Int32s]:
     """Number of the distinct row that each row equals, and the first row of each number."""
     from fairpc.data import _kernels
 
@@ -166,7 +161,7 @@ def distinct_rows(
     return ids, first[:count].copy()
 
 
-def readonly(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def readonly(array: Array) -> Array:
     """A view that cannot be written.
 
     Numba compiles one version of a kernel for writable arrays and one for

@@ -13,9 +13,7 @@ import numpy.typing as npt
 from fairpc.data.categories import is_integral, number_texts
 from fairpc.data.points import MOST, RUNS, Points, add_points, widened
 from fairpc.data.values import Values, ValueType, read_values
-
-Floats = npt.NDArray[np.float64]
-Ids = npt.NDArray[np.int64]
+from fairpc.errors.arrays import Array, Bools, Floats, Ints, Words
 
 _KEPT_HASHES: Final = 1024
 _FEW_CELLS: Final = 24
@@ -28,12 +26,12 @@ class Rows:
     Of a column of theirs up to ``most`` distinct numbers are listed, as in ``Points``.
     """
 
-    classes: Ids
+    classes: Ints
     n_classes: int
     weights: Floats | None = None
     most: int | None = None
 
-    def sums(self, ids: npt.NDArray[Any], n: int) -> Floats:
+    def sums(self, ids: Array, n: int) -> Floats:
         """Weight per id from 0 to n - 1 and class; rows with id n are left out."""
         if self.weights is None and ids.dtype == np.int8 and n * self.n_classes <= _FEW_CELLS:
             return self._few_sums(ids, n)
@@ -53,7 +51,7 @@ class Rows:
         """The classes as bytes, where they are few."""
         return self.classes.astype(np.int8)
 
-    def some(self, chosen: npt.NDArray[np.bool_]) -> Rows:
+    def some(self, chosen: Bools) -> Rows:
         weights = None if self.weights is None else self.weights[chosen]
         return replace(self, classes=self.classes[chosen], weights=weights)
 
@@ -66,11 +64,11 @@ class Repeats:
     counts of parts add up to exact counts of the whole.
     """
 
-    hashes: npt.NDArray[np.uint64]
-    counts: npt.NDArray[np.int64]
+    hashes: Words
+    counts: Ints
 
     @classmethod
-    def of(cls, values: Any, counts: npt.NDArray[np.int64]) -> Repeats:
+    def of(cls, values: Any, counts: Ints) -> Repeats:
         """Of distinct values: a polars series."""
         return cls(values.hash(0).to_numpy(), counts)._smallest()
 
@@ -146,7 +144,7 @@ class Tally:
         """Whether every distinct value is listed."""
         return self.repeats is None and not (self.points is not None and self.points.error)
 
-    def renamed(self, column: Ids, n_classes: int) -> Tally:
+    def renamed(self, column: Ints, n_classes: int) -> Tally:
         """The tally with class ``j`` renamed ``column[j]``."""
         changed: dict[str, Any] = {"missing": widened(self.missing, column, n_classes)}
         if self.points is not None:
@@ -195,7 +193,7 @@ def add_tallies(parts: Sequence[Tally]) -> Tally:
     return replace(first, points=points, repeats=repeats)
 
 
-def text_ids(texts: Any, known: Any = None) -> tuple[npt.NDArray[Any], Any]:
+def text_ids(texts: Any, known: Any = None) -> tuple[Array, Any]:
     """Number of each text of a series among distinct ones, and beyond them if null; and these."""
     import polars as pl
 
@@ -260,18 +258,18 @@ def _parsed(part: Tally) -> Tally | None:
     )
 
 
-def _repeats(data: npt.NDArray[Any]) -> Repeats:
+def _repeats(data: Array) -> Repeats:
     """Of whole numbers, one per row."""
     hashes = _keys(data).hash(0).to_numpy()
     return Repeats(hashes, np.ones(len(hashes), np.int64))._smallest()
 
 
-def _keys(whole: npt.NDArray[Any]) -> Any:
+def _keys(whole: Array) -> Any:
     """Whole numbers under one type, so that equal ones have equal hashes."""
     import polars as pl
 
     return pl.Series(whole.astype(np.int64))
 
 
-def _whole(mass: Floats) -> npt.NDArray[np.int64]:
+def _whole(mass: Floats) -> Ints:
     return np.ceil(mass).astype(np.int64)

@@ -9,13 +9,12 @@ from decimal import Decimal
 from typing import Any, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.errors import TableError
+from fairpc.errors.arrays import Array, Bools
 
 Sentinel = str | int | float
 ValueType = Literal["text", "number", "boolean", "date"]
-Array = npt.NDArray[Any]
 
 EXACT: Final = 2.0**53
 """Beyond this a float does not hold every integer."""
@@ -51,7 +50,7 @@ class Values:
     declared: bool = False
     remark: str = ""
 
-    def missing(self) -> npt.NDArray[np.bool_]:
+    def missing(self) -> Bools:
         """Which rows have no value."""
         if self.type == "text" and not self.data.null_count():
             return np.zeros(len(self.data), np.bool_)
@@ -63,7 +62,7 @@ class Values:
             return np.zeros(len(self.data), np.bool_)
         return np.asarray(np.isnan(self.data), np.bool_)
 
-    def taken(self, rows: npt.NDArray[np.bool_]) -> Values:
+    def taken(self, rows: Bools) -> Values:
         """The values of some rows."""
         data = self.data.filter(_series(rows)) if self.type == "text" else self.data[rows]
         return replace(self, data=data)

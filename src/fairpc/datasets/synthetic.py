@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from fairpc.data.plural import counted
@@ -26,6 +25,7 @@ from fairpc.datasets.record import (
     cut,
 )
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit, CircuitBuilder
@@ -73,7 +73,7 @@ class _Tree:
 
     root: int
     children: tuple[tuple[int, ...], ...]
-    probability: npt.NDArray[np.float64]
+    probability: Floats
 
 
 def make_synthetic(

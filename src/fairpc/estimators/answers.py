@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.circuit.graph import Circuit
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
-from fairpc.estimators.inputs import Codes, Coding
+from fairpc.errors.arrays import Array, Codes, Floats
+from fairpc.estimators.inputs import Coding
 from fairpc.estimators.lazy import answers_in_parts
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.explanation import BiasAccount, Contribution, leave_one_out
@@ -19,8 +20,6 @@ from fairpc.fair.threshold import Threshold, equalised, fixed, for_rate
 
 if TYPE_CHECKING:
     from fairpc.plots import ModelPlots
-
-FloatArray = npt.NDArray[np.float64]
 
 
 class FittedAnswers:
@@ -34,11 +33,11 @@ class FittedAnswers:
     coding_: Coding
     distribution_: FairDistribution
     threshold_: Threshold
-    label_counts_: FloatArray
+    label_counts_: Floats
     n_features_in_: int
 
     @property
-    def classes_(self) -> npt.NDArray[Any]:
+    def classes_(self) -> Array:
         """Classes of the label, in sorted order."""
         return self._coding().labels.classes_array()
 
@@ -48,7 +47,7 @@ class FittedAnswers:
         return self._coding().labels.positive_class
 
     @property
-    def groups_(self) -> npt.NDArray[Any]:
+    def groups_(self) -> Array:
         """Groups of the sensitive attribute."""
         return np.array(self._coding().groups.values)
 
@@ -58,19 +57,19 @@ class FittedAnswers:
         return self._distribution().circuit
 
     @property
-    def bias_mechanism_(self) -> FloatArray:
+    def bias_mechanism_(self) -> Floats:
         """P(D = d | Df = f, S = s), indexed [s, f, d]."""
         return self._distribution().mechanism
 
     @property
-    def fair_rate_(self) -> FloatArray:
+    def fair_rate_(self) -> Floats:
         """P(Df); without a latent decision P(D)."""
         distribution = self._distribution()
-        result: FloatArray = distribution.group_rate @ distribution.decision_rate
+        result: Floats = distribution.group_rate @ distribution.decision_rate
         return result
 
     @property
-    def group_rate_(self) -> FloatArray:
+    def group_rate_(self) -> Floats:
         """P(S)."""
         return self._distribution().group_rate
 
@@ -83,7 +82,7 @@ class FittedAnswers:
         return self.distribution_
 
     @answers_in_parts
-    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """P(Df = k | what is known of each row), rows × classes.
 
         Models without a latent decision give P(D = k | …). An absent group is summed out.
@@ -92,12 +91,12 @@ class FittedAnswers:
         return self._distribution().decision(*self._evidence(X, sensitive_features))
 
     @answers_in_parts
-    def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> FloatArray:
+    def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """P(D = k | what is known of each row): the label as it would be observed."""
         return self._distribution().observed(*self._evidence(X, sensitive_features))
 
     @answers_in_parts
-    def predict(self, X: Any, *, sensitive_features: Any = None) -> npt.NDArray[Any]:
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> Array:
         """The decision of each row: by ``threshold_`` for two classes, else the likeliest class.
 
         Of a Dask frame it is a lazy Dask series.
@@ -165,7 +164,7 @@ class FittedAnswers:
         return self
 
     @answers_in_parts
-    def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> FloatArray:
+    def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Floats:
         """log P of each encoded row (bins are masses); what is missing is summed out.
 
         ``y`` is the name of a column where X is read in batches.
@@ -302,14 +301,14 @@ class FittedAnswers:
         return ModelPlots(self)
 
     @answers_in_parts
-    def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[FloatArray, Codes | None]:
+    def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:
         """P(decision = positive) of each row, and its group, None where no group is given."""
         groups, features = self._evidence(X, sensitive_features)
         scores = self._distribution().decision(groups, features)
         return scores[:, self._coding().labels.positive], groups
 
     @answers_in_parts
-    def _labels(self, X: Any, y: Any) -> npt.NDArray[Any]:
+    def _labels(self, X: Any, y: Any) -> Array:
         """The labels of the rows, as classes."""
         return self._coding().labels.inverse(self._coding().labels.transform(y))
 

@@ -41,7 +41,6 @@ from fairpc.fair.top import Model
 if TYPE_CHECKING:
     pass
 
-FloatArray = npt.NDArray[np.float64]
 Triple = Sequence[Any]
 """(X, y, sensitive features)."""
 

@@ -9,7 +9,6 @@ import os
 from typing import Any, Final, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.file import from_dict, parse_json, to_dict
 from fairpc.data.atomic import AnyPath, read_whole, write_atomically
@@ -17,6 +16,7 @@ from fairpc.data.encoding import Encoding
 from fairpc.data.groups import Groups
 from fairpc.data.labels import Labels
 from fairpc.errors import FairpcError, FileFormatError
+from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
@@ -146,14 +146,14 @@ def _settings(settings: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def _numbers(values: npt.NDArray[np.float64]) -> Any:
+def _numbers(values: Floats) -> Any:
     """Nested lists; None where a number is not finite, which JSON has no word for."""
     if values.ndim == 0:
         return float(values) if math.isfinite(values) else None
     return [_numbers(v) for v in values]
 
 
-def _array(values: Any) -> npt.NDArray[np.float64]:
+def _array(values: Any) -> Floats:
     return np.array(values, dtype=np.float64)
 
 

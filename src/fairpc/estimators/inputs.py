@@ -18,10 +18,9 @@ from fairpc.data.labels import Labels, fit_labels
 from fairpc.data.plural import counted
 from fairpc.data.table import check_weights
 from fairpc.errors import TableError, TableWarning
+from fairpc.errors.arrays import Codes
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
-
-Codes = npt.NDArray[np.int16]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,12 @@ from typing import Any, Final, ParamSpec, TypeVar
 import numpy as np
 
 from fairpc.cluster.client import need_dask
-from fairpc.cluster.frame import Values, by_partition
+from fairpc.cluster.frame import by_partition
 from fairpc.cluster.table import is_dask
 from fairpc.data.source import is_source, open_source
 from fairpc.data.warned import Warned
 from fairpc.errors import TableError
+from fairpc.errors.arrays import Array
 from fairpc.estimators.streaming import FittedColumns, check_not_apart
 
 P = ParamSpec("P")
@@ -104,8 +105,8 @@ def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
     return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
 
 
-def _called(model: Any, method: str, part: Any) -> Values:
-    values: Values = getattr(model, method)(part)
+def _called(model: Any, method: str, part: Any) -> Array:
+    values: Array = getattr(model, method)(part)
     return values
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
+from fairpc.errors.arrays import Floats, Positions
 from fairpc.evidence import check
 from fairpc.evidence.bounds import Tally, joint_bound, separate_bound
 from fairpc.evidence.classifiers import few_threads, learners
@@ -243,13 +244,13 @@ test_assumptions.__test__ = False  # type: ignore[attr-defined]
 class _Checked:
     """The arguments, checked: features as numbers, labels and groups as codes."""
 
-    features: check.Floats
-    labels: check.Ints
-    ids: check.Ints
+    features: Floats
+    labels: Positions
+    ids: Positions
     classes: tuple[Any, ...]
     names: tuple[Any, ...]
-    weights: check.Floats | None
-    persons: check.Ints | None
+    weights: Floats | None
+    persons: Positions | None
 
     @classmethod
     def of(
@@ -286,7 +287,7 @@ class _Uppers:
     found: list[list[SeedTally]]
     bound: Callable[[Tally, float], float]
 
-    def at(self, alpha: float) -> check.Floats:
+    def at(self, alpha: float) -> Floats:
         """[group, class], all bounds together wrong with probability at most alpha."""
         n_classes = len(self.found[0][0].tallies)
         tail = alpha / (n_classes * len(self.found))
@@ -343,7 +344,7 @@ def _record(
 
 
 def _group(
-    table: _Checked, g: int, seeds: list[SeedTally], bounds: check.Floats, positive: int | None
+    table: _Checked, g: int, seeds: list[SeedTally], bounds: Floats, positive: int | None
 ) -> GroupBounds:
     lower, upper = _ends(bounds, positive)
     classes = []
@@ -365,7 +366,7 @@ def _group(
 
 
 def _ends(
-    uppers: check.Floats, positive: int | None
+    uppers: Floats, positive: int | None
 ) -> tuple[float | tuple[float, ...], float | tuple[float, ...]]:
     """Lower ends from the upper ends of the other classes: all of P(Df) sums to one."""
     lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
@@ -376,10 +377,10 @@ def _ends(
 
 def _check_groups(
     names: tuple[Any, ...],
-    ids: check.Ints,
-    persons: check.Ints | None,
+    ids: Positions,
+    persons: Positions | None,
     classes: tuple[Any, ...],
-    labels: check.Ints,
+    labels: Positions,
 ) -> None:
     for g, name in enumerate(names):
         here = ids == g

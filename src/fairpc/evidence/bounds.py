@@ -11,9 +11,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from fairpc.evidence.check import Floats, Ints
+from fairpc.errors.arrays import Bools, Floats, Positions
 from fairpc.evidence.intervals import Sample, clopper_pearson, rate_sample
 
 
@@ -28,9 +27,7 @@ class Tally:
     correlation: float
 
 
-def tally(
-    hits: Floats, top: npt.NDArray[np.bool_], weights: Floats | None, persons: Ints | None
-) -> Tally:
+def tally(hits: Floats, top: Bools, weights: Floats | None, persons: Positions | None) -> Tally:
     """Counts of a class among all rows of a group and among the held-out rows of its top set."""
     whole = rate_sample(hits, weights, persons)
     n_top = int(top.sum())
@@ -55,9 +52,9 @@ def tally(
 
 def _covariance(
     hits: Floats,
-    top: npt.NDArray[np.bool_],
+    top: Bools,
     weights: Floats | None,
-    persons: Ints | None,
+    persons: Positions | None,
     rate: float,
     top_rate: float,
 ) -> float:

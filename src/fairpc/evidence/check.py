@@ -9,12 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
+from fairpc.errors.arrays import Array, Bools, Floats, Positions
 
 
-def array(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+def array(name: str, values: npt.ArrayLike) -> Array:
     """An array of any type; rows must be of one length."""
     try:
         return np.asarray(values)
@@ -24,7 +22,7 @@ def array(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
         ) from error
 
 
-def labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> npt.NDArray[Any]:
+def labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Array:
     """A vector of labels of any type, complete, not empty, of the length asked for."""
     column = array(name, values)
     if column.ndim == 2 and column.shape[1] == 1:
@@ -37,7 +35,7 @@ def labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> npt.N
     return array(name, column.tolist()) if column.dtype.kind == "O" else column
 
 
-def missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def missing(values: Array) -> Bools:
     """Where an array of any type and shape has no value: NaN, None, NA."""
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values), np.bool_)
@@ -130,7 +128,7 @@ def counts(values: npt.ArrayLike | None, n_rows: int, clusters: Any = None) -> F
 
 def groups(
     values: npt.ArrayLike, n_rows: int, name: str = "groups"
-) -> tuple[tuple[Any, ...], Ints]:
+) -> tuple[tuple[Any, ...], Positions]:
     """The groups in sorted order, at least two, and each row's group number."""
     names, ids = group_names(values, n_rows, name)
     if len(names) < 2:
@@ -142,7 +140,7 @@ def groups(
 
 def group_names(
     values: npt.ArrayLike, n_rows: int, name: str = "groups"
-) -> tuple[tuple[Any, ...], Ints]:
+) -> tuple[tuple[Any, ...], Positions]:
     """The groups that occur, in sorted order, and each row's group number.
 
     Several columns are crossed: each combination that occurs is a group, named by a tuple.
@@ -154,7 +152,7 @@ def group_names(
     return tuple(found.tolist()), ids
 
 
-def clusters(values: npt.ArrayLike | None, n_rows: int) -> Ints | None:
+def clusters(values: npt.ArrayLike | None, n_rows: int) -> Positions | None:
     """Who each row is about, as numbers from 0; None where each row is its own person."""
     if values is None:
         return None
@@ -172,7 +170,7 @@ def level(value: Any) -> float:
 
 
 def enough_rows(
-    names: tuple[Any, ...], ids: Ints, persons: Ints | None, counts: Floats | None = None
+    names: tuple[Any, ...], ids: Positions, persons: Positions | None, counts: Floats | None = None
 ) -> None:
     """At least two rows per group, or two persons where persons repeat."""
     for g, name in enumerate(names):
@@ -187,7 +185,7 @@ def enough_rows(
             )
 
 
-def _crossed(table: npt.NDArray[Any], n_rows: int, name: str) -> tuple[tuple[Any, ...], Ints]:
+def _crossed(table: Array, n_rows: int, name: str) -> tuple[tuple[Any, ...], Positions]:
     cells = np.zeros(n_rows, np.intp)
     levels = []
     for j in range(table.shape[1]):
@@ -214,7 +212,7 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
-def _check_length(name: str, column: npt.NDArray[Any], n_rows: int | None) -> None:
+def _check_length(name: str, column: Array, n_rows: int | None) -> None:
     if column.ndim != 1:
         raise MetricError(f"{name} has shape {column.shape}: give one value per row")
     if n_rows is not None and len(column) != n_rows:

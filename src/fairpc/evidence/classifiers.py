@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol
 import numpy as np
 
 from fairpc.errors import MetricError
-from fairpc.evidence.check import Floats
+from fairpc.errors.arrays import Floats
 from fairpc.evidence.logistic import logistic_probabilities
 
 ClassifierName = Literal["logistic", "boosting"]

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from fairpc.errors.arrays import Bools, Floats, Positions
 from fairpc.evidence.bounds import Tally, tally
-from fairpc.evidence.check import Floats, Ints
 from fairpc.evidence.classifiers import Learner, chosen
 from fairpc.evidence.cutoffs import MIN_SIZE, best_cut, deal
 from fairpc.evidence.features import Distinct
@@ -24,10 +23,10 @@ class GroupRows:
     """The rows of one group: distinct features, class numbers, weights, persons."""
 
     features: Distinct
-    labels: Ints
+    labels: Positions
     n_classes: int
     weights: Floats | None
-    persons: Ints | None
+    persons: Positions | None
 
     @property
     def worth(self) -> float:
@@ -40,7 +39,7 @@ class GroupRows:
             size *= float(total) / len(self.labels)
         return size / len(self.labels)
 
-    def counts(self, rows: Ints) -> Floats:
+    def counts(self, rows: Positions) -> Floats:
         """Weight per distinct row and class, of some rows; classes lie apart in memory."""
         shape = self.n_classes, len(self.features.rows)
         cells = self.labels[rows] * shape[1] + self.features.index[rows]
@@ -75,7 +74,7 @@ def _counted(
     group: GroupRows,
     options: Sequence[Learner],
     rng: np.random.Generator,
-    held_out: Sequence[npt.NDArray[np.bool_]],
+    held_out: Sequence[Bools],
 ) -> SeedTally:
     inside = np.zeros((len(group.labels), group.n_classes), np.bool_)
     cuts, names = [], []
@@ -97,7 +96,7 @@ def _learned(
     group: GroupRows,
     options: Sequence[Learner],
     rng: np.random.Generator,
-    train: Ints,
+    train: Positions,
     pooled: float,
 ) -> tuple[Learner, Floats, Floats]:
     """From training rows only: the classifier, a cut-off per class, scores of distinct rows."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.evidence.check import Floats, Ints
+from fairpc.errors.arrays import Floats, Positions
 
 MIN_SIZE: Final = 30
 _Z: Final = 1.96
@@ -36,7 +36,9 @@ def best_cut(scores: Floats, hits: Floats, totals: Floats, min_size: float) -> f
     return float(ranked[allowed][np.argmax(bound)])
 
 
-def deal(labels: Ints, persons: Ints | None, k: int, rng: np.random.Generator) -> Ints:
+def deal(
+    labels: Positions, persons: Positions | None, k: int, rng: np.random.Generator
+) -> Positions:
     """A fold per row: shuffled, sorted by class, dealt in turn; a person is in one fold only."""
     if persons is not None:
         _, first, person = np.unique(persons, return_index=True, return_inverse=True)

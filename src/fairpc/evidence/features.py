@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
+from fairpc.errors.arrays import Array, Bools, Floats, Positions
 from fairpc.evidence import check
-from fairpc.evidence.check import Floats, Ints
 
 _MAX_LEVELS: Final = 32
 _MAX_CELLS: Final = 2**40
@@ -21,7 +21,7 @@ class Distinct:
     """The distinct rows of a matrix, and which of them each row is."""
 
     rows: Floats
-    index: Ints
+    index: Positions
 
 
 def design(x: npt.ArrayLike) -> Floats:
@@ -42,7 +42,7 @@ def design(x: npt.ArrayLike) -> Floats:
     return np.column_stack(columns)
 
 
-def _columns(values: npt.NDArray[Any], j: int) -> list[Floats]:
+def _columns(values: Array, j: int) -> list[Floats]:
     hidden = check.missing(values)
     if hidden.all():
         return []
@@ -54,9 +54,7 @@ def _columns(values: npt.NDArray[Any], j: int) -> list[Floats]:
     return [column for column in columns if np.ptp(column) > 0]
 
 
-def _numeric(
-    values: npt.NDArray[Any], hidden: npt.NDArray[np.bool_], j: int
-) -> list[Floats] | None:
+def _numeric(values: Array, hidden: Bools, j: int) -> list[Floats] | None:
     if values.dtype.kind in "US":
         return None
     try:
@@ -74,7 +72,7 @@ def _numeric(
     return [column]
 
 
-def _levels(values: npt.NDArray[Any], hidden: npt.NDArray[np.bool_]) -> list[Floats]:
+def _levels(values: Array, hidden: Bools) -> list[Floats]:
     names, codes = np.unique(values[~hidden].astype(str), return_inverse=True)
     if len(names) > _MAX_LEVELS:
         counts = np.bincount(codes)

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
+from fairpc.errors.arrays import Floats, Positions
 from fairpc.evidence import check
-from fairpc.evidence.check import Floats, Ints
 from fairpc.evidence.intervals import (
     Interval,
     Sample,
@@ -302,9 +302,9 @@ class _Rows:
     """Checked arrays, cut by group."""
 
     values: Floats
-    ids: Ints
+    ids: Positions
     weights: Floats | None
-    persons: Ints | None
+    persons: Positions | None
     counts: Floats | None
     kind: Kind
 

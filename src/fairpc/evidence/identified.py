@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
+from fairpc.errors.arrays import Floats, Positions
 from fairpc.evidence import check
-from fairpc.evidence.check import Floats, Ints
 from fairpc.evidence.intervals import Interval
 from fairpc.evidence.plain import fields_of, plain
 
@@ -305,7 +305,7 @@ def _range(
 
 
 def _score_bounds(
-    values: Floats, ids: Ints, ranges: tuple[GroupRange, ...], lower: float, upper: float
+    values: Floats, ids: Positions, ranges: tuple[GroupRange, ...], lower: float, upper: float
 ) -> tuple[Floats, Floats]:
     least, most = np.full(len(values), math.nan), np.full(len(values), math.nan)
     if lower > upper:

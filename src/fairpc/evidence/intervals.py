@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairpc.evidence.check import Floats, Ints
+from fairpc.errors.arrays import Floats, Positions
 
 Interval = tuple[float, float]
 
@@ -36,7 +36,7 @@ class Sample:
 
 
 def rate_sample(
-    values: Floats, weights: Floats | None, persons: Ints | None, counts: Floats | None = None
+    values: Floats, weights: Floats | None, persons: Positions | None, counts: Floats | None = None
 ) -> Sample:
     """A rate and its effective size: the size at which a binomial rate varies as this one does.
 
@@ -59,7 +59,7 @@ def rate_sample(
 
 
 def mean_sample(
-    values: Floats, weights: Floats | None, persons: Ints | None, counts: Floats | None = None
+    values: Floats, weights: Floats | None, persons: Positions | None, counts: Floats | None = None
 ) -> Sample:
     """A mean with one pseudo-score 0 and one 1 added, so that equal scores are not "certain"."""
     w = np.ones(len(values))
@@ -78,7 +78,7 @@ def clustered_variance(
     values: Floats,
     mean: float,
     weights: Floats,
-    persons: Ints | None,
+    persons: Positions | None,
     counts: Floats | None = None,
 ) -> tuple[float, float]:
     """Variance of a weighted mean from sums within persons, and the number of persons."""
@@ -97,7 +97,7 @@ def inflated(sample: Sample, factor: float) -> Sample:
     return Sample(sample.mean, sample.size / factor, sample.variance * factor, sample.freedom)
 
 
-def _sums(persons: Ints, values: Floats) -> Floats:
+def _sums(persons: Positions, values: Floats) -> Floats:
     """Values added up within the persons who occur."""
     present = np.unique(persons, return_inverse=True)[1]
     return np.asarray(np.bincount(present, values), np.float64)

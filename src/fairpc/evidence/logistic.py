@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from fairpc.evidence.check import Floats
+from fairpc.errors.arrays import Bools, Floats
 
 _MAX_STEPS: Final = 100
 # Of the Newton decrement per row: the step that is then taken squares it.
@@ -83,7 +82,7 @@ class _Fits:
         penalty = np.append(np.ones(rows.shape[1]), 0.0)
         return cls(x, products, negative + positive, positive, penalty)
 
-    def some(self, kept: npt.NDArray[np.bool_]) -> _Fits:
+    def some(self, kept: Bools) -> _Fits:
         return _Fits(self.x, self.products, self.total[kept], self.positive[kept], self.penalty)
 
     def at(self, beta: Floats) -> tuple[Floats, Floats]:

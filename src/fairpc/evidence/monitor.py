@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import FileFormatError, MetricError
+from fairpc.errors.arrays import Floats
 from fairpc.evidence import check
-from fairpc.evidence.check import Floats
 from fairpc.evidence.intervals import Interval
 from fairpc.evidence.plain import fields_of, plain
 from fairpc.evidence.wealth import GRID, bets, difference_region, log_growth

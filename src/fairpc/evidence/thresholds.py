@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
+from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence import check
-from fairpc.evidence.check import Floats
 from fairpc.evidence.plain import fields_of
 
 
@@ -123,7 +123,7 @@ def equal_rates(
     cuts = [_cut(values[ids == g], weights[ids == g], target) for g in range(len(names))]
     after = values >= np.array(cuts)[ids]
 
-    def right(decisions: npt.NDArray[np.bool_], rows: npt.NDArray[np.bool_]) -> float | None:
+    def right(decisions: Bools, rows: Bools) -> float | None:
         if truth is None:
             return None
         return float(np.average(decisions[rows] == truth[rows], weights=weights[rows]))
@@ -159,7 +159,7 @@ def _cut(values: Floats, weights: Floats, target: float) -> float:
     return float(cuts[np.argmin(np.abs(shares - target))])
 
 
-def _binary(y: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.bool_]:
+def _binary(y: npt.ArrayLike, n_rows: int) -> Bools:
     labels = check.labels("y", y, n_rows)
     values = set(np.unique(labels).tolist())
     if not values <= {0, 1}:

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.evidence.check import Floats
+from fairpc.errors.arrays import Floats
 
 GRID: Final = np.linspace(0.0, 1.0, 257)
 # Below one, so that no score in [0, 1] can take more than the wealth there is.

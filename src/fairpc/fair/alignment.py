@@ -11,20 +11,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
-from fairpc.circuit.graph import INDICATOR, Circuit, FloatArray
+from fairpc.circuit.graph import INDICATOR, Circuit
+from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.top import DF
 
 
-def agreement(mechanism: FloatArray, decision_rate: FloatArray) -> FloatArray:
+def agreement(mechanism: Floats, decision_rate: Floats) -> Floats:
     """P(Df = f, D = d | S = s), [s, f, d]: how often each pair of them occurs."""
-    result: FloatArray = decision_rate[:, :, None] * mechanism
+    result: Floats = decision_rate[:, :, None] * mechanism
     return result
 
 
-def best_permutation(joint: FloatArray) -> npt.NDArray[np.int64]:
+def best_permutation(joint: Floats) -> Ints:
     """For each value of Df the class that it should be called, for the largest total agreement."""
     from scipy.optimize import linear_sum_assignment
 

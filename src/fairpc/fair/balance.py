@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.flows import RowPlan, prepare
-from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.circuit.graph import Graph
+from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.top import Layout, Top
 
 CLOSE: Final = 1e-10
@@ -37,10 +37,10 @@ class BalancedPlan:
     graph: Graph
     plan: RowPlan
     apart: RowPlan
-    source: npt.NDArray[np.int64]
-    decision: npt.NDArray[np.int64]
-    shared: npt.NDArray[np.int64]
-    odds: FloatArray | None = field(default=None, repr=False)
+    source: Ints
+    decision: Ints
+    shared: Ints
+    odds: Floats | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, plan: RowPlan, layout: Layout, n_threads: int | None = None) -> BalancedPlan:
@@ -59,9 +59,7 @@ class BalancedPlan:
     def total_weight(self) -> float:
         return self.plan.total_weight
 
-    def __call__(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[float, FloatArray]:
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         """Log-likelihood of the model itself, and balanced flows."""
         log_likelihood = self.plan.log_likelihood(parameters, weights)
         rate = parameters[self.shared]
@@ -84,9 +82,7 @@ class BalancedPlan:
         summed = np.bincount(self.source, flows, self.graph.n_parameters)
         return log_likelihood, np.asarray(summed, np.float64)
 
-    def batch(
-        self, parameters: FloatArray, weights: FloatArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """One parameter set after the other."""
         sets = len(parameters)
         rows = [None] * sets if weights is None else np.broadcast_to(weights, (sets, self.n_rows))
@@ -94,14 +90,14 @@ class BalancedPlan:
         return np.array([r[0] for r in results]), np.stack([r[1] for r in results])
 
 
-def _stretch(moved: FloatArray, saved: FloatArray) -> FloatArray:
+def _stretch(moved: Floats, saved: Floats) -> Floats:
     """How far to go along the next step, by secants: steps alone only ever fall short."""
     sure = np.abs(saved) > 1e-300
-    stretch: FloatArray = np.where(sure, moved / np.where(sure, saved, 1.0), 1.0)
+    stretch: Floats = np.where(sure, moved / np.where(sure, saved, 1.0), 1.0)
     return np.clip(stretch, 1.0, FARTHEST)
 
 
-def untie(graph: Graph, top: Top) -> tuple[Graph, npt.NDArray[np.int64]]:
+def untie(graph: Graph, top: Top) -> tuple[Graph, Ints]:
     """The graph with weights of its own for each group's sum over Df; and whose copy each is."""
     first = int(graph.parameter_block[top.decision[0, 0]])
     sums = np.flatnonzero(graph.block == first)

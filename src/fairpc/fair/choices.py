@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fairpc.data.plural import counted
-from fairpc.fair.rows import FloatArray
+from fairpc.errors.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Choices:
 
 
 def paired_gain(
-    better: FloatArray, than: FloatArray, weights: FloatArray, n_rows: float
+    better: Floats, than: Floats, weights: Floats, n_rows: float
 ) -> tuple[float, float]:
     """Mean difference of log-likelihoods of the same rows, and its standard error.
 

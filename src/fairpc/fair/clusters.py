@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from fairpc.data.table import Table
+from fairpc.errors.arrays import Floats
 from fairpc.fair.component import CLUSTER, Component, learn_component
-from fairpc.fair.rows import FloatArray
 from fairpc.fair.start import Structure
 from fairpc.structure import soft_clusters
 
@@ -29,7 +29,7 @@ def learn_clusters(
     structure: Structure,
     strength: float,
     rng: np.random.Generator,
-) -> tuple[list[Component], FloatArray]:
+) -> tuple[list[Component], Floats]:
     """A component for each cluster, and the clusters' shares of the rows: cells × clusters.
 
     Clusters are the classes of a latent class model of each cell; EM over the whole
@@ -47,8 +47,8 @@ def learn_clusters(
     return components, np.stack([_shares(mass) for mass in masses])
 
 
-def _shares(mass: FloatArray) -> FloatArray:
+def _shares(mass: Floats) -> Floats:
     """The parts of a whole; of an empty one, equal parts."""
     mass = mass + 1.0 / len(mass)
-    result: FloatArray = mass / mass.sum()
+    result: Floats = mass / mass.sum()
     return result

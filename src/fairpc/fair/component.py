@@ -15,7 +15,7 @@ from fairpc.circuit.em import em, maximize
 from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
-from fairpc.fair.rows import FloatArray
+from fairpc.errors.arrays import Floats
 from fairpc.fair.start import Structure
 from fairpc.structure import (
     CellCircuits,
@@ -148,7 +148,7 @@ class Counted:
     """
 
     component: Component
-    counts: tuple[FloatArray, ...]
+    counts: tuple[Floats, ...]
 
     @classmethod
     def of(cls, component: Component, cells: Sequence[Table], strength: float) -> Counted:
@@ -170,7 +170,7 @@ class Counted:
         return replace(self.component, refined=tuple(refined))
 
 
-def _counts(circuit: Circuit, table: Table, prior: FloatArray) -> FloatArray:
+def _counts(circuit: Circuit, table: Table, prior: Floats) -> Floats:
     used = np.flatnonzero(table.weights > 0)
     if not len(used):
         return np.zeros(circuit.graph.n_parameters)
@@ -192,5 +192,5 @@ def _method(kind: Kind, structure: Structure) -> Method:
     return Strudel(stop=Stop(most, structure.patience))
 
 
-def _reweighted(table: Table, rng: np.random.Generator) -> FloatArray:
+def _reweighted(table: Table, rng: np.random.Generator) -> Floats:
     return bootstrap_weights(table, rng) if table.weights.any() else table.weights

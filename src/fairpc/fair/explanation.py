@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.flows import prepare
-from fairpc.circuit.graph import FloatArray
 from fairpc.data.plural import counted
 from fairpc.data.table import Table
+from fairpc.errors.arrays import Codes, Floats
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.rows import Rows
 
 
-def turned_labels(distribution: FairDistribution, rows: Rows) -> FloatArray:
+def turned_labels(distribution: FairDistribution, rows: Rows) -> Floats:
     """Expected weight of the rows with Df = f and D = d in group s, [s, f, d].
 
     The posterior of (S, Df, D) given what is known of each row, summed over the
@@ -51,8 +50,8 @@ class BiasAccount:
 
     groups: tuple[str, ...]
     classes: tuple[str, ...]
-    mechanism: FloatArray
-    counts: FloatArray
+    mechanism: Floats
+    counts: Floats
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -86,8 +85,8 @@ class Contribution:
 
 
 def leave_one_out(
-    distribution: FairDistribution, s: int, x: npt.NDArray[np.int16], decision: int
-) -> tuple[float, FloatArray]:
+    distribution: FairDistribution, s: int, x: Codes, decision: int
+) -> tuple[float, Floats]:
     """P(decision | evidence), and its change by each known value, exactly: it is summed out.
 
     The first change is that of the group, the others those of the features;

@@ -18,9 +18,10 @@ import numpy as np
 from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import Step, em, laplace, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
-from fairpc.circuit.graph import Circuit, FloatArray
+from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors import InterruptedWarning, LearningError
+from fairpc.errors.arrays import Floats
 from fairpc.fair.balance import BalancedPlan
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.journal import Journal, Run, RunState
@@ -85,7 +86,7 @@ class Fitted:
     """What a fit gives: the distribution, and one value per EM iteration."""
 
     distribution: FairDistribution
-    history: dict[str, FloatArray]
+    history: dict[str, Floats]
     converged: bool
 
 
@@ -129,7 +130,7 @@ def fit_parameters(
     callback: Callable[[Step], object] | None = None,
     *,
     keep_interrupted: bool = True,
-    prior: FloatArray | None = None,
+    prior: Floats | None = None,
 ) -> Fitted:
     """EM from the parameters of ``circuit``, its structure fixed.
 
@@ -161,7 +162,7 @@ def run_em(
     plan: FlowPlan,
     held_out: Mapping[str, RowPlan],
     options: Options,
-    prior: FloatArray,
+    prior: Floats,
     bounds: Bounds | None = None,
     callback: Callable[[Step], object] | None = None,
     *,
@@ -208,7 +209,7 @@ def _interruptible(steps: Iterator[Step]) -> Iterator[Step]:
         yield step
 
 
-def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options) -> FloatArray:
+def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options) -> Floats:
     """Pseudo-counts: Laplace everywhere, and for the mechanism rows in which D = Df."""
     prior = laplace(circuit.graph, options.smoothing)
     if layout.latent and options.mechanism_prior > 0:
@@ -252,7 +253,7 @@ class _Now:
     step: Step
     converged: bool
     ended: bool
-    odds: FloatArray | None
+    odds: Floats | None
 
 
 class Trace:
@@ -269,7 +270,7 @@ class Trace:
         self._top, self._plan, self._held_out = top, plan, held_out
         self._options, self._run = options, run
         self._records: list[tuple[float, ...]] = []
-        self._mechanisms: list[FloatArray] = []
+        self._mechanisms: list[Floats] = []
         self._now: _Now | None = None
 
     @property

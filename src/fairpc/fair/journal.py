@@ -13,16 +13,17 @@ import time
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit.em import Step
-from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.circuit.graph import Graph
 from fairpc.data.atomic import read_whole, write_atomically
 from fairpc.data.fingerprint import fingerprint
 from fairpc.errors import FileFormatError
+from fairpc.errors.arrays import Array, Floats
 
 EVERY = 30.0
 """Seconds between two writings of a run that goes on."""
@@ -44,9 +45,9 @@ class RunState:
     """
 
     step: Step
-    records: FloatArray
-    mechanisms: FloatArray
-    shifts: FloatArray
+    records: Floats
+    mechanisms: Floats
+    shifts: Floats
     converged: bool
     ended: bool
 
@@ -120,7 +121,7 @@ class Journal:
         return Run(path, origin, self.every)
 
 
-def _read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+def _read_arrays(path: Path) -> dict[str, Array]:
     try:
         with np.load(io.BytesIO(read_whole(path, MAX_BYTES)), allow_pickle=False) as file:
             data = {name: file[name] for name in file.files}

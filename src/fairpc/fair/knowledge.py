@@ -15,8 +15,9 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from fairpc.circuit.bounds import SLACK, Bounds
-from fairpc.circuit.graph import FloatArray, Graph
+from fairpc.circuit.graph import Graph
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Top
 
@@ -150,10 +151,10 @@ class Knowledge:
 class Limits:
     """Least and largest P(Df = f), [f], and P(D = d | Df = f, S = s), [s, f, d]."""
 
-    rate_lower: FloatArray
-    rate_upper: FloatArray
-    mechanism_lower: FloatArray
-    mechanism_upper: FloatArray
+    rate_lower: Floats
+    rate_upper: Floats
+    mechanism_lower: Floats
+    mechanism_upper: Floats
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -183,7 +184,7 @@ class Limits:
         lower[top.mechanism], upper[top.mechanism] = self.mechanism_lower, self.mechanism_upper
         return Bounds.of(graph, lower, upper)
 
-    def allow(self, rate: FloatArray, mechanism: FloatArray) -> bool:
+    def allow(self, rate: Floats, mechanism: Floats) -> bool:
         """Whether a P(Df) and a mechanism keep to the limits, up to rounding."""
         return bool(
             (rate >= self.rate_lower - SLACK).all()
@@ -239,13 +240,13 @@ def _ends(rate: Rate) -> tuple[float, float]:
     return rate if isinstance(rate, tuple) else (rate, rate)
 
 
-def _narrow(ends: tuple[FloatArray, FloatArray], at: Any, rate: Rate) -> None:
+def _narrow(ends: tuple[Floats, Floats], at: Any, rate: Rate) -> None:
     """Cut the range of one probability."""
     low, high = _ends(rate)
     ends[0][at], ends[1][at] = max(ends[0][at], low), min(ends[1][at], high)
 
 
-def _empty(lower: FloatArray, upper: FloatArray) -> bool:
+def _empty(lower: Floats, upper: Floats) -> bool:
     return bool((lower > upper).any() or lower.sum() > 1 + SLACK or upper.sum() < 1 - SLACK)
 
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairpc.circuit.builder import CircuitBuilder
+from fairpc.errors.arrays import Floats
 from fairpc.fair.component import Component
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import VALIDATION, Fitted, Options
 from fairpc.fair.parts import Part
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.rows import Rows
 from fairpc.fair.start import agreeing_mechanism
 from fairpc.fair.top import Layout, build
 from fairpc.fair.upper import Upper, upper_em
@@ -26,7 +27,7 @@ from fairpc.structure import component_weights
 
 
 def assemble(
-    rows: Rows, components: Sequence[Component], weights: FloatArray, upper: Upper
+    rows: Rows, components: Sequence[Component], weights: Floats, upper: Upper
 ) -> FairDistribution:
     """The model with these circuits and upper layers.
 
@@ -50,7 +51,7 @@ def assemble(
     return FairDistribution("FairPC", layout, circuit)
 
 
-def log_densities(components: Sequence[Component], part: Part) -> FloatArray:
+def log_densities(components: Sequence[Component], part: Part) -> Floats:
     """log P_k(x | f, s): components × places × classes."""
     places, x = part.places, part.rows.x
     n_groups, n_classes = part.rows.n_groups, part.rows.n_classes
@@ -65,19 +66,19 @@ def log_densities(components: Sequence[Component], part: Part) -> FloatArray:
     return result
 
 
-def mixed(densities: FloatArray, weights: FloatArray) -> FloatArray:
+def mixed(densities: Floats, weights: Floats) -> Floats:
     """log Σ_k w_k P_k(x | f, s): places × classes."""
     with np.errstate(divide="ignore"):
         parts = densities + np.log(weights)[:, None, None]
         top = parts.max(axis=0)
         top[np.isneginf(top)] = 0.0
-        result: FloatArray = top + np.log(np.exp(parts - top).sum(axis=0))
+        result: Floats = top + np.log(np.exp(parts - top).sum(axis=0))
     return result
 
 
 def validation_weights(
     components: Sequence[Component], part: Part, upper: Upper
-) -> tuple[FloatArray, float]:
+) -> tuple[Floats, float]:
     """Weights under which these rows are likeliest, the rest being fixed; and how likely."""
     places = part.places
     columns = [
@@ -94,7 +95,7 @@ def validation_weights(
 
 def fit_upper(
     components: Sequence[Component],
-    weights: FloatArray,
+    weights: Floats,
     part: Part,
     start: Upper,
     evaluation: Mapping[str, Rows],
@@ -108,7 +109,7 @@ def fit_upper(
     scored = [_Scored.of(components, weights, Part.of(rows)) for rows in evaluation.values()]
     densities = mixed(log_densities(components, part), weights)
     records: list[tuple[float, ...]] = []
-    mechanisms: list[FloatArray] = []
+    mechanisms: list[Floats] = []
     converged, total = False, part.places.total_weight
     for step in upper_em(part.places, densities, start, prior, options.limits, options.equal_mass):
         means = [some.mean(step.upper) for some in scored]
@@ -131,10 +132,10 @@ class _Scored:
     """Rows with their log P(x | f, s)."""
 
     part: Part
-    densities: FloatArray
+    densities: Floats
 
     @classmethod
-    def of(cls, components: Sequence[Component], weights: FloatArray, part: Part) -> _Scored:
+    def of(cls, components: Sequence[Component], weights: Floats, part: Part) -> _Scored:
         return cls(part, mixed(log_densities(components, part), weights))
 
     def mean(self, upper: Upper) -> float:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.em import Step
 from fairpc.circuit.flows import FlowPlan
@@ -18,12 +17,13 @@ from fairpc.data.distinct import Distinct, Packing, add_distinct
 from fairpc.data.fingerprint import fingerprint
 from fairpc.data.hashing import row_uniform
 from fairpc.data.parts import Parts
-from fairpc.data.table import Codes, Table
+from fairpc.data.table import Table
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.explanation import turned_labels
 from fairpc.fair.fit import Fitted, Options, parameter_prior, run_em
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class RowParts(Protocol):
 
     def __len__(self) -> int: ...
 
-    def map(self, work: Callable[[int, Codes, FloatArray], T]) -> Iterator[T]:
+    def map(self, work: Callable[[int, Codes, Floats], T]) -> Iterator[T]:
         """What ``work`` makes of the number, codes and weights of each part, in order."""
         ...
 
@@ -56,7 +56,7 @@ class RowParts(Protocol):
 class PlannedParts(RowParts, Protocol):
     """Parts that make a plan of their own, where they are."""
 
-    def plan(self, graph: Graph, table_of: Callable[[Codes, FloatArray], Table]) -> FlowPlan: ...
+    def plan(self, graph: Graph, table_of: Callable[[Codes, Floats], Table]) -> FlowPlan: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,12 +102,12 @@ class PartedRows:
         """A name for the rows."""
         return parts_fingerprint(self.parts.map(_fingerprint))
 
-    def label_counts(self, distribution: FairDistribution) -> FloatArray:
+    def label_counts(self, distribution: FairDistribution) -> Floats:
         """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``turned_labels``."""
         count = partial(
             _label_counts, distribution=distribution, arities=self.parts.arities, names=self.names
         )
-        counts: FloatArray = sum(self.parts.map(count), np.zeros(()))
+        counts: Floats = sum(self.parts.map(count), np.zeros(()))
         return counts
 
 
@@ -116,9 +116,7 @@ def parts_fingerprint(names: Iterable[str]) -> str:
     return fingerprint(np.frombuffer("".join(names).encode(), np.uint8))
 
 
-def _rows(
-    codes: Codes, weights: FloatArray, arities: tuple[int, ...], names: tuple[str, ...]
-) -> Rows:
+def _rows(codes: Codes, weights: Floats, arities: tuple[int, ...], names: tuple[str, ...]) -> Rows:
     n_groups, n_classes, *rest = arities
     return Rows(
         codes[:, 0], codes[:, 1], codes[:, 2:], weights, n_groups, n_classes,
@@ -128,10 +126,10 @@ def _rows(
 
 def _table(
     codes: Codes,
-    weights: FloatArray,
+    weights: Floats,
     *,
     layout: Layout,
-    arities: npt.NDArray[np.int64],
+    arities: Ints,
     names: tuple[str, ...],
 ) -> Table:
     """Rows of the circuit: its hidden variables are missing."""
@@ -142,7 +140,7 @@ def _table(
 def _drawn(
     k: int,
     codes: Codes,
-    weights: FloatArray,
+    weights: Floats,
     *,
     packing: Packing,
     share: float,
@@ -169,19 +167,19 @@ def _drawn(
     return Distinct.of(np.ascontiguousarray(words[:, used]), copies[used])
 
 
-def _fingerprint(k: int, codes: Codes, weights: FloatArray) -> str:
+def _fingerprint(k: int, codes: Codes, weights: Floats) -> str:
     return fingerprint(codes, weights)
 
 
 def _label_counts(
     k: int,
     codes: Codes,
-    weights: FloatArray,
+    weights: Floats,
     *,
     distribution: FairDistribution,
     arities: tuple[int, ...],
     names: tuple[str, ...],
-) -> FloatArray:
+) -> Floats:
     return turned_labels(distribution, _rows(codes, weights, arities, names))
 
 

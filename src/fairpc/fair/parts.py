@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.data.table import distinct_rows
 from fairpc.errors import LearningError
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.errors.arrays import Codes, Floats
+from fairpc.fair.rows import Rows
 from fairpc.fair.upper import Places
 
 
@@ -36,7 +36,7 @@ class Part:
         count = round(float(rows.weights.sum())) if _whole(rows.weights) else rows.n_rows
         return cls(merged, Places.of(merged), count, _effective(rows.weights))
 
-    def mean(self, values: FloatArray) -> float:
+    def mean(self, values: Floats) -> float:
         """Weighted mean of one value per distinct row."""
         used = self.rows.weights > 0
         weights = self.rows.weights[used]
@@ -99,16 +99,16 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
     return _weighted(rows, kept), _weighted(rows, held)
 
 
-def _whole(weights: FloatArray) -> bool:
+def _whole(weights: Floats) -> bool:
     return np.array_equal(weights, np.floor(weights))
 
 
-def _effective(weights: FloatArray) -> float:
+def _effective(weights: Floats) -> float:
     total = float(weights.sum())
     return total if _whole(weights) else total**2 / float(np.dot(weights, weights))
 
 
-def _drawn(weights: FloatArray, fraction: float, rng: np.random.Generator) -> FloatArray:
+def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats:
     """How many of each row's copies are drawn, of all copies the nearest number to a fraction."""
     copies = weights.astype(np.int64)
     total = int(copies.sum())
@@ -119,7 +119,7 @@ def _drawn(weights: FloatArray, fraction: float, rng: np.random.Generator) -> Fl
     return np.asarray(drawn, np.float64)
 
 
-def _weighted(rows: Rows, weights: FloatArray) -> Rows:
+def _weighted(rows: Rows, weights: Floats) -> Rows:
     """The rows of positive weight, with these weights."""
     used = np.flatnonzero(weights > 0)
     return rows.take(used).with_weights(weights[used])
@@ -130,7 +130,7 @@ def _merged(rows: Rows) -> Rows:
     columns = [rows.s[:, None], rows.d[:, None], rows.x]
     if rows.f is not None:
         arities, columns = np.append(arities, rows.n_classes), [*columns, rows.f[:, None]]
-    codes: npt.NDArray[np.int16] = np.asfortranarray(np.concatenate(columns, axis=1))
+    codes: Codes = np.asfortranarray(np.concatenate(columns, axis=1))
     ids, first = distinct_rows(codes, arities)
     weights = np.asarray(np.bincount(ids, rows.weights), np.float64)
     return rows.take(first.astype(np.int64)).with_weights(weights)

@@ -18,6 +18,7 @@ import numpy as np
 from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import InterruptedWarning, LearningError
+from fairpc.errors.arrays import Floats
 from fairpc.fair.choices import Choices, paired_gain
 from fairpc.fair.clusters import learn_clusters
 from fairpc.fair.component import (
@@ -34,7 +35,7 @@ from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.mixture import assemble, fit_upper, validation_weights
 from fairpc.fair.parts import Part, check_alike, hold_out, joined
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.rows import Rows
 from fairpc.fair.shrinkage import candidates, choose_strength, shrinking_prior
 from fairpc.fair.soft_cells import cell_posterior, soft_cells
 from fairpc.fair.start import cells_of, start_circuit
@@ -159,8 +160,8 @@ class _Model:
 
     fitted: Fitted
     components: tuple[Component, ...]
-    weights: FloatArray
-    scores: FloatArray
+    weights: Floats
+    scores: Floats
 
     @property
     def distribution(self) -> FairDistribution:
@@ -299,7 +300,7 @@ class _Recipe:
         return self._weighted(components, weights, upper, self._train)
 
     def _weighted(
-        self, components: Sequence[Component], weights: FloatArray, upper: Upper, part: Part
+        self, components: Sequence[Component], weights: Floats, upper: Upper, part: Part
     ) -> _Model:
         """The upper layers of a mixture by EM."""
         fitted = fit_upper(components, weights, part, upper, self._evaluation, self._options)
@@ -357,9 +358,7 @@ class _Recipe:
         self._choices = replace(self._choices, dropped=words)
         return [k for k in numbers if k not in small]
 
-    def _model(
-        self, fitted: Fitted, components: Sequence[Component], weights: FloatArray
-    ) -> _Model:
+    def _model(self, fitted: Fitted, components: Sequence[Component], weights: Floats) -> _Model:
         held_out = self._held_out
         scores = cell_posterior(fitted.distribution, held_out.rows, held_out.places)[0]
         return _Model(fitted, tuple(components), weights, scores)
@@ -384,11 +383,11 @@ def _cells(distribution: FairDistribution, part: Part) -> list[Table]:
     return soft_cells(part.rows, part.places, posterior)
 
 
-def _component_shares(distribution: FairDistribution) -> FloatArray:
+def _component_shares(distribution: FairDistribution) -> Floats:
     """P(component) under the model."""
     layout = distribution.layout
     if layout.component is None:
         return np.ones(1)
     nothing = np.full((1, len(layout.variables)), -1)
-    shares: FloatArray = distribution.circuit.posterior(layout.component, nothing)[0]
+    shares: Floats = distribution.circuit.posterior(layout.component, nothing)[0]
     return shares

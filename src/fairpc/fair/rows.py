@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.data.table import Codes, Table, check_codes, check_weights
+from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import LearningError
-
-FloatArray = npt.NDArray[np.float64]
+from fairpc.errors.arrays import Array, Codes, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,15 +25,15 @@ class Rows:
         f: fair decision of each row, -1 where it is hidden; None where it is hidden in all.
     """
 
-    s: npt.NDArray[np.int16]
-    d: npt.NDArray[np.int16]
+    s: Codes
+    d: Codes
     x: Codes
-    weights: FloatArray
+    weights: Floats
     n_groups: int
     n_classes: int
-    arities: npt.NDArray[np.int64]
+    arities: Ints
     names: tuple[str, ...]
-    f: npt.NDArray[np.int16] | None = None
+    f: Codes | None = None
 
     @classmethod
     def of(
@@ -93,11 +91,11 @@ class Rows:
         codes = check_codes(column, [self.n_classes], ("Df",))[:, 0]
         return replace(self, f=codes if (codes >= 0).any() else None)
 
-    def with_weights(self, weights: FloatArray) -> Rows:
+    def with_weights(self, weights: Floats) -> Rows:
         """The same rows with other weights."""
         return replace(self, weights=weights)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Rows:
+    def take(self, rows: Ints) -> Rows:
         """Some of the rows."""
         return replace(
             self, s=self.s[rows], d=self.d[rows], x=np.asfortranarray(self.x[rows]),
@@ -114,14 +112,12 @@ class Rows:
         return Table(np.asfortranarray(self.x[here]), self.weights[here], self.arities, self.names)
 
 
-def _sizes(codes: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+def _sizes(codes: Array) -> Ints:
     highest = np.asarray(codes.max(axis=0, initial=-1), np.int64)
     return np.maximum(highest + 1, 1)
 
 
-def _column(
-    values: npt.ArrayLike, name: str, size: int | None
-) -> tuple[npt.NDArray[np.int16], int]:
+def _column(values: npt.ArrayLike, name: str, size: int | None) -> tuple[Codes, int]:
     """A column of codes that must have two values at least, and how many it has."""
     column = np.asarray(values).reshape(-1, 1)
     if size is None:

@@ -14,12 +14,13 @@ from typing import Final
 import numpy as np
 
 from fairpc.data.table import Table
+from fairpc.errors.arrays import Floats
 from fairpc.fair.component import TREES, Component, learn_component
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, parameter_prior
 from fairpc.fair.mixture import assemble
 from fairpc.fair.parts import Part, hold_out
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure, cells_of
 from fairpc.fair.upper import Upper
 
@@ -66,7 +67,7 @@ def _held_out_scores(
     held_out: Sequence[Table],
     strengths: Sequence[float],
     rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Floats, Floats]:
     """log P(x | d, s) of held-out rows, strengths × rows, and their weights."""
     trees = learn_component(TREES, cells, None, Structure(), strengths[0], rng)
     scores = []
@@ -83,13 +84,13 @@ def shrinking_prior(
     rows: Rows,
     strength: float,
     options: Options,
-) -> FloatArray:
+) -> Floats:
     """Pseudo-counts of all parameters of ``model``, which is assembled of these components."""
     weights = np.full(len(components), 1.0 / len(components))
     if model.layout.component is not None:
         weights = np.tile(weights, (model.layout.n_classes * model.layout.n_groups, 1))
     base = assemble(rows, [c.base for c in components], weights, Upper.of(model))
-    prior: FloatArray = strength * base.circuit.parameters
+    prior: Floats = strength * base.circuit.parameters
     top = model.top
     usual = parameter_prior(model.circuit, model.layout, top, options)
     for upper in (top.group, top.decision, top.mechanism):

@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 
 from fairpc.data.table import Table
+from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.rows import Rows
 from fairpc.fair.top import DF
 from fairpc.fair.upper import Places
 
@@ -22,7 +23,7 @@ NEXT_TO_NONE: Final = 0.002
 
 def cell_posterior(
     distribution: FairDistribution, rows: Rows, places: Places
-) -> tuple[FloatArray, FloatArray]:
+) -> tuple[Floats, Floats]:
     """log P(row), and P(f, s | row) for each place: places × classes."""
     codes = distribution.layout.codes(places.s, places.d, rows.x[places.row])
     joint = np.empty((len(codes), rows.n_classes))
@@ -32,7 +33,7 @@ def cell_posterior(
     return places.normalised(joint)
 
 
-def soft_cells(rows: Rows, places: Places, posterior: FloatArray) -> list[Table]:
+def soft_cells(rows: Rows, places: Places, posterior: Floats) -> list[Table]:
     """The rows of each cell (f, s), with f as the slow index, weighted by their posterior.
 
     A row does not enter cells that are next to impossible for it, and its weight is
@@ -49,10 +50,10 @@ def soft_cells(rows: Rows, places: Places, posterior: FloatArray) -> list[Table]
     return tables
 
 
-def _likely(places: Places, posterior: FloatArray) -> FloatArray:
+def _likely(places: Places, posterior: Floats) -> Floats:
     """The posterior without cells of next to no probability; each row still sums to one."""
     least = NEXT_TO_NONE / (places.n_groups * places.n_classes)  # less than the likeliest cell has
     kept = np.where(posterior < least, 0.0, posterior)
     total = np.bincount(places.row, kept.sum(axis=1), len(places.weights))
-    result: FloatArray = kept / np.where(total > 0, total, 1.0)[places.row, None]
+    result: Floats = kept / np.where(total > 0, total, 1.0)[places.row, None]
     return result

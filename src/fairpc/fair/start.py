@@ -13,8 +13,9 @@ from typing import Final
 import numpy as np
 
 from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import Circuit, FloatArray
+from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
+from fairpc.errors.arrays import Floats
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, build
 from fairpc.structure import CellCircuits, Stop, Strudel, learn_cells
@@ -93,7 +94,7 @@ def start_circuit(
     return layout, build(layout, graft, group_rate, decision_rate, mechanism)
 
 
-def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> FloatArray:
+def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> Floats:
     """P(D = d | Df = f, S = s): D = f with this probability, the other classes alike; [s, f, d]."""
     k = layout.n_classes
     table = np.full((k, k), (1.0 - agreement) / (k - 1))
@@ -101,7 +102,7 @@ def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> FloatArr
     return np.tile(table, (layout.n_groups, 1, 1))
 
 
-def _label_counts(rows: Rows) -> FloatArray:
+def _label_counts(rows: Rows) -> Floats:
     """Weight of the rows in each (group, label), [s, d]; rows that lack either are left out."""
     known = (rows.s >= 0) & (rows.d >= 0)
     counts = np.zeros((rows.n_groups, rows.n_classes))
@@ -109,8 +110,8 @@ def _label_counts(rows: Rows) -> FloatArray:
     return counts
 
 
-def _smoothed(counts: FloatArray, alpha: float) -> FloatArray:
-    result: FloatArray = (counts + alpha / len(counts)) / (counts.sum() + alpha)
+def _smoothed(counts: Floats, alpha: float) -> Floats:
+    result: Floats = (counts + alpha / len(counts)) / (counts.sum() + alpha)
     return result
 
 

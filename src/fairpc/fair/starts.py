@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairpc.circuit.em import Step
-from fairpc.circuit.graph import FloatArray
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats
 from fairpc.fair.alignment import aligned, switched_groups
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit
@@ -29,7 +29,7 @@ class Start:
     """
 
     objective: float
-    mechanism: FloatArray
+    mechanism: Floats
     switched: tuple[int, ...]
 
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fairpc.circuit.graph import FloatArray
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Bools, Codes, Floats
 
 
 @dataclass(frozen=True)
@@ -28,14 +27,12 @@ class Threshold:
     def by_group(self) -> bool:
         return len(self.values) > 1
 
-    def decide(
-        self, scores: FloatArray, groups: npt.NDArray[np.int16] | None
-    ) -> npt.NDArray[np.bool_]:
+    def decide(self, scores: Floats, groups: Codes | None) -> Bools:
         """Whether each score is above its threshold."""
         if not self.by_group or groups is None:
             return scores > (self.unknown if self.by_group else self.values[0])
         limits = np.append(self.values, self.unknown)[groups]
-        result: npt.NDArray[np.bool_] = scores > limits
+        result: Bools = scores > limits
         return result
 
 
@@ -46,14 +43,12 @@ def fixed(value: Any) -> Threshold:
     return Threshold((float(value),), float(value))
 
 
-def for_rate(scores: FloatArray, rate: float) -> Threshold:
+def for_rate(scores: Floats, rate: float) -> Threshold:
     """The threshold above which this share of the given scores lies, as nearly as ties allow."""
     return fixed(_cut(scores, _checked(rate)))
 
 
-def equalised(
-    scores: FloatArray, groups: npt.NDArray[np.int16], n_groups: int, rate: float | None = None
-) -> Threshold:
+def equalised(scores: Floats, groups: Codes, n_groups: int, rate: float | None = None) -> Threshold:
     """A threshold per group, so that each selects the same share of the given rows.
 
     Without ``rate`` the share is that of all scores above one half.
@@ -74,7 +69,7 @@ def _checked(rate: Any) -> float:
     return float(rate)
 
 
-def _cut(scores: FloatArray, rate: float) -> float:
+def _cut(scores: Floats, rate: float) -> float:
     """A cut between two neighbouring scores, nearest to the rate."""
     if not len(scores):
         raise LearningError("no rows were given: a selection rate needs some")

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import INDICATOR, SUM, Circuit, FloatArray, Graph
+from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
 from fairpc.errors import CircuitError
+from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.rows import Rows
 
 Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
@@ -97,9 +98,9 @@ class Layout:
         self,
         s: npt.ArrayLike | None,
         d: npt.ArrayLike | None,
-        x: npt.NDArray[np.int16],
+        x: Codes,
         f: npt.ArrayLike | None = None,
-    ) -> npt.NDArray[np.int16]:
+    ) -> Codes:
         """Rows of the circuit; what is None is missing, as Df nearly always is."""
         result = np.full((len(x), len(self.variables)), -1, np.int16, order="F")
         if s is not None:
@@ -115,9 +116,9 @@ class Layout:
 def build(
     layout: Layout,
     graft: Graft,
-    group_rate: FloatArray,
-    decision_rate: FloatArray,
-    mechanism: FloatArray | None,
+    group_rate: Floats,
+    decision_rate: Floats,
+    mechanism: Floats | None,
 ) -> Circuit:
     """The circuit of a model.
 
@@ -150,9 +151,9 @@ class Top:
         mechanism: parameters of P(D = d | Df = f, S = s), [s, f, d]; empty without Df.
     """
 
-    group: npt.NDArray[np.int64]
-    decision: npt.NDArray[np.int64]
-    mechanism: npt.NDArray[np.int64]
+    group: Ints
+    decision: Ints
+    mechanism: Ints
 
     @classmethod
     def of(cls, graph: Graph, layout: Layout) -> Top:
@@ -190,6 +191,6 @@ def _leaf(graph: Graph, column: int, cell: int) -> int:
     raise CircuitError(f"{graph.name(cell)} has no mechanism: build the circuit with build", cell)
 
 
-def _parameters(graph: Graph, node: int) -> npt.NDArray[np.int64]:
+def _parameters(graph: Graph, node: int) -> Ints:
     block = graph.block[node]
     return np.arange(graph.block_ptr[block], graph.block_ptr[block + 1])

@@ -12,15 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.bounds import filled
+from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.knowledge import Limits
 from fairpc.fair.rows import Rows
-
-FloatArray = npt.NDArray[np.float64]
-Longs = npt.NDArray[np.int64]
 
 EQUAL: Final = 1e-8
 EQUALISING: Final = 50
@@ -39,13 +36,13 @@ class Places:
         f: fair decision of each place, -1 = hidden; None where all are.
     """
 
-    row: Longs
-    s: Longs
-    d: Longs
-    weights: FloatArray
+    row: Ints
+    s: Ints
+    d: Ints
+    weights: Floats
     n_groups: int
     n_classes: int
-    f: Longs | None = None
+    f: Ints | None = None
 
     @classmethod
     def of(cls, rows: Rows) -> Places:
@@ -62,7 +59,7 @@ class Places:
     def total_weight(self) -> float:
         return float(self.weights.sum())
 
-    def normalised(self, joint: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def normalised(self, joint: Floats) -> tuple[Floats, Floats]:
         """log P of each row and its posterior of (s, f), from log P(s, f, row), places × classes.
 
         Where the fair decision is known, the others are left out. A row of probability zero
@@ -79,10 +76,10 @@ class Places:
         total = np.bincount(self.row, values.sum(axis=1), n)
         with np.errstate(divide="ignore"):
             logs = top + np.log(total)
-        posterior: FloatArray = values / np.where(total > 0, total, 1.0)[self.row, None]
+        posterior: Floats = values / np.where(total > 0, total, 1.0)[self.row, None]
         return logs, posterior
 
-    def equalised(self, joint: FloatArray, rate: FloatArray, shift: FloatArray) -> FloatArray:
+    def equalised(self, joint: Floats, rate: Floats, shift: Floats) -> Floats:
         """The posterior with log-odds of f shifted so that its mass in each group follows ``rate``.
 
         ``shift`` [s, f] is where the shifts start, and is set to where they end.
@@ -97,7 +94,7 @@ class Places:
             shift += np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
         return posterior
 
-    def counts(self, posterior: FloatArray) -> FloatArray:
+    def counts(self, posterior: Floats) -> Floats:
         """Expected rows of each (s, f, d); where d is missing, it is the last value."""
         k = self.n_classes
         d = np.where(self.d < 0, k, self.d)
@@ -111,9 +108,9 @@ class Places:
 class Upper:
     """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes."""
 
-    group_rate: FloatArray
-    decision_rate: FloatArray
-    mechanism: FloatArray
+    group_rate: Floats
+    decision_rate: Floats
+    mechanism: Floats
 
     @classmethod
     def of(cls, distribution: FairDistribution) -> Upper:
@@ -125,7 +122,7 @@ class Upper:
         mechanism = np.full((n_groups, k, k), 1.0 / k)
         return cls(np.full(n_groups, 1.0 / n_groups), np.full(k, 1.0 / k), mechanism)
 
-    def log_joint(self, places: Places, densities: FloatArray) -> FloatArray:
+    def log_joint(self, places: Places, densities: Floats) -> Floats:
         """log P(s, f, d, x), from log P(x | f, s); both places × classes."""
         with np.errstate(divide="ignore"):
             group, decision, mechanism = (
@@ -134,10 +131,10 @@ class Upper:
         # A label that is missing is summed out: one more value of probability 1.
         label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
         d = np.where(places.d < 0, places.n_classes, places.d)
-        result: FloatArray = label[places.s, :, d] + densities + group[places.s, None] + decision
+        result: Floats = label[places.s, :, d] + densities + group[places.s, None] + decision
         return result
 
-    def updated(self, counts: FloatArray, prior: Upper, limits: Limits | None = None) -> Upper:
+    def updated(self, counts: Floats, prior: Upper, limits: Limits | None = None) -> Upper:
         """The M-step from expected rows [s, f, d], the last d being "missing"; within limits."""
         by_cell = counts.sum(axis=2)
         labels = counts[:, :, :-1] + prior.mechanism
@@ -194,7 +191,7 @@ class UpperStep:
 
 def upper_em(
     places: Places,
-    densities: FloatArray,
+    densities: Floats,
     start: Upper,
     prior: Upper,
     limits: Limits | None = None,

@@ -8,12 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
+from fairpc.errors.arrays import Array, Floats, Positions
 
 
-def labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Labels:
+def labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Array:
     """A vector of labels of any type, complete, not empty, of the length asked for."""
     array = np.asarray(values)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -66,7 +64,7 @@ def weights(values: npt.ArrayLike | None, n_rows: int) -> Floats:
     return array
 
 
-def groups(values: npt.ArrayLike, n_rows: int) -> tuple[list[Any], npt.NDArray[np.intp]]:
+def groups(values: npt.ArrayLike, n_rows: int) -> tuple[list[Any], Positions]:
     """The groups in sorted order, at least two, and each row's group number."""
     array = labels("groups", values, n_rows)
     names, ids = np.unique(array, return_inverse=True)
@@ -77,7 +75,7 @@ def groups(values: npt.ArrayLike, n_rows: int) -> tuple[list[Any], npt.NDArray[n
     return names.tolist(), ids
 
 
-def label_pair(y_true: npt.ArrayLike, y_pred: npt.ArrayLike) -> tuple[Labels, Labels]:
+def label_pair(y_true: npt.ArrayLike, y_pred: npt.ArrayLike) -> tuple[Array, Array]:
     """True and predicted labels, of one length and of types that can be equal."""
     truth = labels("y_true", y_true)
     guess = labels("y_pred", y_pred, len(truth))
@@ -94,7 +92,7 @@ def _is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
-def _check_length(name: str, array: npt.NDArray[Any], n_rows: int | None) -> None:
+def _check_length(name: str, array: Array, n_rows: int | None) -> None:
     if array.ndim != 1:
         raise MetricError(f"{name} has shape {array.shape}: give one value per row")
     if n_rows is not None and len(array) != n_rows:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import FileFormatError, MetricError
+from fairpc.errors.arrays import Array, Bools, Ints, Positions
 from fairpc.metrics import check
-
-Rows = npt.NDArray[np.int64]
 
 PARTS: Final = ("train", "valid", "test")
 _MAX_BYTES: Final = 2**28
@@ -23,9 +22,9 @@ _MAX_BYTES: Final = 2**28
 class Fold:
     """Row numbers, from 0, of the three parts; they do not overlap."""
 
-    train: Rows
-    valid: Rows
-    test: Rows
+    train: Ints
+    valid: Ints
+    test: Ints
 
     def __post_init__(self) -> None:
         rows = np.concatenate([self.train, self.valid, self.test])
@@ -38,7 +37,7 @@ class Fold:
             raise MetricError("a fold has no training or no test rows: give more rows")
 
     @property
-    def fit(self) -> Rows:
+    def fit(self) -> Ints:
         """Training and validation rows, in order."""
         return np.sort(np.concatenate([self.train, self.valid]))
 
@@ -131,7 +130,7 @@ def read_folds(folder: str | os.PathLike[str], n_rows: int | None = None) -> tup
         raise FileFormatError(f"{folder}: {error}") from error
 
 
-def _read_ids(path: Path) -> list[Rows]:
+def _read_ids(path: Path) -> list[Ints]:
     """The columns of one file, as row numbers from 0."""
     if path.stat().st_size > _MAX_BYTES:
         raise FileFormatError(f"{path} is larger than {_MAX_BYTES:,} bytes: no file of folds is")
@@ -157,11 +156,11 @@ def _read_ids(path: Path) -> list[Rows]:
 
 
 def _deal(
-    strata: npt.NDArray[np.intp],
-    units: npt.NDArray[np.intp] | None,
+    strata: Positions,
+    units: Positions | None,
     k: int,
     rng: np.random.Generator,
-) -> npt.NDArray[np.int64]:
+) -> Ints:
     """A fold per row: rows (or persons, by their first row's class) are dealt in turn."""
     if units is None:
         return _dealt(strata, k, rng)
@@ -169,7 +168,7 @@ def _deal(
     return _dealt(strata[first], k, rng)[units]
 
 
-def _dealt(strata: npt.NDArray[np.intp], k: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def _dealt(strata: Positions, k: int, rng: np.random.Generator) -> Ints:
     """Shuffled within strata, then dealt like cards, one stratum after the other."""
     shuffled = rng.permutation(len(strata))
     order = shuffled[np.argsort(strata[shuffled], kind="stable")]
@@ -179,12 +178,12 @@ def _dealt(strata: npt.NDArray[np.intp], k: int, rng: np.random.Generator) -> np
 
 
 def _validation(
-    rest: Rows,
-    strata: npt.NDArray[np.intp],
-    units: npt.NDArray[np.intp] | None,
+    rest: Ints,
+    strata: Positions,
+    units: Positions | None,
     share: float,
     rng: np.random.Generator,
-) -> npt.NDArray[np.bool_]:
+) -> Bools:
     """Which of the rows go to validation: every 1/share-th card of each stratum."""
     if share == 0:
         return np.zeros(len(rest), np.bool_)
@@ -205,7 +204,7 @@ def _check_share(validation: float) -> None:
         raise MetricError(f"validation is {validation}: give a share of at least 0 and below 1")
 
 
-def _check_units(ids: npt.NDArray[Any], units: npt.NDArray[np.intp]) -> None:
+def _check_units(ids: Array, units: Positions) -> None:
     folds = np.unique(ids, return_inverse=True)[1]
     pairs = np.unique(np.stack([units, folds], axis=1), axis=0)
     if len(pairs) > int(units.max()) + 1:

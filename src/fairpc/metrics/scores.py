@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
+from fairpc.errors.arrays import Array, Floats
 from fairpc.metrics import check
 
 
@@ -192,7 +193,7 @@ def mean_log_likelihood(
 
 def _outcomes(
     y_true: npt.ArrayLike, scores: npt.ArrayLike, positive: Any, sample_weight: npt.ArrayLike | None
-) -> tuple[check.Floats, check.Floats, check.Floats]:
+) -> tuple[Floats, Floats, Floats]:
     """Whether each row is positive, its probability, its weight."""
     truth = check.labels("y_true", y_true)
     values = check.numbers("scores", scores, len(truth))
@@ -217,7 +218,7 @@ def _confusion(
     return tp, fp, fn, tn
 
 
-def _positive(known: npt.NDArray[Any], positive: Any) -> Any:
+def _positive(known: Array, positive: Any) -> Any:
     """The class that counts as positive."""
     if positive is not None:
         # Asked of the type only: the class itself may be absent from these rows.

@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
+from fairpc.errors.arrays import Floats, Positions
 from fairpc.metrics import check
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -105,9 +104,7 @@ def mcnemar(
     return TestResult(effect, z, p, n, n_clusters, "McNemar, clustered")
 
 
-def _clusters(
-    clusters: npt.ArrayLike | None, n_rows: int
-) -> tuple[npt.NDArray[np.intp] | None, int | None]:
+def _clusters(clusters: npt.ArrayLike | None, n_rows: int) -> tuple[Positions | None, int | None]:
     if clusters is None:
         return None, None
     ids = np.unique(check.labels("clusters", clusters, n_rows), return_inverse=True)[1]
@@ -117,7 +114,7 @@ def _clusters(
     return ids, count
 
 
-def _sums(ids: npt.NDArray[np.intp], values: Floats) -> Floats:
+def _sums(ids: Positions, values: Floats) -> Floats:
     return np.asarray(np.bincount(ids, values), np.float64)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.metrics import auc
 from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, number
 from fairpc.paper.figures import Figure, panels
-from fairpc.paper.outcome import FloatArray, Outcome
+from fairpc.paper.outcome import Outcome
 from fairpc.paper.sources import TITLES, PaperTable
 from fairpc.paper.study import Study
 
@@ -56,7 +56,7 @@ def _record(table: PaperTable, fold: int, outcome: Outcome) -> Record:
     }
 
 
-def _steps(n: int) -> npt.NDArray[np.int64]:
+def _steps(n: int) -> Ints:
     """Iterations that are written down: all of the first twenty, then every twentieth."""
     return np.unique([*range(min(n, 20)), *range(0, n, 20), n - 1])
 
@@ -143,7 +143,7 @@ def _draw(tables: tuple[PaperTable, ...], runs: dict[str, list[Outcome]]) -> Fig
     return figure
 
 
-def draw_mechanism(axes: Any, curves: list[FloatArray]) -> None:
+def draw_mechanism(axes: Any, curves: list[Floats]) -> None:
     """P(D = 1 | Df, S) per iteration, one dash per entry, one line per run."""
     for (f, s), dash in ENTRIES.items():
         for k, curve in enumerate(curves):
@@ -154,7 +154,7 @@ def draw_mechanism(axes: Any, curves: list[FloatArray]) -> None:
     axes.set(ylim=(-0.02, 1.02), xlabel="EM iteration", ylabel="P(D = 1 | Df, S)")
 
 
-def roc(labels: npt.NDArray[np.int16], scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+def roc(labels: Codes, scores: Floats) -> tuple[Floats, Floats]:
     """False and true positive rate at every threshold."""
     from sklearn.metrics import roc_curve
 

@@ -11,12 +11,13 @@ from typing import Final
 import numpy as np
 
 from fairpc.datasets.synthetic import MECHANISM
+from fairpc.errors.arrays import Floats
 from fairpc.paper import synthetic
 from fairpc.paper.curves import ENTRIES, draw_mechanism, spread
 from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, number
 from fairpc.paper.figures import Figure, panels
 from fairpc.paper.methods import FAIRPC_RAND
-from fairpc.paper.outcome import FloatArray, Outcome
+from fairpc.paper.outcome import Outcome
 from fairpc.paper.study import Study
 
 NAME: Final = "init"
@@ -30,7 +31,7 @@ def exhibit(study: Study) -> Exhibit:
     found = synthetic.tables(study)
     outcomes = study.run(found, list(STARTS), "prior and random starts")
     records: list[Record] = []
-    curves: dict[str, list[FloatArray]] = {start: [] for start in STARTS.values()}
+    curves: dict[str, list[Floats]] = {start: [] for start in STARTS.values()}
     for method, start in STARTS.items():
         for table in found:
             for k, outcome in enumerate(outcomes[table.name, method]):
@@ -103,7 +104,7 @@ def _claims(records: Sequence[Record]) -> list[Claim]:
     ]
 
 
-def _draw(curves: dict[str, list[FloatArray]]) -> Figure:
+def _draw(curves: dict[str, list[Floats]]) -> Figure:
     figure, axes = panels(1, 2, 4.4, 3.4, sharey=True)
     for k, (start, some) in enumerate(curves.items()):
         draw_mechanism(axes[0][k], some)

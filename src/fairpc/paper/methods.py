@@ -15,11 +15,12 @@ import numpy as np
 
 from fairpc.circuit.em import Step
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats
 from fairpc.fair.alignment import aligned
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit, fit_parameters
 from fairpc.fair.recipe import fit_auto
-from fairpc.fair.rows import FloatArray, Rows
+from fairpc.fair.rows import Rows
 from fairpc.fair.start import learn_structure, start_circuit
 from fairpc.fair.top import Model, Top
 from fairpc.paper.outcome import Outcome
@@ -173,7 +174,7 @@ def _run_classifier(setting: Setting, train: Rows, test: Rows) -> Outcome:
     model.fit(_features(train), train.d, sensitive_features=train.s)
     seconds = perf_counter() - began
     scores = model.predict_proba(_features(test), sensitive_features=test.s)[:, 1]
-    nothing: FloatArray = np.empty(0)
+    nothing: Floats = np.empty(0)
     return Outcome(
         scores=np.asarray(scores, np.float64),
         predicted=(scores > 0.5).astype(np.int8),
@@ -187,7 +188,7 @@ def _run_classifier(setting: Setting, train: Rows, test: Rows) -> Outcome:
     )
 
 
-def _features(rows: Rows) -> FloatArray:
+def _features(rows: Rows) -> Floats:
     return rows.x.astype(np.float64)
 
 

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from fairpc.data.atomic import read_whole, write_atomically
 from fairpc.errors import FileFormatError
-
-FloatArray = npt.NDArray[np.float64]
+from fairpc.errors.arrays import Floats
 
 _MAX_BYTES: Final = 2**26
 
@@ -35,14 +34,14 @@ class Outcome:
         seconds: time of the fit.
     """
 
-    scores: FloatArray
+    scores: Floats
     predicted: npt.NDArray[np.int8]
-    log_likelihood: FloatArray
+    log_likelihood: Floats
     log_likelihood_all: float
     parity_gap: float
-    mechanism: FloatArray
-    curve: FloatArray
-    mechanism_curve: FloatArray
+    mechanism: Floats
+    curve: Floats
+    mechanism_curve: Floats
     seconds: float
 
     @property

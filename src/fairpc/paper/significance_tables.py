@@ -11,8 +11,8 @@ from itertools import combinations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from fairpc.errors.arrays import Ints
 from fairpc.metrics import TestResult, mcnemar, wilcoxon
 from fairpc.paper import published
 from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, p_value
@@ -52,12 +52,12 @@ def prediction_test(
     )
 
 
-def pooled_rows(table: PaperTable, n_folds: int) -> npt.NDArray[np.int64]:
+def pooled_rows(table: PaperTable, n_folds: int) -> Ints:
     """Test rows of all folds, one fold after the other."""
     return np.concatenate([fold.test for fold in table.folds[:n_folds]])
 
 
-def _clusters(table: PaperTable, n_folds: int) -> npt.NDArray[np.int64] | None:
+def _clusters(table: PaperTable, n_folds: int) -> Ints | None:
     return None if table.persons is None else table.persons[pooled_rows(table, n_folds)]
 
 

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.errors import FairpcError, FileFormatError
+from fairpc.errors.arrays import Ints
 from fairpc.fair.rows import Rows
 from fairpc.metrics import Fold, read_folds, stratified_folds
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit
 
-IntArray = npt.NDArray[np.int64]
 
 REAL_WORLD: Final = ("compas", "adult", "german")
 TITLES: Final = {"compas": "COMPAS", "adult": "Adult", "german": "German"}
@@ -55,9 +54,9 @@ class PaperTable:
     name: str
     rows: Rows
     folds: tuple[Fold, ...]
-    truth: IntArray | None = None
+    truth: Ints | None = None
     model: Circuit | None = None
-    persons: IntArray | None = None
+    persons: Ints | None = None
 
     @property
     def title(self) -> str:
@@ -122,7 +121,7 @@ class Sources:
     def _n_folds(self) -> int:
         return 2 if self.quick else self.n_folds
 
-    def _folds(self, name: str, rows: Rows, persons: IntArray | None = None) -> tuple[Fold, ...]:
+    def _folds(self, name: str, rows: Rows, persons: Ints | None = None) -> tuple[Fold, ...]:
         if self.splits is None:
             return own_folds(rows, self.seed, persons)[: self._n_folds]
         folder = self.splits / name
@@ -134,7 +133,7 @@ class Sources:
         return read_folds(folder, rows.n_rows)[: self._n_folds]
 
 
-def own_folds(rows: Rows, seed: int, persons: IntArray | None = None) -> tuple[Fold, ...]:
+def own_folds(rows: Rows, seed: int, persons: Ints | None = None) -> tuple[Fold, ...]:
     """Ten folds in which each (label, group) has its share, and a person is in one part only."""
     cells = rows.d.astype(np.int64) * rows.n_groups + rows.s
     return stratified_folds(cells, N_FOLDS, validation=0.1, persons=persons, seed=seed)
@@ -156,7 +155,7 @@ def drawn(n_features: int, seed: int, n_folds: int) -> PaperTable:
     return PaperTable(str(n_features), rows, folds, truth, data.model)
 
 
-def read_table(path: Path, label: str, sensitive: str) -> tuple[Rows, IntArray | None]:
+def read_table(path: Path, label: str, sensitive: str) -> tuple[Rows, Ints | None]:
     """A binary CSV table of the authors, and the true Df where it has that column."""
     if not path.is_file():
         raise FileFormatError(
@@ -192,7 +191,7 @@ def _load(name: str) -> Any:
     return load_german(version="paper") if name == "german" else load_compas(version="paper")
 
 
-def _known_persons(name: str, n_rows: int) -> IntArray | None:
+def _known_persons(name: str, n_rows: int) -> Ints | None:
     """Persons of the authors' COMPAS rows: their file lacks them, the raw scores have them.
 
     Only a local copy of the raw scores is asked: reading a given file downloads nothing.
@@ -200,7 +199,7 @@ def _known_persons(name: str, n_rows: int) -> IntArray | None:
     if name != "compas" or not os.environ.get("FAIRPC_DATA"):
         return None
     try:
-        persons: IntArray = _load(name).persons.to_numpy()
+        persons: Ints = _load(name).persons.to_numpy()
     except FairpcError:
         return None
     return persons if len(persons) == n_rows else None

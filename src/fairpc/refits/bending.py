@@ -17,9 +17,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from fairpc.circuit.bounds import Bounds
-from fairpc.circuit.graph import FloatArray
 from fairpc.data.plural import counted
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats, Ints
 from fairpc.evidence.plain import fields_of
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.knowledge import Knowledge, Limits
@@ -48,8 +48,8 @@ class Bent:
     name: str
     knowledge: Knowledge | None
     log_likelihood_lost: float
-    mechanism: FloatArray
-    fair_rate: FloatArray
+    mechanism: Floats
+    fair_rate: Floats
     score_shift_mean: float
     score_shift_max: float
     rank_correlation: float
@@ -76,8 +76,8 @@ class Sensitivity:
     classes: tuple[str, ...]
     positive: int
     n_rows: int
-    mechanism: FloatArray
-    fair_rate: FloatArray
+    mechanism: Floats
+    fair_rate: Floats
     bent: tuple[Bent, ...]
 
     def summary(self) -> str:
@@ -257,8 +257,8 @@ def _record(
 
 @dataclass(frozen=True, eq=False)
 class _Scores:
-    probabilities: FloatArray
-    decisions: npt.NDArray[np.int64]
+    probabilities: Floats
+    decisions: Ints
 
 
 def _scores(subject: Subject, distribution: FairDistribution) -> _Scores:
@@ -271,7 +271,7 @@ def _scores(subject: Subject, distribution: FairDistribution) -> _Scores:
     return _Scores(scores, np.asarray(chosen, np.int64))
 
 
-def _rank_correlation(before: FloatArray, after: FloatArray) -> float:
+def _rank_correlation(before: Floats, after: Floats) -> float:
     if np.ptp(before) == 0 or np.ptp(after) == 0:
         return float("nan")
     return float(stats.spearmanr(before, after).statistic)

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fairpc.circuit.graph import FloatArray
 from fairpc.data.plural import counted
 from fairpc.errors import LearningError, MetricError
+from fairpc.errors.arrays import Codes, Floats, Ints, Positions
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.plain import plain
 from fairpc.refits.progress import Progress, Report, progress
@@ -66,16 +66,16 @@ class MechanismIntervals:
     groups: tuple[str, ...]
     classes: tuple[str, ...]
     positive: int
-    mechanism: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    sd: FloatArray
-    fair_rate: FloatArray
-    fair_rate_lower: FloatArray
-    fair_rate_upper: FloatArray
-    fair_rate_sd: FloatArray
-    replicates: FloatArray
-    fair_rate_replicates: FloatArray
+    mechanism: Floats
+    lower: Floats
+    upper: Floats
+    sd: Floats
+    fair_rate: Floats
+    fair_rate_lower: Floats
+    fair_rate_upper: Floats
+    fair_rate_sd: Floats
+    replicates: Floats
+    fair_rate_replicates: Floats
     switched: int
     level: float
     n_steps: int
@@ -174,7 +174,7 @@ def bootstrap_mechanism(
 
 def bootstrap_counted(
     subject: Subject,
-    counts: FloatArray,
+    counts: Floats,
     test: AssumptionTest,
     *,
     n_replicates: int,
@@ -201,8 +201,8 @@ class _Draws:
     n_replicates: int
     n_steps: int
     level: Any
-    persons: npt.NDArray[np.intp] | None = None
-    counts: FloatArray | None = None
+    persons: Positions | None = None
+    counts: Floats | None = None
 
     def __post_init__(self) -> None:
         check_count("n_replicates", self.n_replicates, 2, "a spread needs two")
@@ -212,15 +212,15 @@ class _Draws:
                 f"level is {self.level!r}: give a number between 0 and 1, such as .95"
             )
 
-    def weights(self, given: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def weights(self, given: Floats, rng: np.random.Generator) -> Floats:
         """Weights of the rows after as many draws with replacement as there are rows or persons."""
         if self.counts is not None:
             total = self.counts.sum()
-            again: FloatArray = given * rng.multinomial(int(total), self.counts / total)
+            again: Floats = given * rng.multinomial(int(total), self.counts / total)
             return again / self.counts
         n = len(given) if self.persons is None else int(self.persons.max()) + 1
         times = np.bincount(rng.integers(n, size=n), minlength=n)
-        drawn: FloatArray = given * (times if self.persons is None else times[self.persons])
+        drawn: Floats = given * (times if self.persons is None else times[self.persons])
         return drawn
 
 
@@ -301,20 +301,18 @@ def _record(
     )  # fmt: skip
 
 
-def _normal(
-    centre: FloatArray, draws: FloatArray, level: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _normal(centre: Floats, draws: Floats, level: float) -> tuple[Floats, Floats, Floats]:
     """Ends of normal intervals within 0 to 1, and the standard error; NaN without draws."""
     if not len(draws):
         nothing = np.full(centre.shape, np.nan)
         return nothing, nothing.copy(), nothing.copy()
-    sd: FloatArray = draws.std(axis=0, ddof=1)
+    sd: Floats = draws.std(axis=0, ddof=1)
     half = float(stats.norm.ppf((1 + level) / 2)) * sd
     return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1), sd
 
 
 def _tested(
-    subject: Subject, persons: npt.NDArray[np.intp] | None, sample_weight: npt.ArrayLike | None
+    subject: Subject, persons: Positions | None, sample_weight: npt.ArrayLike | None
 ) -> tuple[AssumptionTest | None, str | None]:
     """The test of the assumptions on the features as the model sees them; or why there is none."""
     rows = subject.rows
@@ -335,7 +333,7 @@ def _tested(
     return found, None
 
 
-def _indicators(codes: npt.NDArray[np.int16], arities: npt.NDArray[np.int64]) -> FloatArray:
+def _indicators(codes: Codes, arities: Ints) -> Floats:
     """Codes as columns of 0 and 1: one per value, "missing" among them; one for two values."""
     columns = []
     for j, arity in enumerate(arities.tolist()):
@@ -347,7 +345,7 @@ def _indicators(codes: npt.NDArray[np.int16], arities: npt.NDArray[np.int64]) ->
 
 
 def _identified(
-    subject: Subject, counts: FloatArray | None, test: AssumptionTest | None
+    subject: Subject, counts: Floats | None, test: AssumptionTest | None
 ) -> IdentifiedSet | None:
     """Mechanisms that fit the model's own P(D = 1 | x, s) equally well."""
     if len(subject.classes) != 2:

@@ -15,10 +15,10 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import SetsStep, em_of_sets
 from fairpc.circuit.flows import FlowPlan, prepare
-from fairpc.circuit.graph import FloatArray
 from fairpc.data.plural import counted
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
 from fairpc.fair.balance import BalancedPlan
@@ -120,7 +120,7 @@ class Subject:
         """Whether prior knowledge says which value of Df is which: then none may be renamed."""
         return self.limits is not None or self.rows.f is not None
 
-    def with_parameters(self, theta: FloatArray) -> FairDistribution:
+    def with_parameters(self, theta: Floats) -> FairDistribution:
         """The model's distribution with other parameters."""
         kept = self.distribution
         return FairDistribution(kept.model, kept.layout, kept.circuit.with_parameters(theta))
@@ -144,9 +144,9 @@ class Workbench:
 
     subject: Subject
     plan: FlowPlan
-    row_of: npt.NDArray[np.int32]
-    weights: FloatArray
-    prior: FloatArray
+    row_of: Int32s
+    weights: Floats
+    prior: Floats
 
     @classmethod
     def of(cls, subject: Subject, rows: Rows | None = None) -> Workbench:
@@ -174,14 +174,14 @@ class Workbench:
         layout = self.subject.distribution.layout
         return None if limits is None else limits.bounds(self.plan.graph, layout)
 
-    def reweighted(self, weights: FloatArray) -> FloatArray:
+    def reweighted(self, weights: Floats) -> Floats:
         """Weights of the rows as weights of the distinct rows."""
         return np.bincount(self.row_of, weights, len(self.weights)).astype(np.float64)
 
     def run(
         self,
-        starts: FloatArray,
-        weights: FloatArray,
+        starts: Floats,
+        weights: Floats,
         n_steps: int,
         bounds: Bounds | None,
         on_step: Callable[[int], object],
@@ -200,12 +200,12 @@ class Workbench:
 class Estimates:
     """P(S), P(Df) and P(D | Df, S) of several parameter sets: [b, s], [b, f], [b, s, f, d]."""
 
-    group_rate: FloatArray
-    fair_rate: FloatArray
-    mechanism: FloatArray
+    group_rate: Floats
+    fair_rate: Floats
+    mechanism: Floats
 
     @classmethod
-    def of(cls, top: Top, parameters: FloatArray) -> Estimates:
+    def of(cls, top: Top, parameters: Floats) -> Estimates:
         sets = np.atleast_2d(parameters)
         return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
 
@@ -223,10 +223,10 @@ class Aligned:
         switched: [b, s], where the values of Df inside one group are still in another order.
     """
 
-    fair_rate: FloatArray
-    mechanism: FloatArray
-    permuted: npt.NDArray[np.bool_]
-    switched: npt.NDArray[np.bool_]
+    fair_rate: Floats
+    mechanism: Floats
+    permuted: Bools
+    switched: Bools
 
 
 def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligned:
@@ -250,7 +250,7 @@ def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligne
     return Aligned(np.array(rates), np.array(mechanisms), np.array(permuted), np.array(switched))
 
 
-def _order(there: FloatArray, mechanism: FloatArray, share: FloatArray) -> npt.NDArray[np.int64]:
+def _order(there: Floats, mechanism: Floats, share: Floats) -> Ints:
     """For each value of Df in one mechanism [s, f, d] the value of the other that is nearest."""
     apart = np.abs(there[:, :, None, :] - mechanism[:, None, :, :]).sum(axis=3)
     return np.asarray(linear_sum_assignment(np.tensordot(share, apart, axes=1))[1], np.int64)
@@ -273,7 +273,7 @@ def mean_log_likelihood(distribution: FairDistribution, rows: Rows) -> float:
     return float(np.dot(rows.weights[used], logs[used]) / rows.weights[used].sum())
 
 
-def check_persons(clusters: npt.ArrayLike | None, rows: Rows) -> npt.NDArray[np.intp] | None:
+def check_persons(clusters: npt.ArrayLike | None, rows: Rows) -> Positions | None:
     """Number of the person that each row is about; None where each is about another."""
     if clusters is None:
         return None

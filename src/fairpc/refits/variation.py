@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.graph import FloatArray
+from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence.plain import fields_of
 from fairpc.fair.rows import Rows
 from fairpc.metrics.folds import Fold, stratified_folds
@@ -42,8 +42,8 @@ class Refit:
         switched: groups in which Df still has another order than in the model.
     """
 
-    mechanism: FloatArray
-    fair_rate: FloatArray
+    mechanism: Floats
+    fair_rate: Floats
     objective: float
     log_likelihood: float
     held_out: float
@@ -69,19 +69,19 @@ class Stability:
 
     groups: tuple[str, ...]
     classes: tuple[str, ...]
-    mechanism: FloatArray
-    fair_rate: FloatArray
+    mechanism: Floats
+    fair_rate: Floats
     model: Refit
     starts: tuple[Refit, ...]
     folds: tuple[Refit, ...]
 
     @property
-    def start_spread(self) -> FloatArray:
+    def start_spread(self) -> Floats:
         """Largest minus smallest value of each entry of the mechanism over the starts."""
         return _spread(self.starts)
 
     @property
-    def fold_spread(self) -> FloatArray:
+    def fold_spread(self) -> Floats:
         """Largest minus smallest value of each entry of the mechanism over the folds; or NaN."""
         return _spread(self.folds) if self.folds else np.full_like(self.mechanism, np.nan)
 
@@ -247,13 +247,13 @@ def _folds(rows: Rows, n_folds: int, clusters: npt.ArrayLike | None, seed: int) 
     return stratified_folds(strata, n_folds, validation=0, persons=persons, seed=seed)
 
 
-def _names(subject: Subject, switched: npt.NDArray[np.bool_]) -> tuple[str, ...]:
+def _names(subject: Subject, switched: Bools) -> tuple[str, ...]:
     return tuple(subject.groups[s] for s in np.flatnonzero(switched))
 
 
-def _spread(runs: tuple[Refit, ...]) -> FloatArray:
+def _spread(runs: tuple[Refit, ...]) -> Floats:
     found = np.stack([run.mechanism for run in runs])
-    result: FloatArray = found.max(axis=0) - found.min(axis=0)
+    result: Floats = found.max(axis=0) - found.min(axis=0)
     return result
 
 
@@ -261,6 +261,6 @@ def _nats(value: float, sign: str = "") -> str:
     return f"{value:{sign}.4f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _points(spread: FloatArray) -> str:
+def _points(spread: Floats) -> str:
     """The largest difference of two probabilities, in percentage points."""
     return f"{100 * float(spread.max()):.1f}"

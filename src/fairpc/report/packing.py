@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
+
+from fairpc.errors.arrays import Array
 
 INDICATOR: Final = 0
 SUM: Final = 2
@@ -38,12 +39,12 @@ def packed_circuit(circuit: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def whole_numbers(values: npt.NDArray[Any]) -> str:
+def whole_numbers(values: Array) -> str:
     """Whole numbers from 0 in the narrowest type that holds the largest."""
     largest = int(values.max(initial=0))
     return _packed(next(name for name, limit in _UNSIGNED if largest < limit), values)
 
 
-def _packed(name: str, values: npt.NDArray[Any]) -> str:
+def _packed(name: str, values: Array) -> str:
     little_endian = values.astype(f"<{name}")
     return f"{name}:{base64.b64encode(little_endian.tobytes()).decode('ascii')}"

@@ -18,11 +18,12 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table, distinct_rows
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.structure.check import check_choice
 from fairpc.structure.compile import compile_tree, graft_skeleton, tree_counts
 from fairpc.structure.completion import completed
 from fairpc.structure.gain import Gain
-from fairpc.structure.mutual_information import FloatArray, pair_counts
+from fairpc.structure.mutual_information import pair_counts
 from fairpc.structure.parameters import Smoothing
 from fairpc.structure.search import Step, Stop
 from fairpc.structure.split import CellRows, LearnedCell, SplitState
@@ -49,7 +50,7 @@ class CellCircuits:
     """
 
     names: tuple[str, ...]
-    arities: npt.NDArray[np.int64]
+    arities: Ints
     cells: tuple[LearnedCell, ...]
     history: tuple[Step, ...]
     best_split: int
@@ -255,7 +256,7 @@ def _check_cells(
 def _trees(
     trees: Trees | Tree | Sequence[Tree],
     cells: Sequence[Table],
-    counts: Sequence[FloatArray],
+    counts: Sequence[Floats],
     prune: Prune | None,
 ) -> Sequence[Tree]:
     if isinstance(trees, Tree):
@@ -272,9 +273,7 @@ def _trees(
     return [tree_of_counts(c, cells[0].arities, prune=prune) for c in counts]
 
 
-def _stacked(
-    table: Table, choice: FloatArray, held_out: Table | None
-) -> tuple[npt.NDArray[np.int16], FloatArray]:
+def _stacked(table: Table, choice: Floats, held_out: Table | None) -> tuple[Codes, Floats]:
     """Training and held-out rows as columns, with the three weights of :class:`CellRows`."""
     parts = [table.codes.T]
     weights = [np.stack([choice, table.weights, np.zeros(table.n_rows)], axis=1)]
@@ -285,9 +284,7 @@ def _stacked(
     return np.concatenate(parts, axis=1), np.concatenate(weights)
 
 
-def _merged(
-    codes: npt.NDArray[np.int16], weights: FloatArray, arities: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int16], FloatArray]:
+def _merged(codes: Codes, weights: Floats, arities: Ints) -> tuple[Codes, Floats]:
     """Distinct rows of positive weight with their weights summed."""
     used = weights.any(axis=1)
     if not used.all():

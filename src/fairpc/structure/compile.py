@@ -16,11 +16,9 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import INDICATOR, PRODUCT, Circuit
 from fairpc.circuit.vtree import Vtree
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats, Int32s
 from fairpc.structure.mutual_information import offsets
 from fairpc.structure.tree import Tree
-
-IntArray = npt.NDArray[np.int32]
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +35,19 @@ class Skeleton:
         value: value of each edge at the leaves, -1 elsewhere.
     """
 
-    vnode: IntArray
-    first: IntArray
-    size: IntArray
-    left: IntArray
-    right: IntArray
-    value: IntArray
+    vnode: Int32s
+    first: Int32s
+    size: Int32s
+    left: Int32s
+    right: Int32s
+    value: Int32s
 
     @property
     def root(self) -> int:
         return len(self.vnode) - 1
 
     @property
-    def edge_node(self) -> IntArray:
+    def edge_node(self) -> Int32s:
         """Node of each edge."""
         return np.repeat(np.arange(len(self.vnode), dtype=np.int32), self.size)
 
@@ -135,8 +133,8 @@ def tree_circuit(tree: Tree, vtree: Vtree, variables: Mapping[str, int]) -> Circ
 
 
 def tree_counts(
-    skeleton: Skeleton, tree: Tree, vtree: Vtree, arities: npt.ArrayLike, counts: FloatArray
-) -> FloatArray:
+    skeleton: Skeleton, tree: Tree, vtree: Vtree, arities: npt.ArrayLike, counts: Floats
+) -> Floats:
     """Counts of the edges of a compiled tree from pairwise counts, which may leave out holes.
 
     Edge v of the j-th sum above variable x counts the rows with x = v whose parent
@@ -176,7 +174,7 @@ def _leaves(
 def graft_skeleton(
     builder: CircuitBuilder,
     skeleton: Skeleton,
-    weights: FloatArray | None,
+    weights: Floats | None,
     vtree: Vtree,
     columns: Sequence[int],
     key: Hashable = None,

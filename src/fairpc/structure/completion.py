@@ -9,19 +9,19 @@ only: what is summed out exactly is so by the circuit afterwards.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from fairpc.structure.mutual_information import FloatArray, offsets
+from fairpc.errors.arrays import Codes, Floats, Ints
+from fairpc.structure.mutual_information import offsets
 from fairpc.structure.tree import Tree
 
 
 def completed(
-    codes: npt.NDArray[np.int16],
+    codes: Codes,
     tree: Tree,
-    counts: FloatArray,
-    arities: npt.NDArray[np.int64],
+    counts: Floats,
+    arities: Ints,
     rng: np.random.Generator,
-) -> npt.NDArray[np.int16]:
+) -> Codes:
     """Codes (variables, rows) without holes; ``counts`` are the pairwise counts of the tree.
 
     Each conditional distribution has one prior row spread evenly, so that every value can be drawn.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats
 from fairpc.structure.cells import Method, MethodName, learn_cells
 from fairpc.structure.check import check_table
 from fairpc.structure.gain import Gain
@@ -78,7 +78,7 @@ def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[T
     if not 0 < fraction < 1:
         raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
     whole = np.array_equal(table.weights, np.floor(table.weights))
-    held: npt.NDArray[np.float64]
+    held: Floats
     if whole:
         held = rng.binomial(table.weights.astype(np.int64), fraction).astype(np.float64)
     else:
@@ -91,7 +91,7 @@ def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[T
     return _weighted(table, table.weights - held), _weighted(table, held)
 
 
-def _weighted(table: Table, weights: npt.NDArray[np.float64]) -> Table:
+def _weighted(table: Table, weights: Floats) -> Table:
     """The rows of positive weight, with these weights."""
     used = weights > 0
     return Table.of(table.codes[used], weights[used], arities=table.arities, names=table.names)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Floats
 from fairpc.structure.cells import Method, MethodName, learn_cells
 from fairpc.structure.check import check_choice, check_number, check_table
 from fairpc.structure.compile import graft
@@ -25,8 +25,6 @@ from fairpc.structure.density import hold_out
 from fairpc.structure.mutual_information import offsets
 from fairpc.structure.parameters import Smoothing
 from fairpc.structure.search import Step
-
-FloatArray = npt.NDArray[np.float64]
 
 Diversity = Literal["bootstrap", "clusters"]
 DIVERSITIES: Final = ("bootstrap", "clusters")
@@ -37,7 +35,7 @@ class Mixture:
     """Circuits over the same variables, and their weights."""
 
     components: tuple[Circuit, ...]
-    weights: FloatArray
+    weights: Floats
 
     def circuit(self, variable: str | None = None) -> Circuit:
         """The mixture as one circuit.
@@ -119,8 +117,8 @@ def learn_mixture(
 
 
 def _component_rows(
-    table: Table, share: FloatArray | None, rng: np.random.Generator
-) -> tuple[Table, FloatArray]:
+    table: Table, share: Floats | None, rng: np.random.Generator
+) -> tuple[Table, Floats]:
     """Rows of a component and their weights for structure: its share of each, or a bootstrap."""
     if share is None:
         return table, bootstrap_weights(table, rng)
@@ -128,24 +126,24 @@ def _component_rows(
     return Table.of(table.codes, weights, arities=table.arities, names=table.names), weights
 
 
-def bootstrap_weights(table: Table, rng: np.random.Generator) -> FloatArray:
+def bootstrap_weights(table: Table, rng: np.random.Generator) -> Floats:
     """Bayesian-bootstrap weights (Rubin 1981): Gamma(weight) a row, with the table's total."""
     draws = np.zeros(table.n_rows)
     used = table.weights > 0
     draws[used] = rng.gamma(table.weights[used])
     if draws.sum() <= 0:  # weights so small that every draw underflows
         return table.weights
-    result: FloatArray = draws * (table.total_weight / draws.sum())
+    result: Floats = draws * (table.total_weight / draws.sum())
     return result
 
 
 def component_weights(
-    scores: FloatArray,
-    weights: FloatArray,
+    scores: Floats,
+    weights: Floats,
     *,
     max_iter: int = 1000,
     tol: float = 1e-9,
-) -> FloatArray:
+) -> Floats:
     """Mixture weights that maximise the likelihood of rows, by EM from equal weights.
 
     ``scores`` holds log P_k(row), (rows, components). The likelihood is concave in
@@ -167,13 +165,13 @@ def component_weights(
             break
         before = score
         pi = pi * ((share / mixed) @ values)
-    result: FloatArray = pi / pi.sum()
+    result: Floats = pi / pi.sum()
     return result
 
 
 def soft_clusters(
     table: Table, n_clusters: int, rng: np.random.Generator, *, n_iter: int = 50
-) -> FloatArray:
+) -> Floats:
     """Posteriors (rows, clusters) of a latent class model: independent columns in each class.
 
     Fitted by EM from random posteriors, with one prior row per distribution; a
@@ -193,11 +191,11 @@ def soft_clusters(
         joint -= joint.max(axis=1, keepdims=True)
         posterior = np.exp(joint)
         posterior /= posterior.sum(axis=1, keepdims=True)
-    result: FloatArray = posterior
+    result: Floats = posterior
     return result
 
 
-def _indicator_rows(table: Table) -> FloatArray:
+def _indicator_rows(table: Table) -> Floats:
     """One column per value of each variable, 1 where a row has it."""
     result = np.zeros((table.n_rows, int(table.arities.sum())))
     start = offsets(table.arities)

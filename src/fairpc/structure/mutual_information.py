@@ -7,13 +7,11 @@ out of the result, so each pair is counted over the rows where both are observed
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.integer[Any]]
+from fairpc.errors.arrays import Array, Bools, Codes, Floats, Integers, Ints
 
 PSEUDOCOUNT: Final = 1.0
 """Prior rows per cell of a 2×2 table, the reference's choice; see :func:`mutual_information`."""
@@ -21,7 +19,7 @@ PSEUDOCOUNT: Final = 1.0
 _MOST_DIGITS: Final = 20
 
 
-def pair_counts(columns: npt.NDArray[np.int16], weights: FloatArray, sizes: IntArray) -> FloatArray:
+def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
     """Weighted counts of all pairs of values, as one symmetric matrix.
 
     ``columns`` holds one row per variable (-1 = missing). Values are stacked:
@@ -38,21 +36,21 @@ def pair_counts(columns: npt.NDArray[np.int16], weights: FloatArray, sizes: IntA
     single, plane, n_planes = _kernels.number_planes(columns, weights, start)
     products = _kernels.bit_products if _whole(weights) else _kernels.row_products
     gram = products(columns, weights, start, plane, n_planes)
-    counts: FloatArray = _kernels.expand(gram, plane, single, start)
+    counts: Floats = _kernels.expand(gram, plane, single, start)
     return counts
 
 
-def offsets(sizes: IntArray) -> npt.NDArray[np.int64]:
+def offsets(sizes: Integers) -> Ints:
     """First stacked row of each variable, and the total at the end."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def mutual_information(
-    counts: FloatArray,
-    sizes: IntArray,
+    counts: Floats,
+    sizes: Integers,
     pseudocount: float = PSEUDOCOUNT,
-    possible: npt.NDArray[np.bool_] | None = None,
-) -> FloatArray:
+    possible: Bools | None = None,
+) -> Floats:
     """Mutual information in nats of every pair of variables, from :func:`pair_counts`.
 
     Each table of a pair is smoothed by ``4 * pseudocount`` prior rows spread evenly
@@ -64,17 +62,17 @@ def mutual_information(
 
     start = offsets(sizes)
     known = np.ones(int(start[-1]), bool) if possible is None else possible
-    result: FloatArray = _kernels.pair_information(counts, start, known, float(pseudocount))
+    result: Floats = _kernels.pair_information(counts, start, known, float(pseudocount))
     return result
 
 
-def _read_only(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _read_only(array: Array) -> Array:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
 
 
-def _whole(weights: FloatArray) -> bool:
+def _whole(weights: Floats) -> bool:
     """Whether each weight is a whole number of few binary digits."""
     if not len(weights) or weights.max() >= 1 << _MOST_DIGITS:
         return False

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from fairpc.errors.arrays import Codes, Floats, Int32s, Ints
 from fairpc.structure.check import check_choice, check_number
 
 Base = Literal["uniform", "marginal"]
 BASES: Final = ("uniform", "marginal")
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,9 +37,7 @@ class Smoothing:
         check_choice("base", self.base, BASES)
 
 
-def posterior_mean(
-    counts: FloatArray, priors: FloatArray, first: npt.NDArray[np.int32], strength: float
-) -> FloatArray:
+def posterior_mean(counts: Floats, priors: Floats, first: Int32s, strength: float) -> Floats:
     """Weights of consecutive edges, from the counts and priors of each node's edges.
 
     ``first`` is the first edge of each node. A node without counts and without
@@ -62,9 +58,7 @@ def posterior_mean(
     return np.where(totals > 0, raw / np.where(totals > 0, totals, 1.0), uniform)
 
 
-def cell_marginals(
-    codes: npt.NDArray[np.int16], weights: FloatArray, start: npt.NDArray[np.int64]
-) -> FloatArray:
+def cell_marginals(codes: Codes, weights: Floats, start: Ints) -> Floats:
     """Stacked distributions of single variables, each with one prior row spread evenly.
 
     The prior row keeps a value that the cell never shows possible.

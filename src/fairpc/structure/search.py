@@ -13,13 +13,11 @@ from types import FrameType
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.errors import InterruptedWarning
+from fairpc.errors.arrays import Bytes, Int32s
 from fairpc.structure.check import check_number
 from fairpc.structure.split import LearnedCell, SplitState
-
-IntArray = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -50,9 +48,9 @@ class Split:
     """A split that was chosen: edge, its rows, and the side (0 or 1) of each value."""
 
     edge: int
-    rows: IntArray
+    rows: Int32s
     variable: int
-    sides: npt.NDArray[np.uint8]
+    sides: Bytes
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Stop:
 class EdgeQueue(Protocol):
     """Candidate edges of all cells."""
 
-    def push(self, edges: IntArray) -> None: ...
+    def push(self, edges: Int32s) -> None: ...
 
     def pop(self) -> int | None: ...
 
@@ -98,7 +96,7 @@ class FlowQueue:
         self._min_flow = min_flow
         self._heap: list[tuple[float, int, int]] = []
 
-    def push(self, edges: IntArray) -> None:
+    def push(self, edges: Int32s) -> None:
         flows, vnodes = self._state.keys(edges)
         for flow, vnode, e in zip(flows.tolist(), vnodes.tolist(), edges.tolist(), strict=True):
             heapq.heappush(self._heap, (-flow, -vnode, e))
@@ -123,7 +121,7 @@ class RandomQueue:
         self._rng = rng
         self._edges: list[int] = []
 
-    def push(self, edges: IntArray) -> None:
+    def push(self, edges: Int32s) -> None:
         self._edges += edges.tolist()
 
     def pop(self) -> int | None:

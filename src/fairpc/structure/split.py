@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.vtree import Vtree
+from fairpc.errors.arrays import Array, Bools, Bytes, Codes, Floats, Int32s, Ints
 from fairpc.structure._layout import (
     ALIVE,
     FIRST,
@@ -37,9 +36,6 @@ from fairpc.structure.mutual_information import offsets
 from fairpc.structure.parameters import Smoothing, cell_marginals, posterior_mean
 from fairpc.structure.vtree import parents_and_depths
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int32]
-
 
 @dataclass(frozen=True, eq=False)
 class CellRows:
@@ -51,8 +47,8 @@ class CellRows:
         vtree, skeleton: a compiled tree.
     """
 
-    codes: npt.NDArray[np.int16]
-    weights: FloatArray
+    codes: Codes
+    weights: Floats
     vtree: Vtree
     skeleton: Skeleton
 
@@ -63,11 +59,11 @@ class LearnedCell:
 
     vtree: Vtree
     skeleton: Skeleton
-    counts: FloatArray
-    priors: FloatArray
-    weights: FloatArray
+    counts: Floats
+    priors: Floats
+    weights: Floats
 
-    def with_counts(self, counts: FloatArray, smoothing: Smoothing) -> LearnedCell:
+    def with_counts(self, counts: Floats, smoothing: Smoothing) -> LearnedCell:
         """The same circuit with parameters from other counts."""
         weights = posterior_mean(counts, self.priors, self.skeleton.first, smoothing.strength)
         return LearnedCell(self.vtree, self.skeleton, counts, self.priors, weights)
@@ -80,17 +76,15 @@ class _Undo:
     node: int
     edge: int
     pair: int
-    edges: IntArray
-    counts: FloatArray
-    size: npt.NDArray[np.int64]
+    edges: Int32s
+    counts: Floats
+    size: Ints
 
 
 class SplitState:
     """Circuits of several cells over the same variables, to be split in place."""
 
-    def __init__(
-        self, cells: Sequence[CellRows], arities: npt.NDArray[np.int64], smoothing: Smoothing
-    ) -> None:
+    def __init__(self, cells: Sequence[CellRows], arities: Ints, smoothing: Smoothing) -> None:
         self.start = offsets(arities)
         self.smoothing = smoothing
         self.n_cells = len(cells)
@@ -129,7 +123,7 @@ class SplitState:
         """Weight of the rows that take an edge; 0 once it is split or no edge leads to it."""
         return float(self._C[edge, FLOW]) if self._E[edge, ALIVE] else 0.0
 
-    def keys(self, edges: IntArray) -> tuple[FloatArray, IntArray]:
+    def keys(self, edges: Int32s) -> tuple[Floats, Int32s]:
         """Flows and vtree nodes (within their cells) of several edges that can be split."""
         vnodes = self._N[self._E[edges, NODE], VNODE] % np.int32(self._stride)
         return self._C[edges, FLOW], vnodes
@@ -142,23 +136,23 @@ class SplitState:
         """Cell of an edge."""
         return int(self._N[self._E[edge, NODE], VNODE]) // self._stride
 
-    def candidates(self, since: int, min_flow: float) -> IntArray:
+    def candidates(self, since: int, min_flow: float) -> Int32s:
         """Edges numbered ``since`` and later that have at least ``min_flow`` and can be split."""
         from fairpc.structure import _kernels
 
-        found: IntArray = _kernels.candidates(
+        found: Int32s = _kernels.candidates(
             self._N, self._E, self._C, self._B, self.start, since, self.n_edges, min_flow
         )
         return found
 
-    def rows(self, edge: int) -> IntArray:
+    def rows(self, edge: int) -> Int32s:
         """The rows that take an edge, in order."""
         near = self._near[edge]
-        found: IntArray = near[self._active[self.vnode(edge)][near] == edge]
+        found: Int32s = near[self._active[self.vnode(edge)][near] == edge]
         self._near[edge] = found
         return found
 
-    def possible(self, edge: int) -> npt.NDArray[np.bool_]:
+    def possible(self, edge: int) -> Bools:
         """Which values of the variables, stacked, are possible below an edge: always the same."""
         if edge != self._last_asked[0]:
             words = self._B[self._E[edge, LEFT]] | self._B[self._E[edge, RIGHT]]
@@ -166,14 +160,12 @@ class SplitState:
             self._last_asked = edge, bits[: self._n_values].view(bool)
         return self._last_asked[1]
 
-    def free_values(self, edge: int) -> npt.NDArray[np.int64]:
+    def free_values(self, edge: int) -> Ints:
         """How many values each variable can take below an edge."""
-        counts: npt.NDArray[np.int64] = np.add.reduceat(
-            self.possible(edge), self.start[:-1], dtype=np.int64
-        )
+        counts: Ints = np.add.reduceat(self.possible(edge), self.start[:-1], dtype=np.int64)
         return counts
 
-    def halves(self, edge: int, variable: int) -> npt.NDArray[np.uint8]:
+    def halves(self, edge: int, variable: int) -> Bytes:
         """Sides that set the first possible value of a variable against all others."""
         own = self.possible(edge)[self.start[variable] : self.start[variable + 1]]
         sides = np.ones(len(own), np.uint8)
@@ -181,8 +173,8 @@ class SplitState:
         return sides
 
     def best_split(
-        self, edge: int, rows: IntArray, variables: IntArray, price: float
-    ) -> tuple[int, npt.NDArray[np.uint8], float, int]:
+        self, edge: int, rows: Int32s, variables: Int32s, price: float
+    ) -> tuple[int, Bytes, float, int]:
         """The best split of an edge: variable, side of each value, gain, new free parameters.
 
         The gain is that in maximum log-likelihood, exactly: it equals the difference
@@ -194,16 +186,14 @@ class SplitState:
         cell = self.cell(edge)
         # As many levels as there are vtree nodes: all that is below the edge.
         queue, _, _ = self._reach(edge, int(variables[0]), self._stride)
-        found: tuple[int, npt.NDArray[np.uint8], float, int] = _kernels.best_split(
+        found: tuple[int, Bytes, float, int] = _kernels.best_split(
             self._N, self._E, self._C, self._B, self._V, self._active, self.codes,
             self.row_weights, rows, edge, queue, variables, self._leaf[cell],
             cell * self._stride, self.start, price, self._edge_maps,
         )  # fmt: skip
         return found
 
-    def split(
-        self, edge: int, rows: IntArray, variable: int, sides: npt.NDArray[np.uint8], depth: int = 1
-    ) -> None:
+    def split(self, edge: int, rows: Int32s, variable: int, sides: Bytes, depth: int = 1) -> None:
         """Split an edge: values with side 0 against those with side 1.
 
         ``depth`` counts the levels of products and sums below the edge of which
@@ -266,8 +256,8 @@ class SplitState:
         return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
 
     def _copy(
-        self, edge: int, queue: IntArray, edges: IntArray, variable: int,
-        sides: npt.NDArray[np.uint8], levels: int,
+        self, edge: int, queue: Int32s, edges: Int32s, variable: int,
+        sides: Bytes, levels: int,
     ) -> tuple[int, int]:  # fmt: skip
         """Copy the nodes below both halves, and log what will change in the old ones."""
         from fairpc.structure import _kernels
@@ -285,7 +275,7 @@ class SplitState:
         self._set_priors(self.cell(edge), int(size[1]), self.n_edges)
         return middle, pair
 
-    def _account(self, edge: int, queue: IntArray) -> None:
+    def _account(self, edge: int, queue: Int32s) -> None:
         """Update likelihoods and the number of parameters after a split."""
         from fairpc.structure import _kernels
 
@@ -301,7 +291,7 @@ class SplitState:
         self.n_parameters += 2 if self._N[node, SIZE] == 2 else 1
         self.n_parameters -= _kernels.release(self._N, self._E, edge, int(self._size[0]))
 
-    def _reach(self, edge: int, variable: int, levels: int) -> tuple[IntArray, int, IntArray]:
+    def _reach(self, edge: int, variable: int, levels: int) -> tuple[Int32s, int, Int32s]:
         """Nodes below an edge on the way to a variable, or in the first levels of sums.
 
         With their number of edges, and their vtree nodes.
@@ -310,7 +300,7 @@ class SplitState:
 
         self._mark += 1
         leaf = int(self._leaf[self.cell(edge)][variable])
-        found: tuple[IntArray, int, IntArray] = _kernels.reach(
+        found: tuple[Int32s, int, Int32s] = _kernels.reach(
             self._N, self._E, self._V, edge, leaf, levels, self._mark
         )
         return found
@@ -345,7 +335,7 @@ class SplitState:
             edge += len(s.left) - k
             self._roots.append(int(number[-1]))
 
-    def _marginals(self) -> list[FloatArray]:
+    def _marginals(self) -> list[Floats]:
         """Distributions of single variables in each cell, where priors are made of them."""
         if self.smoothing.base == "uniform":
             return []
@@ -409,7 +399,7 @@ class SplitState:
                 setattr(self, name, _grown(getattr(self, name), room))
             self._edge_maps = np.zeros((2, room), np.int32)
 
-    def _order(self, cell: int) -> IntArray:
+    def _order(self, cell: int) -> Int32s:
         """Nodes below a cell's root that are no indicators, children first.
 
         A node's children belong to smaller vtree nodes than the node itself.
@@ -419,17 +409,17 @@ class SplitState:
         found = _kernels.below(
             self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed
         )
-        ordered: IntArray = found[np.lexsort((found, self._N[found, VNODE]))]
+        ordered: Int32s = found[np.lexsort((found, self._N[found, VNODE]))]
         return ordered
 
-    def _edge_lists(self, nodes: IntArray, n_edges: int) -> IntArray:
+    def _edge_lists(self, nodes: Int32s, n_edges: int) -> Int32s:
         from fairpc.structure import _kernels
 
-        edges: IntArray = _kernels.edges_of(self._N, self._E, nodes, n_edges)
+        edges: Int32s = _kernels.edges_of(self._N, self._E, nodes, n_edges)
         return edges
 
 
-def _shifted(vtree: Vtree, cell: int) -> IntArray:
+def _shifted(vtree: Vtree, cell: int) -> Int32s:
     """A vtree as rows of V, numbered after those of the cells before."""
     parent, depth = parents_and_depths(vtree)
     shift = cell * len(vtree.ids)
@@ -440,8 +430,8 @@ def _shifted(vtree: Vtree, cell: int) -> IntArray:
 
 
 def _load_skeleton(
-    nodes: IntArray, edges: IntArray, s: Skeleton,
-    number: npt.NDArray[np.int64], link: npt.NDArray[np.int64], shift: int,
+    nodes: Int32s, edges: Int32s, s: Skeleton,
+    number: Ints, link: Ints, shift: int,
 ) -> None:  # fmt: skip
     """Write a skeleton into the arrays of nodes and edges under new numbers."""
     nodes[number, VNODE] = s.vnode + shift
@@ -457,7 +447,7 @@ def _load_skeleton(
     edges[link, ALIVE] = 1
 
 
-def _grown(array: npt.NDArray[Any], room: int) -> npt.NDArray[Any]:
+def _grown(array: Array, room: int) -> Array:
     result = np.zeros((room, *array.shape[1:]), array.dtype)
     result[: len(array)] = array
     return result

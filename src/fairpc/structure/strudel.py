@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from fairpc.errors.arrays import Int32s
 from fairpc.structure._layout import FLOW, ROUNDING
 from fairpc.structure.check import check_choice, check_number
 from fairpc.structure.mutual_information import mutual_information, pair_counts
@@ -22,8 +22,6 @@ EdgeChoice = Literal["eFlow", "eRand"]
 VariableChoice = Literal["vMI", "vRand"]
 EDGE_CHOICES: Final = ("eFlow", "eRand")
 VARIABLE_CHOICES: Final = ("vMI", "vRand")
-
-IntArray = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class _Dependence:
         self._state = state
         self._sizes = np.diff(state.start)
 
-    def __call__(self, edge: int, rows: IntArray, variables: IntArray) -> int:
+    def __call__(self, edge: int, rows: Int32s, variables: Int32s) -> int:
         if len(variables) == 1:
             return int(variables[0])
         state = self._state
@@ -107,5 +105,5 @@ class _Uniform:
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
 
-    def __call__(self, edge: int, rows: IntArray, variables: IntArray) -> int:
+    def __call__(self, edge: int, rows: Int32s, variables: Int32s) -> int:
         return int(self._rng.choice(variables))

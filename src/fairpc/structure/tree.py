@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import Bools, Floats, Ints
 from fairpc.structure.check import check_choice, check_number, check_table
 from fairpc.structure.mutual_information import (
     PSEUDOCOUNT,
-    FloatArray,
     mutual_information,
     offsets,
     pair_counts,
@@ -35,8 +35,8 @@ class Tree:
         order: the variables, each after its parent.
     """
 
-    parent: npt.NDArray[np.int64]
-    order: npt.NDArray[np.int64]
+    parent: Ints
+    order: Ints
 
     @classmethod
     def of(cls, parent: npt.ArrayLike) -> Tree:
@@ -100,8 +100,8 @@ def chow_liu(
 
 
 def tree_of_counts(
-    counts: FloatArray,
-    arities: npt.NDArray[np.int64],
+    counts: Floats,
+    arities: Ints,
     pseudocount: float = PSEUDOCOUNT,
     prune: Prune | None = None,
     root: int | None = None,
@@ -120,7 +120,7 @@ def tree_of_counts(
     return _hang(edges, m, root)
 
 
-def spanning_tree(weights: FloatArray) -> npt.NDArray[np.int64]:
+def spanning_tree(weights: Floats) -> Ints:
     """Edges (i < j) of the maximum spanning tree, ties to the first pair in order."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import minimum_spanning_tree
@@ -141,9 +141,7 @@ def spanning_tree(weights: FloatArray) -> npt.NDArray[np.int64]:
     return found[np.lexsort((found[:, 1], found[:, 0]))]
 
 
-def _worthwhile(
-    edges: npt.NDArray[np.int64], counts: FloatArray, sizes: npt.NDArray[np.int64], prune: Prune
-) -> npt.NDArray[np.bool_]:
+def _worthwhile(edges: Ints, counts: Floats, sizes: Ints, prune: Prune) -> Bools:
     """Whether each edge raises the likelihood by more than its parameters cost."""
     start = offsets(sizes)
     keep = np.zeros(len(edges), bool)
@@ -159,7 +157,7 @@ def _worthwhile(
     return keep
 
 
-def _hang(edges: npt.NDArray[np.int64], m: int, root: int | None) -> Tree:
+def _hang(edges: Ints, m: int, root: int | None) -> Tree:
     """Root each component at its centre (the component of ``root`` at that)."""
     neighbours: list[list[int]] = [[] for _ in range(m)]
     for i, j in edges.tolist():
@@ -200,7 +198,7 @@ def _centre(component: list[int], neighbours: list[list[int]]) -> int:
     return min(path[(len(path) - 1) // 2], path[len(path) // 2])
 
 
-def _children(parent: npt.NDArray[np.int64]) -> list[list[int]]:
+def _children(parent: Ints) -> list[list[int]]:
     below: list[list[int]] = [[] for _ in range(len(parent))]
     for v, p in enumerate(parent.tolist()):
         if p >= 0:

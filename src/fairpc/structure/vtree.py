@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.circuit.vtree import Vtree
+from fairpc.errors.arrays import Ints
 from fairpc.structure.check import check_choice
 from fairpc.structure.tree import Tree
 
@@ -46,7 +46,7 @@ def vtree_of_tree(tree: Tree, shape: Shape = "balanced") -> Vtree:
     return Vtree(np.arange(len(variable)), *(np.array(c, np.int64) for c in columns))
 
 
-def parents_and_depths(vtree: Vtree) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def parents_and_depths(vtree: Vtree) -> tuple[Ints, Ints]:
     """Parent of each node, -1 at the root; and distance from the root."""
     parent = np.full(len(vtree.ids), -1, np.int64)
     inner = np.flatnonzero(vtree.left >= 0)
