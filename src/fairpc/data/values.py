@@ -62,6 +62,10 @@ class Values:
             return np.zeros(len(self.data), np.bool_)
         return np.asarray(np.isnan(self.data), np.bool_)
 
+    def parsed(self) -> Values:
+        """Text as numbers or dates where it is nothing else."""
+        return _parse(self) if self.type == "text" and not self.declared else self
+
     def taken(self, rows: Bools) -> Values:
         """The values of some rows."""
         data = self.data.filter(_series(rows)) if self.type == "text" else self.data[rows]
@@ -85,7 +89,7 @@ def read_values(
         values = _objects(name, column, texts)
     if values.type == "text":
         values = _without_texts(values, texts)
-        values = _parse(values) if parse and not values.declared else values
+        values = values.parsed() if parse else values
     if values.type == "number":
         return replace(values, data=_finite(name, _without(values.data, numbers)))
     return values
