@@ -22,20 +22,19 @@ from fairpc.auditing.mechanism import MechanismFacts, mechanism_facts
 from fairpc.auditing.parities import parity_facts
 from fairpc.auditing.performance import group_metrics
 from fairpc.auditing.provenance import provenance
+from fairpc.auditing.reading import Reading, read_table
 from fairpc.auditing.record import Audit
 from fairpc.auditing.refitted import mechanism_with_intervals, spread_over_starts
-from fairpc.auditing.rows import AuditedRows, audited_rows
-from fairpc.auditing.streamed import StreamedRows, streamed_rows
+from fairpc.auditing.rows import AuditedRows
 from fairpc.auditing.table import table_facts
 from fairpc.auditing.tradeoff import TradeOff, trade_off
 from fairpc.auditing.verdict import verdict
 from fairpc.auditing.what_if import what_if
-from fairpc.data.source import Progress as Reading
-from fairpc.data.source import is_source, open_source
+from fairpc.data.source import Progress as ReadingProgress
+from fairpc.data.source import Watcher, is_source
 from fairpc.errors import AuditError, FairpcError, TableWarning
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.lazy import check_not_dask
-from fairpc.estimators.streaming import check_not_apart
 from fairpc.evidence import AssumptionTest
 from fairpc.refits.progress import Progress, Report
 
@@ -161,40 +160,37 @@ def audit(
     _check_model(model)
     check_not_dask(X)
     run = _Run(progress)
-    if is_source(X):
-        check_not_apart(
-            sensitive_features=sensitive_features, clusters=clusters, fair_labels=fair_labels
-        )
-        read = run.must("scores", lambda: _streamed(model, X, y, sample_weight, settings, run))
-    else:
-        rows = run.must(
-            "scores",
-            lambda: audited_rows(
-                model, X, y, sensitive_features, sample_weight, clusters, fair_labels
-            ),
-        )
-        read = StreamedRows(rows, rows)
+    read = run.must(
+        "scores",
+        lambda: read_table(
+            model,
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            clusters=clusters,
+            fair_labels=fair_labels,
+            reading=Reading(settings.n_drawn if is_source(X) else 0, max_memory, random_state),
+            watch=_watch(run),
+        ),
+    )
     with warnings.catch_warnings():
         # What is odd about the rows was said when they were read.
         warnings.simplefilter("ignore", TableWarning)
         return _record(model, read.rows, read.drawn, settings, run)
 
 
-def _streamed(
-    model: CircuitClassifier, table: Any, label: Any, weight: Any, settings: Settings, run: _Run
-) -> StreamedRows:
+def _watch(run: _Run) -> Watcher:
+    """Tells how far a table that is read in batches has been read."""
     tell = run.within("scores")
 
-    def watch(read: Reading) -> None:
+    def watch(read: ReadingProgress) -> None:
         done = f"{read.done:,} {read.unit}"
         if read.total:
             done = f"{read.done / read.total:.0%} of {read.total / 1e6:,.0f} MB"
         tell(Progress(f"{read.stage}, {done}", 0, 1))
 
-    return streamed_rows(
-        model, open_source(table), label, weight, n_drawn=settings.n_drawn,
-        max_memory=settings.max_memory, seed=settings.random_state, watch=watch,
-    )  # fmt: skip
+    return watch
 
 
 def _check_model(model: object) -> None:

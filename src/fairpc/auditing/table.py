@@ -61,7 +61,7 @@ class TableFacts:
         n_persons: persons, where they repeat; None otherwise.
         n_labelled, n_grouped: rows whose label, whose group is known.
         same_rows_as_fit: whether these are the very rows that the model was fitted to; where
-            they are not, some may still be among them; None where it is not known.
+            they are not, some may still be among them.
         label: name of the label.
         positive: the class that "positive" means.
         classes, groups: counts, in the order of the model.
@@ -77,7 +77,7 @@ class TableFacts:
     n_persons: int | None
     n_labelled: int
     n_grouped: int
-    same_rows_as_fit: bool | None
+    same_rows_as_fit: bool
     label: str
     positive: str
     classes: tuple[Count, ...]

@@ -12,9 +12,9 @@ from fairpc.circuit.flows import RowPlan, prepare
 from fairpc.circuit.graph import Graph
 from fairpc.circuit.part_plan import plan_bytes, plan_once
 from fairpc.cluster.sums import Sums, added, leaf
-from fairpc.data.distinct import Distinct, Packing
+from fairpc.data.distinct import CodedRows, Distinct, Packing
 from fairpc.data.table import Table
-from fairpc.errors.arrays import Codes, Floats
+from fairpc.errors.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,16 +24,16 @@ class Preparation:
     Attributes:
         graph: the circuit's structure.
         packing: how codes are packed.
-        table_of: makes the circuit's rows of codes and weights.
+        table_of: makes the circuit's rows of rows of codes.
     """
 
     graph: Graph
     packing: Packing
-    table_of: Callable[[Codes, Floats], Table]
+    table_of: Callable[[CodedRows], Table]
 
     def table(self, part: Distinct) -> Table:
         """The circuit's rows of a part."""
-        return self.table_of(self.packing.unpack(part.words), part.weights)
+        return self.table_of(self.packing.rows(part))
 
 
 @dataclass(eq=False)

@@ -104,10 +104,10 @@ def fit_encoding(
     )
     left_out = resolve(names, drop, "drop")
     codes = np.full(table.n_rows, -1) if y is None else _label_codes(y, table.n_rows)
-    label, weight = apart_name("label"), None
+    label, weight = apart_name("y", "label"), None
     given: dict[str, Any] = {label: codes}
     if sample_weight is not None:
-        weight = apart_name("weight")
+        weight = apart_name("weight", "weight")
         given[weight] = check_weights(sample_weight, table.n_rows)
     source = FrameSource.of(table.with_columns(given))
     features = tuple(name for name in names if name not in left_out)

@@ -51,6 +51,18 @@ class Frame:
         names, columns = (*self.names, *more), (*self.columns, *more.values())
         return replace(self, names=names, columns=columns)
 
+    def to_polars(self) -> Any:
+        """The columns as a polars frame."""
+        import narwhals as nw
+        import polars as pl
+
+        return pl.DataFrame(
+            {
+                name: nw.to_native(column, pass_through=True)
+                for name, column in zip(self.names, self.columns, strict=True)
+            }
+        )
+
     def taken(self, rows: Array) -> Frame:
         """Some of the rows, by number."""
         taken = tuple(column[rows] for column in self.columns)

@@ -27,6 +27,16 @@ def row_uniform(words: Words, seed: int) -> Floats:
     return (top.astype(np.float64) + 0.5) / float(1 << 53)
 
 
+def row_digest(words: Words, copies: Floats) -> Words:
+    """Four numbers that name weighted rows: sums over the rows, so the order plays no part.
+
+    Digests of batches or parts add up to that of the table.
+    """
+    counts = copies.astype(np.uint64)
+    sums = [np.multiply(row_hash(words, seed), counts).sum(dtype=np.uint64) for seed in range(4)]
+    return np.array(sums, np.uint64)
+
+
 def _mixed(state: Words) -> Words:
     state = state + _STEP
     state = (state ^ (state >> np.uint64(30))) * _ONE

@@ -53,6 +53,10 @@ class RowParts(Protocol):
 
     def __len__(self) -> int: ...
 
+    def read(self, k: int) -> CodedRows:
+        """The rows of part ``k``."""
+        ...
+
     def map(self, work: Callable[[int, CodedRows], T]) -> Iterator[T]:
         """What ``work`` makes of the number and the rows of each part, in order."""
         ...

@@ -19,7 +19,8 @@ class RowSample:
     """Some rows of a table, every set of ``size`` rows as likely as any other.
 
     They are those whose numbers hash lowest. So the sample is the same however the table is
-    cut into batches, and a smaller one of the same seed is part of a larger one.
+    cut into batches, and a smaller one of the same seed is part of a larger one. Where rows come
+    with persons, these are drawn, with all their rows.
     """
 
     size: int
@@ -29,9 +30,11 @@ class RowSample:
     _frames: list[Any] = field(default_factory=list)
     _keys: list[Words] = field(default_factory=list)
 
-    def push(self, frame: Any) -> None:
-        """The next rows of the table, as a polars frame."""
+    def push(self, frame: Any, persons: Words | None = None) -> None:
+        """The next rows of the table, as a polars frame; a number per person keeps them whole."""
         numbers = np.arange(self.n_seen, self.n_seen + len(frame), dtype=np.uint64)
+        if persons is not None:
+            numbers = persons
         self._keep(frame, row_hash(numbers[None], self.seed))
         self.n_seen += len(frame)
         if sum(map(len, self._keys)) > 2 * self.size:

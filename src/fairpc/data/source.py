@@ -54,14 +54,14 @@ Watcher = Callable[[Progress], object]
 _APART: Final = "\0"
 
 
-def apart_name(name: str) -> str:
+def apart_name(name: str, role: str) -> str:
     """The name under which a column that is given apart from the table joins its source."""
-    return _APART + name
+    return f"{_APART}{role}{_APART}{name}"
 
 
 def shown_name(name: str) -> str:
     """The name of a column as the user knows it."""
-    return name.removeprefix(_APART)
+    return name.rpartition(_APART)[2]
 
 
 @dataclass(frozen=True)

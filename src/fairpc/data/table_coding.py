@@ -6,8 +6,6 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame, read_columns, read_frame
@@ -18,7 +16,7 @@ from fairpc.data.schema import Record
 from fairpc.data.source import Roles
 from fairpc.data.summary import weighted
 from fairpc.errors import TableError, TableWarning
-from fairpc.errors.arrays import Codes, Floats
+from fairpc.errors.arrays import Codes
 
 _FIELDS: Final = ("sensitive", "features", "labels", "groups")
 
@@ -56,6 +54,12 @@ class TableCoding:
             return None
         check_rows(X, frame, sensitive_features, "sensitive feature")
         return self.groups.transform(sensitive_features)
+
+    def value_names(self, group: str, label: str, decision: str) -> dict[str, tuple[str, ...]]:
+        """What values are called: of the features, and of S, D and Df under these names."""
+        classes = self.labels.column.labels
+        named = {group: self.groups.names, label: classes, decision: classes}
+        return named | {column.name: column.labels for column in self.features.columns}
 
     def fair_codes(self, fair_labels: Any) -> Codes:
         """Codes of decisions known by other means: a value that is no class is a mistake."""

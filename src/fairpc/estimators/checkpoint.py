@@ -20,12 +20,9 @@ import numpy as np
 from fairpc.circuit.file import parse_json
 from fairpc.data.atomic import AnyPath, read_whole, write_atomically
 from fairpc.data.distinct import Distinct
-from fairpc.data.encoding import Encoding
-from fairpc.data.groups import Groups
-from fairpc.data.labels import Labels
 from fairpc.data.source import Source
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors import FileFormatError, LearningError
-from fairpc.estimators.inputs import Coding
 from fairpc.fair.journal import Journal
 
 FORMAT: Final = "fairpc checkpoint"
@@ -86,27 +83,14 @@ class Checkpoint:
         """The folder of rows that do not fit into memory."""
         return self.folder / "parts"
 
-    def keep_coding(self, coding: Coding) -> None:
+    def keep_coding(self, coding: TableCoding) -> None:
         """Keep how the table becomes codes."""
-        content = {
-            "sensitive": list(coding.sensitive), "features": coding.features.to_dict(),
-            "labels": coding.labels.to_dict(), "groups": coding.groups.to_dict(),
-        }  # fmt: skip
-        write_atomically(self.folder / "coding.json", json.dumps(content).encode())
+        write_atomically(self.folder / "coding.json", json.dumps(coding.to_dict()).encode())
 
-    def coding(self) -> Coding | None:
+    def coding(self) -> TableCoding | None:
         """The coding that was kept; None if none was."""
         path = self.folder / "coding.json"
-        if not path.exists():
-            return None
-        content = _read_json(path)
-        try:
-            return Coding(
-                Encoding.from_dict(content["features"]), Labels.from_dict(content["labels"]),
-                Groups.from_dict(content["groups"]), tuple(content["sensitive"]),
-            )  # fmt: skip
-        except (KeyError, TypeError) as error:
-            raise FileFormatError(f"{path} is damaged ({error}): use a new folder") from error
+        return TableCoding.from_dict(_read_json(path)) if path.exists() else None
 
     def keep_rows(self, rows: Distinct) -> None:
         """Keep the distinct rows of a streamed table."""

@@ -15,10 +15,10 @@ from fairpc.data.atomic import AnyPath, read_whole, write_atomically
 from fairpc.data.encoding import Encoding
 from fairpc.data.groups import Groups
 from fairpc.data.labels import Labels
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors import FairpcError, FileFormatError
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.inputs import Coding
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.settings import plain
 from fairpc.fair.distribution import FairDistribution
@@ -103,7 +103,7 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     if content["model"] not in MODELS:
         _fail(source, f"its model {content['model']!r} is unknown: update fairpc")
     model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"]))
-    coding = Coding(
+    coding = TableCoding(
         Encoding.from_dict(content["features"]), Labels.from_dict(content["labels"]),
         Groups.from_dict(content["groups"]), tuple(content["sensitive"]),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from fairpc.data.source import is_source, open_source
 from fairpc.data.warned import Warned
 from fairpc.errors import TableError
 from fairpc.errors.arrays import Array
-from fairpc.estimators.streaming import FittedColumns, check_not_apart
+from fairpc.estimators.tables import FittedColumns, check_not_apart
 
 P = ParamSpec("P")
 R = TypeVar("R")

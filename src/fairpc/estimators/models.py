@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.inputs import Coding
 from fairpc.fair.fit import VALIDATION, Fitted, Options, fit_parameters
 from fairpc.fair.knowledge import Knowledge, Limits
 from fairpc.fair.parts import hold_out
@@ -116,7 +116,7 @@ class _Learned(CircuitClassifier):
             n_init=self.n_init, callback=callback,
         )  # fmt: skip
 
-    def _given_coding(self) -> Coding | None:
+    def _given_coding(self) -> TableCoding | None:
         kept = self.structure
         return kept._coding() if isinstance(kept, CircuitClassifier) else None
 

@@ -1,11 +1,12 @@
-"""Fitting to rows that do not fit into memory: structure on a sample, parameters on all rows."""
+"""Training rows, in memory or not: structure on a sample, parameters on all rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from operator import attrgetter
+from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -13,13 +14,13 @@ from fairpc.circuit.em import Step
 from fairpc.circuit.flows import FlowPlan
 from fairpc.circuit.graph import Circuit, Graph
 from fairpc.circuit.part_plan import PartPlan
-from fairpc.data.distinct import Distinct, Packing, add_distinct
+from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
 from fairpc.data.fingerprint import fingerprint
 from fairpc.data.hashing import row_uniform
-from fairpc.data.parts import Parts
+from fairpc.data.parts import RowParts
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Codes, Floats, Ints
+from fairpc.errors.arrays import Floats, Ints, Words
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.explanation import turned_labels
 from fairpc.fair.fit import Fitted, Options, parameter_prior, run_em
@@ -29,158 +30,144 @@ from fairpc.fair.top import Layout
 T = TypeVar("T")
 
 
-class RowParts(Protocol):
-    """Weighted rows in parts, on disk or on the workers of a cluster."""
+class TrainingRows(Protocol):
+    """Rows that a model is fitted to: in memory, on disk, or on the workers of a cluster."""
 
-    @property
-    def arities(self) -> tuple[int, ...]: ...
-
-    @property
-    def n_rows(self) -> int: ...
-
-    @property
-    def total_weight(self) -> float: ...
-
-    @property
-    def repeats(self) -> bool:
-        """Whether a row may be in several parts."""
+    def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
+        """What ``work`` makes of the rows, of one part after the other."""
         ...
 
-    def __len__(self) -> int: ...
-
-    def map(self, work: Callable[[int, Codes, Floats], T]) -> Iterator[T]:
-        """What ``work`` makes of the number, codes and weights of each part, in order."""
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """The rows to learn structure from: about ``n``, or all where they are in memory."""
         ...
 
 
+@runtime_checkable
 class PlannedParts(RowParts, Protocol):
     """Parts that make a plan of their own, where they are."""
 
-    def plan(self, graph: Graph, table_of: Callable[[Codes, Floats], Table]) -> FlowPlan: ...
+    def plan(self, graph: Graph, table_of: Callable[[CodedRows], Table]) -> FlowPlan: ...
 
 
 @dataclass(frozen=True, eq=False)
 class PartedRows:
-    """Weighted rows (s, d, x) in parts.
+    """Weighted rows (s, d, x), and known fair decisions, in parts.
 
     Attributes:
-        parts: their codes: S, D, then the features.
+        parts: their codes: S, D, the features, and Df if ``fair``.
         names: name of each feature.
+        fair: whether some fair decisions are known.
         kept_bytes: what of parts on disk may stay in memory while EM runs.
     """
 
-    parts: Parts | PlannedParts
+    parts: RowParts
     names: tuple[str, ...]
+    fair: bool = False
     kept_bytes: int = 0
+
+    def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
+        return self.parts.map(partial(_worked, work=work, parted=self._form))
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """About ``n`` of the rows, each as likely as any other, equal ones merged.
 
-        A row of whole weight w counts as w rows. With other weights, rows are drawn with
-        a probability in proportion to them. Chance goes by what a row is: where each row
-        is in one part, the sample is the same whatever the parts.
+        Chance goes by what a row is: where each row is in one part, the sample is the same
+        whatever the parts.
         """
-        share = min(1.0, n / self.parts.total_weight)
-        packing = Packing(self.parts.arities)
+        share = min(1.0, n / self.parts.n_copies)
+        packing = self.parts.packing
         seed = int(rng.integers(1 << 62))
         draw = partial(_drawn, packing=packing, share=share, seed=seed, apart=self.parts.repeats)
         total = add_distinct(list(self.parts.map(draw)))
-        return _rows(packing.unpack(total.words), total.weights, packing.arities, self.names)
+        return self._form.rows(packing.rows(total))
 
     def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
         """The plan of all rows for the circuit of a model."""
         parts = self.parts
-        table_of = partial(_table, layout=layout, arities=circuit.arities, names=circuit.names)
-        if not isinstance(parts, Parts):
+        table_of = partial(
+            _table, form=self._form, layout=layout, arities=circuit.arities, names=circuit.names
+        )
+        if isinstance(parts, PlannedParts):
             return parts.plan(circuit.graph, table_of)
         return PartPlan(
-            circuit.graph, parts.n_rows, parts.total_weight, len(parts),
-            lambda k: table_of(*parts.read(k)), self.kept_bytes,
-        )  # fmt: skip
-
-    def fingerprint(self) -> str:
-        """A name for the rows."""
-        return parts_fingerprint(self.parts.map(_fingerprint))
-
-    def label_counts(self, distribution: FairDistribution) -> Floats:
-        """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``turned_labels``."""
-        count = partial(
-            _label_counts, distribution=distribution, arities=self.parts.arities, names=self.names
+            circuit.graph,
+            parts.n_rows,
+            parts.total_weight,
+            len(parts),
+            lambda k: table_of(parts.read(k)),
+            self.kept_bytes,
         )
-        counts: Floats = sum(self.parts.map(count), np.zeros(()))
-        return counts
+
+    @property
+    def _form(self) -> _Form:
+        return _Form(self.parts.packing.arities, self.names, self.fair)
 
 
-def parts_fingerprint(names: Iterable[str]) -> str:
-    """A name for rows in parts: of the fingerprints of the parts, in order."""
-    return fingerprint(np.frombuffer("".join(names).encode(), np.uint8))
+@dataclass(frozen=True)
+class _Form:
+    """What codes mean; sent to workers instead of the parts."""
+
+    arities: tuple[int, ...]
+    names: tuple[str, ...]
+    fair: bool
+
+    def rows(self, coded: CodedRows) -> Rows:
+        return Rows.coded(coded, self.arities, self.names, fair=self.fair)
 
 
-def _rows(codes: Codes, weights: Floats, arities: tuple[int, ...], names: tuple[str, ...]) -> Rows:
-    n_groups, n_classes, *rest = arities
-    return Rows(
-        codes[:, 0], codes[:, 1], codes[:, 2:], weights, n_groups, n_classes,
-        np.array(rest, np.int64), names,
-    )  # fmt: skip
+def rows_fingerprint(rows: TrainingRows) -> str:
+    """A name for rows: the same wherever they lie, and in whatever order."""
+    return digest_name(sum(rows.map(Rows.digest), np.zeros(4, np.uint64)))
+
+
+def digest_name(digest: Words) -> str:
+    """The name of rows with this digest."""
+    return fingerprint(digest)
+
+
+def label_counts(rows: TrainingRows, distribution: FairDistribution) -> Floats:
+    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``turned_labels``."""
+    counts: Floats = sum(rows.map(partial(turned_labels, distribution)), np.zeros(()))
+    return counts
+
+
+def count_anchors(rows: TrainingRows) -> int:
+    """Rows of the table whose fair decision is known."""
+    return sum(rows.map(attrgetter("n_anchors")))
+
+
+def _worked(k: int, coded: CodedRows, *, work: Callable[[Rows], T], parted: _Form) -> T:
+    return work(parted.rows(coded))
 
 
 def _table(
-    codes: Codes,
-    weights: Floats,
-    *,
-    layout: Layout,
-    arities: Ints,
-    names: tuple[str, ...],
+    coded: CodedRows, *, form: _Form, layout: Layout, arities: Ints, names: tuple[str, ...]
 ) -> Table:
     """Rows of the circuit: its hidden variables are missing."""
-    rows = layout.codes(codes[:, 0], codes[:, 1], codes[:, 2:])
-    return Table.of(rows, weights, arities=arities, names=names)
+    rows = form.rows(coded)
+    codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
+    return Table.of(codes, rows.weights, arities=arities, names=names)
 
 
 def _drawn(
-    k: int,
-    codes: Codes,
-    weights: Floats,
-    *,
-    packing: Packing,
-    share: float,
-    seed: int,
-    apart: bool,
+    k: int, coded: CodedRows, *, packing: Packing, share: float, seed: int, apart: bool
 ) -> Distinct:
     """Rows of part ``k``, each as often as it is drawn.
 
     Where a row may be in several parts, they draw ``apart``, or its copies would come together.
     """
-    words = packing.pack(list(codes.T))
+    words = packing.pack(list(coded.codes.T))
+    if coded.copies is not None:
+        words = np.vstack([words, (coded.weights / coded.copies).view(np.uint64)])
     chance = row_uniform(words, seed + (k + 1 if apart else 0))
-    copies = (chance < share).astype(np.float64)
-    several = weights != 1
+    drawn = (chance < share).astype(np.float64)
+    several = coded.each != 1
     if several.any():
         from scipy import stats
 
-        mass, at = weights[several], chance[several]
-        whole = np.array_equal(mass, np.floor(mass))
-        copies[several] = (
-            stats.binom.ppf(at, mass, share) if whole else stats.poisson.ppf(at, mass * share)
-        )
-    used = copies > 0
-    return Distinct.of(np.ascontiguousarray(words[:, used]), copies[used])
-
-
-def _fingerprint(k: int, codes: Codes, weights: Floats) -> str:
-    return fingerprint(codes, weights)
-
-
-def _label_counts(
-    k: int,
-    codes: Codes,
-    weights: Floats,
-    *,
-    distribution: FairDistribution,
-    arities: tuple[int, ...],
-    names: tuple[str, ...],
-) -> Floats:
-    return turned_labels(distribution, _rows(codes, weights, arities, names))
+        drawn[several] = stats.binom.ppf(chance[several], coded.each[several], share)
+    used = np.flatnonzero(drawn)
+    return Distinct(np.ascontiguousarray(words[:, used]), drawn[used])
 
 
 def fit_parted(
