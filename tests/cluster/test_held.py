@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from cluster.test_plan import naive_bayes
+from fairpc.circuit import Circuit
 from fairpc.cluster.held import HeldParts, Preparation
 from fairpc.cluster.sums import ROOT
-from fairpc.data.distinct import Distinct, Packing
+from fairpc.data.distinct import CodedRows, Packing
 from fairpc.data.table import Table
 
 PACKING = Packing((2, 2, 3, 2, 4))
@@ -25,13 +26,15 @@ def held(monkeypatch: pytest.MonkeyPatch) -> HeldParts:
     return made()
 
 
+def table_of_rows(rows: CodedRows, circuit: Circuit) -> Table:
+    return Table.of(rows.codes, rows.weights, arities=circuit.arities, names=circuit.names)
+
+
 def made(n_rows: int = 120) -> HeldParts:
     rng = np.random.default_rng(1)
-    table_of = partial(Table.of, arities=CIRCUIT.arities, names=CIRCUIT.names)
+    table_of = partial(table_of_rows, circuit=CIRCUIT)
     parts = [
-        Distinct.of(
-            PACKING.pack([rng.integers(0, a, n_rows).astype(np.int16) for a in (2, 2, 3, 2, 4)])
-        )
+        PACKING.distinct([rng.integers(0, a, n_rows).astype(np.int16) for a in (2, 2, 3, 2, 4)])
         for _ in range(3)
     ]
     return HeldParts.of(Preparation(CIRCUIT.graph, PACKING, table_of), 0, parts, len(parts))

@@ -118,7 +118,7 @@ def _read(
         raise TableError(
             "the table is empty: it has no rows, or none with weight, give at least one"
         )
-    warned.warn(stacklevel=7)
+    warned.warn(stacklevel=6)
     name = digest_name(sums.digest)
     facts: dict[str, Any] = {
         "fingerprint": name,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fairpc.cluster import exchange
 from fairpc.cluster.client import current_client
-from fairpc.cluster.exchange import PART_ROWS, exchanged, tree_sum
 from fairpc.cluster.parts import DaskParts
 from fairpc.cluster.workers import finish, killed, results
 from fairpc.data.distinct import UNBOUNDED, Distinct, add_distinct
@@ -97,7 +97,7 @@ class DaskTable(LazySource):
     ) -> T | None:
         """The sum over the partitions, taken by the workers."""
         futures = self.submit(columns, work)
-        total = tree_sum(self.client, futures, add)
+        total = exchange.tree_sum(self.client, futures, add)
         for _ in self.finished(futures, stage, watch):
             pass
         found: T | None = results(self.client, [total], f"the sum of the partitions' {stage}")[0]
@@ -120,11 +120,11 @@ class DaskTable(LazySource):
         n_rows = sum(results(client, sizes, "the rows of a partition"))
         if not n_rows:
             return None
-        if n_rows <= min(most, PART_ROWS):
-            total = tree_sum(client, futures, add_distinct)
+        if n_rows <= min(most, exchange.PART_ROWS):
+            total = exchange.tree_sum(client, futures, add_distinct)
             rows: Distinct = results(client, [total], "the sum of the rows")[0]
             return rows
-        parts = exchanged(client, futures, n_rows)
+        parts = exchange.exchanged(client, futures, n_rows)
         del futures, sizes
         found = DaskParts.of(client, parts, encoder.packing)
         if found.n_rows > most:

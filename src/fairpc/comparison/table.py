@@ -12,9 +12,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpc.baselines import Baseline
-from fairpc.data.apart import check_apart
 from fairpc.data.frame import Frame, read_frame
-from fairpc.data.groups import fit_groups
+from fairpc.data.groups import check_apart, fit_groups
 from fairpc.data.labels import fit_labels
 from fairpc.data.values import read_values
 from fairpc.errors import ComparisonError

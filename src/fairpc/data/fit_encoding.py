@@ -42,6 +42,11 @@ def fit_coding(
     summary = summarise_source(source, roles, watch)
     if not summary.weight:
         raise no_weight()
+    if not roles.features:
+        raise TableError(
+            f"the table has n_features = {len(roles.sensitive)}, all of them sensitive: give "
+            "features too"
+        )
     crossing, sentinels = summary.groups, roles.missing_values
     groups = groups_of(crossing.columns, crossing.rows, crossing.weights, sentinels)
     lost = bool(summary.label_weights[-1])

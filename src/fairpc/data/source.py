@@ -76,6 +76,8 @@ class Roles:
         fair: the column of fair decisions that are known by other means, if any.
         missing_values: values that mean "missing", besides null and NaN.
         numeric: features that are said to hold numbers.
+        in_order: all columns of the table, where they are known by position.
+        groups_in_order: whether the sensitive columns are known by position.
     """
 
     label: str
@@ -85,6 +87,8 @@ class Roles:
     fair: str | None = None
     missing_values: tuple[Sentinel, ...] = ()
     numeric: frozenset[str] = frozenset()
+    in_order: tuple[str, ...] = ()
+    groups_in_order: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

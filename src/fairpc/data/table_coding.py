@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fairpc.data.distinct import Distinct, Packing
@@ -13,7 +13,7 @@ from fairpc.data.groups import Groups
 from fairpc.data.labels import Labels
 from fairpc.data.plural import counted
 from fairpc.data.schema import Record
-from fairpc.data.source import Roles
+from fairpc.data.source import Roles, shown_name
 from fairpc.data.summary import weighted
 from fairpc.errors import TableError, TableWarning
 from fairpc.errors.arrays import Codes
@@ -122,18 +122,22 @@ class RowEncoder:
         """The columns that are read."""
         roles = self.roles
         more = [name for name in (roles.weight, roles.fair) if name is not None]
-        used = (roles.label, *roles.sensitive, *more, *self.coding.features.names)
-        if self.coding.features.from_array:
-            used = (*used, *self.coding.features.names_in)
-        return tuple(dict.fromkeys(used))
+        features = roles.in_order or self.coding.features.names
+        return tuple(dict.fromkeys((roles.label, *roles.sensitive, *more, *features)))
 
     def codes(self, frame: Frame) -> list[Codes]:
         """Columns of codes of the rows of a batch."""
         coding, roles = self.coding, self.roles
+        names = tuple(map(shown_name, roles.sensitive))
+        by_place = roles.groups_in_order
+        groups = replace(frame.select(roles.sensitive), names=names, from_array=by_place)
+        table = frame
+        if roles.in_order:
+            table = replace(frame.select(roles.in_order), from_array=True)
         columns = [
-            coding.groups.transform(frame.select(roles.sensitive)),
+            coding.groups.transform(groups),
             coding.labels.transform(frame.column(roles.label)),
-            *coding.features.transform(frame).T,
+            *coding.features.transform(table).T,
         ]
         if roles.fair is not None:
             columns.append(coding.fair_codes(frame.column(roles.fair)))

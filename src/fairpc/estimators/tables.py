@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ class GivenTable:
             more[weight] = check_weights(sample_weight, frame.n_rows)
         label = _joined(more, X, frame, y, "label", "y")[0]
         groups: tuple[str, ...] = ()
+        by_place = False
         if sensitive is not None and sensitive != () and sensitive != []:
             check_not_both(sensitive_features)
         elif sensitive_features is None:
@@ -70,11 +71,15 @@ class GivenTable:
         else:
             given = sensitive_features
             groups = _joined(more, X, frame, given, "sensitive feature", "sensitive")
+            by_place = read_columns(given, "sensitive").from_array
         if fair_labels is not None:
             fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
         source = FrameSource.of(frame.with_columns(more))
         apart = (label, weight, fair)
-        return cls._of(source, apart, sensitive, groups, sentinels, numeric)
+        found = cls._of(source, apart, sensitive, groups, sentinels, numeric)
+        in_order = frame.names if frame.from_array else ()
+        roles = replace(found.roles, in_order=in_order, groups_in_order=by_place)
+        return replace(found, roles=roles)
 
     @classmethod
     def _of(
@@ -90,11 +95,6 @@ class GivenTable:
         names = tuple(name for name in source.names if name not in (*apart, *groups))
         chosen = groups or _chosen(names, sensitive)
         features = tuple(name for name in names if name not in chosen)
-        if not features:
-            raise TableError(
-                f"the table has n_features = {len(chosen)}, all of them sensitive: give features "
-                "too"
-            )
         named = resolve(names, tuple(numeric), "numeric")
         roles = Roles(label, chosen, features, weight, fair, missing_values, named)
         return cls(source, roles)

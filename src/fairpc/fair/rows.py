@@ -145,7 +145,10 @@ class Rows:
         words = Packing(arities).pack([self.s, self.d, *self.x.T, known])
         each = self.each
         unit = np.divide(self.weights, each, out=np.zeros(len(each)), where=each > 0)
-        return row_digest(np.vstack([words, unit.view(np.uint64)]), each)
+        # Row by row, for a batch does not know whether all weights of its table are whole.
+        whole = unit == np.floor(unit)
+        counts, units = np.where(whole, self.weights, each), np.where(whole, 1.0, unit)
+        return row_digest(np.vstack([words, units.view(np.uint64)]), counts)
 
     def take(self, rows: Ints) -> Rows:
         """Some of the rows."""
