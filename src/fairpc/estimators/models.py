@@ -9,6 +9,7 @@ from typing import Any, Literal
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import check_choice
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
 from fairpc.fair.fit import VALIDATION, Fitted, Options, fit_parameters
@@ -19,7 +20,6 @@ from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure
 from fairpc.fair.starts import fit_starts
 from fairpc.fair.top import Layout, Model
-from fairpc.structure.check import check_choice
 
 Sensitive = str | int | Sequence[str | int] | None
 StructureChoice = Literal["auto", "strudel", "chow-liu"]

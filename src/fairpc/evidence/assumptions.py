@@ -22,8 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence import check
+from fairpc.errors.arrays import (
+    Floats,
+    Positions,
+    check_clusters,
+    check_groups,
+    check_labels,
+    check_level,
+    check_positive_weight,
+)
 from fairpc.evidence.bounds import Tally, joint_bound, separate_bound
 from fairpc.evidence.classifiers import few_threads, learners
 from fairpc.evidence.crossfit import GroupRows, SeedTally, cross_fitted, single_split
@@ -222,7 +229,7 @@ def test_assumptions(
         sample_weight: how many people a row stands for in the population; not counts of equal
             rows, which must be repeated. Counts are then shrunk to the effective sample size.
     """
-    check.level(level)
+    check_level(level)
     table = _Checked.of(X, y, sensitive_features, clusters, sample_weight)
     numbers = _seeds(n_seeds, seeds, method)
     wanted = _positive(table.classes, positive)
@@ -258,15 +265,15 @@ class _Checked:
     ) -> _Checked:
         features = design(x)
         n = len(features)
-        classes, labels = np.unique(check.labels("y", y, n), return_inverse=True)
+        classes, labels = np.unique(check_labels("y", y, n), return_inverse=True)
         if len(classes) < 2:
             raise MetricError(
                 f"y has 1 class ({classes.tolist()[0]!r}): the test needs at least two"
             )
-        names, ids = check.groups(sensitive_features, n, "sensitive_features")
-        persons = check.clusters(clusters, n)
+        names, ids = check_groups(sensitive_features, n, "sensitive_features")
+        persons = check_clusters(clusters, n)
         _check_groups(names, ids, persons, tuple(classes.tolist()), labels)
-        weights = check.weights(sample_weight, n)
+        weights = check_positive_weight(sample_weight, n)
         return cls(features, labels, ids, tuple(classes.tolist()), names, weights, persons)
 
     def group(self, g: int) -> GroupRows:

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Array, Bools, Floats, Positions
-from fairpc.evidence import check
+from fairpc.errors.arrays import Array, Bools, Floats, Positions, check_array, missing
 
 _MAX_LEVELS: Final = 32
 _MAX_CELLS: Final = 2**40
@@ -31,7 +30,7 @@ def design(x: npt.ArrayLike) -> Floats:
     becomes one column per level (the 31 most frequent, the rest in one). A
     missing cell takes the column's mean, and a column of its own says so.
     """
-    table = check.array("X", x)
+    table = check_array("X", x)
     if table.ndim == 1:
         table = table[:, None]
     if table.ndim != 2 or not table.size:
@@ -43,7 +42,7 @@ def design(x: npt.ArrayLike) -> Floats:
 
 
 def _columns(values: Array, j: int) -> list[Floats]:
-    hidden = check.missing(values)
+    hidden = missing(values)
     if hidden.all():
         return []
     columns = _numeric(values, hidden, j)

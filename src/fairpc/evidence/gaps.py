@@ -12,11 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence import check
+from fairpc.errors.arrays import (
+    Floats,
+    Positions,
+    check_clusters,
+    check_counts,
+    check_groups,
+    check_level,
+    check_positive_weight,
+    check_scores,
+    check_threshold,
+)
 from fairpc.evidence.intervals import (
     Interval,
     Sample,
+    check_enough_rows,
     fieller,
     inflated,
     koopman,
@@ -250,19 +260,19 @@ def parity(
             equal rows, which are ``counts``. Intervals then use the effective sample size.
         counts: how many equal rows each row is, weight and all; the same as repeating it.
     """
-    values = check.scores(scores)
-    names, ids = check.groups(groups, len(values))
-    weights = check.weights(sample_weight, len(values))
-    times = check.counts(counts, len(values), clusters)
-    persons = check.clusters(clusters, len(values))
-    check.enough_rows(names, ids, persons, times)
+    values = check_scores(scores)
+    names, ids = check_groups(groups, len(values))
+    weights = check_positive_weight(sample_weight, len(values))
+    times = check_counts(counts, len(values), clusters)
+    persons = check_clusters(clusters, len(values))
+    check_enough_rows(names, ids, persons, times)
     cut = None if threshold is None else _cut(threshold)
     if cut is not None:
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
     rows = _Rows(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
-    tail = (1 - check.level(level)) / (2 * len(pairs))
+    tail = (1 - check_level(level)) / (2 * len(pairs))
     return Parity(
         kind=kind,
         level=level,
@@ -288,7 +298,7 @@ def parity_curve(
         raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
     if not len(thresholds):
         raise MetricError("thresholds is empty: give at least one")
-    each = 1 - (1 - check.level(level)) / len(thresholds)
+    each = 1 - (1 - check_level(level)) / len(thresholds)
     found = (
         parity(scores, groups, threshold=t, level=each, clusters=clusters,
                sample_weight=sample_weight, counts=counts)
@@ -366,7 +376,7 @@ class _Rows:
 def _cut(threshold: Any) -> float:
     if np.ndim(threshold):
         raise MetricError("threshold has several values: give one number, or call parity_curve")
-    return check.threshold(threshold)
+    return check_threshold(threshold)
 
 
 def _interval(ends: Interval) -> str:

@@ -17,9 +17,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence import check
-from fairpc.evidence.intervals import Interval
+from fairpc.errors.arrays import (
+    Floats,
+    Positions,
+    check_array,
+    check_counts,
+    check_groups,
+    check_scores,
+    two_numbers,
+)
+from fairpc.evidence.intervals import Interval, check_enough_rows
 from fairpc.evidence.plain import fields_of, plain
 
 # Rounding that is allowed when a single P(Df) is left.
@@ -213,10 +220,10 @@ def identified_set(
         n_points: grid of P(Df=1) on which the mechanism is listed.
         counts: how many equal rows each row is; the same as repeating it.
     """
-    values = check.scores(scores).copy()
-    names, ids = check.groups(groups, len(values))
-    times = check.counts(counts, len(values))
-    check.enough_rows(names, ids, None, times)
+    values = check_scores(scores).copy()
+    names, ids = check_groups(groups, len(values))
+    times = check_counts(counts, len(values))
+    check_enough_rows(names, ids, None, times)
     if n_points < 2:
         raise MetricError(f"n_points is {n_points}: give at least 2, the ends of the set")
     each = np.ones(len(values)) if times is None else times
@@ -256,16 +263,16 @@ def class_bounds(
     under any other Df; from below by what the other classes leave. The lower bound of one
     class against the rest, taken as if there were two, is not valid for three or more.
     """
-    table = check.array("scores", scores)
+    table = check_array("scores", scores)
     if table.ndim != 2 or table.shape[1] < 2:
         raise MetricError(f"scores has shape {table.shape}: give a column per class")
     columns = range(table.shape[1])
     table = np.column_stack(
-        [check.scores(table[:, c], name=f"scores (column {c})") for c in columns]
+        [check_scores(table[:, c], name=f"scores (column {c})") for c in columns]
     )
     if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
         raise MetricError("the scores of a row do not sum to 1: give a probability per class")
-    names, ids = check.groups(groups, len(table))
+    names, ids = check_groups(groups, len(table))
     ratios = []
     for g in range(len(names)):
         here = table[ids == g]
@@ -285,7 +292,7 @@ def _range(
     if ends is not None:
         if name not in ends:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
-        low, high = check.pair(f"ends of group {name!r}", ends[name])
+        low, high = two_numbers(f"ends of group {name!r}", ends[name])
         if not 0 <= low <= high <= 1:
             raise MetricError(
                 f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
@@ -322,7 +329,7 @@ def _score_bounds(
 def _given(pi: Interval | None) -> Interval:
     if pi is None:
         return 0.0, 1.0
-    start, stop = check.pair("pi", pi)
+    start, stop = two_numbers("pi", pi)
     if not 0 <= start <= stop <= 1:
         raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
     return start, stop

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from fairpc.errors import MetricError
 from fairpc.errors.arrays import Floats, Positions
 
 Interval = tuple[float, float]
@@ -223,3 +225,19 @@ def _bracket(excess: Callable[[float], float], start: float, sign: int) -> Inter
         step *= 2
     outside = start + sign * step
     return min(inside, outside), max(inside, outside)
+
+
+def check_enough_rows(
+    names: tuple[Any, ...], ids: Positions, persons: Positions | None, counts: Floats | None = None
+) -> None:
+    """At least two rows per group, or two persons where persons repeat."""
+    for g, name in enumerate(names):
+        here = ids == g
+        count, what = int(here.sum() if counts is None else counts[here].sum()), "row"
+        if count > 1 and persons is not None:
+            count, what = len(np.unique(persons[here])), "person"
+        if count < 2:
+            raise MetricError(
+                f"group {name!r} has 1 {what}: an interval needs at least two per group; "
+                "merge it with another group or collect more"
+            )

@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import FileFormatError, MetricError
-from fairpc.errors.arrays import Floats
-from fairpc.evidence import check
+from fairpc.errors.arrays import Floats, check_groups, check_level, check_scores, one_number
 from fairpc.evidence.intervals import Interval
 from fairpc.evidence.plain import fields_of, plain
 from fairpc.evidence.wealth import GRID, bets, difference_region, log_growth
@@ -100,12 +99,12 @@ class ParityMonitor:
             raise MetricError(f"groups is {list(names)}: give at least two different groups")
         if method not in ("mixture", "betting"):
             raise MetricError(f"method is {method!r}: give 'mixture' or 'betting'")
-        if not 0 <= check.number("tolerance", tolerance) < 1:
+        if not 0 <= one_number("tolerance", tolerance) < 1:
             raise MetricError(f"tolerance is {tolerance}: give a number of at least 0 and below 1")
         if tuned_for < 1:
             raise MetricError(f"tuned_for is {tuned_for}: give a number of rows")
         self.groups: Final = names
-        self.level: Final = check.level(level)
+        self.level: Final = check_level(level)
         self.tolerance: Final = float(tolerance)
         self.method: Final[MonitorMethod] = method
         self.tuned_for: Final = int(tuned_for)
@@ -132,8 +131,8 @@ class ParityMonitor:
 
         Several columns of ``groups`` are crossed: groups are then named by tuples.
         """
-        values = check.scores(scores)
-        names, ids = check.group_names(groups, len(values))
+        values = check_scores(scores)
+        names, ids = check_groups(groups, len(values), least=1)
         unknown = [name for name in names if name not in self._streams]
         if unknown:
             raise MetricError(

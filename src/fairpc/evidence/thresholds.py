@@ -9,8 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Bools, Floats
-from fairpc.evidence import check
+from fairpc.errors.arrays import (
+    Bools,
+    Floats,
+    check_groups,
+    check_labels,
+    check_positive_weight,
+    check_scores,
+    check_threshold,
+    one_number,
+)
 from fairpc.evidence.plain import fields_of
 
 
@@ -109,15 +117,15 @@ def equal_rates(
         rate: selection rate to aim at; None keeps the overall rate of the common threshold.
         sample_weight: weight per row.
     """
-    values = check.scores(scores)
-    names, ids = check.groups(groups, len(values))
-    given = check.weights(sample_weight, len(values))
+    values = check_scores(scores)
+    names, ids = check_groups(groups, len(values))
+    given = check_positive_weight(sample_weight, len(values))
     weights = np.ones(len(values)) if given is None else given
     truth = None if y is None else _binary(y, len(values))
-    common = check.threshold(threshold)
+    common = check_threshold(threshold)
     before = values >= common
     overall = float(np.average(before, weights=weights))
-    target = overall if rate is None else check.number("rate", rate)
+    target = overall if rate is None else one_number("rate", rate)
     if not 0 <= target <= 1:
         raise MetricError(f"rate is {target}: give a share from 0 to 1")
     cuts = [_cut(values[ids == g], weights[ids == g], target) for g in range(len(names))]
@@ -160,7 +168,7 @@ def _cut(values: Floats, weights: Floats, target: float) -> float:
 
 
 def _binary(y: npt.ArrayLike, n_rows: int) -> Bools:
-    labels = check.labels("y", y, n_rows)
+    labels = check_labels("y", y, n_rows)
     values = set(np.unique(labels).tolist())
     if not values <= {0, 1}:
         raise MetricError(f"y has the values {sorted(values)[:5]}: give labels 0 and 1")

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import FileFormatError, MetricError
-from fairpc.errors.arrays import Array, Bools, Ints, Positions
-from fairpc.metrics import check
+from fairpc.errors.arrays import Array, Bools, Ints, Positions, check_labels
 
 PARTS: Final = ("train", "valid", "test")
 _MAX_BYTES: Final = 2**28
@@ -59,13 +58,13 @@ def stratified_folds(
         persons: who each row is about, where persons repeat; a person is in one part only.
         seed: of the shuffle.
     """
-    strata = np.unique(check.labels("y", y), return_inverse=True)[1]
+    strata = np.unique(check_labels("y", y), return_inverse=True)[1]
     if not 2 <= k <= len(strata):
         raise MetricError(f"k is {k}: give a number of folds from 2 to the rows ({len(strata)})")
     _check_share(validation)
     units = None
     if persons is not None:
-        units = np.unique(check.labels("persons", persons, len(strata)), return_inverse=True)[1]
+        units = np.unique(check_labels("persons", persons, len(strata)), return_inverse=True)[1]
         if int(units.max()) + 1 < k:
             raise MetricError(f"{int(units.max()) + 1} persons for {k} folds: give fewer folds")
     rng = np.random.default_rng(seed)
@@ -86,15 +85,15 @@ def folds_of(
 
     Without ``validation`` there is no validation part. Folds come in the order of their ids.
     """
-    ids = check.labels("fold_ids", fold_ids)
+    ids = check_labels("fold_ids", fold_ids)
     share = 0.0 if validation is None else validation
     _check_share(share)
     strata = np.zeros(len(ids), np.intp)
     if y is not None:
-        strata = np.unique(check.labels("y", y, len(ids)), return_inverse=True)[1]
+        strata = np.unique(check_labels("y", y, len(ids)), return_inverse=True)[1]
     units = None
     if persons is not None:
-        units = np.unique(check.labels("persons", persons, len(ids)), return_inverse=True)[1]
+        units = np.unique(check_labels("persons", persons, len(ids)), return_inverse=True)[1]
         _check_units(ids, units)
     folds = []
     names = np.unique(ids)

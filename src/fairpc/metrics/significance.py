@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.metrics import check
+from fairpc.errors.arrays import Floats, Positions, check_labels, check_numbers
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ def wilcoxon(
     With clusters, the signed-rank test of Rosner, Glynn and Lee (2006): signed
     ranks are added within clusters, and their sum is compared with its spread over clusters.
     """
-    a = check.numbers("log_likelihood_a", log_likelihood_a)
-    b = check.numbers("log_likelihood_b", log_likelihood_b, len(a))
+    a = check_numbers("log_likelihood_a", log_likelihood_a)
+    b = check_numbers("log_likelihood_b", log_likelihood_b, len(a))
     difference = a - b
     ids, n_clusters = _clusters(clusters, len(a))
     effect, n = float(difference.mean()), int(np.count_nonzero(difference))
@@ -86,9 +85,9 @@ def mcnemar(
     and compared with its spread over clusters; for clusters of one row this is
     McNemar's test without continuity correction.
     """
-    truth = check.labels("y_true", y_true)
-    right_a = check.labels("y_pred_a", y_pred_a, len(truth)) == truth
-    right_b = check.labels("y_pred_b", y_pred_b, len(truth)) == truth
+    truth = check_labels("y_true", y_true)
+    right_a = check_labels("y_pred_a", y_pred_a, len(truth)) == truth
+    right_b = check_labels("y_pred_b", y_pred_b, len(truth)) == truth
     difference = right_a.astype(np.float64) - right_b
     ids, n_clusters = _clusters(clusters, len(truth))
     effect, n = float(difference.mean()), int(np.count_nonzero(difference))
@@ -107,7 +106,7 @@ def mcnemar(
 def _clusters(clusters: npt.ArrayLike | None, n_rows: int) -> tuple[Positions | None, int | None]:
     if clusters is None:
         return None, None
-    ids = np.unique(check.labels("clusters", clusters, n_rows), return_inverse=True)[1]
+    ids = np.unique(check_labels("clusters", clusters, n_rows), return_inverse=True)[1]
     count = int(ids.max()) + 1
     if count < 2:
         raise MetricError("clusters has 1 value: a spread over clusters needs at least two")

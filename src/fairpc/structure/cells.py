@@ -18,8 +18,7 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table, distinct_rows
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Codes, Floats, Ints
-from fairpc.structure.check import check_choice
+from fairpc.errors.arrays import Codes, Floats, Ints, check_choice
 from fairpc.structure.compile import compile_tree, graft_skeleton, tree_counts
 from fairpc.structure.completion import completed
 from fairpc.structure.gain import Gain

@@ -34,18 +34,6 @@ def check_table(table: Table, *, lenient: bool = False) -> None:
             raise LearningError(f"column {name!r} has one value ({low}) in all rows: leave it out")
 
 
-def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    """Raise a LearningError unless ``value`` is one of the ``known`` choices."""
-    if value not in known:
-        raise LearningError(f"{name} is {value!r}: use one of {', '.join(known)}")
-
-
-def check_number(name: str, value: float, least: float) -> None:
-    """Raise a LearningError unless ``value`` is a number of at least ``least``."""
-    if not value >= least:
-        raise LearningError(f"{name} is {value}: give a number of at least {least:g}")
-
-
 def _range(column: np.ndarray[tuple[int], np.dtype[np.int16]]) -> tuple[int, int]:
     """Smallest and largest observed code; (-1, -1) where all are missing."""
     high = int(column.max())

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fairpc.structure.check import check_choice, check_number
+from fairpc.errors.arrays import check_choice, check_number
 from fairpc.structure.search import FlowQueue, Search, Split, Stop
 from fairpc.structure.split import SplitState
 

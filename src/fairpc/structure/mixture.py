@@ -17,9 +17,9 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Floats
+from fairpc.errors.arrays import Floats, check_choice, check_number
 from fairpc.structure.cells import Method, MethodName, learn_cells
-from fairpc.structure.check import check_choice, check_number, check_table
+from fairpc.structure.check import check_table
 from fairpc.structure.compile import graft
 from fairpc.structure.density import hold_out
 from fairpc.structure.mutual_information import offsets

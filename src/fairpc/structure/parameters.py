@@ -11,8 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fairpc.errors.arrays import Codes, Floats, Int32s, Ints
-from fairpc.structure.check import check_choice, check_number
+from fairpc.errors.arrays import Codes, Floats, Int32s, Ints, check_choice, check_number
 
 Base = Literal["uniform", "marginal"]
 BASES: Final = ("uniform", "marginal")

@@ -15,8 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from fairpc.errors import InterruptedWarning
-from fairpc.errors.arrays import Bytes, Int32s
-from fairpc.structure.check import check_number
+from fairpc.errors.arrays import Bytes, Int32s, check_number
 from fairpc.structure.split import LearnedCell, SplitState
 
 

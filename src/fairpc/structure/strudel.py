@@ -11,9 +11,8 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fairpc.errors.arrays import Int32s
+from fairpc.errors.arrays import Int32s, check_choice, check_number
 from fairpc.structure._layout import FLOW, ROUNDING
-from fairpc.structure.check import check_choice, check_number
 from fairpc.structure.mutual_information import mutual_information, pair_counts
 from fairpc.structure.search import EdgeQueue, FlowQueue, RandomQueue, Search, Split, Stop
 from fairpc.structure.split import SplitState

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Bools, Floats, Ints
-from fairpc.structure.check import check_choice, check_number, check_table
+from fairpc.errors.arrays import Bools, Floats, Ints, check_choice, check_number
+from fairpc.structure.check import check_table
 from fairpc.structure.mutual_information import (
     PSEUDOCOUNT,
     mutual_information,

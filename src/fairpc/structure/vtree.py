@@ -8,8 +8,7 @@ from typing import Final, Literal
 import numpy as np
 
 from fairpc.circuit.vtree import Vtree
-from fairpc.errors.arrays import Ints
-from fairpc.structure.check import check_choice
+from fairpc.errors.arrays import Ints, check_choice
 from fairpc.structure.tree import Tree
 
 Shape = Literal["balanced", "right-linear"]
