@@ -37,7 +37,7 @@ from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.lazy import check_not_dask
 from fairpc.estimators.streaming import check_not_apart
 from fairpc.evidence import AssumptionTest
-from fairpc.refits.progress import Progress, Report
+from fairpc.refits.workbench import Progress, Report
 
 T = TypeVar("T")
 Classifier = Literal["logistic", "boosting", "best"]

@@ -4,9 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+
+class Record:
+    """Base of records that are given as plain data too.
+
+    ``_computed`` names properties and methods that are given beside the fields; ``_long`` names
+    fields that are left out, because they are as long as the data.
+    """
+
+    _computed: ClassVar[tuple[str, ...]] = ()
+    _long: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record and what follows from it as plain data, for JSON."""
+        found = fields_of(self, without=self._long)
+        for name in self._computed:
+            value = getattr(self, name)
+            found[name] = plain(value() if callable(value) else value)
+        return found
 
 
 def plain(value: Any) -> Any:
