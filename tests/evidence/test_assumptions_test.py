@@ -14,11 +14,16 @@ from sklearn.tree import DecisionTreeClassifier
 from evidence.arrays import drawn, published, revealing
 from fairpc.errors import MetricError
 from fairpc.evidence import test_assumptions
-from fairpc.evidence.bounds import Tally, joint_bound, separate_bound
-from fairpc.evidence.classifiers import learners
-from fairpc.evidence.crossfit import GroupRows, cross_fitted
-from fairpc.evidence.cutoffs import best_cut, deal
-from fairpc.evidence.features import design, distinct
+from fairpc.evidence.classifiers import design, distinct, learners
+from fairpc.evidence.crossfit import (
+    GroupRows,
+    Tally,
+    best_cut,
+    cross_fitted,
+    deal,
+    joint_bound,
+    separate_bound,
+)
 from fairpc.evidence.intervals import Sample
 
 FIGURES = {

@@ -31,11 +31,18 @@ from fairpc.errors.arrays import (
     check_level,
     check_positive_weight,
 )
-from fairpc.evidence.bounds import Tally, joint_bound, separate_bound
-from fairpc.evidence.classifiers import few_threads, learners
-from fairpc.evidence.crossfit import GroupRows, SeedTally, cross_fitted, single_split
-from fairpc.evidence.features import design, distinct
-from fairpc.evidence.plain import fields_of
+from fairpc.evidence.classifiers import design, distinct, few_threads, learners
+from fairpc.evidence.crossfit import (
+    GroupRows,
+    SeedTally,
+    Tally,
+    cross_fitted,
+    joint_bound,
+    separate_bound,
+    single_split,
+)
+from fairpc.evidence.intervals import check_enough_rows, some_of
+from fairpc.evidence.plain import Record
 
 Method = Literal["cross-fit", "single-split"]
 MIN_ROWS: Final = 10
@@ -94,7 +101,7 @@ class GroupBounds:
 
 
 @dataclass(frozen=True)
-class AssumptionTest:
+class AssumptionTest(Record):
     """Confidence set for P(Df), and whether it is empty.
 
     Attributes:
@@ -123,6 +130,8 @@ class AssumptionTest:
     n_seeds: int
     classifiers: tuple[tuple[str, int], ...]
 
+    _computed = ("what_to_do", "summary")
+
     @property
     def what_to_do(self) -> tuple[str, ...]:
         """What is left to do after a rejection; empty where nothing was rejected."""
@@ -146,29 +155,25 @@ class AssumptionTest:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The record, ``what_to_do`` and ``summary`` as plain data, for JSON.
+        """The record and what follows from it as plain data, for JSON.
 
         ``classifiers`` maps each classifier to its number of fits.
         """
-        return fields_of(self) | {
-            "classifiers": dict(self.classifiers),
-            "what_to_do": list(self.what_to_do),
-            "summary": self.summary(),
-        }
+        return super().to_dict() | {"classifiers": dict(self.classifiers)}
 
     def summary(self) -> str:
         """The result and what it does not mean, in plain words."""
-        p = "below 1e-12" if self.p_value <= _SMALLEST_P else f"{self.p_value:.2g}"
+        p = "below 1e-12" if self.p_value <= _SMALLEST_P else f"= {self.p_value:.2g}"
         if self.rejected:
             return (
-                f"Rejected at the {1 - self.level:.2g} level (p {_is(p)}): no rate of fair "
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): no rate of fair "
                 f"decisions fits every group{self._clash()}. At least one of these fails: fair "
                 "decisions are independent of the group; the label depends on the features "
                 "through the fair decision only; in every group a label is likeliest under the "
                 f"fair decision of the same name. What to do: {' '.join(self.what_to_do)}"
             )
         return (
-            f"Not rejected (p {_is(p)}): {self._range()}. This does not show that the "
+            f"Not rejected (p {p}): {self._range()}. This does not show that the "
             "assumptions are true; some violations cannot be seen however many rows there are."
         )
 
@@ -183,8 +188,8 @@ class AssumptionTest:
         )
 
     def _range(self) -> str:
-        if isinstance(self.lower, tuple) or isinstance(self.upper, tuple):
-            ends = zip(self.classes, _many(self.lower), _many(self.upper), strict=True)
+        if self.positive is None:
+            ends = zip(self.classes, *map(np.atleast_1d, (self.lower, self.upper)), strict=True)
             inside = "; ".join(f"{c!r} from {a:.3f} to {b:.3f}" for c, a, b in ends)
             return f"{self.level:.0%} confidence, share of fair decisions: {inside}"
         return (
@@ -265,25 +270,27 @@ class _Checked:
     ) -> _Checked:
         features = design(x)
         n = len(features)
-        classes, labels = np.unique(check_labels("y", y, n), return_inverse=True)
+        names, labels = np.unique(check_labels("y", y, n), return_inverse=True)
+        classes = tuple(names.tolist())
         if len(classes) < 2:
-            raise MetricError(
-                f"y has 1 class ({classes.tolist()[0]!r}): the test needs at least two"
-            )
-        names, ids = check_groups(sensitive_features, n, "sensitive_features")
+            raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
+        groups, ids = check_groups(sensitive_features, n, "sensitive_features")
         persons = check_clusters(clusters, n)
-        _check_groups(names, ids, persons, tuple(classes.tolist()), labels)
+        rule = f"folds within folds need at least {MIN_ROWS}"
+        check_enough_rows(groups, ids, persons, least=MIN_ROWS, rule=rule)
+        _check_classes(groups, ids, classes, labels)
         weights = check_positive_weight(sample_weight, n)
-        return cls(features, labels, ids, tuple(classes.tolist()), names, weights, persons)
+        return cls(features, labels, ids, classes, groups, weights, persons)
 
     def group(self, g: int) -> GroupRows:
         here = self.ids == g
+        persons = some_of(self.persons, here)
         return GroupRows(
             distinct(self.features[here]),
             self.labels[here],
             len(self.classes),
-            None if self.weights is None else self.weights[here],
-            None if self.persons is None else np.unique(self.persons[here], return_inverse=True)[1],
+            some_of(self.weights, here),
+            None if persons is None else np.unique(persons, return_inverse=True)[1],
         )
 
 
@@ -382,24 +389,11 @@ def _ends(
     return float(lowers[positive]), float(uppers[positive])
 
 
-def _check_groups(
-    names: tuple[Any, ...],
-    ids: Positions,
-    persons: Positions | None,
-    classes: tuple[Any, ...],
-    labels: Positions,
+def _check_classes(
+    names: tuple[Any, ...], ids: Positions, classes: tuple[Any, ...], labels: Positions
 ) -> None:
     for g, name in enumerate(names):
-        here = ids == g
-        count, what = int(here.sum()), "row"
-        if persons is not None:
-            count, what = len(np.unique(persons[here])), "person"
-        if count < MIN_ROWS:
-            raise MetricError(
-                f"group {name!r} has {count} {what}{'' if count == 1 else 's'}: folds within "
-                f"folds need at least {MIN_ROWS}; merge it with another group or collect more"
-            )
-        absent = np.flatnonzero(np.bincount(labels[here], minlength=len(classes)) == 0)
+        absent = np.flatnonzero(np.bincount(labels[ids == g], minlength=len(classes)) == 0)
         if len(absent):
             raise MetricError(
                 f"class {classes[absent[0]]!r} does not occur in group {name!r}: the test needs "
@@ -440,14 +434,6 @@ def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[in
     return numbers[:1] if method == "single-split" else numbers
 
 
-def _many(ends: float | tuple[float, ...]) -> tuple[float, ...]:
-    return ends if isinstance(ends, tuple) else (ends,)
-
-
 def _or(rate: float, instead: float) -> float:
     """A rate, or another where its set was empty."""
     return instead if math.isnan(rate) else rate
-
-
-def _is(p: str) -> str:
-    return p if p.startswith("below") else f"= {p}"

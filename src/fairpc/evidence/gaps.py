@@ -33,9 +33,10 @@ from fairpc.evidence.intervals import (
     mean_sample,
     newcombe,
     rate_sample,
+    some_of,
     welch,
 )
-from fairpc.evidence.plain import fields_of, plain
+from fairpc.evidence.plain import Record
 
 FOUR_FIFTHS: Final = 0.8
 SMALL: Final = 30
@@ -65,7 +66,7 @@ class GroupMean:
 
 
 @dataclass(frozen=True)
-class PairGap:
+class PairGap(Record):
     """Two groups: last minus first, last over first, each with its interval.
 
     Attributes:
@@ -83,6 +84,8 @@ class PairGap:
     ratio: float
     ratio_interval: Interval
 
+    _computed = ("impact_ratio", "four_fifths")
+
     @property
     def impact_ratio(self) -> float:
         """The smaller mean over the larger: what the four-fifths rule looks at."""
@@ -98,16 +101,9 @@ class PairGap:
             return "above"
         return "undecided"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The pair, ``impact_ratio`` and ``four_fifths`` as plain data, for JSON."""
-        return fields_of(self) | {
-            "impact_ratio": plain(self.impact_ratio),
-            "four_fifths": self.four_fifths,
-        }
-
 
 @dataclass(frozen=True)
-class Parity:
+class Parity(Record):
     """Gaps between groups, all intervals together at the level.
 
     ``difference``, ``ratio`` and their intervals are those of ``largest``: the
@@ -128,6 +124,8 @@ class Parity:
     groups: tuple[GroupMean, ...]
     pairs: tuple[PairGap, ...]
     clustered: bool
+
+    _computed = ("largest", "four_fifths", "summary")
 
     @property
     def largest(self) -> PairGap:
@@ -156,14 +154,6 @@ class Parity:
         if "below" in marks:
             return "below"
         return "above" if marks == {"above"} else "undecided"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record, ``largest``, ``four_fifths`` and ``summary`` as plain data, for JSON."""
-        return fields_of(self) | {
-            "largest": self.largest.to_dict(),
-            "four_fifths": self.four_fifths,
-            "summary": self.summary(),
-        }
 
     def summary(self) -> str:
         """The largest gap, its interval and the four-fifths mark, in plain words."""
@@ -194,7 +184,7 @@ class Parity:
 
 
 @dataclass(frozen=True)
-class ParityCurve(Sequence[Parity]):
+class ParityCurve(Record, Sequence[Parity]):
     """Gaps between groups at several thresholds: a sequence of :class:`Parity`, one for each.
 
     Attributes:
@@ -204,6 +194,8 @@ class ParityCurve(Sequence[Parity]):
 
     level: float
     records: tuple[Parity, ...]
+
+    _computed = ("summary",)
 
     @property
     def thresholds(self) -> tuple[float, ...]:
@@ -228,10 +220,6 @@ class ParityCurve(Sequence[Parity]):
             f"Over {len(self)} thresholds, all intervals together at {self.level:.0%}, the gap is "
             f"largest at {worst.threshold:g}. {worst.summary()}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The curve and its ``summary`` as plain data, for JSON."""
-        return fields_of(self) | {"summary": self.summary()}
 
 
 def parity(
@@ -299,11 +287,8 @@ def parity_curve(
     if not len(thresholds):
         raise MetricError("thresholds is empty: give at least one")
     each = 1 - (1 - check_level(level)) / len(thresholds)
-    found = (
-        parity(scores, groups, threshold=t, level=each, clusters=clusters,
-               sample_weight=sample_weight, counts=counts)
-        for t in thresholds
-    )  # fmt: skip
+    rows = {"clusters": clusters, "sample_weight": sample_weight, "counts": counts}
+    found = (parity(scores, groups, threshold=t, level=each, **rows) for t in thresholds)
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
 
 
@@ -320,11 +305,9 @@ class _Rows:
 
     def sample(self, g: int, kind: Kind) -> Sample:
         here = self.ids == g
-        weights = None if self.weights is None else self.weights[here]
-        persons = None if self.persons is None else self.persons[here]
-        counts = None if self.counts is None else self.counts[here]
         make = rate_sample if kind == "rate" else mean_sample
-        return make(self.values[here], weights, persons, counts)
+        rows = (some_of(each, here) for each in (self.weights, self.persons, self.counts))
+        return make(self.values[here], *rows)
 
     def mean(self, g: int) -> float:
         here = self.ids == g

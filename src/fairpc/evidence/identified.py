@@ -27,7 +27,7 @@ from fairpc.errors.arrays import (
     two_numbers,
 )
 from fairpc.evidence.intervals import Interval, check_enough_rows
-from fairpc.evidence.plain import fields_of, plain
+from fairpc.evidence.plain import Record
 
 # Rounding that is allowed when a single P(Df) is left.
 _SLACK: Final = 1e-12
@@ -83,6 +83,10 @@ class GroupRange:
         low, high = ((self.rate - pi * b1) / (1 - pi) for b1 in (b1_high, b1_low))
         return max(low, 0.0), min(high, self.low)
 
+    def mechanism(self, pi: float) -> MechanismRange:
+        """Both ranges at a P(Df=1) that is possible for this group."""
+        return MechanismRange(self.group, pi, self.b0(pi), self.b1(pi))
+
     def score_ends(self, scores: Floats, pi: float) -> tuple[Floats, Floats]:
         """P(Df=1 | x, s) at the least and at the most informative labels that are possible.
 
@@ -104,7 +108,7 @@ class GroupRange:
 
 
 @dataclass(frozen=True, eq=False)
-class IdentifiedSet:
+class IdentifiedSet(Record):
     """Every P(Df=1), mechanism and score that the data leave possible.
 
     Attributes:
@@ -124,6 +128,9 @@ class IdentifiedSet:
     score_upper: Floats
     counts: Floats | None = None
 
+    _computed = ("empty", "score_spread", "table", "summary")
+    _long = ("score_lower", "score_upper", "counts")
+
     @property
     def empty(self) -> bool:
         return self.lower > self.upper
@@ -139,16 +146,14 @@ class IdentifiedSet:
             raise MetricError(
                 f"pi is {pi}: give a P(Df=1) of the set, from {self.lower:.4f} to {self.upper:.4f}"
             )
-        return tuple(MechanismRange(g.group, pi, g.b0(pi), g.b1(pi)) for g in self.groups)
+        return tuple(g.mechanism(pi) for g in self.groups)
 
     def table(self) -> tuple[dict[str, Any], ...]:
         """A row per group: its bounds of P(Df=1), and its mechanism over the common ones."""
         rows = []
         for g in self.groups:
             mine = [m for m in self.mechanism if m.group == g.group]
-            row: dict[str, Any] = {
-                "group": g.group, "n": g.n, "rate": g.rate, "lower": g.lower, "upper": g.upper
-            }  # fmt: skip
+            row = {name: getattr(g, name) for name in ("group", "n", "rate", "lower", "upper")}
             for name in ("b0", "b1"):
                 ends = [getattr(m, name) for m in mine]
                 row[f"{name}_lower"] = min((e[0] for e in ends), default=math.nan)
@@ -166,19 +171,6 @@ class IdentifiedSet:
             + (f"{low:.3f} to {high:.3f}" if low <= high else "empty")
             for name, low, high in bars
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The set, its ``table``, ``score_spread`` and ``summary`` as plain data, for JSON.
-
-        Bounds per row are left out: they are as long as the data, and in ``score_lower`` and
-        ``score_upper``.
-        """
-        return fields_of(self, without=("score_lower", "score_upper", "counts")) | {
-            "empty": self.empty,
-            "score_spread": plain(self.score_spread),
-            "table": plain(self.table()),
-            "summary": self.summary(),
-        }
 
     def summary(self) -> str:
         """The set and what it means, in plain words."""
@@ -243,11 +235,7 @@ def identified_set(
         lower=lower,
         upper=upper,
         groups=ranges,
-        mechanism=tuple(
-            MechanismRange(g.group, point, g.b0(point), g.b1(point))
-            for point in points
-            for g in ranges
-        ),
+        mechanism=tuple(g.mechanism(point) for point in points for g in ranges),
         score_lower=score_lower,
         score_upper=score_upper,
         counts=times,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
+from fairpc.errors.arrays import Array, Floats, Positions
 
 Interval = tuple[float, float]
 
@@ -227,17 +227,28 @@ def _bracket(excess: Callable[[float], float], start: float, sign: int) -> Inter
     return min(inside, outside), max(inside, outside)
 
 
+def some_of(values: Array | None, rows: Array) -> Any:
+    """Some rows of an array; None where there is none."""
+    return None if values is None else values[rows]
+
+
 def check_enough_rows(
-    names: tuple[Any, ...], ids: Positions, persons: Positions | None, counts: Floats | None = None
+    names: tuple[Any, ...],
+    ids: Positions,
+    persons: Positions | None,
+    counts: Floats | None = None,
+    *,
+    least: int = 2,
+    rule: str = "an interval needs at least two per group",
 ) -> None:
-    """At least two rows per group, or two persons where persons repeat."""
+    """At least so many rows per group, or persons where persons repeat."""
     for g, name in enumerate(names):
         here = ids == g
         count, what = int(here.sum() if counts is None else counts[here].sum()), "row"
         if count > 1 and persons is not None:
             count, what = len(np.unique(persons[here])), "person"
-        if count < 2:
+        if count < least:
             raise MetricError(
-                f"group {name!r} has 1 {what}: an interval needs at least two per group; "
-                "merge it with another group or collect more"
+                f"group {name!r} has {count} {what}{'' if count == 1 else 's'}: {rule}; merge it "
+                "with another group or collect more"
             )
