@@ -111,6 +111,14 @@ def check_labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) ->
     return check_array(name, column.tolist()) if column.dtype.kind == "O" else column
 
 
+def check_classes(
+    name: str, values: npt.ArrayLike, n_rows: int | None = None
+) -> tuple[tuple[Any, ...], Positions]:
+    """The labels that occur, in sorted order, and the number of each row's label."""
+    found, ids = np.unique(check_labels(name, values, n_rows), return_inverse=True)
+    return tuple(found.tolist()), ids
+
+
 def check_numbers(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Floats:
     """A vector of finite numbers, not empty, of the length asked for."""
     try:
@@ -196,8 +204,7 @@ def check_groups(
     if crossed and table.ndim == 2 and table.shape[1] > 1:
         names, ids = _crossed(table, n_rows, name)
     else:
-        found, ids = np.unique(check_labels(name, table, n_rows), return_inverse=True)
-        names = tuple(found.tolist())
+        names, ids = check_classes(name, table, n_rows)
     if len(names) < least:
         raise MetricError(
             f"{name} has 1 value ({names[0]!r}): a comparison needs at least two groups"
@@ -209,8 +216,8 @@ def check_clusters(values: npt.ArrayLike | None, n_rows: int) -> Positions | Non
     """Who each row is about, as numbers from 0; None where each row is its own person."""
     if values is None:
         return None
-    found, ids = np.unique(check_labels("clusters", values, n_rows), return_inverse=True)
-    return None if len(found) == n_rows else ids
+    persons, ids = check_classes("clusters", values, n_rows)
+    return None if len(persons) == n_rows else ids
 
 
 def _vector(name: str, column: Array, n_rows: int | None) -> Array:
@@ -231,19 +238,13 @@ def _vector(name: str, column: Array, n_rows: int | None) -> Array:
 def _crossed(table: Array, n_rows: int, name: str) -> tuple[tuple[Any, ...], Positions]:
     cells = np.zeros(n_rows, np.intp)
     levels = []
-    for j in range(table.shape[1]):
-        column = table[:, j]
-        found, codes = np.unique(
-            check_labels(f"{name} (column {j})", column, n_rows), return_inverse=True
-        )
-        levels.append(found.tolist())
+    for j, column in enumerate(table.T):
+        found, codes = check_classes(f"{name} (column {j})", column, n_rows)
+        levels.append(found)
         cells = cells * len(found) + codes
     if math.prod(map(len, levels)) > 2**40:
         raise MetricError(f"{name} has too many combinations to cross: give fewer columns")
     kept, ids = np.unique(cells, return_inverse=True)
-    index = np.unravel_index(kept, [len(found) for found in levels])
-    names = [
-        tuple(levels[j][int(i)] for j, i in enumerate(combination))
-        for combination in zip(*index, strict=True)
-    ]
+    index = zip(*np.unravel_index(kept, [len(found) for found in levels]), strict=True)
+    names = (tuple(levels[j][i] for j, i in enumerate(each)) for each in index)
     return tuple(names), ids

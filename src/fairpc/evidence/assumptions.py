@@ -25,17 +25,17 @@ from fairpc.errors import MetricError
 from fairpc.errors.arrays import (
     Floats,
     Positions,
+    check_classes,
     check_clusters,
     check_groups,
-    check_labels,
     check_level,
     check_positive_weight,
 )
 from fairpc.evidence.classifiers import design, distinct, few_threads, learners
 from fairpc.evidence.crossfit import (
+    ClassRates,
     GroupRows,
-    SeedTally,
-    Tally,
+    SplitRates,
     cross_fitted,
     joint_bound,
     separate_bound,
@@ -270,8 +270,7 @@ class _Checked:
     ) -> _Checked:
         features = design(x)
         n = len(features)
-        names, labels = np.unique(check_labels("y", y, n), return_inverse=True)
-        classes = tuple(names.tolist())
+        classes, labels = check_classes("y", y, n)
         if len(classes) < 2:
             raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
         groups, ids = check_groups(sensitive_features, n, "sensitive_features")
@@ -298,17 +297,17 @@ class _Checked:
 class _Uppers:
     """Median upper bounds over seeds, as a function of the total error probability."""
 
-    found: list[list[SeedTally]]
-    bound: Callable[[Tally, float], float]
+    found: list[list[SplitRates]]
+    bound: Callable[[ClassRates, float], float]
 
     def at(self, alpha: float) -> Floats:
         """[group, class], all bounds together wrong with probability at most alpha."""
-        n_classes = len(self.found[0][0].tallies)
+        n_classes = len(self.found[0][0].classes)
         tail = alpha / (n_classes * len(self.found))
         return np.array(
             [
                 [
-                    float(np.median([self.bound(seed.tallies[c], tail) for seed in seeds]))
+                    float(np.median([self.bound(seed.classes[c], tail) for seed in seeds]))
                     for c in range(n_classes)
                 ]
                 for seeds in self.found
@@ -333,7 +332,7 @@ class _Uppers:
 
 def _record(
     table: _Checked,
-    found: list[list[SeedTally]],
+    found: list[list[SplitRates]],
     level: float,
     positive: int | None,
     method: Method,
@@ -358,24 +357,24 @@ def _record(
 
 
 def _group(
-    table: _Checked, g: int, seeds: list[SeedTally], bounds: Floats, positive: int | None
+    table: _Checked, g: int, seeds: list[SplitRates], bounds: Floats, positive: int | None
 ) -> GroupBounds:
     lower, upper = _ends(bounds, positive)
     classes = []
     for c, label in enumerate(table.classes):
-        tallies = [seed.tallies[c] for seed in seeds]
-        rates = [math.nan if t.top is None else t.top.mean for t in tallies]
+        splits = [seed.classes[c] for seed in seeds]
+        rates = [math.nan if t.top is None else t.top.mean for t in splits]
         classes.append(
             ClassBound(
                 label=label,
-                rate=tallies[0].whole.mean,
+                rate=splits[0].whole.mean,
                 upper=float(bounds[c]),
-                set_n=float(np.median([t.n_top for t in tallies])),
+                set_n=float(np.median([t.n_top for t in splits])),
                 set_rate=float(np.median(rates)),
                 cutoff=float(np.median([seed.cuts[c] for seed in seeds])),
             )
         )
-    whole = seeds[0].tallies[0]
+    whole = seeds[0].classes[0]
     return GroupBounds(table.names[g], whole.n, whole.whole.size, lower, upper, tuple(classes))
 
 

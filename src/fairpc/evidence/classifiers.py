@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -121,29 +121,19 @@ def distinct(matrix: Floats) -> Distinct:
     return Distinct(matrix[first], index)
 
 
-class Learner(Protocol):
-    """What learns P(class | row) from counts of distinct rows."""
+@dataclass(frozen=True, eq=False)
+class Learner:
+    """A scikit-learn classifier, to be cloned and fitted to counts of distinct rows."""
 
-    @property
-    def name(self) -> str: ...
+    name: str
+    prototype: Any
+    takes_weights: bool = True
 
     def probabilities(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
         """P(class | row) for every row; a fit for each [row, class] of counts, by itself.
 
         About 50,000 of the rows with counts are learned from where there are more.
         """
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A scikit-learn classifier, to be cloned and fitted."""
-
-    name: str
-    prototype: Any
-    takes_weights: bool
-
-    def probabilities(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
         return [self._fit(rows, each) for each in counts]
 
     def _fit(self, rows: Floats, counts: Floats) -> Floats:
@@ -167,16 +157,12 @@ class Fitted:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Logistic:
+class Logistic(Learner):
     """Logistic regression with C = 1; of more than two classes by scikit-learn."""
-
-    several: Learner
-    name: str = NAMES["logistic"]
 
     def probabilities(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
         if any(each.shape[1] != 2 or not each.any(axis=0).all() for each in counts):
-            return self.several.probabilities(rows, counts)
+            return super().probabilities(rows, counts)
         some = [_thinned(each) for each in counts]
         negative, positive = (np.stack([each[:, c] for each in some]) for c in (0, 1))
         found = logistic_probabilities(rows, negative, positive)
@@ -225,42 +211,42 @@ def learners(classifier: Any, weighted: bool) -> tuple[Learner, ...]:
             f"sample_weight is given and {type(classifier).__name__}.fit takes none: "
             "give a classifier that takes weights, or leave the weights out"
         )
-    return (Fitted(type(classifier).__name__, classifier, takes),)
+    return (Learner(type(classifier).__name__, classifier, takes),)
 
 
 def chosen(
-    options: Sequence[Learner], rows: Floats, parts: Sequence[Floats], rng: np.random.Generator
+    options: Sequence[Learner], rows: Floats, folds: Sequence[Floats], rng: np.random.Generator
 ) -> tuple[Learner, list[Floats], Floats]:
     """The option with the least log-loss over inner folds, and what it learns.
 
-    Folds come as counts [row, class]. Its probabilities are, per fold, those learned from the
+    The folds come as counts [row, class]. Its probabilities are, per fold, those learned from the
     other folds and, last, those learned from all. Long tables are thinned for the choice only.
     """
-    whole = np.asarray(sum(parts), np.float64)
+    whole = np.asarray(sum(folds), np.float64)
     if len(options) == 1:
-        *inner, found = options[0].probabilities(rows, [*_others(parts), whole])
+        *inner, found = options[0].probabilities(rows, [*_others(folds), whole])
         return options[0], inner, found
-    few, thinned = rows, parts
+    few, thinned = rows, folds
     if len(rows) > _CHOICE_ROWS:
         picked = np.sort(rng.permutation(len(rows))[:_CHOICE_ROWS])
-        few, thinned = rows[picked], [part[picked] for part in parts]
+        few, thinned = rows[picked], [fold[picked] for fold in folds]
     tried = [option.probabilities(few, _others(thinned)) for option in options]
     best = int(np.argmin([log_loss(thinned, scores) for scores in tried]))
     if few is rows:
         return options[best], tried[best], options[best].probabilities(rows, [whole])[0]
-    return chosen([options[best]], rows, parts, rng)
+    return chosen([options[best]], rows, folds, rng)
 
 
-def _others(parts: Sequence[Floats]) -> list[Floats]:
+def _others(folds: Sequence[Floats]) -> list[Floats]:
     """Per fold, the counts of all others."""
-    total = np.asarray(sum(parts), np.float64)
+    total = np.asarray(sum(folds), np.float64)
     # What is left of a weight after subtraction may be rounding and not a row.
-    return [np.where(total - part > 1e-9 * total, total - part, 0.0) for part in parts]
+    return [np.where(total - fold > 1e-9 * total, total - fold, 0.0) for fold in folds]
 
 
-def log_loss(parts: Sequence[Floats], scores: Sequence[Floats]) -> float:
+def log_loss(folds: Sequence[Floats], scores: Sequence[Floats]) -> float:
     """Of counts per fold under the probabilities per fold, summed."""
-    pairs = zip(parts, scores, strict=True)
+    pairs = zip(folds, scores, strict=True)
     return -sum(float((c * np.log(np.clip(p, 1e-9, None))).sum()) for c, p in pairs)
 
 
@@ -282,7 +268,7 @@ def _named(name: str) -> Learner:
         from sklearn.linear_model import LogisticRegression
 
         model: Any = LogisticRegression(C=1.0, solver="newton-cholesky", max_iter=200)
-        return Logistic(Fitted(NAMES[name], model, takes_weights=True))
+        return Logistic(NAMES[name], model)
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     # Rows are merged, so leaves are held back by their weight and not by a number of rows.
@@ -294,7 +280,7 @@ def _named(name: str) -> Learner:
         early_stopping=False,
         random_state=0,
     )
-    return Fitted(NAMES[name], model, takes_weights=True)
+    return Learner(NAMES[name], model)
 
 
 def logistic_probabilities(rows: Floats, negative: Floats, positive: Floats) -> Floats:

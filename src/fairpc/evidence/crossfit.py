@@ -55,22 +55,22 @@ class GroupRows:
 
 
 @dataclass(frozen=True)
-class SeedTally:
-    """One way of splitting one group: per class a tally and the median cut-off."""
+class SplitRates:
+    """One way of splitting one group: per class its rates and the median cut-off."""
 
-    tallies: tuple[Tally, ...]
+    classes: tuple[ClassRates, ...]
     cuts: tuple[float, ...]
     learners: tuple[str, ...]
 
 
-def cross_fitted(group: GroupRows, options: Sequence[Learner], seed: int) -> SeedTally:
+def cross_fitted(group: GroupRows, options: Sequence[Learner], seed: int) -> SplitRates:
     """Each of five folds is counted with sets chosen on the other four."""
     rng = np.random.default_rng(seed)
     folds = deal(group.labels, group.persons, OUTER, rng)
     return _counted(group, options, rng, [folds == k for k in range(OUTER)])
 
 
-def single_split(group: GroupRows, options: Sequence[Learner], seed: int) -> SeedTally:
+def single_split(group: GroupRows, options: Sequence[Learner], seed: int) -> SplitRates:
     """One half chooses the sets, the other counts them."""
     rng = np.random.default_rng(seed)
     return _counted(group, options, rng, [deal(group.labels, group.persons, 2, rng) == 0])
@@ -81,21 +81,21 @@ def _counted(
     options: Sequence[Learner],
     rng: np.random.Generator,
     held_out: Sequence[Bools],
-) -> SeedTally:
+) -> SplitRates:
     inside = np.zeros((len(group.labels), group.n_classes), np.bool_)
     cuts, names = [], []
-    pooled = sum(int(part.sum()) for part in held_out) / len(group.labels)
-    for part in held_out:
-        learner, cut, found = _learned(group, options, rng, np.flatnonzero(~part), pooled)
-        rows = np.flatnonzero(part)
+    pooled = sum(int(fold.sum()) for fold in held_out) / len(group.labels)
+    for fold in held_out:
+        learner, cut, found = _learned(group, options, rng, np.flatnonzero(~fold), pooled)
+        rows = np.flatnonzero(fold)
         inside[rows] = (found >= cut)[group.features.index[rows]]
         cuts.append(cut)
         names.append(learner.name)
-    tallies = tuple(
-        tally((group.labels == c).astype(np.float64), inside[:, c], group.weights, group.persons)
-        for c in range(group.n_classes)
-    )
-    return SeedTally(tallies, tuple(np.median(cuts, axis=0).tolist()), tuple(names))
+    classes = []
+    for c in range(group.n_classes):
+        hits = (group.labels == c).astype(np.float64)
+        classes.append(class_rates(hits, inside[:, c], group.weights, group.persons))
+    return SplitRates(tuple(classes), tuple(np.median(cuts, axis=0).tolist()), tuple(names))
 
 
 def _learned(
@@ -107,13 +107,13 @@ def _learned(
 ) -> tuple[Learner, Floats, Floats]:
     """From training rows only: the classifier, a cut-off per class, scores of distinct rows."""
     inner = deal(group.labels[train], some_of(group.persons, train), INNER, rng)
-    parts = [group.counts(train[inner == j]) for j in range(INNER)]
+    folds = [group.counts(train[inner == j]) for j in range(INNER)]
     rows = group.features.rows
-    learner, scores, found = chosen(options, rows, parts, rng)
-    seen = [part.any(axis=1) for part in parts]
+    learner, scores, found = chosen(options, rows, folds, rng)
+    seen = [fold.any(axis=1) for fold in folds]
     score = np.concatenate([s[at] for s, at in zip(scores, seen, strict=True)])
-    counts = np.concatenate([part[at] for part, at in zip(parts, seen, strict=True)])
-    # In independent rows of the training part: weights of mean 1, repeated persons once.
+    counts = np.concatenate([fold[at] for fold, at in zip(folds, seen, strict=True)])
+    # In independent rows of the training folds: weights of mean 1, repeated persons once.
     counts *= group.worth * len(train) / counts.sum()
     # The set must be expected to hold MIN_SIZE of the rows that will be counted.
     size = MIN_SIZE * len(train) / (pooled * len(group.labels))
@@ -161,7 +161,7 @@ def deal(
 
 
 @dataclass(frozen=True)
-class Tally:
+class ClassRates:
     """A class in a group and in the top set: rates, sizes, and how their errors go together."""
 
     n: int
@@ -171,12 +171,14 @@ class Tally:
     correlation: float
 
 
-def tally(hits: Floats, top: Bools, weights: Floats | None, persons: Positions | None) -> Tally:
+def class_rates(
+    hits: Floats, top: Bools, weights: Floats | None, persons: Positions | None
+) -> ClassRates:
     """Counts of a class among all rows of a group and among the held-out rows of its top set."""
     whole = rate_sample(hits, weights, persons)
     n_top = int(top.sum())
     if not n_top:
-        return Tally(len(hits), whole, 0, None, 0.0)
+        return ClassRates(len(hits), whole, 0, None, 0.0)
     inside = rate_sample(hits[top], some_of(weights, top), some_of(persons, top))
     spread = whole.variance * inside.variance
     if spread <= 0:
@@ -187,7 +189,7 @@ def tally(hits: Floats, top: Bools, weights: Floats | None, persons: Positions |
     else:
         covariance = _covariance(hits, top, weights, persons, whole.mean, inside.mean)
         correlation = min(max(covariance / math.sqrt(spread), 0.0), 1.0)
-    return Tally(len(hits), whole, n_top, inside, correlation)
+    return ClassRates(len(hits), whole, n_top, inside, correlation)
 
 
 def _covariance(
@@ -207,7 +209,7 @@ def _covariance(
     return float(np.dot(a, b))
 
 
-def joint_bound(counts: Tally, tail: float) -> float:
+def joint_bound(counts: ClassRates, tail: float) -> float:
     """Upper bound of the ratio from the two rates' exact bounds and their correlation.
 
     The larger root of π²(r² − B²) − 2π(ρr − co·A·B) + ρ² − A² = 0, with
@@ -228,7 +230,7 @@ def joint_bound(counts: Tally, tail: float) -> float:
     return min((middle + root) / square, 1.0)
 
 
-def separate_bound(counts: Tally, tail: float) -> float:
+def separate_bound(counts: ClassRates, tail: float) -> float:
     """Upper bound of the ratio from two exact bounds, each at half the tail: exact, wider."""
     if counts.top is None:
         return 1.0

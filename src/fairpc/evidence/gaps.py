@@ -258,7 +258,7 @@ def parity(
     if cut is not None:
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
-    rows = _Rows(values, ids, weights, persons, times, kind)
+    rows = _Samples(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
     tail = (1 - check_level(level)) / (2 * len(pairs))
     return Parity(
@@ -293,8 +293,8 @@ def parity_curve(
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Checked arrays, cut by group."""
+class _Samples:
+    """Checked arrays, of which each group is a sample."""
 
     values: Floats
     ids: Positions

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions, check_labels, check_numbers
+from fairpc.errors.arrays import Floats, Positions, check_classes, check_labels, check_numbers
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def wilcoxon(
     some = difference != 0
     signed = np.zeros(len(a))
     signed[some] = np.sign(difference[some]) * rankdata(np.abs(difference[some]))
-    z, p = _cluster_z(_sums(ids, signed))
+    z, p = _cluster_z(ids, signed)
     return TestResult(effect, z, p, n, n_clusters, "Wilcoxon signed-rank, clustered")
 
 
@@ -99,26 +99,22 @@ def mcnemar(
         only_a = int((difference > 0).sum())
         p = float(binomtest(only_a, n, 0.5).pvalue)
         return TestResult(effect, float(only_a), p, n, None, "McNemar, exact")
-    z, p = _cluster_z(_sums(ids, difference))
+    z, p = _cluster_z(ids, difference)
     return TestResult(effect, z, p, n, n_clusters, "McNemar, clustered")
 
 
 def _clusters(clusters: npt.ArrayLike | None, n_rows: int) -> tuple[Positions | None, int | None]:
     if clusters is None:
         return None, None
-    ids = np.unique(check_labels("clusters", clusters, n_rows), return_inverse=True)[1]
-    count = int(ids.max()) + 1
-    if count < 2:
+    names, ids = check_classes("clusters", clusters, n_rows)
+    if len(names) < 2:
         raise MetricError("clusters has 1 value: a spread over clusters needs at least two")
-    return ids, count
+    return ids, len(names)
 
 
-def _sums(ids: Positions, values: Floats) -> Floats:
-    return np.asarray(np.bincount(ids, values), np.float64)
-
-
-def _cluster_z(sums: Floats) -> tuple[float, float]:
+def _cluster_z(ids: Positions, values: Floats) -> tuple[float, float]:
     """Sum over its standard error under the null, where each cluster's sum has mean zero."""
+    sums = np.asarray(np.bincount(ids, values), np.float64)
     spread = math.sqrt(float(np.dot(sums, sums)))
     if spread == 0:
         return 0.0, 1.0

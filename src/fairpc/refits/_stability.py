@@ -28,8 +28,8 @@ from fairpc.refits.workbench import (
     steps_of,
 )
 
-PARTS: Final = 5
-"""Of the rows; one is held out where there are no folds."""
+_SPLIT: Final = 5
+"""Folds of which one is held out where no fold is fitted by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +179,7 @@ def stability(
         check_count("n_folds", n_folds, 2, "a spread needs two; 0 leaves them out")
     check_count("n_steps", n_steps, 1, "500 are enough for most tables")
     rng = np.random.default_rng(random_state)
-    folds = _folds(subject.rows, n_folds or PARTS, clusters, int(rng.integers(2**31)))
+    folds = _folds(subject.rows, n_folds or _SPLIT, clusters, int(rng.integers(2**31)))
     total = n_steps + n_folds
     with progress(verbose, callback) as report:
         steps = steps_of(report, "random starts", total)
