@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from fairpc.errors import MetricError
 from fairpc.errors.arrays import (
@@ -18,10 +18,10 @@ from fairpc.errors.arrays import (
     check_sample_weight,
 )
 
+Weights = ArrayLike | None
 
-def accuracy(
-    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> float:
+
+def accuracy(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Share of rows whose predicted class is the true one."""
     truth, guess = _label_pair(y_true, y_pred)
     weights = check_sample_weight(sample_weight, len(truth))
@@ -29,11 +29,7 @@ def accuracy(
 
 
 def f1(
-    y_true: npt.ArrayLike,
-    y_pred: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_true: ArrayLike, y_pred: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
     """Harmonic mean of precision and recall of the positive class.
 
@@ -46,11 +42,7 @@ def f1(
 
 
 def rate_f1(
-    y_true: npt.ArrayLike,
-    y_pred: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_true: ArrayLike, y_pred: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
     """The paper's F1, made of rates: tpr / (tpr + (fpr + fnr) / 2)."""
     tp, fp, fn, tn = _confusion(y_true, y_pred, positive, sample_weight)
@@ -61,7 +53,7 @@ def rate_f1(
 
 
 def group_means(
-    scores: npt.ArrayLike, groups: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
+    scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """Mean score per group, groups in sorted order."""
     values = check_numbers("scores", scores)
@@ -75,28 +67,20 @@ def group_means(
     return dict(zip(names, means.tolist(), strict=True))
 
 
-def discrimination(
-    scores: npt.ArrayLike, groups: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def discrimination(scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Mean score of the last group minus that of the first, in sorted order; signed."""
     means = list(group_means(scores, groups, sample_weight=sample_weight).values())
     return means[-1] - means[0]
 
 
-def largest_gap(
-    scores: npt.ArrayLike, groups: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def largest_gap(scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Largest difference of mean scores between any two groups; not negative."""
     means = group_means(scores, groups, sample_weight=sample_weight).values()
     return max(means) - min(means)
 
 
 def selection_rates(
-    y_pred: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_pred: ArrayLike, groups: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """Share of each group that is decided positively, groups in sorted order."""
     guess = check_labels("y_pred", y_pred)
@@ -105,11 +89,7 @@ def selection_rates(
 
 
 def auc(
-    y_true: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_true: ArrayLike, scores: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
     """Area under the ROC curve: chance that a positive row scores higher than a negative one."""
     from sklearn.metrics import roc_auc_score
@@ -124,11 +104,7 @@ def auc(
 
 
 def brier(
-    y_true: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_true: ArrayLike, scores: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
     """Mean squared difference between the probability of the positive class and what happened."""
     hit, values, weights = _outcomes(y_true, scores, positive, sample_weight)
@@ -148,13 +124,13 @@ class CalibrationBin:
 
 
 def calibration(
-    y_true: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    groups: npt.ArrayLike | None = None,
+    y_true: ArrayLike,
+    scores: ArrayLike,
+    groups: ArrayLike | None = None,
     *,
     n_bins: int = 10,
     positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: Weights = None,
 ) -> tuple[CalibrationBin, ...]:
     """Mean score beside the rate of positives, per group and bin of scores; empty bins left out."""
     if n_bins < 1:
@@ -183,9 +159,7 @@ def calibration(
     )
 
 
-def mean_log_likelihood(
-    log_likelihood: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def mean_log_likelihood(log_likelihood: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Mean of log-likelihoods per row, in nats; minus infinity if a row is impossible."""
     values = np.asarray(log_likelihood, np.float64)
     if not len(values) or np.isnan(values).any() or np.isposinf(values).any():
@@ -198,7 +172,7 @@ def mean_log_likelihood(
 
 
 def _outcomes(
-    y_true: npt.ArrayLike, scores: npt.ArrayLike, positive: Any, sample_weight: npt.ArrayLike | None
+    y_true: ArrayLike, scores: ArrayLike, positive: Any, sample_weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Whether each row is positive, its probability, its weight."""
     truth = check_labels("y_true", y_true)
@@ -211,7 +185,7 @@ def _outcomes(
 
 
 def _confusion(
-    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, positive: Any, sample_weight: npt.ArrayLike | None
+    y_true: ArrayLike, y_pred: ArrayLike, positive: Any, sample_weight: Weights
 ) -> tuple[float, float, float, float]:
     """Weights of true positives, false positives, false negatives and true negatives."""
     truth, guess = _label_pair(y_true, y_pred)
@@ -243,7 +217,7 @@ def _positive(known: Array, positive: Any) -> Any:
     )
 
 
-def _label_pair(y_true: npt.ArrayLike, y_pred: npt.ArrayLike) -> tuple[Array, Array]:
+def _label_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Array, Array]:
     """True and predicted labels, of one length and of types that can be equal."""
     truth = check_labels("y_true", y_true)
     guess = check_labels("y_pred", y_pred, len(truth))
