@@ -111,7 +111,7 @@ class AssumptionTest(Record):
         p_value: smallest 1 − level at which it is; never said to be under 1e-12.
         groups: per group.
         classes: in sorted order.
-        positive: the class that ``lower`` and ``upper`` speak of; None for more than two.
+        positive: the class that ``lower`` and ``upper`` are about; None for more than two.
         level: of the confidence set.
         method: "cross-fit", or "single-split", which is exact for independent rows.
         n_seeds: ways of splitting over which the median was taken.
@@ -212,7 +212,7 @@ def test_assumptions(
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
 ) -> AssumptionTest:
-    """Test the assumptions of the latent fair decision, and bound P(Df) if they stand.
+    """Test the assumptions of the latent fair decision, and bound P(Df) if they hold.
 
     Within each group a classifier ranks the rows by P(D = c | X); sets in which
     nearly every row has class c are chosen on training folds and counted on
@@ -222,7 +222,7 @@ def test_assumptions(
         X: features, any types; missing cells allowed.
         y: observed class per row.
         sensitive_features: group per row; several columns are crossed.
-        positive: class that ``lower`` and ``upper`` speak of; the last of two if None.
+        positive: class that ``lower`` and ``upper`` are about; the last of two if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
             training part the better of the first two by log-loss on inner folds.
         level: of the confidence set; the test rejects at 1 − level.

@@ -47,7 +47,7 @@ def design(x: npt.ArrayLike) -> Floats:
 
     0/1 columns stay as they are, other numbers are standardised, anything else
     becomes one column per level (the 31 most frequent, the rest in one). A
-    missing cell takes the column's mean, and a column of its own says so.
+    missing cell takes the column's mean, and a column of its own marks it.
     """
     table = check_array("X", x)
     if table.ndim == 1:

@@ -48,7 +48,7 @@ Mark = Literal["below", "above", "undecided"]
 
 @dataclass(frozen=True)
 class GroupMean:
-    """One group: its mean score or selection rate, and how many rows stand behind it.
+    """One group: its mean score or selection rate, and how many rows it is of.
 
     Attributes:
         group: its name; a tuple where several attributes are crossed.

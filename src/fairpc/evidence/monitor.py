@@ -133,7 +133,7 @@ class ParityMonitor:
         return self._alarmed_at is not None
 
     def update(self, scores: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[MonitorGap, ...]:
-        """Take a batch, in the order in which its rows came, and say where things stand.
+        """Take a batch, its rows in the order in which they came; return every pair so far.
 
         Several columns of ``groups`` are crossed: groups are then named by tuples.
         """
@@ -310,7 +310,7 @@ def bets(scores: Floats, count: int, total: float, squares: float, log_term: flo
     before = count + np.arange(len(scores))
     sums = total + np.append(0.0, np.cumsum(scores)[:-1])
     sums2 = squares + np.append(0.0, np.cumsum(scores**2)[:-1])
-    # One pseudo-score 0 and one 1 stand at the beginning.
+    # One pseudo-score 0 and one 1 come first.
     mean = (sums + 1.0) / (before + 2)
     variance = np.maximum((sums2 + 1.0) / (before + 2) - mean**2, 1e-6)
     time = before + 1

@@ -31,7 +31,7 @@ class Record:
 def plain(value: Any) -> Any:
     """Numbers, text, lists and dicts only.
 
-    A number that is infinite or undefined becomes None, because JSON has no word for it; a
+    A number that is infinite or undefined becomes None, because JSON cannot hold it; a
     crossed group becomes the list of its levels, and a name of any other type its text.
     """
     if isinstance(value, np.generic):

@@ -169,11 +169,7 @@ def _shuffled(strata: Positions, rng: np.random.Generator) -> Positions:
 
 
 def _validation(
-    rest: Ints,
-    strata: Positions,
-    units: Positions | None,
-    share: float,
-    rng: np.random.Generator,
+    rest: Ints, strata: Positions, units: Positions | None, share: float, rng: np.random.Generator
 ) -> Bools:
     """Which of the rows go to validation: every 1/share-th card of each stratum."""
     if share == 0:

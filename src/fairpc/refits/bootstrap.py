@@ -5,7 +5,7 @@ the chance of these rows, given structure and family. They do not cover what no
 number of rows decides: the identified set is given beside them. Where the data
 reject the assumptions there is no mechanism to put an interval on.
 
-EM that stopped at a tolerance may stand short of the optimum, nearer to its start. The
+EM that stopped at a tolerance may be short of the optimum, nearer to its start. The
 intervals are therefore around where ``n_steps`` more updates bring the model. A mixture inside
 P(x | f, s) is fitted by parts, and EM over all its parameters would take it elsewhere: the
 intervals are then those of its heaviest component, alone.

@@ -70,7 +70,7 @@ def progress(verbose: bool, callback: Report | None) -> Iterator[Report]:
 def steps_of(
     report: Report, what: str, total: int, *, before: int = 0, each: int = 1
 ) -> Callable[[int], object]:
-    """A function to call with the number of an update of EM, which tells what is done by then."""
+    """A function to call with the number of each update of EM, which reports what is done."""
     return lambda step: report(Progress(what, before + step * each, total))
 
 
@@ -276,7 +276,7 @@ def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligne
 
     The order is that in which the mechanisms are nearest. A permutation of Df in all
     groups at once is another name for the same model. One inside a group is
-    another model: it is told, not repaired.
+    another model: it is reported, not repaired.
     """
     there, share = reference.mechanism[0], reference.group_rate[0]
     rates, mechanisms = found.fair_rate.copy(), found.mechanism.copy()
