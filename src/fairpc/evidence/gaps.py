@@ -303,32 +303,30 @@ class _Samples:
     counts: Floats | None
     kind: Kind
 
-    def sample(self, g: int, kind: Kind) -> Sample:
+    def sample(self, g: int) -> Sample:
         here = self.ids == g
-        make = rate_sample if kind == "rate" else mean_sample
+        make = rate_sample if self.kind == "rate" else mean_sample
         rows = (some_of(each, here) for each in (self.weights, self.persons, self.counts))
         return make(self.values[here], *rows)
 
     def mean(self, g: int) -> float:
         here = self.ids == g
-        parts = [some[here] for some in (self.weights, self.counts) if some is not None]
-        weights = np.prod(parts, axis=0) if parts else None
+        factors = [some[here] for some in (self.weights, self.counts) if some is not None]
+        weights = np.prod(factors, axis=0) if factors else None
         return float(np.average(self.values[here], weights=weights))
 
     def group(self, g: int, name: Any) -> GroupMean:
         here = self.ids == g
         n = int(here.sum() if self.counts is None else self.counts[here].sum())
-        sample, mean = self.sample(g, self.kind), self.mean(g)
+        sample, mean = self.sample(g), self.mean(g)
         size = sample.size if self.kind == "rate" else max(sample.size - 2, 0.0)
         if self.kind == "mean score" and self.persons is not None:
-            size = min(size, len(np.unique(self.persons[self.ids == g])))
-        small = size < SMALL
-        if self.kind == "rate":
-            small = small or size * min(mean, 1 - mean) < _FEW
-        return GroupMean(name, n, size, mean, small)
+            size = min(size, len(np.unique(self.persons[here])))
+        lopsided = self.kind == "rate" and size * min(mean, 1 - mean) < _FEW
+        return GroupMean(name, n, size, mean, size < SMALL or lopsided)
 
     def pair(self, a: int, b: int, names: tuple[Any, ...], tail: float) -> PairGap:
-        first, last = self.sample(a, self.kind), self.sample(b, self.kind)
+        first, last = self.sample(a), self.sample(b)
         factor = self._crossing(a, b, first, last)
         first, last = inflated(first, factor), inflated(last, factor)
         low, high = self.mean(a), self.mean(b)
