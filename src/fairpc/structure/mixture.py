@@ -17,14 +17,12 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Floats
-from fairpc.structure.cells import Method, MethodName, learn_cells
-from fairpc.structure.check import check_choice, check_number, check_table
+from fairpc.errors.arrays import Floats, check_choice, check_number
+from fairpc.structure.cells import hold_out, learn_cells
 from fairpc.structure.compile import graft
-from fairpc.structure.density import hold_out
-from fairpc.structure.mutual_information import offsets
 from fairpc.structure.parameters import Smoothing
-from fairpc.structure.search import Step
+from fairpc.structure.search import Method, MethodName, Step
+from fairpc.structure.trees import check_table, offsets
 
 Diversity = Literal["bootstrap", "clusters"]
 DIVERSITIES: Final = ("bootstrap", "clusters")
@@ -138,11 +136,7 @@ def bootstrap_weights(table: Table, rng: np.random.Generator) -> Floats:
 
 
 def component_weights(
-    scores: Floats,
-    weights: Floats,
-    *,
-    max_iter: int = 1000,
-    tol: float = 1e-9,
+    scores: Floats, weights: Floats, *, max_iter: int = 1000, tol: float = 1e-9
 ) -> Floats:
     """Mixture weights that maximise the likelihood of rows, by EM from equal weights.
 
