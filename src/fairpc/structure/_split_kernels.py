@@ -8,26 +8,24 @@ import numpy as np
 from fairpc.structure._count_kernels import inner, jit
 from fairpc.structure._state_kernels import (
     ALIVE,
-    ALL,
-    COPY,
     FIRST,
     LEFT,
     MARK,
     NEXT,
     NODE,
-    NONE,
     PARENTS,
     RIGHT,
     ROUNDING,
     ROWS,
     SIZE,
-    SOME,
     V_DEPTH,
     V_PARENT,
     V_VARIABLE,
     VALUE,
     VNODE,
 )
+
+NONE, ALL, SOME, COPY = range(4)
 
 
 @jit
@@ -228,7 +226,7 @@ def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator
     E[pair + 1, NEXT] = E[e, NEXT]
     N[n_or, SIZE] -= 1
     E[e, ALIVE] = 0
-    relink(N, E, n_or, e, pair)
+    relink(N, E, np.int64(n_or), e, pair)
     return middle, pair
 
 

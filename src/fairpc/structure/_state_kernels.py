@@ -19,43 +19,16 @@ vtree node; everything a split changes follows from the rows of the split edge.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from fairpc.structure._count_kernels import inner, jit
 
-VNODE: Final = 0
-FIRST: Final = 1
-SIZE: Final = 2
-PARENTS: Final = 3
-MARK: Final = 4
+VNODE, FIRST, SIZE, PARENTS, MARK = range(5)
+NODE, LEFT, RIGHT, VALUE, NEXT, ROWS, ALIVE = range(7)
+FLOW, PARAMETER, HELD_OUT, PRIOR = range(4)
+V_LEFT, _, V_VARIABLE, V_PARENT, V_DEPTH = range(5)
 
-NODE: Final = 0
-LEFT: Final = 1
-RIGHT: Final = 2
-VALUE: Final = 3
-NEXT: Final = 4
-ROWS: Final = 5
-ALIVE: Final = 6
-
-FLOW: Final = 0
-PARAMETER: Final = 1
-HELD_OUT: Final = 2
-PRIOR: Final = 3
-
-V_LEFT: Final = 0
-V_RIGHT: Final = 1
-V_VARIABLE: Final = 2
-V_PARENT: Final = 3
-V_DEPTH: Final = 4
-
-NONE: Final = 0
-ALL: Final = 1
-SOME: Final = 2
-COPY: Final = 3
-
-ROUNDING: Final = 1e-12
+ROUNDING = 1e-12
 """What is left of a count, relative to it, when all of its rows have gone."""
 
 

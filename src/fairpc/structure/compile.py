@@ -104,10 +104,6 @@ class Skeleton:
     value: Int32s
 
     @property
-    def root(self) -> int:
-        return len(self.vnode) - 1
-
-    @property
     def edge_node(self) -> Int32s:
         """Node of each edge."""
         return np.repeat(np.arange(len(self.vnode), dtype=np.int32), self.size)

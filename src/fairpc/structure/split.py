@@ -88,7 +88,6 @@ class SplitState:
         self._last_asked = -1, np.zeros(0, bool)
         self._undo: list[_Undo] = []
         self._load(cells)
-        self._marginal = self._marginals()
         self._start_counts()
 
     @property
@@ -125,9 +124,8 @@ class SplitState:
 
     def candidates(self, since: int, min_flow: float) -> Int32s:
         """Edges numbered ``since`` and later that have at least ``min_flow`` and can be split."""
-        found: Int32s = kernels.candidates(
-            self._N, self._E, self._C, self._B, self.start, since, self.n_edges, min_flow
-        )
+        edges = since, self.n_edges
+        found: Int32s = kernels.candidates(*self._graph()[:4], self.start, *edges, float(min_flow))
         return found
 
     def rows(self, edge: int) -> Int32s:
@@ -255,10 +253,7 @@ class SplitState:
         new = int(self._undo[-1].size[0]), int(self._size[0])
         self._T[new[0] : new[1]] = 0.0
         others = np.append(queue, np.int32(node))
-        strength = self.smoothing.strength
-        self._likelihood += kernels.set_terms(
-            self._N, self._E, self._C, self._T, strength, *new, others
-        )
+        self._likelihood += self._set_terms(*new, others)
         self.n_parameters += splits.settle(self._N, self._E, *new)
         self.n_parameters += 2 if self._N[node, SIZE] == 2 else 1
         self.n_parameters -= splits.release(self._N, self._E, edge, int(self._size[0]))
@@ -294,25 +289,18 @@ class SplitState:
             np.argsort(c.vtree.variable, kind="stable")[n_inner:] + i * self._stride
             for i, c in enumerate(cells)
         ]
-        self._roots = []
+        self._roots: list[int] = []
+        self._edge_spans: list[tuple[int, int]] = []
         node, edge = self.n_fixed, self.n_fixed
         for i, cell in enumerate(cells):
             s = cell.skeleton
             number = np.concatenate([np.arange(k) + i * k, np.arange(len(s.vnode) - k) + node])
             link = np.concatenate([np.arange(k) + i * k, np.arange(len(s.left) - k) + edge])
             _load_skeleton(self._N, self._E, s, number, link, i * self._stride)
+            self._roots.append(int(number[-1]))
+            self._edge_spans.append((edge, edge + len(s.left) - k))
             node += len(s.vnode) - k
             edge += len(s.left) - k
-            self._roots.append(int(number[-1]))
-
-    def _marginals(self) -> list[Floats]:
-        """Distributions of single variables in each cell, where priors are made of them."""
-        if self.smoothing.base == "uniform":
-            return []
-        return [
-            cell_marginals(self.codes[:, lo:hi], self.row_weights[lo:hi, PARAMETER], self.start)
-            for lo, hi in self._spans
-        ]
 
     def _start_counts(self) -> None:
         """Send all rows down their trees."""
@@ -320,32 +308,33 @@ class SplitState:
         kernels.fill_values(n, e, self._B, self._V, self.start, int(self._size[0]))
         self._active = np.zeros((self._stride, self.codes.shape[1]), np.int32)
         every = np.arange(self.codes.shape[1], dtype=np.int32)
+        self._marginal: list[Floats] = []
         for i, (lo, hi) in enumerate(self._spans):
             rows = self._active, self.codes, self.row_weights, lo, hi
             kernels.route(n, e, c, self._V, *rows, i * self._stride, self._roots[i])
+            if self.smoothing.base == "marginal":
+                weights = self.row_weights[lo:hi, PARAMETER]
+                self._marginal.append(cell_marginals(self.codes[:, lo:hi], weights, self.start))
+            self._set_priors(i, *self._edge_spans[i])
         cell_of = self._N[self._E[: self.n_edges, NODE], VNODE] // self._stride
         spans = [every[lo:hi] for lo, hi in self._spans]
         self._near = [spans[i] for i in cell_of.tolist()]
-        for i in range(self.n_cells):
-            self._set_priors(i, *self._edge_span(i))
-        none = np.zeros(0, np.int32)
-        self._likelihood = kernels.set_terms(
-            n, e, c, self._T, self.smoothing.strength, self.n_fixed, int(self._size[0]), none
-        )
-        sizes = n[self.n_fixed : int(self._size[0]), SIZE]
+        nodes = self.n_fixed, int(self._size[0])
+        self._likelihood = self._set_terms(*nodes, np.zeros(0, np.int32))
+        sizes = n[slice(*nodes), SIZE]
         self.n_parameters = int(sizes[sizes > 1].sum())
+
+    def _set_terms(self, lo: int, hi: int, others: Int32s) -> Floats:
+        """Set the likelihood terms of the nodes ``lo:hi`` and ``others``; how the sums change."""
+        strength = float(self.smoothing.strength)
+        change: Floats = kernels.set_terms(*self._graph()[:3], self._T, strength, lo, hi, others)
+        return change
 
     def _set_priors(self, cell: int, lo: int, hi: int) -> None:
         """Priors of the edges ``lo:hi`` of a cell, up to a factor per node."""
         self._C[lo:hi, PRIOR] = 1.0
         if self.smoothing.base == "marginal":
             kernels.set_priors(*self._graph(), self.start, self._marginal[cell], lo, hi)
-
-    def _edge_span(self, cell: int) -> tuple[int, int]:
-        """First and last of a cell's edges at the start (indicators apart)."""
-        cells = self._N[self._E[self.n_fixed : self.n_edges, NODE], VNODE] // self._stride
-        lo, hi = np.searchsorted(cells, [cell, cell + 1])
-        return self.n_fixed + int(lo), self.n_fixed + int(hi)
 
     def _reserve(self, nodes: int, edges: int) -> None:
         """Room for more nodes and edges, by doubling."""

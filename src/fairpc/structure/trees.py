@@ -18,15 +18,7 @@ import numpy.typing as npt
 
 from fairpc.data.table import Table, readonly
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import (
-    Bools,
-    Codes,
-    Floats,
-    Integers,
-    Ints,
-    check_choice,
-    check_number,
-)
+from fairpc.errors.arrays import Bools, Codes, Floats, Integers, Ints, check_choice, check_number
 
 Criterion = Literal["aic", "bic"]
 CRITERIA: Final = ("aic", "bic")
