@@ -158,10 +158,12 @@ class Card:
         return cls(
             name,
             version,
-            *(part[key] for key in ("label", "sensitive", "positive")),
-            Provenance(**source | {"files": found}),
-            Notes(part["description"], part["columns"], tuple(part["traps"])),
-            tuple(part.get("features", ())),
+            label=part["label"],
+            sensitive=part["sensitive"],
+            positive=part["positive"],
+            provenance=Provenance(**source | {"files": found}),
+            notes=Notes(part["description"], part["columns"], tuple(part["traps"])),
+            features=tuple(part.get("features", ())),
         )
 
     def cut(
