@@ -232,7 +232,7 @@ def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator
 
 @inner
 def relink(N, E, node, old, new):
-    """Put edge ``new`` where ``old`` stands in the list of a node's edges."""
+    """Put edge ``new`` where ``old`` is in the list of a node's edges."""
     if N[node, FIRST] == old:
         N[node, FIRST] = new
         return

@@ -68,7 +68,7 @@ def candidates(N, E, C, B, start, lo, hi, min_flow):
 
 @jit
 def fill_values(N, E, B, V, start, n_nodes):
-    """Possible values and number of parents of all nodes, which stand children first."""
+    """Possible values and number of parents of all nodes, which come children first."""
     for n in range(n_nodes):
         f = N[n, FIRST]
         while f >= 0:
@@ -100,7 +100,7 @@ def route(N, E, C, V, active, codes, W, lo, hi, v0, root):
                 n = E[above, LEFT] if V[p, V_LEFT] == v0 + u else E[above, RIGHT]
             e = N[n, FIRST]
             if N[n, SIZE] > 1:
-                # Edges of a compiled tree stand in the order of the values decided on.
+                # Edges of a compiled tree are in the order of the values decided on.
                 e += codes[x, i]
             active[u, i] = e
             E[e, ROWS] += 1

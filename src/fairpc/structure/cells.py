@@ -232,13 +232,13 @@ def learn(
         table: weighted rows; -1 = missing.
         method: a :class:`Strudel` or :class:`Gain`, or a name: "strudel", "gain", "chow-liu".
         validation: held-out rows that say when Strudel's search stops.
-        validation_fraction: where there are none, the part of the rows that is held out for
+        validation_fraction: where there are none, the share of the rows that is held out for
             Strudel. They do not enter the parameters. Gain needs none and takes none.
         tree: tree to start from; the Chow–Liu tree by default.
         vtree: shape of the vtree.
         prune: criterion by which tree edges are left out.
         smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
-        random_state: seed of what is random: the held-out part, completions of rows
+        random_state: seed of what is random: the held-out rows, completions of rows
             with missing values, Strudel's random heuristics.
         callback: called with each :class:`Step` of the search.
     """
@@ -264,7 +264,7 @@ def learn(
 def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[Table, Table]:
     """Split a table at random; a row of whole weight n counts as n rows.
 
-    A LearningError if a part would be empty.
+    A LearningError if none or all rows would be held out.
     """
     if not 0 < fraction < 1:
         raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
@@ -342,13 +342,13 @@ def _trees(
 
 def _stacked(table: Table, choice: Floats, held_out: Table | None) -> tuple[Codes, Floats]:
     """Training and held-out rows as columns, with the three weights of :class:`CellRows`."""
-    parts = [table.codes.T]
+    codes = [table.codes.T]
     weights = [np.stack([choice, table.weights, np.zeros(table.n_rows)], axis=1)]
     if held_out is not None:
-        parts.append(held_out.codes.T)
+        codes.append(held_out.codes.T)
         none = np.zeros(held_out.n_rows)
         weights.append(np.stack([none, none, held_out.weights], axis=1))
-    return np.concatenate(parts, axis=1), np.concatenate(weights)
+    return np.concatenate(codes, axis=1), np.concatenate(weights)
 
 
 def _merged(codes: Codes, weights: Floats, arities: Ints) -> tuple[Codes, Floats]:

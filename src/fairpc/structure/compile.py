@@ -25,11 +25,11 @@ Shape = Literal["balanced", "right-linear"]
 SHAPES: Final = ("balanced", "right-linear")
 
 _Branch = int | tuple["_Branch", "_Branch"]
-"""A vtree while it grows: a variable, or what stands left and right."""
+"""A vtree while it grows: a variable, or what is left and right of a node."""
 
 
 def vtree_of_tree(tree: Tree, shape: Shape = "balanced") -> Vtree:
-    """A vtree along a tree: a variable with children stands left of all that is below it.
+    """A vtree along a tree: a variable with children is left of all that is below it.
 
     Siblings (and the roots of a forest) are joined pairwise in halves ("balanced",
     as in the reference), or one after the other ("right-linear"). Nodes are
@@ -128,8 +128,8 @@ class _Nodes(list[tuple[int, Sequence[tuple[int, int, int]]]]):
 def compile_tree(tree: Tree, vtree: Vtree, arities: npt.ArrayLike) -> Skeleton:
     """The circuit of a tree-shaped distribution: smooth, decomposable, deterministic.
 
-    Above each variable stands one sum per value of its parent; it decides on
-    the variable's value, and the sums below it are shared between them.
+    Each variable has one sum per value of its parent; it decides on the
+    variable's value, and the sums below it are shared between them.
     """
     sizes = np.asarray(arities, np.int64)
     n_leaves = int((vtree.variable >= 0).sum())
@@ -172,7 +172,7 @@ def compile_tree(tree: Tree, vtree: Vtree, arities: npt.ArrayLike) -> Skeleton:
 
 
 def tree_circuit(tree: Tree, vtree: Vtree, variables: Mapping[str, int]) -> Circuit:
-    """The circuit of :func:`compile_tree` with uniform parameters, there to be learned.
+    """The circuit of :func:`compile_tree` with uniform parameters, to be learned.
 
     ``variables`` maps names to numbers of values, in the order of the tree's variables.
     """
@@ -215,15 +215,15 @@ def graft_skeleton(
     for n, (start, k) in enumerate(zip(first, size, strict=True)):
         span = range(start, start + k)
         if variable[n] >= 0:
-            parts = [builder.indicator(columns[variable[n]], value[e]) for e in span]
+            children = [builder.indicator(columns[variable[n]], value[e]) for e in span]
         else:
-            parts = [builder.product(below[left[e]], below[right[e]]) for e in span]
+            children = [builder.product(below[left[e]], below[right[e]]) for e in span]
         if k == 1:
-            below.append(parts[0])
+            below.append(children[0])
             continue
         given = None if theta is None else theta[start : start + k]
         tie = None if given is None else ("graft", key, n)
-        below.append(builder.sum(parts, given, tie=tie))
+        below.append(builder.sum(children, given, tie=tie))
     return below[-1]
 
 
@@ -247,14 +247,13 @@ def graft(
             f"{len(columns)} columns for a circuit of {g.n_variables} variables: give one each"
         )
     below: list[int] = []
-    children = [g.children(n).tolist() for n in range(g.n_nodes)]
     for n, kind in enumerate(g.kind.tolist()):
-        parts = [below[c] for c in children[n]]
+        children = [below[c] for c in g.children(n).tolist()]
         if kind == INDICATOR:
             below.append(builder.indicator(columns[g.variable[n]], int(g.value[n])))
         elif kind == PRODUCT:
-            below.append(builder.product(*parts))
+            below.append(builder.product(*children))
         else:
             weights = None if free else circuit.weights(n).tolist()
-            below.append(builder.sum(parts, weights, tie=("graft", key, int(g.block[n]))))
+            below.append(builder.sum(children, weights, tie=("graft", key, int(g.block[n]))))
     return below[-1]

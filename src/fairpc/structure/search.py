@@ -372,7 +372,7 @@ class Gain:
     Attributes:
         price: nats per new free parameter; "aic" is 1, "bic" half the log of the rows' weight.
         min_flow: least weight of rows of an edge to be split.
-        stop: when the search ends, if not for want of gain.
+        stop: when the search ends, if it still gains.
     """
 
     price: float | Criterion = 2.0

@@ -218,7 +218,7 @@ class SplitState:
         self._undo.clear()
 
     def learned(self, cell: int) -> LearnedCell:
-        """The circuit of a cell as it stands."""
+        """The circuit of a cell as it is now."""
         found = kernels.below(self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed)
         # Children first: they belong to smaller vtree nodes than the node itself.
         order = found[np.lexsort((found, self._N[found, VNODE]))]
