@@ -20,9 +20,10 @@ from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure
 from fairpc.fair.starts import fit_starts
 from fairpc.fair.top import Layout, Model
+from fairpc.structure.search import MODEL_METHODS, ModelMethod
 
 Sensitive = str | int | Sequence[str | int] | None
-StructureChoice = Literal["auto", "strudel", "chow-liu"]
+StructureChoice = Literal["auto", ModelMethod]
 
 
 class _Learned(CircuitClassifier):
@@ -93,7 +94,7 @@ class _Learned(CircuitClassifier):
     ) -> Fitted:
         if isinstance(self.structure, CircuitClassifier | Circuit):
             return self._fit_kept(rows, validation, evaluation, limits, callback)
-        check_choice("structure", self.structure, ("auto", "strudel", "chow-liu"))
+        check_choice("structure", self.structure, ("auto", *MODEL_METHODS))
         if self._is_auto():
             return fit_auto(
                 rows, validation=validation, evaluation=evaluation,

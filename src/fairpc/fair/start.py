@@ -18,7 +18,7 @@ from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats, check_choice
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, build
-from fairpc.structure import CellCircuits, Stop, Strudel, learn_cells
+from fairpc.structure import MODEL_METHODS, CellCircuits, Stop, Strudel, learn_cells
 from fairpc.structure.search import Step
 
 AGREEMENT: Final = 0.9
@@ -39,7 +39,7 @@ class Structure:
     patience: int = 100
 
     def __post_init__(self) -> None:
-        check_choice("structure", self.method, ("strudel", "chow-liu"))
+        check_choice("structure", self.method, MODEL_METHODS)
 
 
 def cells_of(rows: Rows) -> list[Table]:
