@@ -101,7 +101,7 @@ def coverage() -> None:
 
 
 def speed() -> None:
-    from fairpc.refits.subject import Subject, Workbench
+    from fairpc.refits.workbench import Subject, Workbench
 
     for name in TABLES:
         model, (x, y, s) = fitted(name)
@@ -111,9 +111,9 @@ def speed() -> None:
         for n_sets in (1, 32):
             weights = np.tile(bench.weights, (n_sets, 1))
             points = np.tile(start, (n_sets, 1))
-            bench.run(points, weights, 2, None, lambda i: None)
+            bench.run(points, 2, lambda i: None, weights=weights)
             before = time.process_time()
-            bench.run(points, weights, 50, None, lambda i: None)
+            bench.run(points, 50, lambda i: None, weights=weights)
             cpu = (time.process_time() - before) / (50 * n_sets)
             print(
                 f"{name}: {len(bench.weights)} distinct rows, {len(start)} parameters, "

@@ -33,7 +33,8 @@ from fairpc.structure import (
 )
 
 if TYPE_CHECKING:
-    from fairpc.structure.cells import Method, Trees
+    from fairpc.structure.cells import Trees
+    from fairpc.structure.search import Method
     from structure import cell_folds
 else:
     tests = Path(__file__).resolve().parents[1] / "tests"

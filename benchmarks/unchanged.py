@@ -75,7 +75,9 @@ def on_dask(model: Any, frame: pl.DataFrame, label: str, weights: Any = None) ->
     return model.fit(dd.from_pandas(frame.to_pandas(), npartitions=3), label)
 
 
-def cases(frame: pl.DataFrame, label: str, group: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def cases(
+    frame: pl.DataFrame, label: str, group: str
+) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     rng = np.random.default_rng(5)
     whole = rng.integers(0, 4, len(frame)).astype(float)
     broken = rng.uniform(0.2, 3.0, len(frame))

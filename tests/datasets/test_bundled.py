@@ -12,7 +12,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fairpc.datasets import Dataset, bundled, load_adult, load_compas, load_german
+from fairpc.datasets import Dataset, load_adult, load_compas, load_german
+from fairpc.datasets.record import BUNDLED
 from fairpc.errors import FairpcError, FileFormatError
 from published import paper_folder, use_raw_compas
 
@@ -102,7 +103,7 @@ def test_every_set_says_where_it_is_from(data: Dataset) -> None:
 
 def test_attribution_comes_with_the_files() -> None:
     text = files("fairpc.datasets").joinpath("files", "ATTRIBUTION.md").read_text("utf-8")
-    for name in bundled.SHA256:
+    for name in BUNDLED:
         assert name in text
     assert "creativecommons.org/licenses/by/4.0" in text
 
@@ -134,13 +135,13 @@ def test_unknown_options_are_refused(
 
 
 def test_an_altered_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(bundled.SHA256, "german.data", hashlib.sha256(b"").hexdigest())
+    monkeypatch.setitem(BUNDLED, "german.data", hashlib.sha256(b"").hexdigest())
     with pytest.raises(FileFormatError, match="reinstall"):
         load_german()
 
 
 def test_files_are_compressed_and_few() -> None:
     names = {p.name for p in files("fairpc.datasets").joinpath("files").iterdir()}
-    assert names == {"ATTRIBUTION.md", *(f"{n}.gz" for n in bundled.SHA256)}
+    assert names == {"ATTRIBUTION.md", *(f"{n}.gz" for n in BUNDLED)}
     packed = files("fairpc.datasets").joinpath("files", "german.data.gz").read_bytes()
     assert len(gzip.decompress(packed)) > 4 * len(packed)

@@ -6,28 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.datasets import (
-    Dataset,
-    adult,
-    compas_notes,
-    german,
-    load_adult,
-    load_compas,
-    load_german,
-    make_synthetic,
-)
-from fairpc.datasets.record import Notes
+from fairpc.datasets import Dataset, load_adult, load_compas, load_german, make_synthetic
+from fairpc.datasets.record import Card, Notes
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "data.md"
-NOTES = [
-    adult.RAW_NOTES,
-    adult.PAPER_NOTES,
-    german.RAW_NOTES,
-    german.PAPER_NOTES,
-    compas_notes.TWO_YEAR_NOTES,
-    compas_notes.RAW_NOTES,
-    compas_notes.PAPER_NOTES,
-]
+VERSIONS = {
+    "adult": ("raw", "paper"),
+    "german": ("raw", "paper"),
+    "compas": ("two-year", "raw", "paper"),
+}
+NOTES = [Card.of(name, v).notes for name, versions in VERSIONS.items() for v in versions]
 
 
 def page() -> str:

@@ -14,11 +14,16 @@ from sklearn.tree import DecisionTreeClassifier
 from evidence.arrays import drawn, published, revealing
 from fairpc.errors import MetricError
 from fairpc.evidence import test_assumptions
-from fairpc.evidence.bounds import Tally, joint_bound, separate_bound
-from fairpc.evidence.classifiers import learners
-from fairpc.evidence.crossfit import GroupRows, cross_fitted
-from fairpc.evidence.cutoffs import best_cut, deal
-from fairpc.evidence.features import design, distinct
+from fairpc.evidence.classifiers import design, distinct, learners
+from fairpc.evidence.crossfit import (
+    ClassRates,
+    GroupRows,
+    best_cut,
+    cross_fitted,
+    deal,
+    joint_bound,
+    separate_bound,
+)
 from fairpc.evidence.intervals import Sample
 
 FIGURES = {
@@ -223,7 +228,7 @@ def test_merged_rows_give_the_counts_of_all_rows() -> None:
     assert len(merged.features.rows) <= 2**6
     assert (merged.features.rows[merged.features.index] == x).all()
     a, b = (cross_fitted(group, options, 0) for group in (merged, apart))
-    assert [t.n_top for t in a.tallies] == [t.n_top for t in b.tallies]
+    assert [t.n_top for t in a.classes] == [t.n_top for t in b.classes]
     assert a.cuts == pytest.approx(b.cuts, abs=1e-6)
 
 
@@ -238,7 +243,7 @@ def test_best_cut_by_hand() -> None:
 def test_joint_bound_solves_its_equation() -> None:
     whole, top = Sample(0.4, 1000, 0.4 * 0.6 / 1000, math.inf), Sample(0.8, 100, 0.0016, math.inf)
     co = math.sqrt(100 / 1000 * 0.8 * 0.2 / (0.4 * 0.6))
-    counts = Tally(1000, whole, 100, top, co)
+    counts = ClassRates(1000, whole, 100, top, co)
     bound = joint_bound(counts, 0.0125)
     assert 0.4 / 0.8 < bound < separate_bound(counts, 0.0125)
     from scipy.stats import beta
@@ -246,7 +251,7 @@ def test_joint_bound_solves_its_equation() -> None:
     a, b = beta.isf(0.0125, 401, 600) - 0.4, 0.8 - beta.ppf(0.0125, 80, 21)
     terms = bound**2 * (0.64 - b * b) - 2 * bound * (0.32 - co * a * b) + 0.16 - a * a
     assert terms == pytest.approx(0.0, abs=1e-12)
-    assert joint_bound(Tally(1000, whole, 0, None, 0.0), 0.01) == 1.0
+    assert joint_bound(ClassRates(1000, whole, 0, None, 0.0), 0.01) == 1.0
 
 
 def test_design_of_mixed_columns() -> None:

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
-from fairpc.structure.compile import compile_tree, graft_skeleton
-from fairpc.structure.parameters import Smoothing
-from fairpc.structure.split import CellRows, LearnedCell, SplitState
-from fairpc.structure.tree import chow_liu
-from fairpc.structure.vtree import Shape, vtree_of_tree
+from fairpc.structure.compile import Shape, compile_tree, graft_skeleton, vtree_of_tree
+from fairpc.structure.parameters import LearnedCell, Smoothing
+from fairpc.structure.split import CellRows, SplitState
+from fairpc.structure.trees import chow_liu
 
 
 @st.composite

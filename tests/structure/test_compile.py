@@ -13,10 +13,16 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.structure import learn
-from fairpc.structure.compile import compile_tree, graft, tree_circuit, tree_counts
-from fairpc.structure.mutual_information import offsets, pair_counts
-from fairpc.structure.tree import Tree, chow_liu
-from fairpc.structure.vtree import Shape, parents_and_depths, vtree_of_tree
+from fairpc.structure.compile import (
+    Shape,
+    compile_tree,
+    graft,
+    parents_and_depths,
+    tree_circuit,
+    vtree_of_tree,
+)
+from fairpc.structure.parameters import tree_counts
+from fairpc.structure.trees import Tree, chow_liu, offsets, pair_counts
 from structure import oracle_structure as oracle
 from structure.tables import circuit_of, state_of, tables
 

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
-from fairpc.structure import CellSearch, Gain, Step, Stop, Strudel, chow_liu, learn_cells
+from fairpc.structure import (
+    CellSearch,
+    Gain,
+    Step,
+    Stop,
+    Strudel,
+    _split_kernels,
+    chow_liu,
+    learn_cells,
+)
 from fairpc.structure.parameters import Smoothing
 from fairpc.structure.split import SplitState
 from structure import oracle_structure as oracle
@@ -191,17 +200,17 @@ def test_an_interrupt_in_the_middle_of_a_split_waits_for_its_end(
 ) -> None:
     train, held_out = parts(7)
     made = 0
-    copy = SplitState._copy
+    copy = _split_kernels.copy_nodes
 
-    def interrupted(self: SplitState, *arguments: Any) -> Any:
+    def interrupted(*arguments: Any) -> Any:
         nonlocal made
         made += 1
-        result = copy(self, *arguments)
+        result = copy(*arguments)
         if made == 5:
             signal.raise_signal(signal.SIGINT)
         return result
 
-    monkeypatch.setattr(SplitState, "_copy", interrupted)
+    monkeypatch.setattr(_split_kernels, "copy_nodes", interrupted)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.warns(RuntimeWarning, match="interrupted after 5 splits"):
         learned = learn_cells([train], validation=[held_out])

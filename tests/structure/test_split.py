@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpc.data.table import Table
-from fairpc.structure.gain import Gain
 from fairpc.structure.parameters import Smoothing
-from fairpc.structure.search import Search, Stop
+from fairpc.structure.search import Gain, Search, Stop, Strudel
 from fairpc.structure.split import SplitState
-from fairpc.structure.strudel import Strudel
 from structure import oracle_structure as oracle
 from structure.tables import circuit_of, random_table, state_of, tables
 

@@ -36,7 +36,7 @@ from fairpc.errors import AuditError, FairpcError, TableWarning
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.lazy import check_not_dask
 from fairpc.evidence import AssumptionTest
-from fairpc.refits.progress import Progress, Report
+from fairpc.refits.workbench import Progress, Report
 
 T = TypeVar("T")
 Classifier = Literal["logistic", "boosting", "best"]

@@ -12,8 +12,7 @@ from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest
 from fairpc.refits import Stability, bootstrap_mechanism, stability
 from fairpc.refits.bootstrap import bootstrap_counted
-from fairpc.refits.progress import Report
-from fairpc.refits.subject import Subject
+from fairpc.refits.workbench import Report, Subject
 
 REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50

@@ -10,7 +10,7 @@ from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison import Comparison, compare, default_baselines
 from fairpc.errors import AuditError
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.refits.progress import Report
+from fairpc.refits.workbench import Report
 
 CAPTION: Final = (
     "Accuracy, F1 and AUC are measured against the observed label, which may be biased: more "

@@ -80,7 +80,7 @@ def _audited(
     voice: Voice,
 ) -> Audit:
     from fairpc.auditing import audit
-    from fairpc.refits.progress import progress
+    from fairpc.refits.workbench import progress
 
     name = _label(model, files, label)
     if name is None:

@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Compare methods on the same folds of a table."""
     from fairpc.comparison import compare
-    from fairpc.refits.progress import progress
+    from fairpc.refits.workbench import progress
 
     if output is not None:
         format_of(output)

@@ -60,7 +60,7 @@ def demonstrate(seed: int, voice: Voice) -> Demo:
     from fairpc.auditing import audit
     from fairpc.baselines import LR
     from fairpc.comparison import compare
-    from fairpc.refits.progress import progress
+    from fairpc.refits.workbench import progress
 
     train, test, roles = _table("train"), _table("test"), _roles()
     estimator = Learner(structure=STRUCTURE, seed=seed).estimator(

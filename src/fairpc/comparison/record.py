@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from fairpc.errors import ComparisonError, MissingExtraError
+from fairpc.errors.arrays import check_choice
 from fairpc.evidence.plain import fields_of, plain
 from fairpc.plots import trade_off
 
@@ -107,10 +108,9 @@ class Comparison:
 
     def to_frame(self, library: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:
         """:attr:`frame` in a library of choice."""
+        check_choice("library", library, ("polars", "pandas", "pyarrow"), ComparisonError)
         if library == "polars":
             return self.frame
-        if library not in ("pandas", "pyarrow"):
-            raise ComparisonError(f"library is {library!r}: use one of polars, pandas, pyarrow")
         try:
             return self.frame.to_pandas() if library == "pandas" else self.frame.to_arrow()
         except ImportError as error:

@@ -23,7 +23,7 @@ from fairpc.errors import ComparisonError, FairpcError, MetricError
 from fairpc.errors.arrays import Ints
 from fairpc.evidence.classifiers import few_threads
 from fairpc.metrics import Fold, stratified_folds
-from fairpc.refits.progress import Progress, Report
+from fairpc.refits.workbench import Progress, Report
 
 Job = tuple[str, int]
 """A method by name, and the number of a fold."""

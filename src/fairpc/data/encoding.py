@@ -17,7 +17,7 @@ from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import MISSING, check_codes
 from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import MissingExtraError, TableError, TableWarning
-from fairpc.errors.arrays import Codes
+from fairpc.errors.arrays import Codes, check_choice
 
 Library = Literal["dict", "polars", "pandas", "pyarrow"]
 
@@ -196,8 +196,7 @@ def _frame_of(
     columns: dict[str, list[Level | None]], types: dict[str, type], library: Library
 ) -> Any:
     """Columns as a frame; each keeps the type of its levels, holes or not."""
-    if library not in ("polars", "pandas", "pyarrow"):
-        raise TableError(f"library is {library!r}: use one of dict, polars, pandas, pyarrow")
+    check_choice("library", library, ("dict", "polars", "pandas", "pyarrow"), TableError)
     try:
         module = import_module(library)
     except ImportError as error:

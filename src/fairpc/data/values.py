@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from fairpc.errors import TableError
-from fairpc.errors.arrays import Array, Bools
+from fairpc.errors.arrays import Array, Bools, is_missing
 
 Sentinel = str | int | float
 ValueType = Literal["text", "number", "boolean", "date"]
@@ -212,7 +212,7 @@ def _objects(name: str, column: Any, texts: set[str]) -> Values:
     """Values of Python objects: one type for all that are not missing, text where they differ."""
     items: list[Any] = list(column) if isinstance(column, np.ndarray) else column.to_list()
     if not set(map(type, items)) <= {str, int, bool}:
-        items = [None if _missing(v) else v for v in items]
+        items = [None if is_missing(v) else v for v in items]
     if texts:
         items = [None if isinstance(v, str) and v.strip() in texts else v for v in items]
     types = set(map(type, items)) - {type(None)}
@@ -231,15 +231,6 @@ def _objects(name: str, column: Any, texts: set[str]) -> Values:
     if all(issubclass(t, list | tuple | dict | set | bytes | np.ndarray) for t in types):
         raise _unreadable(name, sorted(t.__name__ for t in types)[0])
     return Values("text", _strings([None if v is None else str(v) for v in items]), remark=MIXED)
-
-
-def _missing(value: Any) -> bool:
-    """Whether an object stands for nothing: None, NaN, pandas' NA and NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, np.datetime64):
-        return bool(np.isnat(value))
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def _strings(items: list[Any]) -> Any:

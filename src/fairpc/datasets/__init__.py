@@ -1,8 +1,7 @@
 """Data sets with their provenance: Adult, German credit, COMPAS, and the paper's synthetic one."""
 
 from fairpc.datasets.adult import load_adult
-from fairpc.datasets.compas import load_compas
-from fairpc.datasets.compas_source import DownloadError
+from fairpc.datasets.compas import DownloadError, load_compas
 from fairpc.datasets.german import load_german
 from fairpc.datasets.record import Dataset, Notes, Provenance
 from fairpc.datasets.synthetic import SyntheticDataset, make_synthetic

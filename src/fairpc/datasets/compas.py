@@ -1,36 +1,49 @@
-"""COMPAS: risk scores of defendants in Broward County, Florida, 2013 and 2014."""
+"""COMPAS: risk scores of defendants in Broward County, Florida, 2013 and 2014.
+
+ProPublica's table of 7,214 people comes with the package. Its table of 60,843 scores names
+people and is not ours to spread: it is fetched once and kept, or read from a folder. Names
+are never read: only the columns below are.
+"""
 
 from __future__ import annotations
 
 import io
+import os
+from dataclasses import dataclass
 from datetime import date
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal
 
 import polars as pl
 
-from fairpc.datasets import bundled
-from fairpc.datasets.compas_notes import (
-    PAPER_NOTES,
-    RAW_NOTES,
-    SCORES_PROVENANCE,
-    TWO_YEAR_NOTES,
-    TWO_YEAR_PROVENANCE,
+from fairpc.datasets.record import (
+    DOWNLOADED,
+    Card,
+    Dataset,
+    FrameKind,
+    check_option,
+    read_bundled,
 )
-from fairpc.datasets.compas_source import read_scores
-from fairpc.datasets.record import Dataset, FrameKind, Roles, check_option, cut
+from fairpc.errors import FairpcError, FileFormatError, MissingExtraError
 
 CompasVersion = Literal["two-year", "raw", "paper"]
 CompasScale = Literal["recidivism", "violence", "failure to appear"]
 
-# What is known when a person is screened; the rest of the table is about what came after.
-_TWO_YEAR_FEATURES = (
-    *("sex", "age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count"),
-    *("days_b_screening_arrest", "c_days_from_compas", "c_charge_degree"),
+FILE_NAME = "compas-scores-raw.csv"
+FOLDER_VARIABLE = "FAIRPC_DATA"
+N_ROWS = 60_843
+TIMEOUT_SECONDS = 30
+
+COLUMNS = (
+    *("Person_ID", "AssessmentID", "Case_ID", "Agency_Text", "Sex_Code_Text"),
+    *("Ethnic_Code_Text", "DateOfBirth", "ScaleSet_ID", "ScaleSet", "AssessmentReason"),
+    *("Language", "LegalStatus", "CustodyStatus", "MaritalStatus", "Screening_Date"),
+    *("RecSupervisionLevel", "RecSupervisionLevelText", "Scale_ID", "DisplayText", "RawScore"),
+    *("DecileScore", "ScoreText", "AssessmentType", "IsCompleted", "IsDeleted"),
 )
-_RAW_FEATURES = (
-    *("Agency_Text", "Sex_Code_Text", "Language", "LegalStatus", "CustodyStatus"),
-    *("MaritalStatus", "Age"),
-)
+
 _SCALES = {
     "recidivism": "Risk of Recidivism",
     "violence": "Risk of Violence",
@@ -41,6 +54,24 @@ _SAME_GROUP = {"African-Am": "African-American", "Oriental": "Asian"}
 
 PAPER_TODAY = date(2018, 8, 29)
 """The day on which the authors computed ages; any other day gives another table."""
+
+
+class DownloadError(FairpcError, OSError):
+    """A file could not be fetched: no network, no such file, or no place to keep it."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file on the network and the SHA-256 of its bytes."""
+
+    url: str
+    sha256: str
+
+
+REMOTE = Remote(
+    "https://raw.githubusercontent.com/propublica/compas-analysis/master/compas-scores-raw.csv",
+    DOWNLOADED[FILE_NAME],
+)
 
 
 def load_compas(
@@ -65,24 +96,96 @@ def load_compas(
     check_option("version", version, CompasVersion)
     check_option("scale", scale, CompasScale)
     if version == "two-year":
-        frame, notes, provenance = _two_year(), TWO_YEAR_NOTES, TWO_YEAR_PROVENANCE
-        roles = Roles("two_year_recid", "race", 0, _TWO_YEAR_FEATURES)
+        frame = _two_year()
         persons = frame["id"]
     elif version == "raw":
-        frame, notes, provenance = assessments(read_scores(), scale), RAW_NOTES, SCORES_PROVENANCE
-        roles = Roles("Risk", "Ethnic_Code_Text", "not High", _RAW_FEATURES)
+        frame = assessments(read_scores(), scale)
         persons = frame["Person_ID"]
     else:
         scores = _paper_rows(read_scores())
-        frame, notes, provenance = binarise(scores), PAPER_NOTES, SCORES_PROVENANCE
-        roles = Roles("ScoreText_", "Ethnic_Code_Text_", 1)
+        frame = binarise(scores)
         persons = scores["Person_ID"].cast(pl.Int64)
-    return Dataset(**cut("compas", version, frame, roles, provenance, notes, as_frame, persons))
+    return Dataset(**Card.of("compas", version).cut(frame, as_frame, persons))
 
 
 def _two_year() -> pl.DataFrame:
-    data = bundled.read("compas-scores-two-years.csv")
+    data = read_bundled("compas-scores-two-years.csv")
     return pl.read_csv(io.BytesIO(data), infer_schema_length=None, try_parse_dates=False)
+
+
+def read_scores() -> pl.DataFrame:
+    """The table without names: from the folder FAIRPC_DATA if it is set, else from the network.
+
+    A local copy is checked by its columns and its number of rows, since copies
+    without the columns of names have another checksum; a download by its checksum.
+    """
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if folder:
+        return _read_local(Path(folder) / FILE_NAME)
+    return _read_columns(_fetch(REMOTE))
+
+
+def _read_local(path: Path) -> pl.DataFrame:
+    if not path.is_file():
+        raise DownloadError(
+            f"{path} does not exist, and {FOLDER_VARIABLE} says to read it from there: put "
+            f"{FILE_NAME} into that folder, or unset {FOLDER_VARIABLE} to download it"
+        )
+    frame = _read_columns(path)
+    if len(frame) != N_ROWS:
+        raise FileFormatError(
+            f"{path} has {len(frame):,} rows and ProPublica's table {N_ROWS:,}: get it again "
+            f"from {REMOTE.url}"
+        )
+    return frame
+
+
+def _read_columns(path: Path) -> pl.DataFrame:
+    """The columns we know; the names of people are left in the file."""
+    try:
+        header = pl.read_csv(path, n_rows=0, infer_schema=False).columns
+        lacking = [c for c in COLUMNS if c not in header]
+        if lacking:
+            raise FileFormatError(
+                f"{path} has no column {lacking[0]!r}: get the table again from {REMOTE.url}"
+            )
+        frame = pl.read_csv(path, columns=list(COLUMNS), infer_schema=False, null_values="N/A")
+    except pl.exceptions.PolarsError as error:
+        raise FileFormatError(
+            f"{path} is not the table of COMPAS scores ({error}): get it again from {REMOTE.url}"
+        ) from error
+    return frame.select(COLUMNS)
+
+
+def _fetch(remote: Remote) -> Path:
+    """Path of the cached download."""
+    if find_spec("pooch") is None:
+        raise MissingExtraError(
+            "the COMPAS scores are downloaded with pooch: pip install 'fairpc[data]'"
+        )
+    pooch = import_module("pooch")
+    pooch.get_logger().setLevel("WARNING")
+    folder = Path(pooch.os_cache("fairpc"))
+    try:
+        path = pooch.retrieve(
+            remote.url,
+            known_hash=f"sha256:{remote.sha256}",
+            fname=FILE_NAME,
+            path=folder,
+            downloader=pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS),
+        )
+    except ValueError as error:
+        raise FileFormatError(
+            f"what {remote.url} sent is not the file we know (its SHA-256 differs): try again, or "
+            f"set {FOLDER_VARIABLE} to a folder with {FILE_NAME}"
+        ) from error
+    # requests raises its own kind of OSError for every trouble of the network.
+    except OSError as error:
+        raise DownloadError(
+            f"{remote.url} could not be downloaded into {folder}: check the network, or set "
+            f"{FOLDER_VARIABLE} to a folder with {FILE_NAME}"
+        ) from error
+    return Path(path)
 
 
 def assessments(scores: pl.DataFrame, scale: CompasScale) -> pl.DataFrame:

@@ -1,18 +1,40 @@
-"""What a loader returns: a table cut into features, label and groups, and where it comes from."""
+"""What a loader returns: a table cut into features, label and groups, and where it comes from.
+
+The tables come with the package, compressed, in ``files/``; what is known of them is in
+``notes/``, a TOML file each.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gzip
+import hashlib
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import polars as pl
 
-from fairpc.errors import LearningError, MissingExtraError
+from fairpc.errors import FileFormatError, LearningError, MissingExtraError
 
 FrameKind = Literal["polars", "pandas"]
+
+BUNDLED: Final = {
+    "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    "german.data": "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
+    "compas-scores-two-years.csv": (
+        "889057646e5439d789eb568de1f61c57fc62af2f0efed630f1d51ea69d9d571f"
+    ),
+}
+"""SHA-256 of the files that come with the package, uncompressed."""
+DOWNLOADED: Final = {
+    "compas-scores-raw.csv": "827209b9a22ed7e1a97da899d85c56d4b05af8c9f9dda8e20ce1b931c015d193"
+}
+"""SHA-256 of the file that is fetched when it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -106,13 +128,82 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Roles:
-    """Which column is what; all others are features unless features are named."""
+class Card:
+    """What is known of a table before its rows are read.
 
+    Attributes:
+        name, version: of the data set.
+        label, sensitive, positive: its columns' roles, and the label's favourable value.
+        provenance, notes: as in :class:`Dataset`; the notes may describe more columns.
+        features: columns of X; all but label and groups where none are named.
+    """
+
+    name: str
+    version: str
     label: str
     sensitive: str
     positive: int | str
-    features: Sequence[str] = ()
+    provenance: Provenance
+    notes: Notes
+    features: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, version: str) -> Card:
+        """The card of a version, as the notes of the data set have it."""
+        known = read_notes(name)
+        part = known[version]
+        source = known["provenance"][part["provenance"]]
+        checksums = BUNDLED | DOWNLOADED
+        found = tuple((file, checksums[file]) for file in source["files"])
+        return cls(
+            name,
+            version,
+            label=part["label"],
+            sensitive=part["sensitive"],
+            positive=part["positive"],
+            provenance=Provenance(**source | {"files": found}),
+            notes=Notes(part["description"], part["columns"], tuple(part["traps"])),
+            features=tuple(part.get("features", ())),
+        )
+
+    def cut(
+        self, frame: pl.DataFrame, as_frame: FrameKind, persons: pl.Series | None = None
+    ) -> dict[str, Any]:
+        """Fields of a Dataset: the frame cut by its roles, in the wanted kind of frame."""
+        others = {self.label, self.sensitive}
+        features = list(self.features) or [c for c in frame.columns if c not in others]
+        listed = {c: self.notes.columns[c] for c in frame.columns}
+        return {
+            "name": self.name,
+            "version": self.version,
+            "frame": as_kind(frame, as_frame),
+            "X": as_kind(frame.select(features), as_frame),
+            "y": as_kind(frame[self.label], as_frame),
+            "sensitive": as_kind(frame[self.sensitive], as_frame),
+            "label": self.label,
+            "sensitive_attribute": self.sensitive,
+            "positive": self.positive,
+            "persons": None if persons is None else as_kind(persons, as_frame),
+            "provenance": self.provenance,
+            "notes": Notes(self.notes.description, MappingProxyType(listed), self.notes.traps),
+        }
+
+
+def read_notes(name: str) -> dict[str, Any]:
+    """What is known of a data set: provenance, and per version its roles and notes."""
+    text = files("fairpc.datasets").joinpath("notes", f"{name}.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def read_bundled(name: str) -> bytes:
+    """The uncompressed bytes of a bundled file, checked."""
+    packed = files("fairpc.datasets").joinpath("files", f"{name}.gz").read_bytes()
+    data = gzip.decompress(packed)
+    if hashlib.sha256(data).hexdigest() != BUNDLED[name]:
+        raise FileFormatError(
+            f"the bundled file {name} is not the one fairpc was built with: reinstall fairpc"
+        )
+    return data
 
 
 def check_option(name: str, value: object, options: Any) -> None:
@@ -121,36 +212,6 @@ def check_option(name: str, value: object, options: Any) -> None:
     if value not in known:
         listed = ", ".join(repr(option) for option in known)
         raise LearningError(f"{name} is {value!r}: use one of {listed}")
-
-
-def cut(
-    name: str,
-    version: str,
-    frame: pl.DataFrame,
-    roles: Roles,
-    provenance: Provenance,
-    notes: Notes,
-    as_frame: FrameKind,
-    persons: pl.Series | None = None,
-) -> dict[str, Any]:
-    """Fields of a Dataset: the frame cut by its roles, in the wanted kind of frame."""
-    others = {roles.label, roles.sensitive}
-    features = list(roles.features) or [c for c in frame.columns if c not in others]
-    listed = {c: notes.columns[c] for c in frame.columns}
-    return {
-        "name": name,
-        "version": version,
-        "frame": as_kind(frame, as_frame),
-        "X": as_kind(frame.select(features), as_frame),
-        "y": as_kind(frame[roles.label], as_frame),
-        "sensitive": as_kind(frame[roles.sensitive], as_frame),
-        "label": roles.label,
-        "sensitive_attribute": roles.sensitive,
-        "positive": roles.positive,
-        "persons": None if persons is None else as_kind(persons, as_frame),
-        "provenance": provenance,
-        "notes": Notes(notes.description, MappingProxyType(listed), notes.traps),
-    }
 
 
 def as_kind(data: pl.DataFrame | pl.Series, kind: FrameKind) -> Any:

@@ -11,21 +11,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from fairpc.data.plural import counted
 from fairpc.datasets.record import (
+    Card,
     Dataset,
     FrameKind,
     Notes,
     Provenance,
-    Roles,
     as_kind,
     check_option,
-    cut,
 )
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Floats
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit, CircuitBuilder
@@ -73,7 +72,7 @@ class _Tree:
 
     root: int
     children: tuple[tuple[int, ...], ...]
-    probability: Floats
+    probability: npt.NDArray[np.float64]
 
 
 def make_synthetic(
@@ -109,17 +108,11 @@ def make_synthetic(
     model = _true_model(_random_trees(n_features, trees, smoothing, rng))
     codes = model.sample(n_samples, rng)
     drawn = pl.DataFrame(codes.astype(np.int64), schema=list(model.names))
-    features = [f"X{i + 1}" for i in range(n_features)]
+    features = tuple(f"X{i + 1}" for i in range(n_features))
     frame = drawn.select("S", *features, "D", "Df")
-    fields = cut(
-        "synthetic",
-        f"{n_features} features",
-        frame,
-        Roles("D", "S", 1, features),
-        _PROVENANCE,
-        _notes(n_samples, features),
-        as_frame,
-    )
+    notes = _notes(n_samples, features)
+    card = Card("synthetic", f"{n_features} features", "D", "S", 1, _PROVENANCE, notes, features)
+    fields = card.cut(frame, as_frame)
     return SyntheticDataset(**fields, df=as_kind(frame["Df"], as_frame), model=model)
 
 

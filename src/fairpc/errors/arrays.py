@@ -1,11 +1,17 @@
-"""Types of arrays, by what they hold."""
+"""Types of arrays by what they hold, and checks of the arrays and options that users give.
+
+Each error says the argument, the rule and the repair.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from fairpc.errors import FairpcError, LearningError, MetricError
 
 Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
@@ -17,3 +23,228 @@ Integers = npt.NDArray[np.integer[Any]]
 Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
 Words = npt.NDArray[np.uint64]
+
+
+def check_choice(
+    name: str, value: Any, known: tuple[str, ...], error: type[FairpcError] = LearningError
+) -> None:
+    """Raise an error unless ``value`` is one of the ``known`` choices."""
+    if value not in known:
+        raise error(f"{name} is {value!r}: use one of {', '.join(known)}")
+
+
+def check_number(name: str, value: float, least: float) -> None:
+    """Raise a LearningError unless ``value`` is a number of at least ``least``."""
+    if not value >= least:
+        raise LearningError(f"{name} is {value}: give a number of at least {least:g}")
+
+
+def one_number(name: str, value: Any) -> float:
+    """One number; NaN and infinity are for the caller to judge."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise MetricError(f"{name} is {value!r}: give one number")
+    return float(value)
+
+
+def two_numbers(name: str, value: Any) -> tuple[float, float]:
+    """A pair of numbers."""
+    try:
+        first, last = value
+    except (TypeError, ValueError) as error:
+        raise MetricError(f"{name} is {value!r}: give two numbers, lower end first") from error
+    return one_number(name, first), one_number(name, last)
+
+
+def check_threshold(value: Any) -> float:
+    """A threshold of scores."""
+    found = one_number("threshold", value)
+    if not 0 <= found <= 1:
+        raise MetricError(f"threshold is {value}: give a number from 0 to 1, as the scores are")
+    return found
+
+
+def check_level(value: Any) -> float:
+    """A confidence level, such as .95."""
+    if not 0.5 <= one_number("level", value) < 1:
+        raise MetricError(
+            f"level is {value!r}: give the confidence level, at least .5 and below 1, such as .95"
+        )
+    return float(value)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether an object stands for no value: None, NaN, NaT, pandas' NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def missing(values: Array) -> Bools:
+    """Where an array of any type and shape has no value."""
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values), np.bool_)
+    if values.dtype.kind == "O":
+        flat = np.array([is_missing(v) for v in values.ravel()], np.bool_)
+        return flat.reshape(values.shape)
+    return np.zeros(values.shape, np.bool_)
+
+
+def check_array(name: str, values: npt.ArrayLike) -> Array:
+    """An array of any type; rows must be of one length."""
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise MetricError(
+            f"{name} has rows of different lengths: give one value, or as many columns, per row"
+        ) from error
+
+
+def check_labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Array:
+    """A vector of labels of any type, complete, not empty, of the length asked for."""
+    column = _vector(name, check_array(name, values), n_rows)
+    hidden = missing(column)
+    if hidden.any():
+        row = int(np.argmax(hidden))
+        raise MetricError(f"{name} is missing in row {row}: leave out rows without a value")
+    return check_array(name, column.tolist()) if column.dtype.kind == "O" else column
+
+
+def check_classes(
+    name: str, values: npt.ArrayLike, n_rows: int | None = None
+) -> tuple[tuple[Any, ...], Positions]:
+    """The labels that occur, in sorted order, and the number of each row's label."""
+    found, ids = np.unique(check_labels(name, values, n_rows), return_inverse=True)
+    return tuple(found.tolist()), ids
+
+
+def check_numbers(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Floats:
+    """A vector of finite numbers, not empty, of the length asked for."""
+    try:
+        raw = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise MetricError(f"{name} holds something other than numbers: give numbers") from error
+    column: Floats = _vector(name, raw, n_rows)
+    bad = ~np.isfinite(column)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise MetricError(f"{name} is {column[row]} in row {row}: give finite numbers")
+    return column
+
+
+def check_scores(values: npt.ArrayLike, name: str = "scores") -> Floats:
+    """Scores from 0 to 1, one per row."""
+    column = check_numbers(name, values)
+    outside = (column < 0) | (column > 1)
+    if outside.any():
+        row = int(np.argmax(outside))
+        raise MetricError(f"{name} is {column[row]} in row {row}: give scores from 0 to 1")
+    return column
+
+
+def check_sample_weight(values: npt.ArrayLike | None, n_rows: int) -> Floats:
+    """Weights per row, ones if None; finite, not negative, not all zero."""
+    if values is None:
+        return np.ones(n_rows)
+    column = check_numbers("sample_weight", values, n_rows)
+    if column.min() < 0:
+        row = int(np.argmax(column < 0))
+        raise MetricError(f"sample_weight is {column[row]} in row {row}: weights are not negative")
+    if not column.any():
+        raise MetricError("all weights are zero: at least one row needs a positive weight")
+    return column
+
+
+def check_positive_weight(values: npt.ArrayLike | None, n_rows: int) -> Floats | None:
+    """Positive weights per row, or None where all rows count alike."""
+    if values is None:
+        return None
+    column = check_numbers("sample_weight", values, n_rows)
+    if column.min() <= 0:
+        row = int(np.argmax(column <= 0))
+        raise MetricError(
+            f"sample_weight is {column[row]} in row {row}: "
+            "weights are positive; leave out rows that count for nothing"
+        )
+    return None if np.ptp(column) == 0 else column
+
+
+def check_counts(values: npt.ArrayLike | None, n_rows: int, clusters: Any = None) -> Floats | None:
+    """How many equal rows each row is; None where each is one."""
+    if values is None:
+        return None
+    if clusters is not None:
+        raise MetricError(
+            "counts and clusters were given: merged rows are not about one person, give them one "
+            "by one"
+        )
+    column = check_numbers("counts", values, n_rows)
+    wrong = (column < 1) | (column != np.floor(column))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise MetricError(f"counts is {column[row]:g} in row {row}: give whole numbers from 1 on")
+    return column
+
+
+def check_groups(
+    values: npt.ArrayLike,
+    n_rows: int,
+    name: str = "groups",
+    *,
+    least: int = 2,
+    crossed: bool = True,
+) -> tuple[tuple[Any, ...], Positions]:
+    """The groups that occur, in sorted order and at least so many, and each row's group number.
+
+    Several columns are ``crossed``, or refused: each combination that occurs is a group, named
+    by a tuple.
+    """
+    table = check_array(name, values)
+    if crossed and table.ndim == 2 and table.shape[1] > 1:
+        names, ids = _crossed(table, n_rows, name)
+    else:
+        names, ids = check_classes(name, table, n_rows)
+    if len(names) < least:
+        raise MetricError(
+            f"{name} has 1 value ({names[0]!r}): a comparison needs at least two groups"
+        )
+    return names, ids
+
+
+def check_clusters(values: npt.ArrayLike | None, n_rows: int) -> Positions | None:
+    """Who each row is about, as numbers from 0; None where each row is its own person."""
+    if values is None:
+        return None
+    persons, ids = check_classes("clusters", values, n_rows)
+    return None if len(persons) == n_rows else ids
+
+
+def _vector(name: str, column: Array, n_rows: int | None) -> Array:
+    """One value per row; a single column counts as one."""
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise MetricError(f"{name} has shape {column.shape}: give one value per row")
+    if n_rows is not None and len(column) != n_rows:
+        raise MetricError(
+            f"{name} has {len(column)} rows and the first argument {n_rows}: give as many"
+        )
+    if not len(column):
+        raise MetricError(f"{name} is empty: give at least one row")
+    return column
+
+
+def _crossed(table: Array, n_rows: int, name: str) -> tuple[tuple[Any, ...], Positions]:
+    cells = np.zeros(n_rows, np.intp)
+    levels = []
+    for j, column in enumerate(table.T):
+        found, codes = check_classes(f"{name} (column {j})", column, n_rows)
+        levels.append(found)
+        cells = cells * len(found) + codes
+    if math.prod(map(len, levels)) > 2**40:
+        raise MetricError(f"{name} has too many combinations to cross: give fewer columns")
+    kept, ids = np.unique(cells, return_inverse=True)
+    index = zip(*np.unravel_index(kept, [len(found) for found in levels]), strict=True)
+    names = (tuple(levels[j][i] for j, i in enumerate(each)) for each in index)
+    return tuple(names), ids

@@ -28,6 +28,7 @@ from fairpc.estimators.progress import progress, reading
 from fairpc.estimators.settings import check_beside, check_settings, plain
 from fairpc.estimators.tables import GivenTable
 from fairpc.estimators.training import FitFolder, Training, coded_rows
+from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options
 from fairpc.fair.journal import Journal
 from fairpc.fair.knowledge import Knowledge, Limits
@@ -277,6 +278,21 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
         # A decision that does not depend on S need not be near a label that does.
         tags.classifier_tags.poor_score = self._model != "TwoNB"
         return tags
+
+
+def limits_of(model: CircuitClassifier) -> Limits | None:
+    """What the knowledge of a fitted model says about its groups and classes."""
+    return model._limits(model._coding())
+
+
+def em_options(model: CircuitClassifier, limits: Limits | None) -> Options:
+    """How EM is run where a fitted model is fitted again with its own structure."""
+    return model._em_options(limits)
+
+
+def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> FairDistribution:
+    """The whole fit again, structure and all, to other rows of the same coding."""
+    return model._fit_rows(rows, None, {}, limits, lambda step: None).distribution
 
 
 def _listed(columns: Any) -> tuple[str | int, ...]:

@@ -10,6 +10,7 @@ from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError
+from fairpc.errors.arrays import check_choice
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.fair.fit import VALIDATION, Fitted, Options, fit_parameters
 from fairpc.fair.knowledge import Knowledge, Limits
@@ -19,10 +20,10 @@ from fairpc.fair.rows import Rows
 from fairpc.fair.start import Structure
 from fairpc.fair.starts import fit_starts
 from fairpc.fair.top import Layout, Model
-from fairpc.structure.check import check_choice
+from fairpc.structure.search import MODEL_METHODS, ModelMethod
 
 Sensitive = str | int | Sequence[str | int] | None
-StructureChoice = Literal["auto", "strudel", "chow-liu"]
+StructureChoice = Literal["auto", ModelMethod]
 
 
 class _Learned(CircuitClassifier):
@@ -93,7 +94,7 @@ class _Learned(CircuitClassifier):
     ) -> Fitted:
         if isinstance(self.structure, CircuitClassifier | Circuit):
             return self._fit_kept(rows, validation, evaluation, limits, callback)
-        check_choice("structure", self.structure, ("auto", "strudel", "chow-liu"))
+        check_choice("structure", self.structure, ("auto", *MODEL_METHODS))
         if self._is_auto():
             return fit_auto(
                 rows, validation=validation, evaluation=evaluation,

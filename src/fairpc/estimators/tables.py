@@ -46,9 +46,10 @@ class GivenTable:
         sentinels = tuple(missing_values)
         if is_source(X) or is_dask(X):
             check_not_apart(sensitive_features=sensitive_features)
-            source = open_source(X)
-            if is_dask(X) and stack is not None:
-                source = stack.enter_context(frame_table(X))
+            if is_dask(X):
+                source: Source = (stack or ExitStack()).enter_context(frame_table(X))
+            else:
+                source = open_source(X)
             check_columns(source, label=y, weight=sample_weight, fair_labels=fair_labels)
             apart = (y, sample_weight, fair_labels)
             return cls._of(source, apart, sensitive, (), sentinels, numeric)

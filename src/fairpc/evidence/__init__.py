@@ -1,11 +1,6 @@
 """What data can decide and what they cannot: tests and intervals on plain arrays, for any model."""
 
-from fairpc.evidence.assumptions import (
-    AssumptionTest,
-    ClassBound,
-    GroupBounds,
-    test_assumptions,
-)
+from fairpc.evidence.assumptions import AssumptionTest, ClassBound, GroupBounds, test_assumptions
 from fairpc.evidence.gaps import GroupMean, PairGap, Parity, ParityCurve, parity, parity_curve
 from fairpc.evidence.identified import (
     GroupRange,

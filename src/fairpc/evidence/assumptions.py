@@ -22,13 +22,27 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence import check
-from fairpc.evidence.bounds import Tally, joint_bound, separate_bound
-from fairpc.evidence.classifiers import few_threads, learners
-from fairpc.evidence.crossfit import GroupRows, SeedTally, cross_fitted, single_split
-from fairpc.evidence.features import design, distinct
-from fairpc.evidence.plain import fields_of
+from fairpc.errors.arrays import (
+    Floats,
+    Positions,
+    check_classes,
+    check_clusters,
+    check_groups,
+    check_level,
+    check_positive_weight,
+)
+from fairpc.evidence.classifiers import design, distinct, few_threads, learners
+from fairpc.evidence.crossfit import (
+    ClassRates,
+    GroupRows,
+    SplitRates,
+    cross_fitted,
+    joint_bound,
+    separate_bound,
+    single_split,
+)
+from fairpc.evidence.intervals import check_enough_rows, some_of
+from fairpc.evidence.plain import Record
 
 Method = Literal["cross-fit", "single-split"]
 MIN_ROWS: Final = 10
@@ -87,7 +101,7 @@ class GroupBounds:
 
 
 @dataclass(frozen=True)
-class AssumptionTest:
+class AssumptionTest(Record):
     """Confidence set for P(Df), and whether it is empty.
 
     Attributes:
@@ -97,7 +111,7 @@ class AssumptionTest:
         p_value: smallest 1 − level at which it is; never said to be under 1e-12.
         groups: per group.
         classes: in sorted order.
-        positive: the class that ``lower`` and ``upper`` speak of; None for more than two.
+        positive: the class that ``lower`` and ``upper`` are about; None for more than two.
         level: of the confidence set.
         method: "cross-fit", or "single-split", which is exact for independent rows.
         n_seeds: ways of splitting over which the median was taken.
@@ -115,6 +129,8 @@ class AssumptionTest:
     method: Method
     n_seeds: int
     classifiers: tuple[tuple[str, int], ...]
+
+    _computed = ("what_to_do", "summary")
 
     @property
     def what_to_do(self) -> tuple[str, ...]:
@@ -139,29 +155,25 @@ class AssumptionTest:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """The record, ``what_to_do`` and ``summary`` as plain data, for JSON.
+        """The record and what follows from it as plain data, for JSON.
 
         ``classifiers`` maps each classifier to its number of fits.
         """
-        return fields_of(self) | {
-            "classifiers": dict(self.classifiers),
-            "what_to_do": list(self.what_to_do),
-            "summary": self.summary(),
-        }
+        return super().to_dict() | {"classifiers": dict(self.classifiers)}
 
     def summary(self) -> str:
         """The result and what it does not mean, in plain words."""
-        p = "below 1e-12" if self.p_value <= _SMALLEST_P else f"{self.p_value:.2g}"
+        p = "below 1e-12" if self.p_value <= _SMALLEST_P else f"= {self.p_value:.2g}"
         if self.rejected:
             return (
-                f"Rejected at the {1 - self.level:.2g} level (p {_is(p)}): no rate of fair "
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): no rate of fair "
                 f"decisions fits every group{self._clash()}. At least one of these fails: fair "
                 "decisions are independent of the group; the label depends on the features "
                 "through the fair decision only; in every group a label is likeliest under the "
                 f"fair decision of the same name. What to do: {' '.join(self.what_to_do)}"
             )
         return (
-            f"Not rejected (p {_is(p)}): {self._range()}. This does not show that the "
+            f"Not rejected (p {p}): {self._range()}. This does not show that the "
             "assumptions are true; some violations cannot be seen however many rows there are."
         )
 
@@ -176,8 +188,8 @@ class AssumptionTest:
         )
 
     def _range(self) -> str:
-        if isinstance(self.lower, tuple) or isinstance(self.upper, tuple):
-            ends = zip(self.classes, _many(self.lower), _many(self.upper), strict=True)
+        if self.positive is None:
+            ends = zip(self.classes, *map(np.atleast_1d, (self.lower, self.upper)), strict=True)
             inside = "; ".join(f"{c!r} from {a:.3f} to {b:.3f}" for c, a, b in ends)
             return f"{self.level:.0%} confidence, share of fair decisions: {inside}"
         return (
@@ -200,7 +212,7 @@ def test_assumptions(
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
 ) -> AssumptionTest:
-    """Test the assumptions of the latent fair decision, and bound P(Df) if they stand.
+    """Test the assumptions of the latent fair decision, and bound P(Df) if they hold.
 
     Within each group a classifier ranks the rows by P(D = c | X); sets in which
     nearly every row has class c are chosen on training folds and counted on
@@ -210,7 +222,7 @@ def test_assumptions(
         X: features, any types; missing cells allowed.
         y: observed class per row.
         sensitive_features: group per row; several columns are crossed.
-        positive: class that ``lower`` and ``upper`` speak of; the last of two if None.
+        positive: class that ``lower`` and ``upper`` are about; the last of two if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
             training part the better of the first two by log-loss on inner folds.
         level: of the confidence set; the test rejects at 1 − level.
@@ -222,7 +234,7 @@ def test_assumptions(
         sample_weight: how many people a row stands for in the population; not counts of equal
             rows, which must be repeated. Counts are then shrunk to the effective sample size.
     """
-    check.level(level)
+    check_level(level)
     table = _Checked.of(X, y, sensitive_features, clusters, sample_weight)
     numbers = _seeds(n_seeds, seeds, method)
     wanted = _positive(table.classes, positive)
@@ -258,25 +270,26 @@ class _Checked:
     ) -> _Checked:
         features = design(x)
         n = len(features)
-        classes, labels = np.unique(check.labels("y", y, n), return_inverse=True)
+        classes, labels = check_classes("y", y, n)
         if len(classes) < 2:
-            raise MetricError(
-                f"y has 1 class ({classes.tolist()[0]!r}): the test needs at least two"
-            )
-        names, ids = check.groups(sensitive_features, n, "sensitive_features")
-        persons = check.clusters(clusters, n)
-        _check_groups(names, ids, persons, tuple(classes.tolist()), labels)
-        weights = check.weights(sample_weight, n)
-        return cls(features, labels, ids, tuple(classes.tolist()), names, weights, persons)
+            raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
+        groups, ids = check_groups(sensitive_features, n, "sensitive_features")
+        persons = check_clusters(clusters, n)
+        rule = f"folds within folds need at least {MIN_ROWS}"
+        check_enough_rows(groups, ids, persons, least=MIN_ROWS, rule=rule)
+        _check_classes(groups, ids, classes, labels)
+        weights = check_positive_weight(sample_weight, n)
+        return cls(features, labels, ids, classes, groups, weights, persons)
 
     def group(self, g: int) -> GroupRows:
         here = self.ids == g
+        persons = some_of(self.persons, here)
         return GroupRows(
             distinct(self.features[here]),
             self.labels[here],
             len(self.classes),
-            None if self.weights is None else self.weights[here],
-            None if self.persons is None else np.unique(self.persons[here], return_inverse=True)[1],
+            some_of(self.weights, here),
+            None if persons is None else np.unique(persons, return_inverse=True)[1],
         )
 
 
@@ -284,17 +297,17 @@ class _Checked:
 class _Uppers:
     """Median upper bounds over seeds, as a function of the total error probability."""
 
-    found: list[list[SeedTally]]
-    bound: Callable[[Tally, float], float]
+    found: list[list[SplitRates]]
+    bound: Callable[[ClassRates, float], float]
 
     def at(self, alpha: float) -> Floats:
         """[group, class], all bounds together wrong with probability at most alpha."""
-        n_classes = len(self.found[0][0].tallies)
+        n_classes = len(self.found[0][0].classes)
         tail = alpha / (n_classes * len(self.found))
         return np.array(
             [
                 [
-                    float(np.median([self.bound(seed.tallies[c], tail) for seed in seeds]))
+                    float(np.median([self.bound(seed.classes[c], tail) for seed in seeds]))
                     for c in range(n_classes)
                 ]
                 for seeds in self.found
@@ -319,7 +332,7 @@ class _Uppers:
 
 def _record(
     table: _Checked,
-    found: list[list[SeedTally]],
+    found: list[list[SplitRates]],
     level: float,
     positive: int | None,
     method: Method,
@@ -344,24 +357,24 @@ def _record(
 
 
 def _group(
-    table: _Checked, g: int, seeds: list[SeedTally], bounds: Floats, positive: int | None
+    table: _Checked, g: int, seeds: list[SplitRates], bounds: Floats, positive: int | None
 ) -> GroupBounds:
     lower, upper = _ends(bounds, positive)
     classes = []
     for c, label in enumerate(table.classes):
-        tallies = [seed.tallies[c] for seed in seeds]
-        rates = [math.nan if t.top is None else t.top.mean for t in tallies]
+        splits = [seed.classes[c] for seed in seeds]
+        rates = [math.nan if t.top is None else t.top.mean for t in splits]
         classes.append(
             ClassBound(
                 label=label,
-                rate=tallies[0].whole.mean,
+                rate=splits[0].whole.mean,
                 upper=float(bounds[c]),
-                set_n=float(np.median([t.n_top for t in tallies])),
+                set_n=float(np.median([t.n_top for t in splits])),
                 set_rate=float(np.median(rates)),
                 cutoff=float(np.median([seed.cuts[c] for seed in seeds])),
             )
         )
-    whole = seeds[0].tallies[0]
+    whole = seeds[0].classes[0]
     return GroupBounds(table.names[g], whole.n, whole.whole.size, lower, upper, tuple(classes))
 
 
@@ -375,24 +388,11 @@ def _ends(
     return float(lowers[positive]), float(uppers[positive])
 
 
-def _check_groups(
-    names: tuple[Any, ...],
-    ids: Positions,
-    persons: Positions | None,
-    classes: tuple[Any, ...],
-    labels: Positions,
+def _check_classes(
+    names: tuple[Any, ...], ids: Positions, classes: tuple[Any, ...], labels: Positions
 ) -> None:
     for g, name in enumerate(names):
-        here = ids == g
-        count, what = int(here.sum()), "row"
-        if persons is not None:
-            count, what = len(np.unique(persons[here])), "person"
-        if count < MIN_ROWS:
-            raise MetricError(
-                f"group {name!r} has {count} {what}{'' if count == 1 else 's'}: folds within "
-                f"folds need at least {MIN_ROWS}; merge it with another group or collect more"
-            )
-        absent = np.flatnonzero(np.bincount(labels[here], minlength=len(classes)) == 0)
+        absent = np.flatnonzero(np.bincount(labels[ids == g], minlength=len(classes)) == 0)
         if len(absent):
             raise MetricError(
                 f"class {classes[absent[0]]!r} does not occur in group {name!r}: the test needs "
@@ -433,14 +433,6 @@ def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[in
     return numbers[:1] if method == "single-split" else numbers
 
 
-def _many(ends: float | tuple[float, ...]) -> tuple[float, ...]:
-    return ends if isinstance(ends, tuple) else (ends,)
-
-
 def _or(rate: float, instead: float) -> float:
     """A rate, or another where its set was empty."""
     return instead if math.isnan(rate) else rate
-
-
-def _is(p: str) -> str:
-    return p if p.startswith("below") else f"= {p}"

@@ -1,7 +1,14 @@
-"""Top sets of one group, chosen on other rows than those they are counted on."""
+"""Upper confidence bounds of P(Df = c) from one group: the rate of c over its rate in a top set.
+
+In a group where D is independent of X given Df, and D = c is at least as
+frequent under Df = c as under any other Df, no set of rows has a larger rate
+of c than P(D = c | Df = c), so P(Df = c) ≤ P(D = c) / P(D = c | top set).
+Top sets are chosen on other rows than those they are counted on.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,13 +16,13 @@ from typing import Final
 import numpy as np
 
 from fairpc.errors.arrays import Bools, Floats, Positions
-from fairpc.evidence.bounds import Tally, tally
-from fairpc.evidence.classifiers import Learner, chosen
-from fairpc.evidence.cutoffs import MIN_SIZE, best_cut, deal
-from fairpc.evidence.features import Distinct
+from fairpc.evidence.classifiers import Distinct, Learner, chosen
+from fairpc.evidence.intervals import Sample, clopper_pearson, rate_sample, some_of
 
 OUTER: Final = 5
 INNER: Final = 3
+MIN_SIZE: Final = 30
+_Z: Final = 1.96
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,28 +50,27 @@ class GroupRows:
         """Weight per distinct row and class, of some rows; classes lie apart in memory."""
         shape = self.n_classes, len(self.features.rows)
         cells = self.labels[rows] * shape[1] + self.features.index[rows]
-        weights = None if self.weights is None else self.weights[rows]
-        found = np.bincount(cells, weights, shape[0] * shape[1])
+        found = np.bincount(cells, some_of(self.weights, rows), shape[0] * shape[1])
         return found.reshape(shape).astype(np.float64).T
 
 
 @dataclass(frozen=True)
-class SeedTally:
-    """One way of splitting one group: per class a tally and the median cut-off."""
+class SplitRates:
+    """One way of splitting one group: per class its rates and the median cut-off."""
 
-    tallies: tuple[Tally, ...]
+    classes: tuple[ClassRates, ...]
     cuts: tuple[float, ...]
     learners: tuple[str, ...]
 
 
-def cross_fitted(group: GroupRows, options: Sequence[Learner], seed: int) -> SeedTally:
+def cross_fitted(group: GroupRows, options: Sequence[Learner], seed: int) -> SplitRates:
     """Each of five folds is counted with sets chosen on the other four."""
     rng = np.random.default_rng(seed)
     folds = deal(group.labels, group.persons, OUTER, rng)
     return _counted(group, options, rng, [folds == k for k in range(OUTER)])
 
 
-def single_split(group: GroupRows, options: Sequence[Learner], seed: int) -> SeedTally:
+def single_split(group: GroupRows, options: Sequence[Learner], seed: int) -> SplitRates:
     """One half chooses the sets, the other counts them."""
     rng = np.random.default_rng(seed)
     return _counted(group, options, rng, [deal(group.labels, group.persons, 2, rng) == 0])
@@ -75,21 +81,21 @@ def _counted(
     options: Sequence[Learner],
     rng: np.random.Generator,
     held_out: Sequence[Bools],
-) -> SeedTally:
+) -> SplitRates:
     inside = np.zeros((len(group.labels), group.n_classes), np.bool_)
     cuts, names = [], []
-    pooled = sum(int(part.sum()) for part in held_out) / len(group.labels)
-    for part in held_out:
-        learner, cut, found = _learned(group, options, rng, np.flatnonzero(~part), pooled)
-        rows = np.flatnonzero(part)
+    pooled = sum(int(fold.sum()) for fold in held_out) / len(group.labels)
+    for fold in held_out:
+        learner, cut, found = _learned(group, options, rng, np.flatnonzero(~fold), pooled)
+        rows = np.flatnonzero(fold)
         inside[rows] = (found >= cut)[group.features.index[rows]]
         cuts.append(cut)
         names.append(learner.name)
-    tallies = tuple(
-        tally((group.labels == c).astype(np.float64), inside[:, c], group.weights, group.persons)
-        for c in range(group.n_classes)
-    )
-    return SeedTally(tallies, tuple(np.median(cuts, axis=0).tolist()), tuple(names))
+    classes = []
+    for c in range(group.n_classes):
+        hits = (group.labels == c).astype(np.float64)
+        classes.append(class_rates(hits, inside[:, c], group.weights, group.persons))
+    return SplitRates(tuple(classes), tuple(np.median(cuts, axis=0).tolist()), tuple(names))
 
 
 def _learned(
@@ -100,18 +106,135 @@ def _learned(
     pooled: float,
 ) -> tuple[Learner, Floats, Floats]:
     """From training rows only: the classifier, a cut-off per class, scores of distinct rows."""
-    persons = None if group.persons is None else group.persons[train]
-    inner = deal(group.labels[train], persons, INNER, rng)
-    parts = [group.counts(train[inner == j]) for j in range(INNER)]
+    inner = deal(group.labels[train], some_of(group.persons, train), INNER, rng)
+    folds = [group.counts(train[inner == j]) for j in range(INNER)]
     rows = group.features.rows
-    learner, scores, found = chosen(options, rows, parts, rng)
-    seen = [part.any(axis=1) for part in parts]
+    learner, scores, found = chosen(options, rows, folds, rng)
+    seen = [fold.any(axis=1) for fold in folds]
     score = np.concatenate([s[at] for s, at in zip(scores, seen, strict=True)])
-    counts = np.concatenate([part[at] for part, at in zip(parts, seen, strict=True)])
-    # In independent rows of the training part: weights of mean 1, repeated persons once.
+    counts = np.concatenate([fold[at] for fold, at in zip(folds, seen, strict=True)])
+    # In independent rows of the training folds: weights of mean 1, repeated persons once.
     counts *= group.worth * len(train) / counts.sum()
     # The set must be expected to hold MIN_SIZE of the rows that will be counted.
     size = MIN_SIZE * len(train) / (pooled * len(group.labels))
     totals = counts.sum(axis=1)
     cut = [best_cut(score[:, c], counts[:, c], totals, size) for c in range(group.n_classes)]
     return learner, np.array(cut), found
+
+
+def best_cut(scores: Floats, hits: Floats, totals: Floats, min_size: float) -> float:
+    """The cut-off whose set {score ≥ cut} has the largest Wilson lower bound of its hit rate.
+
+    Args:
+        scores: per distinct row.
+        hits, totals: rows of the class, and all rows, at that score.
+        min_size: of the set; the whole table is taken where it is smaller.
+    """
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    n, x = np.cumsum(totals[order]), np.cumsum(hits[order])
+    last = np.append(ranked[1:] != ranked[:-1], True)
+    # Sums of weights that should reach the size exactly may miss it by rounding.
+    allowed = last & (n >= min_size - 1e-9)
+    if not allowed.any():
+        return -math.inf
+    n, x = n[allowed], x[allowed]
+    rate, share = x / n, _Z * _Z / n
+    half = _Z * np.sqrt(np.maximum(rate * (1 - rate), 0.0) / n + share / (4 * n))
+    bound = (rate + share / 2 - half) / (1 + share)
+    return float(ranked[allowed][np.argmax(bound)])
+
+
+def deal(
+    labels: Positions, persons: Positions | None, k: int, rng: np.random.Generator
+) -> Positions:
+    """A fold per row: shuffled, sorted by class, dealt in turn; a person is in one fold only."""
+    if persons is not None:
+        _, first, person = np.unique(persons, return_index=True, return_inverse=True)
+        return deal(labels[first], None, k, rng)[person]
+    shuffled = rng.permutation(len(labels))
+    # Short integers are sorted in linear time.
+    order = shuffled[np.argsort(labels[shuffled].astype(np.int16), kind="stable")]
+    folds = np.empty(len(labels), np.intp)
+    folds[order] = np.arange(len(labels)) % k
+    return folds
+
+
+@dataclass(frozen=True)
+class ClassRates:
+    """A class in a group and in the top set: rates, sizes, and how their errors go together."""
+
+    n: int
+    whole: Sample
+    n_top: int
+    top: Sample | None
+    correlation: float
+
+
+def class_rates(
+    hits: Floats, top: Bools, weights: Floats | None, persons: Positions | None
+) -> ClassRates:
+    """Counts of a class among all rows of a group and among the held-out rows of its top set."""
+    whole = rate_sample(hits, weights, persons)
+    n_top = int(top.sum())
+    if not n_top:
+        return ClassRates(len(hits), whole, 0, None, 0.0)
+    inside = rate_sample(hits[top], some_of(weights, top), some_of(persons, top))
+    spread = whole.variance * inside.variance
+    if spread <= 0:
+        correlation = 0.0
+    elif weights is None and persons is None:
+        covariance = inside.mean * (1 - inside.mean) / len(hits)
+        correlation = min(covariance / math.sqrt(spread), 1.0)
+    else:
+        covariance = _covariance(hits, top, weights, persons, whole.mean, inside.mean)
+        correlation = min(max(covariance / math.sqrt(spread), 0.0), 1.0)
+    return ClassRates(len(hits), whole, n_top, inside, correlation)
+
+
+def _covariance(
+    hits: Floats,
+    top: Bools,
+    weights: Floats | None,
+    persons: Positions | None,
+    rate: float,
+    top_rate: float,
+) -> float:
+    """Of the two rates, from sums within persons."""
+    w = np.ones(len(hits)) if weights is None else weights
+    a = w * (hits - rate) / w.sum()
+    b = np.where(top, w * (hits - top_rate) / w[top].sum(), 0.0)
+    if persons is not None:
+        a, b = np.bincount(persons, a), np.bincount(persons, b)
+    return float(np.dot(a, b))
+
+
+def joint_bound(counts: ClassRates, tail: float) -> float:
+    """Upper bound of the ratio from the two rates' exact bounds and their correlation.
+
+    The larger root of π²(r² − B²) − 2π(ρr − co·A·B) + ρ² − A² = 0, with
+    A = up(ρ) − ρ and B = r − low(r): the confidence limit of a ratio recovered
+    from those of its terms (Donner and Zou 2012).
+    """
+    if counts.top is None:
+        return 1.0
+    rho, r = counts.whole.mean, counts.top.mean
+    up = clopper_pearson(rho * counts.whole.size, counts.whole.size, tail)[1]
+    low = clopper_pearson(r * counts.top.size, counts.top.size, tail)[0]
+    if low <= 0:
+        return 1.0
+    a, b = up - rho, r - low
+    square = r * r - b * b
+    middle = rho * r - counts.correlation * a * b
+    root = math.sqrt(max(middle * middle - square * (rho * rho - a * a), 0.0))
+    return min((middle + root) / square, 1.0)
+
+
+def separate_bound(counts: ClassRates, tail: float) -> float:
+    """Upper bound of the ratio from two exact bounds, each at half the tail: exact, wider."""
+    if counts.top is None:
+        return 1.0
+    whole, top = counts.whole, counts.top
+    up = clopper_pearson(whole.mean * whole.size, whole.size, tail / 2)[1]
+    low = clopper_pearson(top.mean * top.size, top.size, tail / 2)[0]
+    return min(up / low, 1.0) if low > 0 else 1.0

@@ -12,20 +12,31 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence import check
+from fairpc.errors.arrays import (
+    Floats,
+    Positions,
+    check_clusters,
+    check_counts,
+    check_groups,
+    check_level,
+    check_positive_weight,
+    check_scores,
+    check_threshold,
+)
 from fairpc.evidence.intervals import (
     Interval,
     Sample,
+    check_enough_rows,
     fieller,
     inflated,
     koopman,
     mean_sample,
     newcombe,
     rate_sample,
+    some_of,
     welch,
 )
-from fairpc.evidence.plain import fields_of, plain
+from fairpc.evidence.plain import Record
 
 FOUR_FIFTHS: Final = 0.8
 SMALL: Final = 30
@@ -37,7 +48,7 @@ Mark = Literal["below", "above", "undecided"]
 
 @dataclass(frozen=True)
 class GroupMean:
-    """One group: its mean score or selection rate, and how many rows stand behind it.
+    """One group: its mean score or selection rate, and how many rows it is of.
 
     Attributes:
         group: its name; a tuple where several attributes are crossed.
@@ -55,7 +66,7 @@ class GroupMean:
 
 
 @dataclass(frozen=True)
-class PairGap:
+class PairGap(Record):
     """Two groups: last minus first, last over first, each with its interval.
 
     Attributes:
@@ -73,6 +84,8 @@ class PairGap:
     ratio: float
     ratio_interval: Interval
 
+    _computed = ("impact_ratio", "four_fifths")
+
     @property
     def impact_ratio(self) -> float:
         """The smaller mean over the larger: what the four-fifths rule looks at."""
@@ -88,16 +101,9 @@ class PairGap:
             return "above"
         return "undecided"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The pair, ``impact_ratio`` and ``four_fifths`` as plain data, for JSON."""
-        return fields_of(self) | {
-            "impact_ratio": plain(self.impact_ratio),
-            "four_fifths": self.four_fifths,
-        }
-
 
 @dataclass(frozen=True)
-class Parity:
+class Parity(Record):
     """Gaps between groups, all intervals together at the level.
 
     ``difference``, ``ratio`` and their intervals are those of ``largest``: the
@@ -118,6 +124,8 @@ class Parity:
     groups: tuple[GroupMean, ...]
     pairs: tuple[PairGap, ...]
     clustered: bool
+
+    _computed = ("largest", "four_fifths", "summary")
 
     @property
     def largest(self) -> PairGap:
@@ -146,14 +154,6 @@ class Parity:
         if "below" in marks:
             return "below"
         return "above" if marks == {"above"} else "undecided"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record, ``largest``, ``four_fifths`` and ``summary`` as plain data, for JSON."""
-        return fields_of(self) | {
-            "largest": self.largest.to_dict(),
-            "four_fifths": self.four_fifths,
-            "summary": self.summary(),
-        }
 
     def summary(self) -> str:
         """The largest gap, its interval and the four-fifths mark, in plain words."""
@@ -184,7 +184,7 @@ class Parity:
 
 
 @dataclass(frozen=True)
-class ParityCurve(Sequence[Parity]):
+class ParityCurve(Record, Sequence[Parity]):
     """Gaps between groups at several thresholds: a sequence of :class:`Parity`, one for each.
 
     Attributes:
@@ -194,6 +194,8 @@ class ParityCurve(Sequence[Parity]):
 
     level: float
     records: tuple[Parity, ...]
+
+    _computed = ("summary",)
 
     @property
     def thresholds(self) -> tuple[float, ...]:
@@ -218,10 +220,6 @@ class ParityCurve(Sequence[Parity]):
             f"Over {len(self)} thresholds, all intervals together at {self.level:.0%}, the gap is "
             f"largest at {worst.threshold:g}. {worst.summary()}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The curve and its ``summary`` as plain data, for JSON."""
-        return fields_of(self) | {"summary": self.summary()}
 
 
 def parity(
@@ -250,19 +248,19 @@ def parity(
             equal rows, which are ``counts``. Intervals then use the effective sample size.
         counts: how many equal rows each row is, weight and all; the same as repeating it.
     """
-    values = check.scores(scores)
-    names, ids = check.groups(groups, len(values))
-    weights = check.weights(sample_weight, len(values))
-    times = check.counts(counts, len(values), clusters)
-    persons = check.clusters(clusters, len(values))
-    check.enough_rows(names, ids, persons, times)
+    values = check_scores(scores)
+    names, ids = check_groups(groups, len(values))
+    weights = check_positive_weight(sample_weight, len(values))
+    times = check_counts(counts, len(values), clusters)
+    persons = check_clusters(clusters, len(values))
+    check_enough_rows(names, ids, persons, times)
     cut = None if threshold is None else _cut(threshold)
     if cut is not None:
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
-    rows = _Rows(values, ids, weights, persons, times, kind)
+    rows = _Samples(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
-    tail = (1 - check.level(level)) / (2 * len(pairs))
+    tail = (1 - check_level(level)) / (2 * len(pairs))
     return Parity(
         kind=kind,
         level=level,
@@ -288,18 +286,15 @@ def parity_curve(
         raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
     if not len(thresholds):
         raise MetricError("thresholds is empty: give at least one")
-    each = 1 - (1 - check.level(level)) / len(thresholds)
-    found = (
-        parity(scores, groups, threshold=t, level=each, clusters=clusters,
-               sample_weight=sample_weight, counts=counts)
-        for t in thresholds
-    )  # fmt: skip
+    each = 1 - (1 - check_level(level)) / len(thresholds)
+    rows = {"clusters": clusters, "sample_weight": sample_weight, "counts": counts}
+    found = (parity(scores, groups, threshold=t, level=each, **rows) for t in thresholds)
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Checked arrays, cut by group."""
+class _Samples:
+    """Checked arrays, of which each group is a sample."""
 
     values: Floats
     ids: Positions
@@ -308,34 +303,30 @@ class _Rows:
     counts: Floats | None
     kind: Kind
 
-    def sample(self, g: int, kind: Kind) -> Sample:
+    def sample(self, g: int) -> Sample:
         here = self.ids == g
-        weights = None if self.weights is None else self.weights[here]
-        persons = None if self.persons is None else self.persons[here]
-        counts = None if self.counts is None else self.counts[here]
-        make = rate_sample if kind == "rate" else mean_sample
-        return make(self.values[here], weights, persons, counts)
+        make = rate_sample if self.kind == "rate" else mean_sample
+        rows = (some_of(each, here) for each in (self.weights, self.persons, self.counts))
+        return make(self.values[here], *rows)
 
     def mean(self, g: int) -> float:
         here = self.ids == g
-        parts = [some[here] for some in (self.weights, self.counts) if some is not None]
-        weights = np.prod(parts, axis=0) if parts else None
+        factors = [some[here] for some in (self.weights, self.counts) if some is not None]
+        weights = np.prod(factors, axis=0) if factors else None
         return float(np.average(self.values[here], weights=weights))
 
     def group(self, g: int, name: Any) -> GroupMean:
         here = self.ids == g
         n = int(here.sum() if self.counts is None else self.counts[here].sum())
-        sample, mean = self.sample(g, self.kind), self.mean(g)
+        sample, mean = self.sample(g), self.mean(g)
         size = sample.size if self.kind == "rate" else max(sample.size - 2, 0.0)
         if self.kind == "mean score" and self.persons is not None:
-            size = min(size, len(np.unique(self.persons[self.ids == g])))
-        small = size < SMALL
-        if self.kind == "rate":
-            small = small or size * min(mean, 1 - mean) < _FEW
-        return GroupMean(name, n, size, mean, small)
+            size = min(size, len(np.unique(self.persons[here])))
+        lopsided = self.kind == "rate" and size * min(mean, 1 - mean) < _FEW
+        return GroupMean(name, n, size, mean, size < SMALL or lopsided)
 
     def pair(self, a: int, b: int, names: tuple[Any, ...], tail: float) -> PairGap:
-        first, last = self.sample(a, self.kind), self.sample(b, self.kind)
+        first, last = self.sample(a), self.sample(b)
         factor = self._crossing(a, b, first, last)
         first, last = inflated(first, factor), inflated(last, factor)
         low, high = self.mean(a), self.mean(b)
@@ -366,7 +357,7 @@ class _Rows:
 def _cut(threshold: Any) -> float:
     if np.ndim(threshold):
         raise MetricError("threshold has several values: give one number, or call parity_curve")
-    return check.threshold(threshold)
+    return check_threshold(threshold)
 
 
 def _interval(ends: Interval) -> str:

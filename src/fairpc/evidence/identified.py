@@ -17,10 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence import check
-from fairpc.evidence.intervals import Interval
-from fairpc.evidence.plain import fields_of, plain
+from fairpc.errors.arrays import (
+    Floats,
+    Positions,
+    check_array,
+    check_counts,
+    check_groups,
+    check_scores,
+    two_numbers,
+)
+from fairpc.evidence.intervals import Interval, check_enough_rows
+from fairpc.evidence.plain import Record
 
 # Rounding that is allowed when a single P(Df) is left.
 _SLACK: Final = 1e-12
@@ -76,6 +83,10 @@ class GroupRange:
         low, high = ((self.rate - pi * b1) / (1 - pi) for b1 in (b1_high, b1_low))
         return max(low, 0.0), min(high, self.low)
 
+    def mechanism(self, pi: float) -> MechanismRange:
+        """Both ranges at a P(Df=1) that is possible for this group."""
+        return MechanismRange(self.group, pi, self.b0(pi), self.b1(pi))
+
     def score_ends(self, scores: Floats, pi: float) -> tuple[Floats, Floats]:
         """P(Df=1 | x, s) at the least and at the most informative labels that are possible.
 
@@ -97,7 +108,7 @@ class GroupRange:
 
 
 @dataclass(frozen=True, eq=False)
-class IdentifiedSet:
+class IdentifiedSet(Record):
     """Every P(Df=1), mechanism and score that the data leave possible.
 
     Attributes:
@@ -117,6 +128,9 @@ class IdentifiedSet:
     score_upper: Floats
     counts: Floats | None = None
 
+    _computed = ("empty", "score_spread", "table", "summary")
+    _long = ("score_lower", "score_upper", "counts")
+
     @property
     def empty(self) -> bool:
         return self.lower > self.upper
@@ -132,16 +146,14 @@ class IdentifiedSet:
             raise MetricError(
                 f"pi is {pi}: give a P(Df=1) of the set, from {self.lower:.4f} to {self.upper:.4f}"
             )
-        return tuple(MechanismRange(g.group, pi, g.b0(pi), g.b1(pi)) for g in self.groups)
+        return tuple(g.mechanism(pi) for g in self.groups)
 
     def table(self) -> tuple[dict[str, Any], ...]:
         """A row per group: its bounds of P(Df=1), and its mechanism over the common ones."""
         rows = []
         for g in self.groups:
             mine = [m for m in self.mechanism if m.group == g.group]
-            row: dict[str, Any] = {
-                "group": g.group, "n": g.n, "rate": g.rate, "lower": g.lower, "upper": g.upper
-            }  # fmt: skip
+            row = {name: getattr(g, name) for name in ("group", "n", "rate", "lower", "upper")}
             for name in ("b0", "b1"):
                 ends = [getattr(m, name) for m in mine]
                 row[f"{name}_lower"] = min((e[0] for e in ends), default=math.nan)
@@ -159,19 +171,6 @@ class IdentifiedSet:
             + (f"{low:.3f} to {high:.3f}" if low <= high else "empty")
             for name, low, high in bars
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The set, its ``table``, ``score_spread`` and ``summary`` as plain data, for JSON.
-
-        Bounds per row are left out: they are as long as the data, and in ``score_lower`` and
-        ``score_upper``.
-        """
-        return fields_of(self, without=("score_lower", "score_upper", "counts")) | {
-            "empty": self.empty,
-            "score_spread": plain(self.score_spread),
-            "table": plain(self.table()),
-            "summary": self.summary(),
-        }
 
     def summary(self) -> str:
         """The set and what it means, in plain words."""
@@ -213,10 +212,10 @@ def identified_set(
         n_points: grid of P(Df=1) on which the mechanism is listed.
         counts: how many equal rows each row is; the same as repeating it.
     """
-    values = check.scores(scores).copy()
-    names, ids = check.groups(groups, len(values))
-    times = check.counts(counts, len(values))
-    check.enough_rows(names, ids, None, times)
+    values = check_scores(scores).copy()
+    names, ids = check_groups(groups, len(values))
+    times = check_counts(counts, len(values))
+    check_enough_rows(names, ids, None, times)
     if n_points < 2:
         raise MetricError(f"n_points is {n_points}: give at least 2, the ends of the set")
     each = np.ones(len(values)) if times is None else times
@@ -236,11 +235,7 @@ def identified_set(
         lower=lower,
         upper=upper,
         groups=ranges,
-        mechanism=tuple(
-            MechanismRange(g.group, point, g.b0(point), g.b1(point))
-            for point in points
-            for g in ranges
-        ),
+        mechanism=tuple(g.mechanism(point) for point in points for g in ranges),
         score_lower=score_lower,
         score_upper=score_upper,
         counts=times,
@@ -256,16 +251,16 @@ def class_bounds(
     under any other Df; from below by what the other classes leave. The lower bound of one
     class against the rest, taken as if there were two, is not valid for three or more.
     """
-    table = check.array("scores", scores)
+    table = check_array("scores", scores)
     if table.ndim != 2 or table.shape[1] < 2:
         raise MetricError(f"scores has shape {table.shape}: give a column per class")
     columns = range(table.shape[1])
     table = np.column_stack(
-        [check.scores(table[:, c], name=f"scores (column {c})") for c in columns]
+        [check_scores(table[:, c], name=f"scores (column {c})") for c in columns]
     )
     if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
         raise MetricError("the scores of a row do not sum to 1: give a probability per class")
-    names, ids = check.groups(groups, len(table))
+    names, ids = check_groups(groups, len(table))
     ratios = []
     for g in range(len(names)):
         here = table[ids == g]
@@ -285,7 +280,7 @@ def _range(
     if ends is not None:
         if name not in ends:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
-        low, high = check.pair(f"ends of group {name!r}", ends[name])
+        low, high = two_numbers(f"ends of group {name!r}", ends[name])
         if not 0 <= low <= high <= 1:
             raise MetricError(
                 f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
@@ -322,7 +317,7 @@ def _score_bounds(
 def _given(pi: Interval | None) -> Interval:
     if pi is None:
         return 0.0, 1.0
-    start, stop = check.pair("pi", pi)
+    start, stop = two_numbers("pi", pi)
     if not 0 <= start <= stop <= 1:
         raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
     return start, stop

@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fairpc.errors.arrays import Floats, Positions
+from fairpc.errors import MetricError
+from fairpc.errors.arrays import Array, Floats, Positions
 
 Interval = tuple[float, float]
 
@@ -223,3 +225,30 @@ def _bracket(excess: Callable[[float], float], start: float, sign: int) -> Inter
         step *= 2
     outside = start + sign * step
     return min(inside, outside), max(inside, outside)
+
+
+def some_of(values: Array | None, rows: Array) -> Any:
+    """Some rows of an array; None where there is none."""
+    return None if values is None else values[rows]
+
+
+def check_enough_rows(
+    names: tuple[Any, ...],
+    ids: Positions,
+    persons: Positions | None,
+    counts: Floats | None = None,
+    *,
+    least: int = 2,
+    rule: str = "an interval needs at least two per group",
+) -> None:
+    """At least so many rows per group, or persons where persons repeat."""
+    for g, name in enumerate(names):
+        here = ids == g
+        count, what = int(here.sum() if counts is None else counts[here].sum()), "row"
+        if count > 1 and persons is not None:
+            count, what = len(np.unique(persons[here])), "person"
+        if count < least:
+            raise MetricError(
+                f"group {name!r} has {count} {what}{'' if count == 1 else 's'}: {rule}; merge it "
+                "with another group or collect more"
+            )

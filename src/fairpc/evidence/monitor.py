@@ -1,4 +1,10 @@
-"""Gaps between groups in production: intervals that stay valid however often one looks."""
+"""Gaps between groups in production: intervals that stay valid however often one looks.
+
+"betting" rests on the wealth of gamblers. For each candidate mean m two bet, one that the mean is
+larger and one that it is smaller. A bet is fixed before the score it is made on is seen, so that
+at the true mean wealth is a fair game, and stays under 1/α for ever with probability 1 − α
+(Ville): large wealth is evidence, whenever one looks.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +18,21 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import FileFormatError, MetricError
-from fairpc.errors.arrays import Floats
-from fairpc.evidence import check
+from fairpc.errors.arrays import Floats, check_groups, check_level, check_scores, one_number
 from fairpc.evidence.intervals import Interval
-from fairpc.evidence.plain import fields_of, plain
-from fairpc.evidence.wealth import GRID, bets, difference_region, log_growth
+from fairpc.evidence.plain import Record, plain
 
 MonitorMethod = Literal["mixture", "betting"]
 _FORMAT: Final = "fairpc-parity-monitor"
+_SETTINGS: Final = ("groups", "level", "tolerance", "method", "tuned_for")
+GRID: Final = np.linspace(0.0, 1.0, 257)
+# Below one, so that no score in [0, 1] can take more than the wealth there is.
+_MOST: Final = 0.75
+_CHUNK: Final = 4096
 
 
 @dataclass(frozen=True)
-class MonitorGap:
+class MonitorGap(Record):
     """Two groups so far: last minus first, with an interval valid at all times together.
 
     Attributes:
@@ -41,10 +50,6 @@ class MonitorGap:
     difference: float
     interval: Interval
     alarm: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """The pair as plain data, for JSON; a difference that is not yet known is None."""
-        return fields_of(self)
 
 
 @dataclass(eq=False)
@@ -100,12 +105,12 @@ class ParityMonitor:
             raise MetricError(f"groups is {list(names)}: give at least two different groups")
         if method not in ("mixture", "betting"):
             raise MetricError(f"method is {method!r}: give 'mixture' or 'betting'")
-        if not 0 <= check.number("tolerance", tolerance) < 1:
+        if not 0 <= one_number("tolerance", tolerance) < 1:
             raise MetricError(f"tolerance is {tolerance}: give a number of at least 0 and below 1")
         if tuned_for < 1:
             raise MetricError(f"tuned_for is {tuned_for}: give a number of rows")
         self.groups: Final = names
-        self.level: Final = check.level(level)
+        self.level: Final = check_level(level)
         self.tolerance: Final = float(tolerance)
         self.method: Final[MonitorMethod] = method
         self.tuned_for: Final = int(tuned_for)
@@ -128,12 +133,12 @@ class ParityMonitor:
         return self._alarmed_at is not None
 
     def update(self, scores: npt.ArrayLike, groups: npt.ArrayLike) -> tuple[MonitorGap, ...]:
-        """Take a batch, in the order in which its rows came, and say where things stand.
+        """Take a batch, its rows in the order in which they came; return every pair so far.
 
         Several columns of ``groups`` are crossed: groups are then named by tuples.
         """
-        values = check.scores(scores)
-        names, ids = check.group_names(groups, len(values))
+        values = check_scores(scores)
+        names, ids = check_groups(groups, len(values), least=1)
         unknown = [name for name in names if name not in self._streams]
         if unknown:
             raise MetricError(
@@ -158,10 +163,7 @@ class ParityMonitor:
                 "the monitors differ in groups, level, tolerance, method or tuning: "
                 "merge monitors that were made alike"
             )
-        merged = ParityMonitor(
-            self.groups, level=self.level, tolerance=self.tolerance, method=self.method,
-            tuned_for=self.tuned_for,
-        )  # fmt: skip
+        merged = ParityMonitor(**self._settings())
         for name in self.groups:
             a, b = self._streams[name], other._streams[name]
             # Each gambler bet on his own rows only, so that their joint wealth is the product.
@@ -183,14 +185,18 @@ class ParityMonitor:
             | ({"up": s.up.tolist(), "down": s.down.tolist()} if self.method == "betting" else {})
             for s in self._streams.values()
         ]
-        settings = self._settings() | {"groups": plain(self.groups)}
-        reading = {
-            "n": self.n, "alarm": self.alarm, "gaps": plain(self.gaps()), "summary": self.summary(),
-        }  # fmt: skip
         return {
-            "format": _FORMAT, "version": 1, **settings, "alarmed_at": self._alarmed_at,
-            "streams": streams, **reading,
-        }  # fmt: skip
+            "format": _FORMAT,
+            "version": 1,
+            **self._settings(),
+            "groups": plain(self.groups),
+            "alarmed_at": self._alarmed_at,
+            "streams": streams,
+            "n": self.n,
+            "alarm": self.alarm,
+            "gaps": plain(self.gaps()),
+            "summary": self.summary(),
+        }
 
     @classmethod
     def from_dict(cls, state: Any) -> ParityMonitor:
@@ -200,10 +206,7 @@ class ParityMonitor:
             raise FileFormatError("this is no state of a ParityMonitor: give what to_dict returned")
         try:
             groups = [tuple(g) if isinstance(g, list) else g for g in state["groups"]]
-            monitor = cls(
-                groups, level=state["level"], tolerance=state["tolerance"],
-                method=state["method"], tuned_for=state["tuned_for"],
-            )  # fmt: skip
+            monitor = cls(**{name: state[name] for name in _SETTINGS} | {"groups": groups})
             for name, saved in zip(groups, state["streams"], strict=True):
                 monitor._streams[name] = _restored(saved, monitor.method)
             at = state["alarmed_at"]
@@ -233,10 +236,7 @@ class ParityMonitor:
         return 1 - self.level
 
     def _settings(self) -> dict[str, Any]:
-        return {
-            "groups": self.groups, "level": self.level, "tolerance": self.tolerance,
-            "method": self.method, "tuned_for": self.tuned_for,
-        }  # fmt: skip
+        return {name: getattr(self, name) for name in _SETTINGS}
 
     def _feed(self, stream: _Stream, values: Floats) -> None:
         if not len(values):
@@ -297,3 +297,60 @@ def _restored(saved: Mapping[str, Any], method: MonitorMethod) -> _Stream:
 
 def _rows(n: int) -> str:
     return "1 row" if n == 1 else f"{n} rows"
+
+
+def bets(scores: Floats, count: int, total: float, squares: float, log_term: float) -> Floats:
+    """Predictable bets (Waudby-Smith and Ramdas 2024), each from the scores before it.
+
+    Args:
+        scores: the new scores, in order.
+        count, total, squares: number, sum and sum of squares of the scores before them.
+        log_term: log(2/α), the evidence aimed at.
+    """
+    before = count + np.arange(len(scores))
+    sums = total + np.append(0.0, np.cumsum(scores)[:-1])
+    sums2 = squares + np.append(0.0, np.cumsum(scores**2)[:-1])
+    # One pseudo-score 0 and one 1 come first.
+    mean = (sums + 1.0) / (before + 2)
+    variance = np.maximum((sums2 + 1.0) / (before + 2) - mean**2, 1e-6)
+    time = before + 1
+    return np.minimum(_MOST, np.sqrt(2 * log_term / (variance * time * np.log(1 + time))))
+
+
+def log_growth(scores: Floats, sizes: Floats) -> tuple[Floats, Floats]:
+    """Growth of log wealth on the grid: betting on a larger mean, and on a smaller one."""
+    up, down = np.zeros(len(GRID)), np.zeros(len(GRID))
+    for start in range(0, len(scores), _CHUNK):
+        x = scores[start : start + _CHUNK, None] - GRID
+        size = sizes[start : start + _CHUNK, None]
+        up += np.log1p(size * x).sum(axis=0)
+        down += np.log1p(-size * x).sum(axis=0)
+    return up, down
+
+
+def difference_region(
+    first: tuple[Floats, Floats], last: tuple[Floats, Floats], alpha: float
+) -> tuple[float, float]:
+    """Range of last − first over all pairs of means that the joint wealth leaves.
+
+    Wealth in both groups multiplies. On each side it is monotone in m, so the least over a
+    cell of the grid is at one of its corners, and whole cells are kept: nothing is lost to
+    the grid. What is left of one group at a mean of the other is an interval for the same reason.
+    """
+    a, b = (_cell_evidence(*wealth) for wealth in (first, last))
+    best = int(b.argmin())
+    # Possible with probability at most alpha: nothing is left, and the best pair is named.
+    limit = max(math.log(1 / alpha), math.nextafter(float(a.min() + b[best]), math.inf))
+    i = np.flatnonzero(a + b[best] < limit)
+    room = limit - a[i]
+    below = np.searchsorted(np.maximum.accumulate(b[best::-1]), room)
+    above = np.searchsorted(np.maximum.accumulate(b[best:]), room)
+    # Rounding may leave no room where the sum has some; the best cell itself is kept.
+    lowest, highest = best - np.maximum(below - 1, 0), best + np.maximum(above - 1, 0)
+    return float((GRID[lowest] - GRID[i + 1]).min()), float((GRID[highest + 1] - GRID[i]).max())
+
+
+def _cell_evidence(up: Floats, down: Floats) -> Floats:
+    """Least log evidence against the means of each cell: half the wealth on either side."""
+    evidence = np.maximum(up, down) - math.log(2)
+    return np.minimum(evidence[:-1], evidence[1:])

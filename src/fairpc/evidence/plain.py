@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+
+class Record:
+    """Base of records that are given as plain data too.
+
+    ``_computed`` names properties and methods that are given beside the fields; ``_long`` names
+    fields that are left out, because they are as long as the data.
+    """
+
+    _computed: ClassVar[tuple[str, ...]] = ()
+    _long: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record and what follows from it as plain data, for JSON."""
+        found = fields_of(self, without=self._long)
+        for name in self._computed:
+            value = getattr(self, name)
+            found[name] = plain(value() if callable(value) else value)
+        return found
 
 
 def plain(value: Any) -> Any:
     """Numbers, text, lists and dicts only.
 
-    A number that is infinite or undefined becomes None, because JSON has no word for it; a
+    A number that is infinite or undefined becomes None, because JSON cannot hold it; a
     crossed group becomes the list of its levels, and a name of any other type its text.
     """
     if isinstance(value, np.generic):

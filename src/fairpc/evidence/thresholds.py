@@ -9,9 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Bools, Floats
-from fairpc.evidence import check
-from fairpc.evidence.plain import fields_of
+from fairpc.errors.arrays import (
+    Bools,
+    Floats,
+    check_groups,
+    check_labels,
+    check_positive_weight,
+    check_scores,
+    check_threshold,
+    one_number,
+)
+from fairpc.evidence.plain import Record
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class GroupThreshold:
 
 
 @dataclass(frozen=True)
-class EqualRates:
+class EqualRates(Record):
     """Group thresholds that bring each group as near to one selection rate as its scores allow.
 
     Attributes:
@@ -51,6 +59,8 @@ class EqualRates:
     accuracy: float | None
     accuracy_before: float | None
 
+    _computed = ("price", "gap", "summary")
+
     @property
     def price(self) -> float | None:
         """Accuracy lost to the labels, which may themselves be biased; None without labels."""
@@ -63,17 +73,6 @@ class EqualRates:
         """Largest difference of selection rates that is left."""
         rates = [group.rate for group in self.groups]
         return max(rates) - min(rates)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record, ``price``, ``gap`` and ``summary`` as plain data, for JSON.
-
-        A threshold that nobody reaches is None.
-        """
-        return fields_of(self) | {
-            "price": self.price,
-            "gap": self.gap,
-            "summary": self.summary(),
-        }
 
     def summary(self) -> str:
         """The thresholds and their price, in plain words."""
@@ -109,43 +108,34 @@ def equal_rates(
         rate: selection rate to aim at; None keeps the overall rate of the common threshold.
         sample_weight: weight per row.
     """
-    values = check.scores(scores)
-    names, ids = check.groups(groups, len(values))
-    given = check.weights(sample_weight, len(values))
+    values = check_scores(scores)
+    names, ids = check_groups(groups, len(values))
+    given = check_positive_weight(sample_weight, len(values))
     weights = np.ones(len(values)) if given is None else given
     truth = None if y is None else _binary(y, len(values))
-    common = check.threshold(threshold)
+    common = check_threshold(threshold)
     before = values >= common
     overall = float(np.average(before, weights=weights))
-    target = overall if rate is None else check.number("rate", rate)
+    target = overall if rate is None else one_number("rate", rate)
     if not 0 <= target <= 1:
         raise MetricError(f"rate is {target}: give a share from 0 to 1")
     cuts = [_cut(values[ids == g], weights[ids == g], target) for g in range(len(names))]
     after = values >= np.array(cuts)[ids]
 
-    def right(decisions: Bools, rows: Bools) -> float | None:
-        if truth is None:
-            return None
-        return float(np.average(decisions[rows] == truth[rows], weights=weights[rows]))
+    def share(hits: Bools, rows: Bools) -> float:
+        return float(np.average(hits[rows], weights=weights[rows]))
 
+    def right(decisions: Bools, rows: Bools) -> float | None:
+        return None if truth is None else share(decisions == truth, rows)
+
+    found = []
+    for g, name in enumerate(names):
+        here = ids == g
+        rates = share(after, here), share(before, here)
+        found.append(GroupThreshold(name, cuts[g], *rates, right(after, here), right(before, here)))
     every = np.ones(len(values), np.bool_)
-    return EqualRates(
-        rate=target,
-        common_threshold=common,
-        groups=tuple(
-            GroupThreshold(
-                group=name,
-                threshold=cuts[g],
-                rate=float(np.average(after[ids == g], weights=weights[ids == g])),
-                rate_before=float(np.average(before[ids == g], weights=weights[ids == g])),
-                accuracy=right(after, ids == g),
-                accuracy_before=right(before, ids == g),
-            )
-            for g, name in enumerate(names)
-        ),
-        accuracy=right(after, every),
-        accuracy_before=right(before, every),
-    )
+    accuracy = right(after, every), right(before, every)
+    return EqualRates(target, common, tuple(found), *accuracy)
 
 
 def _cut(values: Floats, weights: Floats, target: float) -> float:
@@ -160,7 +150,7 @@ def _cut(values: Floats, weights: Floats, target: float) -> float:
 
 
 def _binary(y: npt.ArrayLike, n_rows: int) -> Bools:
-    labels = check.labels("y", y, n_rows)
+    labels = check_labels("y", y, n_rows)
     values = set(np.unique(labels).tolist())
     if not values <= {0, 1}:
         raise MetricError(f"y has the values {sorted(values)[:5]}: give labels 0 and 1")

@@ -26,7 +26,8 @@ from fairpc.structure import (
     bootstrap_weights,
     graft,
 )
-from fairpc.structure.cells import CellSearch, Method
+from fairpc.structure.cells import CellSearch
+from fairpc.structure.search import Method
 
 
 @dataclass(frozen=True)

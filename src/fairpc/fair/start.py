@@ -15,11 +15,10 @@ import numpy as np
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
-from fairpc.errors.arrays import Floats
+from fairpc.errors.arrays import Floats, check_choice
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, build
-from fairpc.structure import CellCircuits, Stop, Strudel, learn_cells
-from fairpc.structure.check import check_choice
+from fairpc.structure import MODEL_METHODS, CellCircuits, Stop, Strudel, learn_cells
 from fairpc.structure.search import Step
 
 AGREEMENT: Final = 0.9
@@ -40,7 +39,7 @@ class Structure:
     patience: int = 100
 
     def __post_init__(self) -> None:
-        check_choice("structure", self.method, ("strudel", "chow-liu"))
+        check_choice("structure", self.method, MODEL_METHODS)
 
 
 def cells_of(rows: Rows) -> list[Table]:

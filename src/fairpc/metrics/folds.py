@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import FileFormatError, MetricError
-from fairpc.errors.arrays import Array, Bools, Ints, Positions
-from fairpc.metrics import check
+from fairpc.errors.arrays import Bools, Ints, Positions, check_classes
 
-PARTS: Final = ("train", "valid", "test")
+_SPLITS: Final = ("train", "valid", "test")
 _MAX_BYTES: Final = 2**28
 
 
@@ -59,19 +58,17 @@ def stratified_folds(
         persons: who each row is about, where persons repeat; a person is in one part only.
         seed: of the shuffle.
     """
-    strata = np.unique(check.labels("y", y), return_inverse=True)[1]
+    strata = check_classes("y", y)[1]
     if not 2 <= k <= len(strata):
         raise MetricError(f"k is {k}: give a number of folds from 2 to the rows ({len(strata)})")
     _check_share(validation)
     units = None
     if persons is not None:
-        units = np.unique(check.labels("persons", persons, len(strata)), return_inverse=True)[1]
-        if int(units.max()) + 1 < k:
-            raise MetricError(f"{int(units.max()) + 1} persons for {k} folds: give fewer folds")
-    rng = np.random.default_rng(seed)
-    return folds_of(
-        _deal(strata, units, k, rng), validation=validation, y=strata, persons=units, seed=seed
-    )
+        names, units = check_classes("persons", persons, len(strata))
+        if len(names) < k:
+            raise MetricError(f"{len(names)} persons for {k} folds: give fewer folds")
+    ids = _deal(strata, units, k, np.random.default_rng(seed))
+    return folds_of(ids, validation=validation, y=strata, persons=units, seed=seed)
 
 
 def folds_of(
@@ -86,25 +83,23 @@ def folds_of(
 
     Without ``validation`` there is no validation part. Folds come in the order of their ids.
     """
-    ids = check.labels("fold_ids", fold_ids)
+    names, ids = check_classes("fold_ids", fold_ids)
     share = 0.0 if validation is None else validation
     _check_share(share)
-    strata = np.zeros(len(ids), np.intp)
-    if y is not None:
-        strata = np.unique(check.labels("y", y, len(ids)), return_inverse=True)[1]
+    strata = np.zeros(len(ids), np.intp) if y is None else check_classes("y", y, len(ids))[1]
     units = None
     if persons is not None:
-        units = np.unique(check.labels("persons", persons, len(ids)), return_inverse=True)[1]
-        _check_units(ids, units)
-    folds = []
-    names = np.unique(ids)
+        units = check_classes("persons", persons, len(ids))[1]
+        pairs = np.unique(np.stack([units, ids], axis=1), axis=0)
+        if len(pairs) > int(units.max()) + 1:
+            raise MetricError("a person is in several folds: give each person one fold")
     if len(names) < 2:
         raise MetricError("fold_ids has 1 value: at least two folds are needed")
-    for i, name in enumerate(names):
-        rest = np.flatnonzero(ids != name)
-        rng = np.random.default_rng([seed, i])
-        held = _validation(rest, strata, units, share, rng)
-        folds.append(Fold(rest[~held], rest[held], np.flatnonzero(ids == name)))
+    folds = []
+    for i in range(len(names)):
+        rest = np.flatnonzero(ids != i)
+        held = _validation(rest, strata, units, share, np.random.default_rng([seed, i]))
+        folds.append(Fold(rest[~held], rest[held], np.flatnonzero(ids == i)))
     return tuple(folds)
 
 
@@ -114,9 +109,9 @@ def read_folds(folder: str | os.PathLike[str], n_rows: int | None = None) -> tup
     Each has a header and one column per fold with row numbers from 1; shorter
     columns are padded with blanks. ``n_rows`` is the length of the table, if known.
     """
-    parts = [_read_ids(Path(folder) / f"{part}_ids.csv") for part in PARTS]
+    parts = [_read_ids(Path(folder) / f"{part}_ids.csv") for part in _SPLITS]
     if len({len(part) for part in parts}) > 1:
-        counts = ", ".join(f"{name} {len(part)}" for name, part in zip(PARTS, parts, strict=True))
+        counts = ", ".join(f"{name} {len(part)}" for name, part in zip(_SPLITS, parts, strict=True))
         raise FileFormatError(f"{folder}: the files have different numbers of folds ({counts})")
     largest = max(int(rows.max()) for part in parts for rows in part if len(rows))
     if n_rows is not None and largest >= n_rows:
@@ -156,33 +151,25 @@ def _read_ids(path: Path) -> list[Ints]:
 
 
 def _deal(
-    strata: Positions,
-    units: Positions | None,
-    k: int,
-    rng: np.random.Generator,
-) -> Ints:
+    strata: Positions, units: Positions | None, k: int, rng: np.random.Generator
+) -> Positions:
     """A fold per row: rows (or persons, by their first row's class) are dealt in turn."""
-    if units is None:
-        return _dealt(strata, k, rng)
-    first = np.unique(units, return_index=True)[1]
-    return _dealt(strata[first], k, rng)[units]
-
-
-def _dealt(strata: Positions, k: int, rng: np.random.Generator) -> Ints:
-    """Shuffled within strata, then dealt like cards, one stratum after the other."""
-    shuffled = rng.permutation(len(strata))
-    order = shuffled[np.argsort(strata[shuffled], kind="stable")]
-    ids = np.empty(len(strata), np.int64)
-    ids[order] = np.arange(len(strata)) % k
+    if units is not None:
+        first = np.unique(units, return_index=True)[1]
+        return _deal(strata[first], None, k, rng)[units]
+    ids = np.empty(len(strata), np.intp)
+    ids[_shuffled(strata, rng)] = np.arange(len(strata)) % k
     return ids
 
 
+def _shuffled(strata: Positions, rng: np.random.Generator) -> Positions:
+    """Cards in the order in which they are dealt: one stratum after the other, each shuffled."""
+    shuffled = rng.permutation(len(strata))
+    return shuffled[np.argsort(strata[shuffled], kind="stable")]
+
+
 def _validation(
-    rest: Ints,
-    strata: Positions,
-    units: Positions | None,
-    share: float,
-    rng: np.random.Generator,
+    rest: Ints, strata: Positions, units: Positions | None, share: float, rng: np.random.Generator
 ) -> Bools:
     """Which of the rows go to validation: every 1/share-th card of each stratum."""
     if share == 0:
@@ -191,21 +178,12 @@ def _validation(
     if units is not None:
         _, first, of_row = np.unique(units[rest], return_index=True, return_inverse=True)
         cards = rest[first]
-    shuffled = rng.permutation(len(cards))
-    order = shuffled[np.argsort(strata[cards][shuffled], kind="stable")]
     turns = np.floor((np.arange(len(cards)) + 1) * share + 1e-9)
     held = np.zeros(len(cards), np.bool_)
-    held[order] = np.diff(turns, prepend=0.0) > 0
+    held[_shuffled(strata[cards], rng)] = np.diff(turns, prepend=0.0) > 0
     return np.asarray(held[of_row], np.bool_)
 
 
 def _check_share(validation: float) -> None:
     if not 0 <= validation < 1:
         raise MetricError(f"validation is {validation}: give a share of at least 0 and below 1")
-
-
-def _check_units(ids: Array, units: Positions) -> None:
-    folds = np.unique(ids, return_inverse=True)[1]
-    pairs = np.unique(np.stack([units, folds], axis=1), axis=0)
-    if len(pairs) > int(units.max()) + 1:
-        raise MetricError("a person is in several folds: give each person one fold")

@@ -6,28 +6,30 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Array, Floats
-from fairpc.metrics import check
+from fairpc.errors.arrays import (
+    Array,
+    Floats,
+    check_groups,
+    check_labels,
+    check_numbers,
+    check_sample_weight,
+)
+
+Weights = ArrayLike | None
 
 
-def accuracy(
-    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def accuracy(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Share of rows whose predicted class is the true one."""
-    truth, guess = check.label_pair(y_true, y_pred)
-    weights = check.weights(sample_weight, len(truth))
+    truth, guess = _label_pair(y_true, y_pred)
+    weights = check_sample_weight(sample_weight, len(truth))
     return float(np.average(truth == guess, weights=weights))
 
 
 def f1(
-    y_true: npt.ArrayLike,
-    y_pred: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_true: ArrayLike, y_pred: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
     """Harmonic mean of precision and recall of the positive class.
 
@@ -40,11 +42,7 @@ def f1(
 
 
 def rate_f1(
-    y_true: npt.ArrayLike,
-    y_pred: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_true: ArrayLike, y_pred: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
     """The paper's F1, made of rates: tpr / (tpr + (fpr + fnr) / 2)."""
     tp, fp, fn, tn = _confusion(y_true, y_pred, positive, sample_weight)
@@ -55,12 +53,12 @@ def rate_f1(
 
 
 def group_means(
-    scores: npt.ArrayLike, groups: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
+    scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """Mean score per group, groups in sorted order."""
-    values = check.numbers("scores", scores)
-    weights = check.weights(sample_weight, len(values))
-    names, ids = check.groups(groups, len(values))
+    values = check_numbers("scores", scores)
+    weights = check_sample_weight(sample_weight, len(values))
+    names, ids = check_groups(groups, len(values), crossed=False)
     total = np.bincount(ids, weights)
     if not total.all():
         empty = names[int(np.argmin(total))]
@@ -69,48 +67,36 @@ def group_means(
     return dict(zip(names, means.tolist(), strict=True))
 
 
-def discrimination(
-    scores: npt.ArrayLike, groups: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def discrimination(scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Mean score of the last group minus that of the first, in sorted order; signed."""
     means = list(group_means(scores, groups, sample_weight=sample_weight).values())
     return means[-1] - means[0]
 
 
-def largest_gap(
-    scores: npt.ArrayLike, groups: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def largest_gap(scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Largest difference of mean scores between any two groups; not negative."""
     means = group_means(scores, groups, sample_weight=sample_weight).values()
     return max(means) - min(means)
 
 
 def selection_rates(
-    y_pred: npt.ArrayLike,
-    groups: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_pred: ArrayLike, groups: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """Share of each group that is decided positively, groups in sorted order."""
-    guess = check.labels("y_pred", y_pred)
+    guess = check_labels("y_pred", y_pred)
     wanted = _positive(np.unique(guess), positive)
     return group_means((guess == wanted).astype(float), groups, sample_weight=sample_weight)
 
 
 def auc(
-    y_true: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_true: ArrayLike, scores: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
     """Area under the ROC curve: chance that a positive row scores higher than a negative one."""
     from sklearn.metrics import roc_auc_score
 
-    truth = check.labels("y_true", y_true)
-    values = check.numbers("scores", scores, len(truth))
-    weights = check.weights(sample_weight, len(truth))
+    truth = check_labels("y_true", y_true)
+    values = check_numbers("scores", scores, len(truth))
+    weights = check_sample_weight(sample_weight, len(truth))
     hit = truth == _positive(np.unique(truth), positive)
     if not weights[hit].any() or not weights[~hit].any():
         raise MetricError("y_true has one class only: the AUC needs positive and negative rows")
@@ -118,11 +104,7 @@ def auc(
 
 
 def brier(
-    y_true: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    *,
-    positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    y_true: ArrayLike, scores: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> float:
     """Mean squared difference between the probability of the positive class and what happened."""
     hit, values, weights = _outcomes(y_true, scores, positive, sample_weight)
@@ -142,22 +124,22 @@ class CalibrationBin:
 
 
 def calibration(
-    y_true: npt.ArrayLike,
-    scores: npt.ArrayLike,
-    groups: npt.ArrayLike | None = None,
+    y_true: ArrayLike,
+    scores: ArrayLike,
+    groups: ArrayLike | None = None,
     *,
     n_bins: int = 10,
     positive: Any = None,
-    sample_weight: npt.ArrayLike | None = None,
+    sample_weight: Weights = None,
 ) -> tuple[CalibrationBin, ...]:
     """Mean score beside the rate of positives, per group and bin of scores; empty bins left out."""
     if n_bins < 1:
         raise MetricError(f"n_bins is {n_bins}: give at least 1")
     hit, values, weights = _outcomes(y_true, scores, positive, sample_weight)
-    names: list[Any] = [None]
+    names: tuple[Any, ...] = (None,)
     ids = np.zeros(len(hit), np.intp)
     if groups is not None:
-        names, ids = check.groups(groups, len(hit))
+        names, ids = check_groups(groups, len(hit), crossed=False)
     place = np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
     cell = ids * n_bins + place
     size = len(names) * n_bins
@@ -177,39 +159,37 @@ def calibration(
     )
 
 
-def mean_log_likelihood(
-    log_likelihood: npt.ArrayLike, *, sample_weight: npt.ArrayLike | None = None
-) -> float:
+def mean_log_likelihood(log_likelihood: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Mean of log-likelihoods per row, in nats; minus infinity if a row is impossible."""
     values = np.asarray(log_likelihood, np.float64)
     if not len(values) or np.isnan(values).any() or np.isposinf(values).any():
         raise MetricError(
             "log_likelihood is empty or has a row that is NaN or inf: give one per row"
         )
-    weights = check.weights(sample_weight, len(values))
+    weights = check_sample_weight(sample_weight, len(values))
     some = weights > 0
     return float(np.average(values[some], weights=weights[some]))
 
 
 def _outcomes(
-    y_true: npt.ArrayLike, scores: npt.ArrayLike, positive: Any, sample_weight: npt.ArrayLike | None
+    y_true: ArrayLike, scores: ArrayLike, positive: Any, sample_weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Whether each row is positive, its probability, its weight."""
-    truth = check.labels("y_true", y_true)
-    values = check.numbers("scores", scores, len(truth))
+    truth = check_labels("y_true", y_true)
+    values = check_numbers("scores", scores, len(truth))
     if values.min() < 0 or values.max() > 1:
         row = int(np.argmax((values < 0) | (values > 1)))
         raise MetricError(f"scores is {values[row]} in row {row}: give probabilities, from 0 to 1")
     hit = truth == _positive(np.unique(truth), positive)
-    return hit.astype(np.float64), values, check.weights(sample_weight, len(truth))
+    return hit.astype(np.float64), values, check_sample_weight(sample_weight, len(truth))
 
 
 def _confusion(
-    y_true: npt.ArrayLike, y_pred: npt.ArrayLike, positive: Any, sample_weight: npt.ArrayLike | None
+    y_true: ArrayLike, y_pred: ArrayLike, positive: Any, sample_weight: Weights
 ) -> tuple[float, float, float, float]:
     """Weights of true positives, false positives, false negatives and true negatives."""
-    truth, guess = check.label_pair(y_true, y_pred)
-    weights = check.weights(sample_weight, len(truth))
+    truth, guess = _label_pair(y_true, y_pred)
+    weights = check_sample_weight(sample_weight, len(truth))
     known = np.union1d(truth, guess)
     wanted = _positive(known, positive)
     a, b = truth == wanted, guess == wanted
@@ -235,3 +215,14 @@ def _positive(known: Array, positive: Any) -> Any:
         f"the labels have {len(known)} classes ({', '.join(map(repr, known.tolist()[:5]))}): "
         "say which is meant with positive"
     )
+
+
+def _label_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Array, Array]:
+    """True and predicted labels, of one length and of types that can be equal."""
+    truth = check_labels("y_true", y_true)
+    guess = check_labels("y_pred", y_pred, len(truth))
+    if (truth.dtype.kind in "US") != (guess.dtype.kind in "US"):
+        raise MetricError(
+            f"y_true holds {truth.dtype} and y_pred {guess.dtype}: give labels of one type"
+        )
+    return truth, guess

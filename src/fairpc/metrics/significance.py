@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.metrics import check
+from fairpc.errors.arrays import Floats, Positions, check_classes, check_labels, check_numbers
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,8 @@ def wilcoxon(
     With clusters, the signed-rank test of Rosner, Glynn and Lee (2006): signed
     ranks are added within clusters, and their sum is compared with its spread over clusters.
     """
-    a = check.numbers("log_likelihood_a", log_likelihood_a)
-    b = check.numbers("log_likelihood_b", log_likelihood_b, len(a))
+    a = check_numbers("log_likelihood_a", log_likelihood_a)
+    b = check_numbers("log_likelihood_b", log_likelihood_b, len(a))
     difference = a - b
     ids, n_clusters = _clusters(clusters, len(a))
     effect, n = float(difference.mean()), int(np.count_nonzero(difference))
@@ -69,7 +68,7 @@ def wilcoxon(
     some = difference != 0
     signed = np.zeros(len(a))
     signed[some] = np.sign(difference[some]) * rankdata(np.abs(difference[some]))
-    z, p = _cluster_z(_sums(ids, signed))
+    z, p = _cluster_z(ids, signed)
     return TestResult(effect, z, p, n, n_clusters, "Wilcoxon signed-rank, clustered")
 
 
@@ -86,9 +85,9 @@ def mcnemar(
     and compared with its spread over clusters; for clusters of one row this is
     McNemar's test without continuity correction.
     """
-    truth = check.labels("y_true", y_true)
-    right_a = check.labels("y_pred_a", y_pred_a, len(truth)) == truth
-    right_b = check.labels("y_pred_b", y_pred_b, len(truth)) == truth
+    truth = check_labels("y_true", y_true)
+    right_a = check_labels("y_pred_a", y_pred_a, len(truth)) == truth
+    right_b = check_labels("y_pred_b", y_pred_b, len(truth)) == truth
     difference = right_a.astype(np.float64) - right_b
     ids, n_clusters = _clusters(clusters, len(truth))
     effect, n = float(difference.mean()), int(np.count_nonzero(difference))
@@ -100,26 +99,22 @@ def mcnemar(
         only_a = int((difference > 0).sum())
         p = float(binomtest(only_a, n, 0.5).pvalue)
         return TestResult(effect, float(only_a), p, n, None, "McNemar, exact")
-    z, p = _cluster_z(_sums(ids, difference))
+    z, p = _cluster_z(ids, difference)
     return TestResult(effect, z, p, n, n_clusters, "McNemar, clustered")
 
 
 def _clusters(clusters: npt.ArrayLike | None, n_rows: int) -> tuple[Positions | None, int | None]:
     if clusters is None:
         return None, None
-    ids = np.unique(check.labels("clusters", clusters, n_rows), return_inverse=True)[1]
-    count = int(ids.max()) + 1
-    if count < 2:
+    names, ids = check_classes("clusters", clusters, n_rows)
+    if len(names) < 2:
         raise MetricError("clusters has 1 value: a spread over clusters needs at least two")
-    return ids, count
+    return ids, len(names)
 
 
-def _sums(ids: Positions, values: Floats) -> Floats:
-    return np.asarray(np.bincount(ids, values), np.float64)
-
-
-def _cluster_z(sums: Floats) -> tuple[float, float]:
+def _cluster_z(ids: Positions, values: Floats) -> tuple[float, float]:
     """Sum over its standard error under the null, where each cluster's sum has mean zero."""
+    sums = np.asarray(np.bincount(ids, values), np.float64)
     spread = math.sqrt(float(np.dot(sums, sums)))
     if spread == 0:
         return 0.0, 1.0

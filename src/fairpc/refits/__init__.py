@@ -1,9 +1,9 @@
 """A fitted model fitted again: intervals of its mechanism, its stability, bent assumptions."""
 
-from fairpc.refits.bending import Bent, Sensitivity, sensitivity
+from fairpc.refits._sensitivity import Bent, Sensitivity, sensitivity
+from fairpc.refits._stability import Refit, Stability, stability
 from fairpc.refits.bootstrap import MechanismIntervals, bootstrap_mechanism
-from fairpc.refits.progress import Progress
-from fairpc.refits.variation import Refit, Stability, stability
+from fairpc.refits.workbench import Progress
 
 __all__ = [
     "Bent",

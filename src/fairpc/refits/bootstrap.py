@@ -5,7 +5,7 @@ the chance of these rows, given structure and family. They do not cover what no
 number of rows decides: the identified set is given beside them. Where the data
 reject the assumptions there is no mechanism to put an interval on.
 
-EM that stopped at a tolerance may stand short of the optimum, nearer to its start. The
+EM that stopped at a tolerance may be short of the optimum, nearer to its start. The
 intervals are therefore around where ``n_steps`` more updates bring the model. A mixture inside
 P(x | f, s) is fitted by parts, and EM over all its parameters would take it elsewhere: the
 intervals are then those of its heaviest component, alone.
@@ -24,16 +24,17 @@ from fairpc.data.plural import counted
 from fairpc.errors import LearningError, MetricError
 from fairpc.errors.arrays import Codes, Floats, Ints, Positions
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
-from fairpc.evidence.plain import plain
-from fairpc.refits.progress import Progress, Report, progress
-from fairpc.refits.subject import (
-    Aligned,
+from fairpc.evidence.plain import Record
+from fairpc.refits.workbench import (
     Estimates,
+    Report,
     Subject,
     Workbench,
     aligned_to,
     check_count,
     check_persons,
+    progress,
+    steps_of,
 )
 
 BLOCK: Final = 32
@@ -43,7 +44,7 @@ MOVED: Final = 0.005
 
 
 @dataclass(frozen=True, eq=False)
-class MechanismIntervals:
+class MechanismIntervals(Record):
     """The learned mechanism with normal intervals from a bootstrap, or why there are none.
 
     Attributes:
@@ -84,6 +85,9 @@ class MechanismIntervals:
     identified: IdentifiedSet | None
     refused: str | None
 
+    _computed = ("n_replicates", "summary")
+    _long = ("replicates", "fair_rate_replicates")
+
     @property
     def n_replicates(self) -> int:
         return len(self.replicates)
@@ -122,12 +126,6 @@ class MechanismIntervals:
         if self.identified is None:
             return "What more rows would not decide is not in these intervals."
         return f"Not in these intervals: {self.identified.summary()}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the replicates, as JSON-safe data."""
-        left_out = ("replicates", "fair_rate_replicates")
-        content = {k: plain(v) for k, v in vars(self).items() if k not in left_out}
-        return content | {"n_replicates": self.n_replicates, "summary": self.summary()}
 
 
 def bootstrap_mechanism(
@@ -235,11 +233,35 @@ def _intervals(
     """Intervals from draws, unless ``refused`` or the test says why there are none."""
     if test is not None and test.rejected:
         refused = f"The data reject the assumptions behind a mechanism. {test.summary()}"
-    rng = np.random.default_rng(random_state)
     n_replicates = 0 if refused else draws.n_replicates
+    rng = np.random.default_rng(random_state)
     centre, found = _refitted(Workbench.of(subject), draws, n_replicates, rng, report)
-    identified = _identified(subject, draws.counts, test)
-    return _record(subject, centre, found, draws, test, refused, identified)
+    mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
+    aligned = aligned_to(centre, found, named=subject.named)
+    lower, upper, sd = _normal(mechanism, aligned.mechanism, draws.level)
+    rate_lower, rate_upper, rate_sd = _normal(rate, aligned.fair_rate, draws.level)
+    return MechanismIntervals(
+        subject.groups,
+        subject.classes,
+        subject.positive,
+        mechanism=mechanism,
+        lower=lower,
+        upper=upper,
+        sd=sd,
+        fair_rate=rate,
+        fair_rate_lower=rate_lower,
+        fair_rate_upper=rate_upper,
+        fair_rate_sd=rate_sd,
+        replicates=aligned.mechanism,
+        fair_rate_replicates=aligned.fair_rate,
+        switched=int(aligned.switched.any(axis=1).sum()),
+        level=draws.level,
+        n_steps=draws.n_steps,
+        moved=float(np.abs(mechanism - subject.distribution.mechanism).max()),
+        assumptions=test,
+        identified=_identified(subject, draws.counts, test),
+        refused=refused,
+    )
 
 
 def _refitted(
@@ -247,58 +269,20 @@ def _refitted(
 ) -> tuple[Estimates, Estimates]:
     """The model after more EM on its own rows, and the same from there on each draw of them."""
     subject, n_steps = bench.subject, draws.n_steps
-    bounds, top = bench.bounds(subject.limits), subject.distribution.top
-    start = subject.distribution.circuit.parameters[None]
+    top, start = subject.distribution.top, subject.distribution.circuit.parameters[None]
     total = (n_replicates + 1) * n_steps
-    own = bench.run(
-        start, bench.weights[None], n_steps, bounds,
-        lambda i: report(Progress("the model on its own rows", i, total)),
-    )  # fmt: skip
-    parameters = []
+    steps = steps_of(report, "the model on its own rows", total)
+    own = bench.run(start, n_steps, steps).parameters
+    found = [own[:0]]
     for first in range(0, n_replicates, BLOCK):
         size = min(BLOCK, n_replicates - first)
-        weights = np.stack(
-            [bench.reweighted(draws.weights(subject.rows.weights, rng)) for _ in range(size)]
+        weights = [bench.reweighted(draws.weights(subject.rows.weights, rng)) for _ in range(size)]
+        steps = steps_of(
+            report, "bootstrap replicates", total, before=(first + 1) * n_steps, each=size
         )
-        done = (first + 1) * n_steps
-        step = bench.run(
-            np.repeat(own.parameters, size, axis=0), weights, n_steps, bounds,
-            lambda i, done=done, size=size: report(  # type: ignore[misc]
-                Progress("bootstrap replicates", done + i * size, total)
-            ),
-        )  # fmt: skip
-        parameters.append(step.parameters)
-    sets = np.concatenate(parameters) if parameters else own.parameters[:0]
-    return Estimates.of(top, own.parameters), Estimates.of(top, sets)
-
-
-def _record(
-    subject: Subject,
-    centre: Estimates,
-    found: Estimates,
-    draws: _Draws,
-    test: AssumptionTest | None,
-    refused: str | None,
-    identified: IdentifiedSet | None,
-) -> MechanismIntervals:
-    mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
-    moved = float(np.abs(mechanism - subject.distribution.mechanism).max())
-    if len(found):
-        aligned = aligned_to(centre, found, named=subject.named)
-    else:
-        nothing = np.zeros((0, len(mechanism)), bool)
-        aligned = Aligned(found.fair_rate, found.mechanism, nothing[:, 0], nothing)
-    lower, upper, sd = _normal(mechanism, aligned.mechanism, draws.level)
-    rate_lower, rate_upper, rate_sd = _normal(rate, aligned.fair_rate, draws.level)
-    return MechanismIntervals(
-        groups=subject.groups, classes=subject.classes, positive=subject.positive,
-        mechanism=mechanism, lower=lower, upper=upper, sd=sd,
-        fair_rate=rate, fair_rate_lower=rate_lower, fair_rate_upper=rate_upper,
-        fair_rate_sd=rate_sd,
-        replicates=aligned.mechanism, fair_rate_replicates=aligned.fair_rate,
-        switched=int(aligned.switched.any(axis=1).sum()), level=draws.level, n_steps=draws.n_steps,
-        moved=moved, assumptions=test, identified=identified, refused=refused,
-    )  # fmt: skip
+        starts = np.repeat(own, size, axis=0)
+        found.append(bench.run(starts, n_steps, steps, weights=np.stack(weights)).parameters)
+    return Estimates.of(top, own), Estimates.of(top, np.concatenate(found))
 
 
 def _normal(centre: Floats, draws: Floats, level: float) -> tuple[Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Circuits of several cells at once: sub-circuits over the same variables, each with its rows.
+"""Learners: a weighted table in, a circuit out; or one circuit for each of several cells.
 
 The sub-circuits P(x | cell) of a larger model are learned together (paper,
 Section "Structure Learning"): one queue of edges over all cells, so that splits
@@ -18,22 +18,19 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table, distinct_rows
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Codes, Floats, Ints
-from fairpc.structure.check import check_choice
-from fairpc.structure.compile import compile_tree, graft_skeleton, tree_counts
-from fairpc.structure.completion import completed
-from fairpc.structure.gain import Gain
-from fairpc.structure.mutual_information import pair_counts
-from fairpc.structure.parameters import Smoothing
-from fairpc.structure.search import Step, Stop
-from fairpc.structure.split import CellRows, LearnedCell, SplitState
-from fairpc.structure.strudel import Strudel
-from fairpc.structure.tree import Prune, Tree, tree_of_counts
-from fairpc.structure.vtree import Shape, vtree_of_tree
+from fairpc.errors.arrays import Codes, Floats, Ints, check_choice
+from fairpc.structure.compile import Shape, compile_tree, graft_skeleton, vtree_of_tree
+from fairpc.structure.parameters import LearnedCell, Smoothing, tree_counts
+from fairpc.structure.search import METHODS, Gain, Method, MethodName, Step, Strudel
+from fairpc.structure.trees import (
+    Criterion,
+    Tree,
+    check_table,
+    completed,
+    pair_counts,
+    tree_of_counts,
+)
 
-Method = Strudel | Gain
-MethodName = Literal["strudel", "gain", "chow-liu"]
-METHODS: Final = ("strudel", "gain", "chow-liu")
 Trees = Literal["pooled", "cell"]
 TREES: Final = ("pooled", "cell")
 
@@ -107,13 +104,17 @@ class CellSearch:
         method: Method | MethodName = "strudel",
         trees: Trees | Tree | Sequence[Tree] = "pooled",
         vtree: Shape = "balanced",
-        prune: Prune | None = None,
+        prune: Criterion | None = None,
         smoothing: Smoothing | float = 1.0,
         structure_weights: Sequence[npt.ArrayLike] | None = None,
         random_state: int | np.random.Generator | None = None,
     ) -> None:
+        from fairpc.structure.split import CellRows, SplitState
+
         _check_cells(cells, validation, structure_weights)
-        chosen = _method(method)
+        if not isinstance(method, Strudel | Gain):
+            check_choice("method", method, tuple(METHODS))
+            method = METHODS[method]
         rng = np.random.default_rng(random_state)
         self._cells = tuple(cells)
         self._smoothing = (
@@ -132,7 +133,7 @@ class CellSearch:
             shape = vtree_of_tree(tree, vtree)
             skeleton = compile_tree(tree, shape, cells[i].arities)
             rows.append(CellRows(*_merged(filled, weights, cells[i].arities), shape, skeleton))
-        self._search = chosen.search(SplitState(rows, cells[0].arities, self._smoothing), rng)
+        self._search = method.search(SplitState(rows, cells[0].arities, self._smoothing), rng)
 
     def __iter__(self) -> Iterator[Step]:
         return self._search
@@ -148,10 +149,8 @@ class CellSearch:
         if self._search.best_split == 0:
             learned = [self._tree_parameters(i, cell) for i, cell in enumerate(learned)]
         first = self._cells[0]
-        return CellCircuits(
-            first.names, first.arities, tuple(learned), self._search.history,
-            self._search.best_split,
-        )  # fmt: skip
+        found = tuple(learned), self._search.history, self._search.best_split
+        return CellCircuits(first.names, first.arities, *found)
 
     def _tree_parameters(self, i: int, cell: LearnedCell) -> LearnedCell:
         """A tree needs no completed rows: its parameters come from pairs that were observed."""
@@ -170,7 +169,7 @@ def learn_cells(
     method: Method | MethodName = "strudel",
     trees: Trees | Tree | Sequence[Tree] = "pooled",
     vtree: Shape = "balanced",
-    prune: Prune | None = None,
+    prune: Criterion | None = None,
     smoothing: Smoothing | float = 1.0,
     structure_weights: Sequence[npt.ArrayLike] | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -211,13 +210,81 @@ def learn_cells(
     return search.run(callback)
 
 
-def _method(method: Method | MethodName) -> Method:
-    if isinstance(method, Strudel | Gain):
-        return method
-    check_choice("method", method, METHODS)
-    if method == "gain":
-        return Gain()
-    return Strudel() if method == "strudel" else Strudel(stop=Stop(max_splits=0))
+def learn(
+    table: Table,
+    *,
+    method: Method | MethodName = "strudel",
+    validation: Table | None = None,
+    validation_fraction: float = 0.1,
+    tree: Tree | None = None,
+    vtree: Shape = "balanced",
+    prune: Criterion | None = None,
+    smoothing: Smoothing | float = 1.0,
+    random_state: int | np.random.Generator | None = None,
+    callback: Callable[[Step], None] | None = None,
+) -> Circuit:
+    """Learn a smooth, decomposable and deterministic circuit from weighted rows.
+
+        circuit = learn(Table.of(codes))
+        circuit.log_marginal(codes)
+
+    Args:
+        table: weighted rows; -1 = missing.
+        method: a :class:`Strudel` or :class:`Gain`, or a name: "strudel", "gain", "chow-liu".
+        validation: held-out rows that say when Strudel's search stops.
+        validation_fraction: where there are none, the share of the rows that is held out for
+            Strudel. They do not enter the parameters. Gain needs none and takes none.
+        tree: tree to start from; the Chow–Liu tree by default.
+        vtree: shape of the vtree.
+        prune: criterion by which tree edges are left out.
+        smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
+        random_state: seed of what is random: the held-out rows, completions of rows
+            with missing values, Strudel's random heuristics.
+        callback: called with each :class:`Step` of the search.
+    """
+    check_table(table)
+    rng = np.random.default_rng(random_state)
+    train = table
+    if validation is None and (method == "strudel" or isinstance(method, Strudel)):
+        train, validation = hold_out(table, validation_fraction, rng)
+    learned = learn_cells(
+        [train],
+        validation=None if validation is None else [validation],
+        method=method,
+        trees="pooled" if tree is None else tree,
+        vtree=vtree,
+        prune=prune,
+        smoothing=smoothing,
+        random_state=rng,
+        callback=callback,
+    )
+    return learned.circuit(0)
+
+
+def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[Table, Table]:
+    """Split a table at random; a row of whole weight n counts as n rows.
+
+    A LearningError if none or all rows would be held out.
+    """
+    if not 0 < fraction < 1:
+        raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
+    held: Floats
+    if np.array_equal(table.weights, np.floor(table.weights)):
+        held = rng.binomial(table.weights.astype(np.int64), fraction).astype(np.float64)
+    else:
+        held = np.where(rng.random(table.n_rows) < fraction, table.weights, 0.0)
+    if not held.any() or not (table.weights - held).any():
+        raise LearningError(
+            f"a random part of {fraction:g} of {table.n_rows} rows is none or all of them: "
+            "give validation rows, or a method that needs none"
+        )
+    return _weighted(table, table.weights - held), _weighted(table, held)
+
+
+def _weighted(table: Table, weights: Floats) -> Table:
+    """The rows of positive weight, with these weights."""
+    used = weights > 0
+    return Table.of(table.codes[used], weights[used], arities=table.arities, names=table.names)
 
 
 def _check_cells(
@@ -257,7 +324,7 @@ def _trees(
     trees: Trees | Tree | Sequence[Tree],
     cells: Sequence[Table],
     counts: Sequence[Floats],
-    prune: Prune | None,
+    prune: Criterion | None,
 ) -> Sequence[Tree]:
     if isinstance(trees, Tree):
         return [trees] * len(cells)
@@ -275,13 +342,13 @@ def _trees(
 
 def _stacked(table: Table, choice: Floats, held_out: Table | None) -> tuple[Codes, Floats]:
     """Training and held-out rows as columns, with the three weights of :class:`CellRows`."""
-    parts = [table.codes.T]
+    codes = [table.codes.T]
     weights = [np.stack([choice, table.weights, np.zeros(table.n_rows)], axis=1)]
     if held_out is not None:
-        parts.append(held_out.codes.T)
+        codes.append(held_out.codes.T)
         none = np.zeros(held_out.n_rows)
         weights.append(np.stack([none, none, held_out.weights], axis=1))
-    return np.concatenate(parts, axis=1), np.concatenate(weights)
+    return np.concatenate(codes, axis=1), np.concatenate(weights)
 
 
 def _merged(codes: Codes, weights: Floats, arities: Ints) -> tuple[Codes, Floats]:

@@ -1,13 +1,15 @@
-"""From a tree and its vtree to the first circuit, and from learned arrays to circuits.
+"""From a tree to the first circuit: its vtree, the skeleton along it, and the circuit of that.
 
-A :class:`Skeleton` is a circuit as the learners see it: sum nodes that belong
-to vtree nodes, and edges that are binary products (or values, at the leaves).
+A vtree says how the products of a circuit divide their scope. A :class:`Skeleton` is a
+circuit as the learners see it: sum nodes that belong to vtree nodes, and edges that
+are binary products (or values, at the leaves).
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,68 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import INDICATOR, PRODUCT, Circuit
 from fairpc.circuit.vtree import Vtree
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Floats, Int32s
-from fairpc.structure.mutual_information import offsets
-from fairpc.structure.tree import Tree
+from fairpc.errors.arrays import Floats, Int32s, Ints, check_choice
+from fairpc.structure.trees import Tree, offsets
+
+Shape = Literal["balanced", "right-linear"]
+SHAPES: Final = ("balanced", "right-linear")
+
+_Branch = int | tuple["_Branch", "_Branch"]
+"""A vtree while it grows: a variable, or what is left and right of a node."""
+
+
+def vtree_of_tree(tree: Tree, shape: Shape = "balanced") -> Vtree:
+    """A vtree along a tree: a variable with children is left of all that is below it.
+
+    Siblings (and the roots of a forest) are joined pairwise in halves ("balanced",
+    as in the reference), or one after the other ("right-linear"). Nodes are
+    numbered children first, left before right.
+    """
+    check_choice("shape", shape, SHAPES)
+    children = tree.children()
+    top: dict[int, _Branch] = {}
+    for v in tree.order[::-1].tolist():
+        below = [top[c] for c in children[v]]
+        top[v] = (v, _join(below, shape)) if below else v
+    stack = [_join([top[r] for r in tree.roots], shape)]
+    branches: list[_Branch] = []
+    while stack:
+        branches.append(branch := stack.pop())
+        if isinstance(branch, tuple):
+            stack += branch
+    left, right, variable = np.full((3, len(branches)), -1)
+    loose: list[int] = []  # nodes whose parent comes later
+    for n, branch in enumerate(reversed(branches)):
+        if isinstance(branch, tuple):
+            right[n], left[n] = loose.pop(), loose.pop()
+        else:
+            variable[n] = branch
+        loose.append(n)
+    return Vtree(np.arange(len(branches)), left, right, variable)
+
+
+def _join(branches: list[_Branch], shape: Shape) -> _Branch:
+    if len(branches) == 1:
+        return branches[0]
+    if shape == "balanced":
+        half = len(branches) // 2
+        return _join(branches[:half], shape), _join(branches[half:], shape)
+    top = branches[-1]
+    for branch in branches[-2::-1]:
+        top = branch, top
+    return top
+
+
+def parents_and_depths(vtree: Vtree) -> tuple[Ints, Ints]:
+    """Parent of each node, -1 at the root; and distance from the root."""
+    parent = np.full(len(vtree.ids), -1, np.int64)
+    inner = np.flatnonzero(vtree.left >= 0)
+    parent[vtree.left[inner]] = inner
+    parent[vtree.right[inner]] = inner
+    depth = np.zeros(len(parent), np.int64)
+    for v in range(len(parent) - 2, -1, -1):
+        depth[v] = depth[parent[v]] + 1
+    return parent, depth
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,44 +104,32 @@ class Skeleton:
     value: Int32s
 
     @property
-    def root(self) -> int:
-        return len(self.vnode) - 1
-
-    @property
     def edge_node(self) -> Int32s:
         """Node of each edge."""
         return np.repeat(np.arange(len(self.vnode), dtype=np.int32), self.size)
 
 
-class _Nodes:
-    """Appends nodes and edges."""
-
-    def __init__(self) -> None:
-        self.vnode: list[int] = []
-        self.first: list[int] = []
-        self.size: list[int] = []
-        self.edges: list[tuple[int, int, int]] = []
+class _Nodes(list[tuple[int, Sequence[tuple[int, int, int]]]]):
+    """The nodes of a skeleton so far: vtree node, and edges as (left, right, value)."""
 
     def add(self, vnode: int, edges: Sequence[tuple[int, int, int]]) -> int:
-        self.vnode.append(vnode)
-        self.first.append(len(self.edges))
-        self.size.append(len(edges))
-        self.edges.extend(edges)
-        return len(self.vnode) - 1
+        """Append a node; its number."""
+        self.append((vnode, edges))
+        return len(self) - 1
 
     def skeleton(self) -> Skeleton:
-        edges = np.array(self.edges, np.int32).reshape(-1, 3)
-        columns = [np.ascontiguousarray(edges[:, i]) for i in range(3)]
-        return Skeleton(
-            *(np.array(a, np.int32) for a in (self.vnode, self.first, self.size)), *columns
-        )
+        vnode = np.array([v for v, _ in self], np.int32)
+        size = np.array([len(edges) for _, edges in self], np.int32)
+        first = (np.cumsum(size) - size).astype(np.int32)
+        edges = np.array([e for _, edges in self for e in edges], np.int32)
+        return Skeleton(vnode, first, size, *(np.ascontiguousarray(c) for c in edges.T))
 
 
 def compile_tree(tree: Tree, vtree: Vtree, arities: npt.ArrayLike) -> Skeleton:
     """The circuit of a tree-shaped distribution: smooth, decomposable, deterministic.
 
-    Above each variable stands one sum per value of its parent; it decides on
-    the variable's value, and the sums below it are shared between them.
+    Each variable has one sum per value of its parent; it decides on the
+    variable's value, and the sums below it are shared between them.
     """
     sizes = np.asarray(arities, np.int64)
     n_leaves = int((vtree.variable >= 0).sum())
@@ -123,41 +172,13 @@ def compile_tree(tree: Tree, vtree: Vtree, arities: npt.ArrayLike) -> Skeleton:
 
 
 def tree_circuit(tree: Tree, vtree: Vtree, variables: Mapping[str, int]) -> Circuit:
-    """The circuit of :func:`compile_tree` with uniform parameters, there to be learned.
+    """The circuit of :func:`compile_tree` with uniform parameters, to be learned.
 
     ``variables`` maps names to numbers of values, in the order of the tree's variables.
     """
     skeleton = compile_tree(tree, vtree, list(variables.values()))
     builder = CircuitBuilder(variables)
     return builder.build(graft_skeleton(builder, skeleton, None, vtree, range(len(variables))))
-
-
-def tree_counts(
-    skeleton: Skeleton, tree: Tree, vtree: Vtree, arities: npt.ArrayLike, counts: Floats
-) -> Floats:
-    """Counts of the edges of a compiled tree from pairwise counts, which may leave out holes.
-
-    Edge v of the j-th sum above variable x counts the rows with x = v whose parent
-    has value j: each parameter uses all rows in which its two variables are observed.
-    """
-    sizes = np.asarray(arities, np.int64)
-    start = offsets(sizes)
-    top = vtree.variable.copy()
-    for v in np.flatnonzero(top < 0).tolist():
-        top[v] = top[vtree.left[v]]
-    result = np.zeros(len(skeleton.left))
-    seen: dict[int, int] = {}
-    for n in range(int(start[-1]), len(skeleton.vnode)):
-        v = int(skeleton.vnode[n])
-        j = seen[v] = seen.get(v, -1) + 1
-        x, first, k = int(top[v]), int(skeleton.first[n]), int(skeleton.size[n])
-        if k == 1:
-            continue
-        values = np.arange(start[x], start[x] + k)
-        parent = int(tree.parent[x])
-        above = values if parent < 0 else np.full(k, start[parent] + j)
-        result[first : first + k] = counts[above, values]
-    return result
 
 
 def _leaves(
@@ -194,15 +215,15 @@ def graft_skeleton(
     for n, (start, k) in enumerate(zip(first, size, strict=True)):
         span = range(start, start + k)
         if variable[n] >= 0:
-            parts = [builder.indicator(columns[variable[n]], value[e]) for e in span]
+            children = [builder.indicator(columns[variable[n]], value[e]) for e in span]
         else:
-            parts = [builder.product(below[left[e]], below[right[e]]) for e in span]
+            children = [builder.product(below[left[e]], below[right[e]]) for e in span]
         if k == 1:
-            below.append(parts[0])
+            below.append(children[0])
             continue
         given = None if theta is None else theta[start : start + k]
         tie = None if given is None else ("graft", key, n)
-        below.append(builder.sum(parts, given, tie=tie))
+        below.append(builder.sum(children, given, tie=tie))
     return below[-1]
 
 
@@ -226,14 +247,13 @@ def graft(
             f"{len(columns)} columns for a circuit of {g.n_variables} variables: give one each"
         )
     below: list[int] = []
-    children = [g.children(n).tolist() for n in range(g.n_nodes)]
     for n, kind in enumerate(g.kind.tolist()):
-        parts = [below[c] for c in children[n]]
+        children = [below[c] for c in g.children(n).tolist()]
         if kind == INDICATOR:
             below.append(builder.indicator(columns[g.variable[n]], int(g.value[n])))
         elif kind == PRODUCT:
-            below.append(builder.product(*parts))
+            below.append(builder.product(*children))
         else:
             weights = None if free else circuit.weights(n).tolist()
-            below.append(builder.sum(parts, weights, tie=("graft", key, int(g.block[n]))))
+            below.append(builder.sum(children, weights, tie=("graft", key, int(g.block[n]))))
     return below[-1]

@@ -17,14 +17,12 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Floats
-from fairpc.structure.cells import Method, MethodName, learn_cells
-from fairpc.structure.check import check_choice, check_number, check_table
+from fairpc.errors.arrays import Floats, check_choice, check_number
+from fairpc.structure.cells import hold_out, learn_cells
 from fairpc.structure.compile import graft
-from fairpc.structure.density import hold_out
-from fairpc.structure.mutual_information import offsets
 from fairpc.structure.parameters import Smoothing
-from fairpc.structure.search import Step
+from fairpc.structure.search import Method, MethodName, Step
+from fairpc.structure.trees import check_table, offsets
 
 Diversity = Literal["bootstrap", "clusters"]
 DIVERSITIES: Final = ("bootstrap", "clusters")
@@ -52,13 +50,13 @@ class Mixture:
         if variable is not None:
             names[variable] = len(self.components)
         builder = CircuitBuilder(names)
-        parts = []
+        roots = []
         for k, component in enumerate(self.components):
             root = graft(builder, component, range(len(component.names)), key=k)
             if variable is not None:
                 root = builder.product(root, builder.indicator(variable, k))
-            parts.append(root)
-        return builder.build(builder.sum(parts, self.weights.tolist()))
+            roots.append(root)
+        return builder.build(builder.sum(roots, self.weights.tolist()))
 
 
 def learn_mixture(
@@ -84,7 +82,7 @@ def learn_mixture(
             class of a latent class model.
         methods: methods of the components, in turn.
         validation: held-out rows for the weights of components, and for Strudel's stop.
-        validation_fraction: part of the rows held out where there are none.
+        validation_fraction: share of the rows held out where there are none.
         smoothing: as in :func:`learn`.
         random_state: seed.
         callback: called with each step of each component's search.
@@ -98,10 +96,10 @@ def learn_mixture(
     train, held_out = table, validation
     if held_out is None:
         train, held_out = hold_out(table, validation_fraction, rng)
-    parts = soft_clusters(train, n_components, rng) if diversity == "clusters" else None
+    shares = soft_clusters(train, n_components, rng) if diversity == "clusters" else None
     components = []
     for k in range(n_components):
-        rows, structure = _component_rows(train, None if parts is None else parts[:, k], rng)
+        rows, structure = _component_rows(train, None if shares is None else shares[:, k], rng)
         learned = learn_cells(
             [rows],
             validation=[held_out],
@@ -138,11 +136,7 @@ def bootstrap_weights(table: Table, rng: np.random.Generator) -> Floats:
 
 
 def component_weights(
-    scores: Floats,
-    weights: Floats,
-    *,
-    max_iter: int = 1000,
-    tol: float = 1e-9,
+    scores: Floats, weights: Floats, *, max_iter: int = 1000, tol: float = 1e-9
 ) -> Floats:
     """Mixture weights that maximise the likelihood of rows, by EM from equal weights.
 

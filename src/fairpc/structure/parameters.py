@@ -11,8 +11,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from fairpc.errors.arrays import Codes, Floats, Int32s, Ints
-from fairpc.structure.check import check_choice, check_number
+from fairpc.circuit.vtree import Vtree
+from fairpc.errors.arrays import Codes, Floats, Int32s, Ints, check_choice, check_number
+from fairpc.structure.compile import Skeleton
+from fairpc.structure.trees import Tree, offsets
 
 Base = Literal["uniform", "marginal"]
 BASES: Final = ("uniform", "marginal")
@@ -35,6 +37,22 @@ class Smoothing:
     def __post_init__(self) -> None:
         check_number("strength", self.strength, 0.0)
         check_choice("base", self.base, BASES)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedCell:
+    """The circuit of a cell: its skeleton, and per edge the weight of rows, prior and parameter."""
+
+    vtree: Vtree
+    skeleton: Skeleton
+    counts: Floats
+    priors: Floats
+    weights: Floats
+
+    def with_counts(self, counts: Floats, smoothing: Smoothing) -> LearnedCell:
+        """The same circuit with parameters from other counts."""
+        weights = posterior_mean(counts, self.priors, self.skeleton.first, smoothing.strength)
+        return LearnedCell(self.vtree, self.skeleton, counts, self.priors, weights)
 
 
 def posterior_mean(counts: Floats, priors: Floats, first: Int32s, strength: float) -> Floats:
@@ -68,4 +86,31 @@ def cell_marginals(codes: Codes, weights: Floats, start: Ints) -> Floats:
         k = int(start[x + 1] - start[x])
         count = np.bincount(column, weights=weights, minlength=k) + 1.0 / k
         result[start[x] : start[x + 1]] = count / count.sum()
+    return result
+
+
+def tree_counts(
+    skeleton: Skeleton, tree: Tree, vtree: Vtree, arities: Ints, counts: Floats
+) -> Floats:
+    """Counts of the edges of a compiled tree from pairwise counts, which may leave out holes.
+
+    Edge v of the j-th sum above variable x counts the rows with x = v whose parent
+    has value j: each parameter uses all rows in which its two variables are observed.
+    """
+    start = offsets(arities)
+    top = vtree.variable.copy()
+    for v in np.flatnonzero(top < 0).tolist():
+        top[v] = top[vtree.left[v]]
+    result = np.zeros(len(skeleton.left))
+    seen: dict[int, int] = {}
+    for n in range(int(start[-1]), len(skeleton.vnode)):
+        v = int(skeleton.vnode[n])
+        j = seen[v] = seen.get(v, -1) + 1
+        x, first, k = int(top[v]), int(skeleton.first[n]), int(skeleton.size[n])
+        if k == 1:
+            continue
+        values = np.arange(start[x], start[x] + k)
+        parent = int(tree.parent[x])
+        above = values if parent < 0 else np.full(k, start[parent] + j)
+        result[first : first + k] = counts[above, values]
     return result

@@ -1,4 +1,10 @@
-"""Greedy search over splits, as an iterator of steps."""
+"""Structure search: split edges one by one, by Strudel's heuristics or by exact gain.
+
+This is the paper's structure learning (Section "Structure Learning"), from Strudel
+(Dang, Vergari, Van den Broeck 2020). :class:`Strudel` and :class:`Gain` say which edge
+is split on which variable; :class:`Search` makes the splits, as an iterator of steps,
+and stops; :mod:`fairpc.structure.split` is what one split does.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +14,30 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
-from typing import Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
 from fairpc.errors import InterruptedWarning
-from fairpc.errors.arrays import Bytes, Int32s
-from fairpc.structure.check import check_number
-from fairpc.structure.split import LearnedCell, SplitState
+from fairpc.errors.arrays import Bytes, Int32s, check_choice, check_number
+from fairpc.structure.parameters import LearnedCell
+from fairpc.structure.trees import CRITERIA, Criterion, mutual_information, pair_counts, price
+
+if TYPE_CHECKING:
+    from fairpc.structure.split import SplitState
+
+EdgeChoice = Literal["eFlow", "eRand"]
+VariableChoice = Literal["vMI", "vRand"]
+EDGE_CHOICES: Final = ("eFlow", "eRand")
+VARIABLE_CHOICES: Final = ("vMI", "vRand")
+
+LEAST_GAIN: Final = 1e-6
+"""Nats below which a gain is rounding: some splits change the circuit and not its distribution."""
+
+TIE: Final = 1e-12
+"""Nats by which two summed mutual informations may differ and still be equal."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +96,12 @@ class Stop:
         check_number("window", self.window, 1)
 
 
-class EdgeQueue(Protocol):
-    """Candidate edges of all cells."""
-
-    def push(self, edges: Int32s) -> None: ...
-
-    def pop(self) -> int | None: ...
+Choose = Callable[[int, Int32s, Int32s], tuple[int, Bytes] | None]
+"""Variable and side of each value, for an edge, its rows and its free variables; or no split."""
 
 
 class FlowQueue:
-    """Edges by flow, largest first; equal flows by vtree node (ancestors first), then by age.
+    """Edges of all cells by flow, largest first; equal ones by vtree node, ancestors first.
 
     Lazy: a flow only ever falls, so an edge whose flow has changed since it was
     put in goes back with the present one when it comes up.
@@ -96,7 +112,9 @@ class FlowQueue:
         self._min_flow = min_flow
         self._heap: list[tuple[float, int, int]] = []
 
-    def push(self, edges: Int32s) -> None:
+    def add(self, since: int) -> None:
+        """Put in the edges numbered ``since`` and later that can be split."""
+        edges = self._state.candidates(since, self._min_flow)
         flows, vnodes = self._state.keys(edges)
         for flow, vnode, e in zip(flows.tolist(), vnodes.tolist(), edges.tolist(), strict=True):
             heapq.heappush(self._heap, (-flow, -vnode, e))
@@ -121,8 +139,8 @@ class RandomQueue:
         self._rng = rng
         self._edges: list[int] = []
 
-    def push(self, edges: Int32s) -> None:
-        self._edges += edges.tolist()
+    def add(self, since: int) -> None:
+        self._edges += self._state.candidates(since, self._min_flow).tolist()
 
     def pop(self) -> int | None:
         while self._edges:
@@ -132,27 +150,6 @@ class RandomQueue:
             if flow > 0 and flow >= self._min_flow:
                 return e
         return None
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let an interrupt wait for the end: half a split would be no circuit.
-
-    Python hands signals to the main thread alone; and a handler that was not set
-    from Python cannot be put back, so it is left in place.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    caught: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if caught:
-            before(*caught[0])
 
 
 class Search(Iterator[Step]):
@@ -165,24 +162,21 @@ class Search(Iterator[Step]):
     def __init__(
         self,
         state: SplitState,
-        queue: EdgeQueue,
-        choose: Callable[[int], Split | None],
+        queue: FlowQueue | RandomQueue,
+        choose: Choose,
         stop: Stop,
-        *,
-        min_flow: float,
         split_depth: int = 1,
     ) -> None:
         self._state = state
         self._queue = queue
         self._choose = choose
         self._stop = stop
-        self._min_flow = min_flow
         self._depth = split_depth
         self._history: list[Step] = []
         self._best = 0
         self._done = False
         self._held_out = state.totals[2] > 0
-        queue.push(state.candidates(0, min_flow))
+        queue.add(since=0)
 
     @property
     def history(self) -> tuple[Step, ...]:
@@ -207,7 +201,7 @@ class Search(Iterator[Step]):
         with _uninterrupted():
             self._state.split(split.edge, split.rows, split.variable, split.sides, self._depth)
             step = self._record(split, flow)
-        self._queue.push(self._state.candidates(since, self._min_flow))
+        self._queue.add(since)
         return step
 
     def run(self, callback: Callable[[Step], None] | None = None) -> Search:
@@ -235,9 +229,12 @@ class Search(Iterator[Step]):
 
     def _next_split(self) -> Split | None:
         while (edge := self._queue.pop()) is not None:
-            split = self._choose(edge)
-            if split is not None:
-                return split
+            rows = self._state.rows(edge)
+            variables = np.flatnonzero(self._state.free_values(edge) > 1).astype(np.int32)
+            if len(rows) and len(variables):
+                chosen = self._choose(edge, rows, variables)
+                if chosen is not None:
+                    return Split(edge, rows, *chosen)
         return None
 
     def _exhausted(self) -> bool:
@@ -274,3 +271,145 @@ class Search(Iterator[Step]):
             self._best = step.split
             state.keep()
         return step
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let an interrupt wait for the end: half a split would be no circuit.
+
+    Python hands signals to the main thread alone; and a handler that was not set
+    from Python cannot be put back, so it is left in place.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    caught: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if caught:
+            before(*caught[0])
+
+
+@dataclass(frozen=True)
+class Strudel:
+    """Strudel's search: the edge with most flow, on the variable that depends most on others.
+
+    Attributes:
+        pick_edge: "eFlow", the edge with most flow; "eRand", any edge.
+        pick_variable: "vMI", the variable with the largest summed mutual information
+            among the rows of the edge; "vRand", any variable.
+        split_depth: levels of products and sums of which both halves of a split get
+            copies of their own; 1 copies the product only, as in the paper.
+        min_flow: least weight of rows of an edge to be split.
+        stop: when the search ends.
+    """
+
+    pick_edge: EdgeChoice = "eFlow"
+    pick_variable: VariableChoice = "vMI"
+    split_depth: int = 1
+    min_flow: float = 0.0
+    stop: Stop = field(default_factory=Stop)
+
+    def __post_init__(self) -> None:
+        check_choice("pick_edge", self.pick_edge, EDGE_CHOICES)
+        check_choice("pick_variable", self.pick_variable, VARIABLE_CHOICES)
+        check_number("split_depth", self.split_depth, 1)
+        check_number("min_flow", self.min_flow, 0.0)
+
+    def search(self, state: SplitState, rng: np.random.Generator) -> Search:
+        """A search over the edges of all cells of ``state``."""
+        queue: FlowQueue | RandomQueue = FlowQueue(state, self.min_flow)
+        if self.pick_edge == "eRand":
+            queue = RandomQueue(state, self.min_flow, rng)
+
+        def choose(edge: int, rows: Int32s, variables: Int32s) -> tuple[int, Bytes]:
+            if self.pick_variable == "vRand":
+                x = int(rng.choice(variables))
+            else:
+                x = _most_dependent(state, edge, rows, variables)
+            if state.free_values(edge)[x] == 2:
+                return x, state.halves(edge, x)
+            return state.best_split(edge, rows, np.array([x], np.int32), 0.0)[:2]
+
+        return Search(state, queue, choose, self.stop, self.split_depth)
+
+
+def _most_dependent(state: SplitState, edge: int, rows: Int32s, variables: Int32s) -> int:
+    """vMI: the variable with the largest summed mutual information, the first of equals."""
+    if len(variables) == 1:
+        return int(variables[0])
+    flow = state.row_weights[rows, 0]
+    seen = flow > 0  # held-out rows have none
+    if not seen.all():
+        rows, flow = rows[seen], flow[seen]
+    every = np.diff(state.start)
+    sizes = every[variables]
+    counts = pair_counts(state.codes[np.ix_(variables, rows)], flow, sizes)
+    chosen = np.zeros(len(every), bool)
+    chosen[variables] = True
+    known = state.possible(edge)[np.repeat(chosen, every)]
+    score = mutual_information(counts, sizes, possible=known).sum(axis=0)
+    return int(variables[np.argmax(score >= score.max() - TIE)])
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Greedy search by exact gain: the edge with most flow, split where it gains most.
+
+    An edge is split on the variable (and values) with the largest gain in
+    maximum training likelihood less a price per new parameter, and left alone
+    for good where that is not positive. Parameters that a split saves are not paid for.
+
+    The circuit is deterministic, so the likelihood is a sum over nodes of Σ c log c over
+    the edges less that of their total, and what a split gains follows from counts of its
+    edge's rows. Unlike Strudel's heuristic this sees when a split is not worth its
+    parameters, and stops by itself.
+
+    Attributes:
+        price: nats per new free parameter; "aic" is 1, "bic" half the log of the rows' weight.
+        min_flow: least weight of rows of an edge to be split.
+        stop: when the search ends, if it still gains.
+    """
+
+    price: float | Criterion = 2.0
+    min_flow: float = 10.0
+    stop: Stop = field(default_factory=lambda: Stop(max_splits=100_000))
+
+    def __post_init__(self) -> None:
+        if isinstance(self.price, str):
+            check_choice("price", self.price, CRITERIA)
+        else:
+            check_number("price", self.price, 0.0)
+        check_number("min_flow", self.min_flow, 0.0)
+
+    def nats(self, weight: float) -> float:
+        """Price of a parameter where the rows weigh ``weight`` together."""
+        return price(self.price, weight) if isinstance(self.price, str) else float(self.price)
+
+    def search(self, state: SplitState, rng: np.random.Generator) -> Search:
+        """A search over the edges of all cells of ``state``; nothing in it is random."""
+        nats = self.nats(float(state.totals[0]))
+
+        def choose(edge: int, rows: Int32s, variables: Int32s) -> tuple[int, Bytes] | None:
+            x, sides, gain, parameters = state.best_split(edge, rows, variables, nats)
+            return None if gain - nats * max(parameters, 0) <= LEAST_GAIN else (x, sides)
+
+        return Search(state, FlowQueue(state, self.min_flow), choose, self.stop)
+
+
+Method = Strudel | Gain
+MethodName = Literal["strudel", "gain", "chow-liu"]
+METHODS: Final[dict[MethodName, Method]] = {
+    "strudel": Strudel(),
+    "gain": Gain(),
+    "chow-liu": Strudel(stop=Stop(max_splits=0)),  # trees without any split
+}
+"""The methods by name: the one list of them."""
+
+ModelMethod = Literal["strudel", "chow-liu"]
+MODEL_METHODS: Final[tuple[ModelMethod, ...]] = ("strudel", "chow-liu")
+"""Those by which a model can be asked to learn P(x | f, s); "auto" uses all of them."""

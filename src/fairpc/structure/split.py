@@ -6,6 +6,8 @@ The circuits are deterministic: a complete row takes one edge at each vtree node
 parameters are ratios of counts (Equation 1), and the likelihood is a sum of terms
 of single nodes. So a split costs what it touches: the rows of its edge, times the
 vtree nodes between the edge and X, and the nodes that are copied there.
+
+Importing this module imports Numba.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ import numpy as np
 
 from fairpc.circuit.vtree import Vtree
 from fairpc.errors.arrays import Array, Bools, Bytes, Codes, Floats, Int32s, Ints
-from fairpc.structure._layout import (
+from fairpc.structure import _split_kernels as splits
+from fairpc.structure import _state_kernels as kernels
+from fairpc.structure._state_kernels import (
     ALIVE,
     FIRST,
     FLOW,
@@ -31,10 +35,9 @@ from fairpc.structure._layout import (
     VALUE,
     VNODE,
 )
-from fairpc.structure.compile import Skeleton
-from fairpc.structure.mutual_information import offsets
-from fairpc.structure.parameters import Smoothing, cell_marginals, posterior_mean
-from fairpc.structure.vtree import parents_and_depths
+from fairpc.structure.compile import Skeleton, parents_and_depths
+from fairpc.structure.parameters import LearnedCell, Smoothing, cell_marginals, posterior_mean
+from fairpc.structure.trees import offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,22 +54,6 @@ class CellRows:
     weights: Floats
     vtree: Vtree
     skeleton: Skeleton
-
-
-@dataclass(frozen=True, eq=False)
-class LearnedCell:
-    """The circuit of a cell: its skeleton, and per edge the weight of rows, prior and parameter."""
-
-    vtree: Vtree
-    skeleton: Skeleton
-    counts: Floats
-    priors: Floats
-    weights: Floats
-
-    def with_counts(self, counts: Floats, smoothing: Smoothing) -> LearnedCell:
-        """The same circuit with parameters from other counts."""
-        weights = posterior_mean(counts, self.priors, self.skeleton.first, smoothing.strength)
-        return LearnedCell(self.vtree, self.skeleton, counts, self.priors, weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +88,6 @@ class SplitState:
         self._last_asked = -1, np.zeros(0, bool)
         self._undo: list[_Undo] = []
         self._load(cells)
-        self._marginal = self._marginals()
         self._start_counts()
 
     @property
@@ -138,11 +124,8 @@ class SplitState:
 
     def candidates(self, since: int, min_flow: float) -> Int32s:
         """Edges numbered ``since`` and later that have at least ``min_flow`` and can be split."""
-        from fairpc.structure import _kernels
-
-        found: Int32s = _kernels.candidates(
-            self._N, self._E, self._C, self._B, self.start, since, self.n_edges, min_flow
-        )
+        edges = since, self.n_edges
+        found: Int32s = kernels.candidates(*self._graph()[:4], self.start, *edges, float(min_flow))
         return found
 
     def rows(self, edge: int) -> Int32s:
@@ -181,16 +164,14 @@ class SplitState:
         of two full evaluations without smoothing. The split maximises gain − price ×
         max(parameters, 0), with the values of side 0 found greedily where there are more than two.
         """
-        from fairpc.structure import _kernels
-
         cell = self.cell(edge)
         # As many levels as there are vtree nodes: all that is below the edge.
         queue, _, _ = self._reach(edge, int(variables[0]), self._stride)
-        found: tuple[int, Bytes, float, int] = _kernels.best_split(
-            self._N, self._E, self._C, self._B, self._V, self._active, self.codes,
-            self.row_weights, rows, edge, queue, variables, self._leaf[cell],
-            cell * self._stride, self.start, price, self._edge_maps,
-        )  # fmt: skip
+        arrays = *self._graph(), self._active, self.codes, self.row_weights
+        place = self._leaf[cell], cell * self._stride, self.start
+        found: tuple[int, Bytes, float, int] = kernels.best_split(
+            *arrays, rows, edge, queue, variables, *place, price, self._edge_maps
+        )
         return found
 
     def split(self, edge: int, rows: Int32s, variable: int, sides: Bytes, depth: int = 1) -> None:
@@ -199,18 +180,25 @@ class SplitState:
         ``depth`` counts the levels of products and sums below the edge of which
         each half gets copies of its own: 1 is the product alone, 2 adds its sums.
         """
-        from fairpc.structure import _kernels
-
-        queue, n_queue, vnodes = self._reach(edge, variable, depth // 2)
+        levels = depth // 2
+        queue, n_queue, vnodes = self._reach(edge, variable, levels)
         self._reserve(2 * len(queue), 2 * n_queue + 2)
-        edges = _kernels.edges_of(self._N, self._E, queue, n_queue)
-        middle, pair = self._copy(edge, queue, edges, variable, sides, depth // 2)
+        edges = kernels.edges_of(self._N, self._E, queue, n_queue)
+        touched = np.append(edges, np.int32(edge))
+        node, cell = int(self._E[edge, NODE]), self.cell(edge)
+        size, counts = self._size.copy(), self._C[touched, :3]
+        target = self._size, cell * self._n_values, self._maps, self._edge_maps
+        middle, pair = splits.copy_nodes(
+            *self._graph(), edge, queue, variable, sides, levels, self.start, *target
+        )
+        self._undo.append(_Undo(node, edge, pair, touched, counts, size))
+        self._set_priors(cell, int(size[1]), self.n_edges)
         side = sides[self.codes[variable, rows]]
-        _kernels.move_rows(
-            self._E, self._C, self._active, self.row_weights, rows, side, edge, self.vnode(edge),
-            pair, vnodes % self._stride, edges, self._undo[-1].counts, self.n_fixed,
-            self._edge_maps,
-        )  # fmt: skip
+        below = vnodes % self._stride
+        moved = self._E, self._C, self._active, self.row_weights, rows, side, edge
+        splits.move_rows(
+            *moved, self.vnode(edge), pair, below, edges, counts, self.n_fixed, self._edge_maps
+        )
         first, second = rows[side == 0], rows[side == 1]
         self._near[edge] = first[:0]
         before = len(self._near)
@@ -219,11 +207,9 @@ class SplitState:
 
     def undo(self) -> None:
         """Go back to the last :meth:`keep`. Rows stay where they were sent: no split can follow."""
-        from fairpc.structure import _kernels
-
         while self._undo:
             last = self._undo.pop()
-            _kernels.restore_edge(self._N, self._E, last.node, last.edge, last.pair)
+            splits.restore_edge(self._N, self._E, last.node, last.edge, last.pair)
             self._C[last.edges, :3] = last.counts
             self._size[:] = last.size
 
@@ -232,14 +218,16 @@ class SplitState:
         self._undo.clear()
 
     def learned(self, cell: int) -> LearnedCell:
-        """The circuit of a cell as it stands."""
-        order = self._order(cell)
+        """The circuit of a cell as it is now."""
+        found = kernels.below(self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed)
+        # Children first: they belong to smaller vtree nodes than the node itself.
+        order = found[np.lexsort((found, self._N[found, VNODE]))]
         fixed = np.arange(cell * self._n_values, (cell + 1) * self._n_values, dtype=np.int32)
         nodes = np.concatenate([fixed, order])
         number = np.full(int(self._size[0]), -1, np.int32)
         number[nodes] = np.arange(len(nodes), dtype=np.int32)
         sizes = self._N[nodes, SIZE]
-        edges = self._edge_lists(nodes, int(sizes.sum()))
+        edges = kernels.edges_of(self._N, self._E, nodes, int(sizes.sum()))
         left, right = self._E[edges, LEFT], self._E[edges, RIGHT]
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
         skeleton = Skeleton(
@@ -255,52 +243,29 @@ class SplitState:
         weights = posterior_mean(counts, priors, first, self.smoothing.strength)
         return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
 
-    def _copy(
-        self, edge: int, queue: Int32s, edges: Int32s, variable: int,
-        sides: Bytes, levels: int,
-    ) -> tuple[int, int]:  # fmt: skip
-        """Copy the nodes below both halves, and log what will change in the old ones."""
-        from fairpc.structure import _kernels
-
-        bits = self.cell(edge) * self._n_values
-        size = self._size.copy()
-        middle, pair = _kernels.copy_nodes(
-            self._N, self._E, self._C, self._B, self._V, edge, queue, variable, sides, levels,
-            self.start, self._size, bits, self._maps, self._edge_maps,
-        )  # fmt: skip
-        touched = np.append(edges, np.int32(edge))
-        self._undo.append(
-            _Undo(int(self._E[edge, NODE]), edge, pair, touched, self._C[touched, :3], size)
-        )
-        self._set_priors(self.cell(edge), int(size[1]), self.n_edges)
-        return middle, pair
+    def _graph(self) -> tuple[Array, ...]:
+        """The arrays of nodes and edges that kernels walk along."""
+        return self._N, self._E, self._C, self._B, self._V
 
     def _account(self, edge: int, queue: Int32s) -> None:
         """Update likelihoods and the number of parameters after a split."""
-        from fairpc.structure import _kernels
-
         node = int(self._E[edge, NODE])
         new = int(self._undo[-1].size[0]), int(self._size[0])
         self._T[new[0] : new[1]] = 0.0
         others = np.append(queue, np.int32(node))
-        strength = self.smoothing.strength
-        self._likelihood += _kernels.set_terms(
-            self._N, self._E, self._C, self._T, strength, *new, others
-        )
-        self.n_parameters += _kernels.settle(self._N, self._E, *new)
+        self._likelihood += self._set_terms(*new, others)
+        self.n_parameters += splits.settle(self._N, self._E, *new)
         self.n_parameters += 2 if self._N[node, SIZE] == 2 else 1
-        self.n_parameters -= _kernels.release(self._N, self._E, edge, int(self._size[0]))
+        self.n_parameters -= splits.release(self._N, self._E, edge, int(self._size[0]))
 
     def _reach(self, edge: int, variable: int, levels: int) -> tuple[Int32s, int, Int32s]:
         """Nodes below an edge on the way to a variable, or in the first levels of sums.
 
         With their number of edges, and their vtree nodes.
         """
-        from fairpc.structure import _kernels
-
         self._mark += 1
         leaf = int(self._leaf[self.cell(edge)][variable])
-        found: tuple[Int32s, int, Int32s] = _kernels.reach(
+        found: tuple[Int32s, int, Int32s] = splits.reach(
             self._N, self._E, self._V, edge, leaf, levels, self._mark
         )
         return found
@@ -324,67 +289,52 @@ class SplitState:
             np.argsort(c.vtree.variable, kind="stable")[n_inner:] + i * self._stride
             for i, c in enumerate(cells)
         ]
-        self._roots = []
+        self._roots: list[int] = []
+        self._edge_spans: list[tuple[int, int]] = []
         node, edge = self.n_fixed, self.n_fixed
         for i, cell in enumerate(cells):
             s = cell.skeleton
             number = np.concatenate([np.arange(k) + i * k, np.arange(len(s.vnode) - k) + node])
             link = np.concatenate([np.arange(k) + i * k, np.arange(len(s.left) - k) + edge])
             _load_skeleton(self._N, self._E, s, number, link, i * self._stride)
+            self._roots.append(int(number[-1]))
+            self._edge_spans.append((edge, edge + len(s.left) - k))
             node += len(s.vnode) - k
             edge += len(s.left) - k
-            self._roots.append(int(number[-1]))
-
-    def _marginals(self) -> list[Floats]:
-        """Distributions of single variables in each cell, where priors are made of them."""
-        if self.smoothing.base == "uniform":
-            return []
-        return [
-            cell_marginals(self.codes[:, lo:hi], self.row_weights[lo:hi, PARAMETER], self.start)
-            for lo, hi in self._spans
-        ]
 
     def _start_counts(self) -> None:
         """Send all rows down their trees."""
-        from fairpc.structure import _kernels
-
         n, e, c = self._N, self._E, self._C
-        _kernels.fill_values(n, e, self._B, self._V, self.start, int(self._size[0]))
+        kernels.fill_values(n, e, self._B, self._V, self.start, int(self._size[0]))
         self._active = np.zeros((self._stride, self.codes.shape[1]), np.int32)
         every = np.arange(self.codes.shape[1], dtype=np.int32)
+        self._marginal: list[Floats] = []
         for i, (lo, hi) in enumerate(self._spans):
-            _kernels.route(
-                n, e, c, self._V, self._active, self.codes, self.row_weights, lo, hi,
-                i * self._stride, self._roots[i],
-            )  # fmt: skip
+            rows = self._active, self.codes, self.row_weights, lo, hi
+            kernels.route(n, e, c, self._V, *rows, i * self._stride, self._roots[i])
+            if self.smoothing.base == "marginal":
+                weights = self.row_weights[lo:hi, PARAMETER]
+                self._marginal.append(cell_marginals(self.codes[:, lo:hi], weights, self.start))
+            self._set_priors(i, *self._edge_spans[i])
         cell_of = self._N[self._E[: self.n_edges, NODE], VNODE] // self._stride
         spans = [every[lo:hi] for lo, hi in self._spans]
         self._near = [spans[i] for i in cell_of.tolist()]
-        for i in range(self.n_cells):
-            self._set_priors(i, *self._edge_span(i))
-        none = np.zeros(0, np.int32)
-        self._likelihood = _kernels.set_terms(
-            n, e, c, self._T, self.smoothing.strength, self.n_fixed, int(self._size[0]), none
-        )
-        sizes = n[self.n_fixed : int(self._size[0]), SIZE]
+        nodes = self.n_fixed, int(self._size[0])
+        self._likelihood = self._set_terms(*nodes, np.zeros(0, np.int32))
+        sizes = n[slice(*nodes), SIZE]
         self.n_parameters = int(sizes[sizes > 1].sum())
+
+    def _set_terms(self, lo: int, hi: int, others: Int32s) -> Floats:
+        """Set the likelihood terms of the nodes ``lo:hi`` and ``others``; how the sums change."""
+        strength = float(self.smoothing.strength)
+        change: Floats = kernels.set_terms(*self._graph()[:3], self._T, strength, lo, hi, others)
+        return change
 
     def _set_priors(self, cell: int, lo: int, hi: int) -> None:
         """Priors of the edges ``lo:hi`` of a cell, up to a factor per node."""
         self._C[lo:hi, PRIOR] = 1.0
         if self.smoothing.base == "marginal":
-            from fairpc.structure import _kernels
-
-            _kernels.set_priors(
-                self._N, self._E, self._C, self._B, self._V, self.start, self._marginal[cell],
-                lo, hi,
-            )  # fmt: skip
-
-    def _edge_span(self, cell: int) -> tuple[int, int]:
-        """First and last of a cell's edges at the start (indicators apart)."""
-        cells = self._N[self._E[self.n_fixed : self.n_edges, NODE], VNODE] // self._stride
-        lo, hi = np.searchsorted(cells, [cell, cell + 1])
-        return self.n_fixed + int(lo), self.n_fixed + int(hi)
+            kernels.set_priors(*self._graph(), self.start, self._marginal[cell], lo, hi)
 
     def _reserve(self, nodes: int, edges: int) -> None:
         """Room for more nodes and edges, by doubling."""
@@ -399,25 +349,6 @@ class SplitState:
                 setattr(self, name, _grown(getattr(self, name), room))
             self._edge_maps = np.zeros((2, room), np.int32)
 
-    def _order(self, cell: int) -> Int32s:
-        """Nodes below a cell's root that are no indicators, children first.
-
-        A node's children belong to smaller vtree nodes than the node itself.
-        """
-        from fairpc.structure import _kernels
-
-        found = _kernels.below(
-            self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed
-        )
-        ordered: Int32s = found[np.lexsort((found, self._N[found, VNODE]))]
-        return ordered
-
-    def _edge_lists(self, nodes: Int32s, n_edges: int) -> Int32s:
-        from fairpc.structure import _kernels
-
-        edges: Int32s = _kernels.edges_of(self._N, self._E, nodes, n_edges)
-        return edges
-
 
 def _shifted(vtree: Vtree, cell: int) -> Int32s:
     """A vtree as rows of V, numbered after those of the cells before."""
@@ -430,9 +361,8 @@ def _shifted(vtree: Vtree, cell: int) -> Int32s:
 
 
 def _load_skeleton(
-    nodes: Int32s, edges: Int32s, s: Skeleton,
-    number: Ints, link: Ints, shift: int,
-) -> None:  # fmt: skip
+    nodes: Int32s, edges: Int32s, s: Skeleton, number: Ints, link: Ints, shift: int
+) -> None:
     """Write a skeleton into the arrays of nodes and edges under new numbers."""
     nodes[number, VNODE] = s.vnode + shift
     nodes[number, FIRST] = link[s.first]

@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from fairpc.datasets import DownloadError, compas, compas_source, load_compas
-from fairpc.datasets.compas_source import COLUMNS, FILE_NAME, Remote
+from fairpc.datasets import DownloadError, compas, load_compas
+from fairpc.datasets.compas import COLUMNS, FILE_NAME, Remote
 from fairpc.errors import FileFormatError, MissingExtraError
 from published import use_raw_compas
 
@@ -57,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the small table, served as a local copy."""
     small_table().write_csv(tmp_path / FILE_NAME)
     monkeypatch.setenv("FAIRPC_DATA", str(tmp_path))
-    monkeypatch.setattr(compas_source, "N_ROWS", 9)
+    monkeypatch.setattr(compas, "N_ROWS", 9)
     return tmp_path
 
 
@@ -83,13 +83,13 @@ def test_the_authors_century(folder: Path) -> None:
 @pytest.mark.parametrize("version", ["raw", "paper"])
 def test_names_are_not_read(folder: Path, version: Any) -> None:
     data = load_compas(version)
-    assert not any("Name" in c for c in compas_source.read_scores().columns)
+    assert not any("Name" in c for c in compas.read_scores().columns)
     assert not any("Name" in c for c in data.frame.columns)
     assert len(data.persons) == len(data.frame)
 
 
 def test_a_local_copy_is_checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compas_source, "N_ROWS", 60_843)
+    monkeypatch.setattr(compas, "N_ROWS", 60_843)
     with pytest.raises(FileFormatError, match="9 rows and ProPublica's table 60,843"):
         load_compas("raw")
     small_table().drop("ScoreText").write_csv(folder / FILE_NAME)
@@ -120,7 +120,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     thread = threading.Thread(target=http.serve_forever)
     thread.start()
     url = f"http://127.0.0.1:{http.server_address[1]}/{FILE_NAME}"
-    monkeypatch.setattr(compas_source, "REMOTE", Remote(url, digest))
+    monkeypatch.setattr(compas, "REMOTE", Remote(url, digest))
     monkeypatch.delenv("FAIRPC_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache" / name)
@@ -138,27 +138,27 @@ def test_a_download_is_kept(server: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_download_is_refused(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compas_source, "REMOTE", Remote(server, "0" * 64))
+    monkeypatch.setattr(compas, "REMOTE", Remote(server, "0" * 64))
     with pytest.raises(FileFormatError, match="SHA-256 differs"):
         load_compas("raw")
 
 
 def test_a_file_that_is_not_there(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compas_source, "REMOTE", Remote(f"{server}.gone", "0" * 64))
+    monkeypatch.setattr(compas, "REMOTE", Remote(f"{server}.gone", "0" * 64))
     with pytest.raises(DownloadError, match="check the network"):
         load_compas("raw")
 
 
 def test_without_a_network(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Port 9 on the own machine: nobody listens, the connection is refused at once.
-    monkeypatch.setattr(compas_source, "REMOTE", Remote("http://127.0.0.1:9/x.csv", "0" * 64))
+    monkeypatch.setattr(compas, "REMOTE", Remote("http://127.0.0.1:9/x.csv", "0" * 64))
     with pytest.raises(DownloadError, match="set FAIRPC_DATA to a folder"):
         load_compas("paper")
 
 
 def test_without_pooch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAIRPC_DATA", raising=False)
-    monkeypatch.setattr(compas_source, "find_spec", lambda name: None)
+    monkeypatch.setattr(compas, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"fairpc\[data\]"):
         load_compas("raw")
 

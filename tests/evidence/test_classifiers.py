@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from fairpc.evidence import logistic
-from fairpc.evidence.classifiers import learners
-from fairpc.evidence.logistic import coefficients, logistic_probabilities
+from fairpc.evidence import classifiers
+from fairpc.evidence.classifiers import coefficients, learners, logistic_probabilities
 
 Floats = npt.NDArray[np.float64]
 
@@ -61,7 +60,7 @@ def test_several_fits_at_once_are_each_by_itself(
     shared: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An easy, a separated and an unbalanced one: they need different numbers of steps."""
-    monkeypatch.setattr(logistic, "_SHARED", shared)
+    monkeypatch.setattr(classifiers, "_SHARED", shared)
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(50, 3)) * [1.0, 5.0, 0.1]
     side = rows[:, 0] > 0

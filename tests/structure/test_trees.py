@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
-from fairpc.structure.mutual_information import mutual_information, offsets, pair_counts
-from fairpc.structure.tree import Tree, chow_liu, spanning_tree
+from fairpc.structure.trees import (
+    Tree,
+    chow_liu,
+    mutual_information,
+    offsets,
+    pair_counts,
+    spanning_tree,
+)
 from structure import oracle_structure as oracle
 from structure.tables import random_table, tables
 

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors.arrays import Bools, Floats
-from fairpc.evidence.plain import fields_of
+from fairpc.errors.arrays import Floats
+from fairpc.estimators.base import fit_again
+from fairpc.evidence.plain import Record
 from fairpc.fair.rows import Rows
 from fairpc.metrics.folds import Fold, stratified_folds
-from fairpc.refits.progress import Progress, Report, progress
-from fairpc.refits.subject import (
+from fairpc.refits.workbench import (
     Estimates,
+    Progress,
+    Report,
     Subject,
     Workbench,
     check_count,
     check_persons,
     mean_log_likelihood,
     one_blas_thread,
+    progress,
+    steps_of,
 )
 
-PARTS: Final = 5
-"""Of the rows; one is held out where there are no folds."""
+_SPLIT: Final = 5
+"""Folds of which one is held out where no fold is fitted by itself."""
 
 
 @dataclass(frozen=True, eq=False)
-class Refit:
+class Refit(Record):
     """Where one refit ended, its values of Df in the order of the model's.
 
     Attributes:
@@ -50,13 +55,9 @@ class Refit:
     permuted: bool
     switched: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON-safe data."""
-        return fields_of(self)
-
 
 @dataclass(frozen=True, eq=False)
-class Stability:
+class Stability(Record):
     """The spread of a model over starts and over folds.
 
     Attributes:
@@ -74,6 +75,8 @@ class Stability:
     model: Refit
     starts: tuple[Refit, ...]
     folds: tuple[Refit, ...]
+
+    _computed = ("summary",)
 
     @property
     def start_spread(self) -> Floats:
@@ -136,10 +139,6 @@ class Stability:
             "a group."
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON-safe data."""
-        return fields_of(self) | {"summary": self.summary()}
-
 
 def stability(
     model: Any,
@@ -180,21 +179,18 @@ def stability(
         check_count("n_folds", n_folds, 2, "a spread needs two; 0 leaves them out")
     check_count("n_steps", n_steps, 1, "500 are enough for most tables")
     rng = np.random.default_rng(random_state)
-    folds = _folds(subject.rows, n_folds or PARTS, clusters, int(rng.integers(2**31)))
+    folds = _folds(subject.rows, n_folds or _SPLIT, clusters, int(rng.integers(2**31)))
     total = n_steps + n_folds
     with progress(verbose, callback) as report:
-        starts = _starts(
-            subject, folds[0], n_starts, n_steps, rng,
-            lambda i: report(Progress("random starts", i, total)),
-        )  # fmt: skip
+        steps = steps_of(report, "random starts", total)
+        own, *starts = _starts(subject, folds[0], n_starts, n_steps, rng, steps)
         refits = []
         for k, fold in enumerate(folds[:n_folds]):
             refits.append(_fold_refit(subject, fold))
             report(Progress("folds", n_steps + k + 1, total))
-    return Stability(
-        subject.groups, subject.classes, subject.distribution.mechanism,
-        subject.distribution.decision_rate[0], starts[0], starts[1:], tuple(refits),
-    )  # fmt: skip
+    mechanism, rate = subject.distribution.mechanism, subject.distribution.decision_rate[0]
+    names = subject.groups, subject.classes
+    return Stability(*names, mechanism, rate, own, tuple(starts), tuple(refits))
 
 
 def _starts(
@@ -203,41 +199,44 @@ def _starts(
     n_starts: int,
     n_steps: int,
     rng: np.random.Generator,
-    on_step: Any,
-) -> tuple[Refit, ...]:
+    on_step: Callable[[int], object],
+) -> list[Refit]:
     """EM from the model's parameters, then from random ones, all in one plan."""
     train, held_out = subject.rows.take(fold.fit), subject.rows.take(fold.test)
     circuit, top = subject.distribution.circuit, subject.distribution.top
     bench = Workbench.of(subject, train)
     points = [circuit.parameters] + [circuit.graph.random(rng) for _ in range(n_starts)]
-    step = bench.run(
-        np.stack(points), bench.weights, n_steps, bench.bounds(subject.limits), on_step
-    )
-    aligned = subject.aligned(Estimates.of(top, step.parameters))
+    step = bench.run(np.stack(points), n_steps, on_step)
     total = float(bench.weights.sum())
-    return tuple(
-        Refit(
-            aligned.mechanism[b], aligned.fair_rate[b],
-            float(step.objective[b]) / total, float(step.log_likelihood[b]) / total,
-            mean_log_likelihood(subject.with_parameters(theta), held_out),
-            bool(aligned.permuted[b]), _names(subject, aligned.switched[b]),
-        )
-        for b, theta in enumerate(step.parameters)
-    )  # fmt: skip
+    tested = (
+        mean_log_likelihood(subject.with_parameters(theta), held_out) for theta in step.parameters
+    )
+    fitness = zip(step.objective / total, step.log_likelihood / total, tested, strict=True)
+    return _refits(subject, Estimates.of(top, step.parameters), fitness)
 
 
 def _fold_refit(subject: Subject, fold: Fold) -> Refit:
     """The whole fit without one fold; its rows are coded as for the model."""
     train, held_out = subject.rows.take(fold.fit), subject.rows.take(fold.test)
     with one_blas_thread():
-        fitted = subject.model._fit_rows(train, None, {}, subject.limits, lambda step: None)
-    distribution = fitted.distribution
-    aligned = subject.aligned(Estimates.of(distribution.top, distribution.circuit.parameters))
-    return Refit(
-        aligned.mechanism[0], aligned.fair_rate[0], np.nan,
-        mean_log_likelihood(distribution, train), mean_log_likelihood(distribution, held_out),
-        bool(aligned.permuted[0]), _names(subject, aligned.switched[0]),
-    )  # fmt: skip
+        found = fit_again(subject.model, train, subject.limits)
+    fitness = np.nan, mean_log_likelihood(found, train), mean_log_likelihood(found, held_out)
+    return _refits(subject, Estimates.of(found.top, found.circuit.parameters), [fitness])[0]
+
+
+def _refits(
+    subject: Subject, found: Estimates, fitness: Iterable[tuple[float, float, float]]
+) -> list[Refit]:
+    """Estimates in the order of the model's, each with its objective and log-likelihoods."""
+    aligned = subject.aligned(found)
+    result = []
+    for b, values in enumerate(fitness):
+        switched = tuple(subject.groups[s] for s in np.flatnonzero(aligned.switched[b]))
+        learned = aligned.mechanism[b], aligned.fair_rate[b]
+        objective, log_likelihood, held_out = map(float, values)
+        permuted = bool(aligned.permuted[b])
+        result.append(Refit(*learned, objective, log_likelihood, held_out, permuted, switched))
+    return result
 
 
 def _folds(rows: Rows, n_folds: int, clusters: npt.ArrayLike | None, seed: int) -> tuple[Fold, ...]:
@@ -245,10 +244,6 @@ def _folds(rows: Rows, n_folds: int, clusters: npt.ArrayLike | None, seed: int) 
     persons = check_persons(clusters, rows)
     strata = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
     return stratified_folds(strata, n_folds, validation=0, persons=persons, seed=seed)
-
-
-def _names(subject: Subject, switched: Bools) -> tuple[str, ...]:
-    return tuple(subject.groups[s] for s in np.flatnonzero(switched))
 
 
 def _spread(runs: tuple[Refit, ...]) -> Floats:

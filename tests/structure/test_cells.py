@@ -1,4 +1,4 @@
-"""Density estimation: the plain function, and what it refuses."""
+"""Learners: of one table and of cells, and what they refuse."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from fairpc.data.table import Table
 from fairpc.errors import CodesError, LearningError
 from fairpc.structure import Gain, Strudel, chow_liu, learn, learn_cells, learn_mixture
-from fairpc.structure.completion import completed
-from fairpc.structure.density import hold_out
-from fairpc.structure.mutual_information import pair_counts
+from fairpc.structure.cells import hold_out
+from fairpc.structure.trees import completed, pair_counts
 from structure import oracle_structure as oracle
 from structure.tables import random_table, tables
 

@@ -8,7 +8,7 @@ starts from the model, and all refits share one plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,18 +20,25 @@ from fairpc.circuit.bounds import Bounds
 from fairpc.data.plural import counted
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats, Ints
-from fairpc.evidence.plain import fields_of
+from fairpc.evidence.plain import Record
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.knowledge import Knowledge, Limits
-from fairpc.refits.progress import Progress, Report, progress
-from fairpc.refits.subject import Subject, Workbench, check_count, mean_log_likelihood
+from fairpc.refits.workbench import (
+    Report,
+    Subject,
+    Workbench,
+    check_count,
+    mean_log_likelihood,
+    progress,
+    steps_of,
+)
 
 STEPS: Final = (-0.1, -0.05, 0.05, 0.1)
 """Other rates of fair decisions that are tried where none are given, as differences."""
 
 
 @dataclass(frozen=True, eq=False)
-class Bent:
+class Bent(Record):
     """One bent assumption and what it does.
 
     Attributes:
@@ -55,13 +62,9 @@ class Bent:
     rank_correlation: float
     decisions_changed: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON-safe data."""
-        return fields_of(self)
-
 
 @dataclass(frozen=True, eq=False)
-class Sensitivity:
+class Sensitivity(Record):
     """A model beside itself with one assumption bent at a time.
 
     Attributes:
@@ -79,6 +82,8 @@ class Sensitivity:
     mechanism: Floats
     fair_rate: Floats
     bent: tuple[Bent, ...]
+
+    _computed = ("summary",)
 
     def summary(self) -> str:
         """A line per bent assumption: what it costs, and what it moves."""
@@ -100,10 +105,6 @@ class Sensitivity:
             "the likelihood, kept the model from there."
         )
         return "\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON-safe data."""
-        return fields_of(self) | {"summary": self.summary()}
 
 
 def sensitivity(
@@ -144,19 +145,15 @@ def sensitivity(
         anchored = subject
         subject = Subject(model, subject.rows.with_fair_decisions(None), subject.limits)
     cases = _cases(subject, fair_rates, knowledge, anchored is not None)
+    names: list[tuple[str, Knowledge | None]] = [(name, said) for name, said, _ in cases]
     total = n_steps * (2 if anchored else 1)
     with progress(verbose, callback) as report:
-        fitted = _fits(
-            subject, [limits for _, _, limits in cases], n_steps,
-            lambda i: report(Progress("bent assumptions", i, total)),
-        )  # fmt: skip
-        names: list[tuple[str, Knowledge | None]] = [(name, said) for name, said, _ in cases]
+        steps = steps_of(report, "bent assumptions", total)
+        fitted = _fits(subject, [limits for _, _, limits in cases], n_steps, steps)
         if anchored is not None:
             names.append((f"{counted(anchored.rows.n_anchors, 'fair label')} known", None))
-            fitted += _fits(
-                anchored, [], n_steps,
-                lambda i: report(Progress("fair labels", n_steps + i, total)),
-            )  # fmt: skip
+            steps = steps_of(report, "fair labels", total, before=n_steps)
+            fitted += _fits(anchored, [], n_steps, steps)
     return _record(subject, names, fitted)
 
 
@@ -196,23 +193,20 @@ def _usual(subject: Subject) -> dict[str, Knowledge]:
             f"the label has {len(subject.classes)} classes and nothing to bend was given: give "
             "knowledge"
         )
-    label, rate = (
-        subject.classes[subject.positive],
-        float(subject.distribution.decision_rate[0, subject.positive]),
-    )
+    label = subject.classes[subject.positive]
+    rate = float(subject.distribution.decision_rate[0, subject.positive])
     result = {}
     for value in (round(rate + step, 3) for step in STEPS):
         if 0 < value < 1:
             result[f"P(Df = {label}) = {value:g}"] = Knowledge(fair_rate=value)
     for group in subject.groups:
         for side in ("lowered", "raised"):
-            said = Knowledge(one_sided={group: side})
-            result[f"labels of {group} only ever {side}"] = said
+            result[f"labels of {group} only ever {side}"] = Knowledge(one_sided={group: side})
     return result
 
 
 def _fits(
-    subject: Subject, limits: Sequence[Limits], n_steps: int, on_step: Any
+    subject: Subject, limits: Sequence[Limits], n_steps: int, on_step: Callable[[int], object]
 ) -> list[FairDistribution]:
     """The model with its own knowledge, then with others, after as many updates of EM."""
     bench = Workbench.of(subject)
@@ -223,52 +217,46 @@ def _fits(
     for some in limits:
         some.refuse_contradicted(subject.rows)
     starts = np.tile(subject.distribution.circuit.parameters, (len(each), 1))
-    step = bench.run(starts, bench.weights, n_steps, Bounds.of(graph, lower, upper), on_step)
+    step = bench.run(starts, n_steps, on_step, bounds=Bounds.of(graph, lower, upper))
     return [subject.with_parameters(theta) for theta in step.parameters]
 
 
 def _record(
     subject: Subject, names: Sequence[tuple[str, Knowledge | None]], fitted: list[FairDistribution]
 ) -> Sensitivity:
-    rows, positive = subject.rows, subject.positive
-    base = fitted[0]
-    before = _scores(subject, base)
+    rows, positive, base = subject.rows, subject.positive, fitted[0]
+    before, decided = _scores(subject, base)
     logs = mean_log_likelihood(base, rows)
     bent = []
     for (name, said), one in zip(names, fitted[1:], strict=True):
-        after = _scores(subject, one)
-        shift = np.abs(after.probabilities - before.probabilities).max(axis=1)
+        after, decisions = _scores(subject, one)
+        shift = np.abs(after - before).max(axis=1)
         bent.append(
             Bent(
-                name, said, logs - mean_log_likelihood(one, rows),
-                one.mechanism, one.decision_rate[0],
-                float(np.average(shift, weights=rows.weights)), float(shift.max()),
-                _rank_correlation(
-                    before.probabilities[:, positive], after.probabilities[:, positive]
-                ),
-                int((after.decisions != before.decisions).sum()),
+                name,
+                said,
+                log_likelihood_lost=logs - mean_log_likelihood(one, rows),
+                mechanism=one.mechanism,
+                fair_rate=one.decision_rate[0],
+                score_shift_mean=float(np.average(shift, weights=rows.weights)),
+                score_shift_max=float(shift.max()),
+                rank_correlation=_rank_correlation(before[:, positive], after[:, positive]),
+                decisions_changed=int((decisions != decided).sum()),
             )
-        )  # fmt: skip
-    return Sensitivity(
-        subject.groups, subject.classes, positive, rows.n_rows, base.mechanism,
-        base.decision_rate[0], tuple(bent),
-    )  # fmt: skip
+        )
+    groups, classes, rate = subject.groups, subject.classes, base.decision_rate[0]
+    return Sensitivity(groups, classes, positive, rows.n_rows, base.mechanism, rate, tuple(bent))
 
 
-@dataclass(frozen=True, eq=False)
-class _Scores:
-    probabilities: Floats
-    decisions: Ints
-
-
-def _scores(subject: Subject, distribution: FairDistribution) -> _Scores:
+def _scores(subject: Subject, distribution: FairDistribution) -> tuple[Floats, Ints]:
     """P(Df | x, s) and the decision of every row, by the model's threshold."""
-    rows, positive = subject.rows, subject.positive
+    rows = subject.rows
     scores = distribution.decision(rows.s, rows.x)
     if scores.shape[1] > 2:
-        return _Scores(scores, np.asarray(scores.argmax(axis=1), np.int64))
-    chosen = subject.model.threshold_.decide(scores[:, positive], rows.s)
-    return _Scores(scores, np.asarray(chosen, np.int64))
+        decisions = scores.argmax(axis=1)
+    else:
+        decisions = subject.model.threshold_.decide(scores[:, subject.positive], rows.s)
+    return scores, np.asarray(decisions, np.int64)
 
 
 def _rank_correlation(before: Floats, after: Floats) -> float:

@@ -16,7 +16,7 @@ from fairpc.data.table import Table
 from fairpc.datasets import make_synthetic
 from fairpc.errors import FairpcError
 from fairpc.metrics import stratified_folds
-from fairpc.refits.subject import Estimates, aligned_to
+from fairpc.refits.workbench import Estimates, aligned_to
 from refits.tables import drawn, mixed, naive
 
 

@@ -4,24 +4,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from fairpc.structure._layout import (
+from fairpc.structure._count_kernels import inner, jit
+from fairpc.structure._state_kernels import (
     ALIVE,
-    ALL,
-    COPY,
     FIRST,
     LEFT,
     MARK,
     NEXT,
     NODE,
-    NONE,
     PARENTS,
     RIGHT,
     ROUNDING,
     ROWS,
     SIZE,
-    SOME,
     V_DEPTH,
     V_PARENT,
     V_VARIABLE,
@@ -29,13 +25,10 @@ from fairpc.structure._layout import (
     VNODE,
 )
 
-_jit = njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
-_inner = njit(
-    cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True
-)
+NONE, ALL, SOME, COPY = range(4)
 
 
-@_jit
+@jit
 def reach(N, E, V, e, leaf, levels, mark):
     """Nodes below edge ``e`` that a split on the variable of vtree node ``leaf`` may copy.
 
@@ -86,7 +79,7 @@ def reach(N, E, V, e, leaf, levels, mark):
             f = N[queue[head], FIRST]
 
 
-@_inner
+@inner
 def restriction(B, node, bit0, sides, side):
     """NONE, ALL or SOME of a node's values from ``bit0`` on are on ``side``; ALL if it has none."""
     hit = False
@@ -103,7 +96,7 @@ def restriction(B, node, bit0, sides, side):
     return NONE if missed else ALL
 
 
-@_inner
+@inner
 def add_edge(N, E, C, B, node, left, right, value, bit, size):
     """Append an edge to ``node``; what is possible below it becomes possible there."""
     e = size[1]
@@ -128,7 +121,7 @@ def add_edge(N, E, C, B, node, left, right, value, bit, size):
     return e
 
 
-@_inner
+@inner
 def add_node(N, B, vnode, size):
     """Append a node without edges; its first edge is the next one."""
     n = size[0]
@@ -143,13 +136,13 @@ def add_node(N, B, vnode, size):
     return n
 
 
-@_inner
+@inner
 def moved(N, maps, side, mark, node):
     """The copy of ``node`` on ``side``, or itself where the split does not reach it."""
     return maps[side, node] if N[node, MARK] == mark else node
 
 
-@_inner
+@inner
 def copy_node(N, E, C, B, V, n, side, mark, x, bit0, sides, size, maps, edge_maps):
     """Copy ``n`` with what is left of its edges on ``side``; ``bit0`` is of a leaf's variable."""
     u = N[n, VNODE]
@@ -177,7 +170,7 @@ def copy_node(N, E, C, B, V, n, side, mark, x, bit0, sides, size, maps, edge_map
     maps[side, n] = new
 
 
-@_inner
+@inner
 def keep_or_collapse(N, E, n, side, state, bit0, sides, indicator, maps, edge_maps):
     """Where no copy is needed, say what becomes of ``n`` on ``side``; else give back False."""
     if state == COPY or (state == SOME and E[N[n, FIRST], VALUE] < 0):
@@ -195,7 +188,7 @@ def keep_or_collapse(N, E, n, side, state, bit0, sides, indicator, maps, edge_ma
     return kept < 2
 
 
-@_jit
+@jit
 def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator, maps, edge_maps):
     """Split edge ``e`` on variable ``x``: values with sides[v] = 0 against those with 1.
 
@@ -229,41 +222,35 @@ def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator
         a = moved(N, maps, side, mark, E[e, LEFT])
         b = moved(N, maps, side, mark, E[e, RIGHT])
         add_edge(N, E, C, B, np.int64(n_or), a, b, np.int32(-1), np.int64(0), size)
-    replace_edge(N, E, n_or, e, pair)
+    E[pair, NEXT] = pair + 1
+    E[pair + 1, NEXT] = E[e, NEXT]
+    N[n_or, SIZE] -= 1
+    E[e, ALIVE] = 0
+    relink(N, E, np.int64(n_or), e, pair)
     return middle, pair
 
 
-@_inner
-def replace_edge(N, E, node, e, pair):
-    """Put the edges ``pair`` and ``pair + 1``, counted already, in the place of ``e``."""
-    E[pair, NEXT] = pair + 1
-    E[pair + 1, NEXT] = E[e, NEXT]
-    N[node, SIZE] -= 1
-    E[e, ALIVE] = 0
-    if N[node, FIRST] == e:
-        N[node, FIRST] = pair
+@inner
+def relink(N, E, node, old, new):
+    """Put edge ``new`` where ``old`` is in the list of a node's edges."""
+    if N[node, FIRST] == old:
+        N[node, FIRST] = new
         return
     f = N[node, FIRST]
-    while E[f, NEXT] != e:
+    while E[f, NEXT] != old:
         f = E[f, NEXT]
-    E[f, NEXT] = pair
+    E[f, NEXT] = new
 
 
-@_jit
+@jit
 def restore_edge(N, E, node, e, pair):
-    """Undo :func:`replace_edge`."""
+    """Put edge ``e`` back, which a split replaced by two."""
     N[node, SIZE] -= 1
     E[e, ALIVE] = 1
-    if N[node, FIRST] == pair:
-        N[node, FIRST] = e
-        return
-    f = N[node, FIRST]
-    while E[f, NEXT] != pair:
-        f = E[f, NEXT]
-    E[f, NEXT] = e
+    relink(N, E, node, pair, e)
 
 
-@_jit
+@jit
 def move_rows(E, C, active, W, rows, side, e, u, pair, vnodes, edges, before, n_fixed, edge_maps):
     """Move the rows of a split edge to the copies; ``n_fixed`` edges are indicators, uncounted.
 
@@ -309,7 +296,7 @@ def move_rows(E, C, active, W, rows, side, e, u, pair, vnodes, edges, before, n_
         C[e, c] = 0.0
 
 
-@_jit
+@jit
 def settle(N, E, lo, hi):
     """Let go of new nodes that no edge leads to; the number of parameters of the others."""
     parameters = 0
@@ -327,7 +314,7 @@ def settle(N, E, lo, hi):
     return parameters
 
 
-@_jit
+@jit
 def release(N, E, e, n_nodes):
     """Take edge ``e`` away, and whatever no edge leads to then; the parameters that go with it."""
     stack = np.empty(n_nodes, np.int32)

@@ -1,15 +1,16 @@
-"""The fitted model and the rows that its refits are made of, checked once."""
+"""What all refits share: the fitted model and its rows, EM of many parameter sets, progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from fairpc.circuit.bounds import Bounds
@@ -20,14 +21,58 @@ from fairpc.data.table import Table
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
 from fairpc.estimators.training import rows_in_order
 from fairpc.fair.balance import BalancedPlan
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Options, parameter_prior
+from fairpc.fair.fit import parameter_prior
 from fairpc.fair.knowledge import Limits
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Top
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much is done.
+
+    Attributes:
+        what: what is being done, in words.
+        done, total: steps.
+    """
+
+    what: str
+    done: int
+    total: int
+
+
+Report = Callable[[Progress], object]
+
+
+@contextmanager
+def progress(verbose: bool, callback: Report | None) -> Iterator[Report]:
+    """A function to call with what is done: the user's callback and, if ``verbose``, a bar."""
+    if not verbose:
+        yield callback or (lambda progress: None)
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("refits")
+
+        def show(now: Progress) -> None:
+            bar.update(task, description=now.what, completed=now.done, total=now.total)
+            if callback is not None:
+                callback(now)
+
+        yield show
+
+
+def steps_of(
+    report: Report, what: str, total: int, *, before: int = 0, each: int = 1
+) -> Callable[[int], object]:
+    """A function to call with the number of each update of EM, which reports what is done."""
+    return lambda step: report(Progress(what, before + step * each, total))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +103,13 @@ class Subject:
             raise LearningError(
                 f"a {type(model).__name__} was given: refits take a fitted FairPC or LatNB"
             )
-        distribution = model._distribution()
-        if not distribution.layout.latent:
+        check_is_fitted(model, "distribution_")
+        if not model.distribution_.layout.latent:
             raise LearningError(
                 f"{type(model).__name__} has no latent decision, so no mechanism to fit again: "
                 "use FairPC or LatNB"
             )
-        rows = rows_in_order(model._coding(), X, y, sensitive_features, sample_weight, fair_labels)
+        rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
         if not (rows.s >= 0).any():
             raise LearningError(
                 "the groups of the rows are not known: give sensitive_features, or X with the "
@@ -80,15 +125,15 @@ class Subject:
                 f"the model was fitted with {counted(model.n_anchors_, 'fair label')} and none "
                 "are given here: pass the same fair_labels"
             )
-        return cls(model, rows, model._limits(model._coding()))
+        return cls(model, rows, limits_of(model))
 
     @property
     def coding(self) -> TableCoding:
-        return self.model._coding()
+        return self.model.coding_
 
     @property
     def distribution(self) -> FairDistribution:
-        return self.model._distribution()
+        return self.model.distribution_
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -111,10 +156,6 @@ class Subject:
         codes = np.full((layout.n_components, len(layout.variables)), -1, np.int16)
         codes[:, layout.component] = np.arange(layout.n_components)
         return int(np.argmax(self.distribution.circuit.log_marginal(codes)))
-
-    @property
-    def options(self) -> Options:
-        return self.model._em_options(self.limits)
 
     @property
     def named(self) -> bool:
@@ -162,10 +203,9 @@ class Workbench:
         codes = layout.codes(used.s, used.d, used.x, used.f)
         if layout.component is not None:
             codes[:, layout.component] = subject.component
-        table, row_of = Table.of(
-            codes, used.weights, arities=circuit.arities, names=circuit.names
-        ).merged()
-        options = subject.options
+        rows_of_codes = Table.of(codes, used.weights, arities=circuit.arities, names=circuit.names)
+        table, row_of = rows_of_codes.merged()
+        options = em_options(subject.model, subject.limits)
         prior = parameter_prior(circuit, layout, subject.distribution.top, options)
         plan = prepare(circuit.graph, table)
         balanced = BalancedPlan.of(plan, layout) if options.equal_mass else plan
@@ -182,15 +222,20 @@ class Workbench:
     def run(
         self,
         starts: Floats,
-        weights: Floats,
         n_steps: int,
-        bounds: Bounds | None,
         on_step: Callable[[int], object],
+        *,
+        weights: Floats | None = None,
+        bounds: Bounds | None = None,
     ) -> SetsStep:
-        """EM of all parameter sets together, ``n_steps`` updates each."""
-        steps = em_of_sets(self.plan, starts, weights, prior=self.prior, bounds=bounds)
+        """EM of all parameter sets together, ``n_steps`` updates each.
+
+        By default with the weights of the rows, within the bounds of the model's own knowledge.
+        """
+        used = self.weights if weights is None else weights
+        within = self.bounds(self.subject.limits) if bounds is None else bounds
         with one_blas_thread():
-            for step in steps:
+            for step in em_of_sets(self.plan, starts, used, prior=self.prior, bounds=within):
                 on_step(step.iteration)
                 if step.iteration >= n_steps:
                     break
@@ -209,9 +254,6 @@ class Estimates:
     def of(cls, top: Top, parameters: Floats) -> Estimates:
         sets = np.atleast_2d(parameters)
         return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
-
-    def __len__(self) -> int:
-        return len(self.fair_rate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,20 +277,20 @@ def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligne
 
     The order is that in which the mechanisms are nearest. A permutation of Df in all
     groups at once is another name for the same model. One inside a group is
-    another model: it is told, not repaired.
+    another model: it is reported, not repaired.
     """
     there, share = reference.mechanism[0], reference.group_rate[0]
-    same = np.arange(found.fair_rate.shape[1])
-    rates, mechanisms, permuted, switched = [], [], [], []
-    for rate, mechanism in zip(found.fair_rate, found.mechanism, strict=True):
-        order = same if named else _order(there, mechanism, share)
-        rates.append(rate[order])
-        mechanisms.append(mechanism[:, order])
-        permuted.append(bool((order != same).any()))
-        alone = np.eye(len(share))
-        orders = [_order(there, mechanisms[-1], only) for only in alone]
-        switched.append([bool((o != same).any()) for o in orders])
-    return Aligned(np.array(rates), np.array(mechanisms), np.array(permuted), np.array(switched))
+    rates, mechanisms = found.fair_rate.copy(), found.mechanism.copy()
+    same = np.arange(rates.shape[1])
+    permuted = np.zeros(len(rates), np.bool_)
+    switched = np.zeros((len(rates), len(share)), np.bool_)
+    for b in range(len(rates)):
+        order = same if named else _order(there, mechanisms[b], share)
+        rates[b], mechanisms[b] = rates[b, order], mechanisms[b][:, order]
+        permuted[b] = (order != same).any()
+        for s, alone in enumerate(np.eye(len(share))):
+            switched[b, s] = (_order(there, mechanisms[b], alone) != same).any()
+    return Aligned(rates, mechanisms, permuted, switched)
 
 
 def _order(there: Floats, mechanism: Floats, share: Floats) -> Ints:
