@@ -16,12 +16,10 @@ from closeness import assert_close
 from fairpc.auditing import Audit, audit
 from fairpc.auditing import reading as reading_module
 from fairpc.auditing.reading import Reading, read_table
-from fairpc.data.source import open_source
 from fairpc.datasets import load_adult, load_german
 from fairpc.errors import AuditError, CodesError, FileFormatError, TableError, TableWarning
 from fairpc.estimators import FairPC, LatNB
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.tables import FittedColumns
 
 SAMPLED: dict[str, Any] = {"max_rows": 150, "max_test_rows": 150}
 
@@ -201,9 +199,6 @@ def test_persons_of_a_streamed_table_are_known_and_stay_whole(
     assert whole.data.n_persons == ours.data.n_persons == people["person"].n_unique()
     assert_close(facts(whole), facts(ours))
     monkeypatch.setattr(reading_module, "DRAWN", 150)
-    asked = {"label": "label", "clusters": "person"}
-    columns = FittedColumns.of(open_source(people.lazy()), model.coding_, **asked)
-    assert columns.clusters == "person"
     read = read_table(
         model, people.lazy(), "label", clusters="person", reading=Reading(150, None, 0)
     )

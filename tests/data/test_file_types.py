@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fairpc.data.distinct import Distinct
 from fairpc.data.files import find
 from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.source import Roles, open_source
@@ -134,7 +135,7 @@ def test_a_streamed_table_of_joined_types_is_that_of_one_file(tmp_path: Path) ->
     edges = [[c.edges for c in coding.features.columns] for coding in codings]
     assert edges[0] == edges[1]
     one, two = (s.distinct(RowEncoder(c, roles)) for s, c in zip(sources, codings, strict=True))
-    assert one is not None
-    assert two is not None
+    assert isinstance(one, Distinct)
+    assert isinstance(two, Distinct)
     assert np.array_equal(one.words, two.words)
     assert np.array_equal(one.weights, two.weights)
