@@ -11,7 +11,7 @@ import fairpc.cli.demo as demo
 from cli.calls import called
 from fairpc.cli.screen import Voice
 from fairpc.cli.tables import LabelledTable
-from fairpc.data.warned import Warned
+from fairpc.data.source import Warned
 from fairpc.evidence.assumptions import WHAT_TO_DO
 
 

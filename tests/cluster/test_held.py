@@ -11,8 +11,7 @@ import pytest
 
 from cluster.test_plan import naive_bayes
 from fairpc.circuit import Circuit
-from fairpc.cluster.held import HeldParts, Preparation
-from fairpc.cluster.sums import ROOT
+from fairpc.cluster.plan import ROOT, HeldParts, Preparation
 from fairpc.data.distinct import CodedRows, Packing
 from fairpc.data.table import Table
 
@@ -22,7 +21,7 @@ CIRCUIT = naive_bayes(PACKING.arities)
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> HeldParts:
-    monkeypatch.setattr("fairpc.cluster.held._room", lambda: 1 << 30)
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: 1 << 30)
     return made()
 
 
@@ -63,7 +62,7 @@ def test_parts_without_room_give_the_same_flows(
 ) -> None:
     """Room for one part and a half beside those that are held already."""
     full = held._size
-    monkeypatch.setattr("fairpc.cluster.held._room", lambda: full + full // 2)
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: full + full // 2)
     some = made()
     assert list(some._ready) == [0]
     sets = np.stack([CIRCUIT.parameters, CIRCUIT.graph.uniform()])
@@ -78,7 +77,7 @@ def test_parts_without_room_give_the_same_flows(
 
 def test_room_is_given_back(held: HeldParts, monkeypatch: pytest.MonkeyPatch) -> None:
     full = held._size
-    monkeypatch.setattr("fairpc.cluster.held._room", lambda: 2 * full)
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: 2 * full)
     other = made()
     assert len(other._ready) == 3
     assert not made()._ready

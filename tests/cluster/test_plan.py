@@ -13,9 +13,8 @@ from fairpc.circuit import Circuit
 from fairpc.circuit.em import fit
 from fairpc.circuit.flows import prepare
 from fairpc.cluster.exchange import exchanged, tree_sum
-from fairpc.cluster.held import HeldParts
 from fairpc.cluster.parts import DaskParts
-from fairpc.cluster.plan import placed
+from fairpc.cluster.plan import HeldParts, placed
 from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
 from fairpc.data.table import Table
 from fairpc.errors import CodesError

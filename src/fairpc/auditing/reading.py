@@ -15,11 +15,9 @@ import numpy as np
 from fairpc.auditing.rows import AuditedRows, asked, audited_rows
 from fairpc.data.distinct import Distinct, DistinctSum, Packing
 from fairpc.data.frame import Frame
-from fairpc.data.hashing import row_hash
-from fairpc.data.row_sample import RowSample
-from fairpc.data.source import Source, Watcher, is_source, open_source
+from fairpc.data.hashing import RowSample, row_hash
+from fairpc.data.source import Source, Warned, Watcher, is_source, open_source
 from fairpc.data.table import check_some_weights
-from fairpc.data.warned import Warned
 from fairpc.errors import AuditError, TableError
 from fairpc.errors.arrays import Floats, Words
 from fairpc.estimators.base import CircuitClassifier

@@ -11,7 +11,7 @@ from fairpc.cli.outputs import check_output
 from fairpc.cli.screen import Voice, console, print_json, say
 from fairpc.cli.streamed import is_large, ready_source
 from fairpc.cli.tables import Reading, about, column, evidence, opened, ready
-from fairpc.data.warned import Warned
+from fairpc.data.source import Warned
 from fairpc.errors import FairpcError, TableError
 
 if TYPE_CHECKING:

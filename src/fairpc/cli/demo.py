@@ -13,7 +13,7 @@ from fairpc.cli.fit import Learner, facts, show_learned
 from fairpc.cli.screen import Voice, console, print_json, say
 from fairpc.cli.tables import LabelledTable, Roles
 from fairpc.data.atomic import check_writable
-from fairpc.data.warned import Warned
+from fairpc.data.source import Warned
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,7 +16,7 @@ from fairpc.cli.screen import Voice, console, grid, print_json, say
 from fairpc.cli.streamed import StreamedTable, is_large, streamed
 from fairpc.cli.tables import STDIN, LabelledTable, Reading, Roles, about, labelled, opened
 from fairpc.data.plural import counted
-from fairpc.data.warned import Warned
+from fairpc.data.source import Warned
 from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError
 
 if TYPE_CHECKING:

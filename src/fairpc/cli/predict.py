@@ -14,7 +14,7 @@ from fairpc.cli.screen import Voice, print_json
 from fairpc.cli.tables import Reading, about, evidence, opened, ready
 from fairpc.data import plural
 from fairpc.data.files import TableFiles, format_of, write_table
-from fairpc.data.warned import Warned
+from fairpc.data.source import Warned
 from fairpc.errors import FairpcError, TableError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from fairpc.data.warned import Warned
+from fairpc.data.source import Warned
 
 
 @dataclass(frozen=True)

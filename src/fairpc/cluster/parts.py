@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fairpc.circuit.graph import Graph
-from fairpc.cluster.held import Preparation
-from fairpc.cluster.plan import DaskPlan
-from fairpc.cluster.workers import results
+from fairpc.cluster.client import results
+from fairpc.cluster.plan import DaskPlan, Preparation
 from fairpc.data.distinct import CodedRows, Distinct, Packing
 from fairpc.data.table import Table
 

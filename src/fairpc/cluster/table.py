@@ -8,17 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from fairpc.cluster import exchange
-from fairpc.cluster.client import current_client
+from fairpc.cluster.client import check_workers, current_client, finish, killed, results
 from fairpc.cluster.parts import DaskParts
-from fairpc.cluster.workers import finish, killed, results
 from fairpc.data.distinct import UNBOUNDED, Distinct, add_distinct
 from fairpc.data.files import TableFiles
 from fairpc.data.frame import Frame
 from fairpc.data.parts import RowParts
 from fairpc.data.source import BATCH_ROWS, Encoder, LazySource, Progress, Watcher, source_of
 from fairpc.errors import ClusterError, FairpcError, TableError
+from fairpc.errors.arrays import Array
 
+J = TypeVar("J")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -209,3 +214,45 @@ def file_table(
 
 def _size(rows: Distinct | None) -> int:
     return 0 if rows is None else rows.n_rows
+
+
+def by_partition(
+    frame: Any, values_of: Callable[[Any], Array], names: Sequence[str], dtype: npt.DTypeLike
+) -> Any:
+    """A lazy Dask frame of what ``values_of`` gives for the rows of each partition.
+
+    Rows keep their index. One name makes a lazy series of it.
+    """
+    import pandas as pd
+    from dask import delayed
+
+    meta = pd.DataFrame({name: np.empty(0, dtype) for name in names}, index=frame._meta.index)
+    shape = meta if len(names) > 1 else meta[names[0]]
+    # Sent as one task of its own: otherwise every partition's task would carry it.
+    shared = delayed(values_of, pure=False)
+    return frame.map_partitions(_of_part, shared, shape, meta=shape, align_dataframes=False)
+
+
+def _of_part(part: Any, values_of: Callable[[Any], Array], shape: Any) -> Any:
+    """The values of one partition, as pandas has them."""
+    import pandas as pd
+
+    if not len(part):
+        return shape.set_axis(part.index)
+    values = values_of(part)
+    if isinstance(shape, pd.Series):
+        return pd.Series(values, index=part.index, name=shape.name)
+    return pd.DataFrame(values, index=part.index, columns=shape.columns)
+
+
+def spread(client: Any, work: Callable[[S, J], T], shared: S, jobs: Sequence[J]) -> Iterator[T]:
+    """``work(shared, job)`` for each job, in order; what is shared goes to each worker once."""
+    check_workers(client)
+    sent = client.scatter(shared, broadcast=True, hash=False)
+    futures = [client.submit(work, sent, job, pure=False) for job in jobs]
+    for job, future in zip(jobs, futures, strict=True):
+        finish(client, [future])
+        error = future.exception()
+        if error is not None:
+            raise blamed(error, f"job {job}", "cannot be done")
+        yield future.result()

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from dask.sizeof import sizeof
 
-from fairpc.cluster.held import HeldParts
+from fairpc.cluster.plan import HeldParts
 from fairpc.data.distinct import Distinct
 from fairpc.data.files import Reading
 from fairpc.data.frame import Frame, read_frame

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc import metrics
-from fairpc.cluster.spread import spread
+from fairpc.cluster.table import spread
 from fairpc.comparison.methods import named_methods
 from fairpc.comparison.record import Comparison, FoldScore
 from fairpc.comparison.table import MethodTable, take_rows

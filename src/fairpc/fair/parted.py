@@ -15,8 +15,7 @@ from fairpc.circuit.flows import FlowPlan
 from fairpc.circuit.graph import Circuit, Graph
 from fairpc.circuit.part_plan import PartPlan
 from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
-from fairpc.data.fingerprint import fingerprint
-from fairpc.data.hashing import row_uniform
+from fairpc.data.hashing import fingerprint, row_uniform
 from fairpc.data.parts import RowParts
 from fairpc.data.table import Table
 from fairpc.errors import LearningError

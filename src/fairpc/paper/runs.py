@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.data.fingerprint import fingerprint
+from fairpc.data.hashing import fingerprint
 from fairpc.paper.methods import Setting, is_distribution, run
 from fairpc.paper.outcome import Outcome, load, save
 from fairpc.paper.sources import PaperTable
