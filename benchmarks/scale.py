@@ -284,7 +284,7 @@ def sampled(rows: int, wide: bool) -> Sample:
     from fairpc.data.summary import Roles
     from fairpc.fair.compressed import rows_of
     from fairpc.fair.fit import row_plan
-    from fairpc.fair.start import Structure, learn_structure, start_circuit
+    from fairpc.fair.initial import Structure, initial_model, learn_structure
 
     with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
         make_files(Path(folder), rows, wide)
@@ -300,7 +300,8 @@ def sampled(rows: int, wide: bool) -> Sample:
     codes = rows_of(distinct, encoder.packing, encoder.coding)
     some = codes.take(np.arange(0, codes.n_rows, max(codes.n_rows // 50_000, 1)))
     cells = learn_structure(some, None, Structure("chow-liu"), 1.0, 0)
-    layout, circuit = start_circuit("FairPC", some, cells, 1.0)
+    start = initial_model("FairPC", some, cells, 1.0)
+    layout, circuit = start.layout, start.circuit
     row_plan(circuit, layout, some)(circuit.parameters)  # compiles
     ready = _least(lambda: row_plan(circuit, layout, codes), 3)
     plan = row_plan(circuit, layout, codes)

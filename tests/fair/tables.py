@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.initial import Structure
 from fairpc.fair.recipe import AUTO
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import Structure
 
 SHORT = replace(AUTO, max_iter=10, min_iter=1, structure=Structure(max_splits=20), random_state=0)
 

@@ -17,10 +17,10 @@ from fair.tables import (
     rows_of_any_kind,
 )
 from fairpc.errors import LearningError
+from fairpc.fair.components import cell_posterior
 from fairpc.fair.parts import Part, hold_out, joined
 from fairpc.fair.recipe import AUTO, Stage, fit_auto
 from fairpc.fair.rows import Rows
-from fairpc.fair.soft_cells import cell_posterior
 from strategies import examples
 
 

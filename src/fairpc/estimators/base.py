@@ -27,17 +27,15 @@ from fairpc.estimators.settings import check_beside, check_settings, plain
 from fairpc.estimators.streaming import check_not_apart, labelled_rows, roles_of
 from fairpc.estimators.training import FitFolder, Training, name_of
 from fairpc.fair.compressed import merged
-from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.explanation import turned_labels
+from fairpc.fair.distribution import FairDistribution, Threshold, fixed, turned_labels
 from fairpc.fair.fit import Fitted, Options
 from fairpc.fair.journal import Journal
-from fairpc.fair.knowledge import Knowledge, Limits
+from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.parted import fit_parted
 from fairpc.fair.recipe import AutoFitted
+from fairpc.fair.restarts import FittedFromStarts
 from fairpc.fair.rows import Rows
-from fairpc.fair.starts import FittedFromStarts
-from fairpc.fair.threshold import Threshold, fixed
-from fairpc.fair.top import Model
+from fairpc.fair.top import Limits, Model
 
 if TYPE_CHECKING:
     pass

@@ -21,9 +21,8 @@ from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.settings import plain
-from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.distribution import FairDistribution, Threshold
 from fairpc.fair.knowledge import Knowledge
-from fairpc.fair.threshold import Threshold
 from fairpc.fair.top import Layout
 
 FORMAT: Final = "fairpc model"

@@ -12,14 +12,16 @@ from fairpc.errors import LearningError
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
-from fairpc.fair.fit import VALIDATION, Fitted, Options, fit_parameters
-from fairpc.fair.knowledge import Knowledge, Limits
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.initial import Structure
+from fairpc.fair.journal import VALIDATION
+from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.parts import hold_out
 from fairpc.fair.recipe import fit_auto
+from fairpc.fair.restarts import fit_starts
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import Structure
-from fairpc.fair.starts import fit_starts
-from fairpc.fair.top import Layout, Model
+from fairpc.fair.top import Layout, Limits, Model
 from fairpc.structure.search import MODEL_METHODS, ModelMethod
 
 Sensitive = str | int | Sequence[str | int] | None
@@ -143,7 +145,8 @@ class _Learned(CircuitClassifier):
             )
         watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
         options = self._em_options(limits)
-        return fit_parameters(self._model, layout, kept, rows, watched, options, callback)
+        start = FairDistribution(self._model, layout, kept)
+        return fit_parameters(start, rows, watched, options, callback)
 
     def _is_auto(self) -> bool:
         """Whether the recipe fits the model."""

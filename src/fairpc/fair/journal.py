@@ -1,9 +1,10 @@
-"""A journal of EM: where each run stands, in files that are whole at any moment.
+"""What is kept of EM, step by step: its history, and in a journal where each run stands.
 
 A fit is a fixed sequence of steps: given rows, options and seed, it does the same
 again, bit for bit. What takes long are its runs of EM. Each of them keeps its last
-step here; a fit that was killed is simply done again, and every run goes on from
-where it was. Files hold numbers and nothing that could be executed.
+step in the journal, in a file that is whole at any moment; a fit that was killed is simply done
+again, and every run goes on from where it was. Files hold numbers and nothing that could be
+executed.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 import io
 import time
 import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +27,46 @@ from fairpc.data.fingerprint import fingerprint
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Array, Floats
 
+VALIDATION: Final = "validation_log_likelihood"
+"""Name of the validation rows in a history."""
+
 EVERY = 30.0
 """Seconds between two writings of a run that goes on."""
 
 MAX_BYTES: Final = 1 << 32
 _NUMBERS: Final = ("parameters", "flows", "records", "mechanisms", "shifts")
+
+
+@dataclass(eq=False)
+class History:
+    """One value per step of EM: the objective, log-likelihoods and the mechanism.
+
+    Attributes:
+        weight: of all rows; objective and log-likelihood are per unit of it.
+        mechanism: P(D | Df, S) at a step.
+        watched: mean log-likelihoods of other rows at a step, by their names.
+    """
+
+    weight: float
+    mechanism: Callable[[Any], Floats]
+    watched: Mapping[str, Callable[[Any], float]]
+    records: list[tuple[float, ...]] = field(default_factory=list)
+    mechanisms: list[Floats] = field(default_factory=list)
+
+    def add(self, step: Any) -> None:
+        """One step more."""
+        means = [mean(step) for mean in self.watched.values()]
+        own = step.objective / self.weight, step.log_likelihood / self.weight
+        self.records.append((*own, *means))
+        self.mechanisms.append(self.mechanism(step))
+
+    def arrays(self, n: int) -> dict[str, Floats]:
+        """The first ``n`` steps, an array for each name."""
+        names = ["objective", "log_likelihood", *self.watched]
+        result = dict(zip(names, np.array(self.records[:n]).T, strict=True))
+        result["mechanism"] = np.array(self.mechanisms[:n])
+        result.setdefault(VALIDATION, np.full(n, np.nan))
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +78,7 @@ class RunState:
         records: what is kept of each step so far, one row each.
         mechanisms: the mechanism at each step so far.
         shifts: what the plan itself carries from one step to the next; empty if nothing.
-        converged, ended: whether it has come to a stand, and whether it is over.
+        converged, ended: whether it has converged, and whether it is over.
     """
 
     step: Step

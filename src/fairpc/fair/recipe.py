@@ -19,9 +19,7 @@ from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import InterruptedWarning, LearningError
 from fairpc.errors.arrays import Floats
-from fairpc.fair.choices import Choices, paired_gain
-from fairpc.fair.clusters import learn_clusters
-from fairpc.fair.component import (
+from fairpc.fair.components import (
     MIXED,
     PAPER,
     SINGLE,
@@ -29,24 +27,32 @@ from fairpc.fair.component import (
     Component,
     Counted,
     Kind,
+    cell_posterior,
+    learn_clusters,
     learn_component,
+    soft_cells,
 )
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
-from fairpc.fair.mixture import assemble, fit_upper, validation_weights
+from fairpc.fair.initial import cells_of, initial_model
+from fairpc.fair.mixture import (
+    assemble,
+    choose_strength,
+    fit_top,
+    shrinking_prior,
+    validation_weights,
+)
 from fairpc.fair.parts import Part, check_alike, hold_out, joined
+from fairpc.fair.priors import RECIPE_MECHANISM, strengths
+from fairpc.fair.recipe_log import Choices, paired_gain
 from fairpc.fair.rows import Rows
-from fairpc.fair.shrinkage import candidates, choose_strength, shrinking_prior
-from fairpc.fair.soft_cells import cell_posterior, soft_cells
-from fairpc.fair.start import cells_of, start_circuit
-from fairpc.fair.upper import Upper
+from fairpc.fair.top import TopRates
 
-AUTO: Final = Options(mechanism_prior=30.0)
+AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
 """Options of the recipe: 30 prior rows per (f, s), with D = Df in nine of ten."""
-N_ROUNDS: Final = 1
 ROUND_ITERATIONS: Final = 100
 EQUAL_MASS_ITERATIONS: Final = 30
-"""With ``equal_mass`` the objective may fall and need not come to a stand."""
+"""With ``equal_mass`` the objective may fall and need not converge."""
 LEAST_GAIN: Final = 0.01
 """Nats a validation row for which a mixture is taken whatever its standard error."""
 LEAST_WEIGHT: Final = 0.05
@@ -196,16 +202,9 @@ class _Recipe:
 
     def __iter__(self) -> Iterator[Stage]:
         start = yield from self._starts()
-        single = yield from self._rounds(start)
-        chosen = single
+        chosen = yield from self._single(start)
         if self._n_components != 1:
-            mixture = self._mixture(single)
-            chosen = self._compare(single, mixture)
-            yield self._stage("a mixture of structures", mixture)
-        if (self._n_components or 1) != 1:
-            clusters = self._clusters()
-            chosen = self._compare_clusters(mixture, clusters)
-            yield self._stage("a mixture of clusters", clusters)
+            chosen = yield from self._mixtures(chosen)
         if self._refits:
             yield self._stage("the chosen model on all rows", self._refit(chosen), last=True)
         else:
@@ -233,33 +232,43 @@ class _Recipe:
         held_out: Sequence[Table] | None,
         bootstrap: bool = False,
     ) -> Component:
-        return learn_component(
-            kind, cells, held_out, self._options.structure, self._strength, self._rng,
-            bootstrap=bootstrap,
-        )  # fmt: skip
+        chosen = self._options.structure, self._strength, self._rng
+        return learn_component(kind, cells, held_out, *chosen, bootstrap=bootstrap)
 
     def _started(self, component: Component) -> _Model:
         """EM from the paper's start: Df near D."""
-        rows, smoothing = self._train.rows, self._options.smoothing
-        layout, circuit = start_circuit("FairPC", rows, component.learned, smoothing)
+        start = self._initial(component)
         if self._options.init == "random":
-            circuit = circuit.with_parameters(circuit.graph.random(self._rng))
-        start = FairDistribution("FairPC", layout, circuit)
+            start = start.with_parameters(start.circuit.graph.random(self._rng))
         return self._learned(start, [component], self._train, self._options.max_iter)
 
-    def _rounds(self, start: _Model) -> Generator[Stage, None, _Model]:
-        """Structural EM."""
-        model = start
-        for k in range(N_ROUNDS):
-            model = self._round(model, self._train)
-            self._choices = replace(self._choices, single_score=self._held_out.mean(model.scores))
-            yield self._stage(f"round {k + 1} of structural EM", model)
+    def _initial(self, component: Component) -> FairDistribution:
+        smoothing = self._options.smoothing
+        return initial_model("FairPC", self._train.rows, component.learned, smoothing)
+
+    def _single(self, start: _Model) -> Generator[Stage, None, _Model]:
+        """A round of structural EM."""
+        model = self._round(start, self._train)
+        self._choices = replace(self._choices, single_score=self._held_out.mean(model.scores))
+        yield self._stage("round 1 of structural EM", model)
         return model
+
+    def _mixtures(self, single: _Model) -> Generator[Stage, None, _Model]:
+        """A mixture if it is clearly better; where one is asked for, the better of two."""
+        mixture = self._mixture(single)
+        better = self._compare(single, mixture)
+        yield self._stage("a mixture of structures", mixture)
+        if self._n_components is None:
+            return better
+        clusters = self._clusters(self._n_components)
+        likelier = self._compare_clusters(mixture, clusters)
+        yield self._stage("a mixture of clusters", clusters)
+        return likelier
 
     def _round(self, model: _Model, part: Part) -> _Model:
         """Soft cells, a structure for each, EM."""
         component = self._component(SINGLE, _cells(model.distribution, part), None)
-        start = assemble(part.rows, [component], np.ones(1), Upper.of(model.distribution))
+        start = assemble(part.rows, [component], np.ones(1), model.distribution.top_rates)
         return self._learned(start, [component], part)
 
     def _learned(
@@ -274,10 +283,8 @@ class _Recipe:
         if self._options.equal_mass:
             max_iter = EQUAL_MASS_ITERATIONS
         options = replace(self._options, max_iter=min(self._options.max_iter, max_iter))
-        fitted = fit_parameters(
-            "FairPC", start.layout, start.circuit, part.rows, self._evaluation, options,
-            self._on_step, keep_interrupted=False, prior=prior,
-        )  # fmt: skip
+        given = start, part.rows, self._evaluation, options, self._on_step
+        fitted = fit_parameters(*given, keep_interrupted=False, prior=prior)
         return self._model(fitted, components, _component_shares(fitted.distribution))
 
     def _mixture(self, single: _Model) -> _Model:
@@ -289,33 +296,29 @@ class _Recipe:
             for k in range(self._n_components or len(MIXED))
         ]
         counted = [Counted.of(c, cells, self._strength) for c in learned]
-        upper = Upper.of(single.distribution)
+        rates = single.distribution.top_rates
         found = {}
-        for strength in candidates(self._options.smoothing):
+        for strength in strengths(self._options.smoothing):
             components = [c.shrunk(strength) for c in counted]
-            found[strength] = components, *validation_weights(components, self._held_out, upper)
+            found[strength] = components, *validation_weights(components, self._held_out, rates)
         strength = max(found, key=lambda k: found[k][2])
         self._choices = replace(self._choices, mixture_strength=strength)
         components, weights, _ = found[strength]
-        return self._weighted(components, weights, upper, self._train)
+        return self._weighted(components, weights, rates, self._train)
 
     def _weighted(
-        self, components: Sequence[Component], weights: Floats, upper: Upper, part: Part
+        self, components: Sequence[Component], weights: Floats, rates: TopRates, part: Part
     ) -> _Model:
         """The upper layers of a mixture by EM."""
-        fitted = fit_upper(components, weights, part, upper, self._evaluation, self._options)
+        fitted = fit_top(components, weights, part, rates, self._evaluation, self._options)
         return self._model(fitted, components, weights)
 
-    def _clusters(self) -> _Model:
+    def _clusters(self, n_clusters: int) -> _Model:
         """Trees of clusters of the cells, with D in place of Df, then EM over all parameters."""
-        rows = self._train.rows
-        components, shares = learn_clusters(
-            cells_of(rows), self._n_components or 1, self._options.structure, self._strength,
-            self._rng,
-        )  # fmt: skip
-        start = start_circuit("FairPC", rows, components[0].learned, self._options.smoothing)
-        upper = Upper.of(FairDistribution("FairPC", *start))
-        return self._learned(assemble(rows, components, shares, upper), components, self._train)
+        rows, chosen = self._train.rows, (self._options.structure, self._strength, self._rng)
+        components, shares = learn_clusters(cells_of(rows), n_clusters, *chosen)
+        rates = self._initial(components[0]).top_rates
+        return self._learned(assemble(rows, components, shares, rates), components, self._train)
 
     def _compare(self, single: _Model, mixture: _Model) -> _Model:
         """The mixture where it is clearly better, or was asked for."""
@@ -346,7 +349,7 @@ class _Recipe:
             Counted.of(chosen.components[k], cells, strength).shrunk(strength) for k in kept
         ]
         weights = chosen.weights[kept] / chosen.weights[kept].sum()
-        return self._weighted(components, weights, Upper.of(chosen.distribution), part)
+        return self._weighted(components, weights, chosen.distribution.top_rates, part)
 
     def _kept(self, chosen: _Model) -> list[int]:
         """Components that matter; where their number was asked for, all."""

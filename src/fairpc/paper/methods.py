@@ -16,13 +16,13 @@ import numpy as np
 from fairpc.circuit.em import Step
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
-from fairpc.fair.alignment import aligned
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit, fit_parameters
+from fairpc.fair.initial import initial_model, learn_structure
 from fairpc.fair.recipe import fit_auto
+from fairpc.fair.restarts import aligned
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import learn_structure, start_circuit
-from fairpc.fair.top import Model, Top
+from fairpc.fair.top import Model
 from fairpc.paper.outcome import Outcome
 
 FAIRPC_RAND: Final = "FairPC-rand"
@@ -127,14 +127,13 @@ def fit_with_holes(setting: Setting, share: float, train: Rows, valid: Rows) -> 
     rng = np.random.default_rng(setting.seed)
     options = _HOLES_OPTIONS
     cells = learn_structure(train, valid, options.structure, options.smoothing, rng)
-    layout, circuit = start_circuit("FairPC", train, cells, options.smoothing)
-    start = circuit.graph.uniform()
-    top = Top.of(circuit.graph, layout)
+    model = initial_model("FairPC", train, cells, options.smoothing)
+    start, top = model.circuit.graph.uniform(), model.top
     for part in (top.group, top.decision, top.mechanism):
-        start[part] = circuit.parameters[part]
+        start[part] = model.circuit.parameters[part]
     holed, held_out = with_holes(train, share, rng), with_holes(valid, share, rng)
-    best = _Best(FairDistribution("FairPC", layout, circuit.with_parameters(start)), held_out)
-    fitted = fit_parameters("FairPC", layout, best.model.circuit, holed, {}, options, best)
+    best = _Best(model.with_parameters(start), held_out)
+    fitted = fit_parameters(best.model, holed, {}, options, best)
     return replace(fitted, distribution=best.model)
 
 
@@ -146,8 +145,7 @@ class _Best:
         self._highest = -np.inf
 
     def __call__(self, step: Step) -> None:
-        circuit = self.model.circuit.with_parameters(step.parameters)
-        model = FairDistribution(self.model.model, self.model.layout, circuit)
+        model = self.model.with_parameters(step.parameters)
         value = float(model.log_likelihood(self._rows.s, self._rows.d, self._rows.x).mean())
         if value > self._highest:
             self.model, self._highest = model, value

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.datasets.synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
-from fairpc.fair.start import cells_of
+from fairpc.fair.initial import cells_of
 from fairpc.fair.top import Layout, build
 from fairpc.paper.published import NAN
 from fairpc.paper.sources import PaperTable

@@ -1,4 +1,10 @@
-"""One structure of P(x | f, s) for all cells, and the ways to learn it."""
+"""Components of P(x | f, s): the rows of each cell, and the circuits learned from them.
+
+Soft cells are the rows of each (f, s), with weights P(f, s | row) in place of a hard label. A
+structure learned on them is that of P(x | f, s) with the hidden decision filled in by its posterior
+(structural EM), where the paper puts D in its place. A component has a circuit for each cell;
+components of clusters describe a part of each cell's rows.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +22,19 @@ from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats
-from fairpc.fair.start import Structure
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.initial import Structure
+from fairpc.fair.priors import CLUSTER_ROWS, shrinkage
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import DF, Places
 from fairpc.structure import (
     CellCircuits,
     Gain,
-    Smoothing,
     Stop,
     Strudel,
     bootstrap_weights,
     graft,
+    soft_clusters,
 )
 from fairpc.structure.cells import CellSearch
 from fairpc.structure.search import Method
@@ -60,6 +70,10 @@ MIXED: Final = (SINGLE, Kind("cell", "strudel"), Kind("pooled", "gain"), PAPER)
 CLUSTER: Final = Kind("cell", "none", clusters=True)
 REFINEMENTS: Final = 5
 """Updates of EM by which parameters forget the completions they came from."""
+CLUSTER_STEPS: Final = 30
+"""Iterations of the latent class model from whose clusters EM over the whole model starts."""
+NEXT_TO_NONE: Final = 0.002
+"""Probability, as a multiple of an equal share, under which a cell is left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +115,6 @@ class Component:
             c.with_counts(np.zeros(len(c.counts)), shrinkage(1.0)) for c in self.learned.cells
         )
         return replace(self, learned=replace(self.learned, cells=cells), refined=())
-
-
-def shrinkage(strength: float) -> Smoothing:
-    """Prior rows for every sum, spread as if the cell's features were independent."""
-    return Smoothing(strength, "marginal")
 
 
 def learn_component(
@@ -189,9 +198,71 @@ def _counts(circuit: Circuit, table: Table, prior: Floats) -> Floats:
 def _method(kind: Kind, structure: Structure) -> Method:
     if kind.splits == "gain":
         return Gain()
-    most = structure.max_splits if kind.splits == "strudel" else 0
-    return Strudel(stop=Stop(most, structure.patience))
+    return Strudel(stop=structure.stop if kind.splits == "strudel" else Stop(0))
 
 
 def _reweighted(table: Table, rng: np.random.Generator) -> Floats:
     return bootstrap_weights(table, rng) if table.weights.any() else table.weights
+
+
+def cell_posterior(
+    distribution: FairDistribution, rows: Rows, places: Places
+) -> tuple[Floats, Floats]:
+    """log P(row), and P(f, s | row) for each place: places × classes."""
+    codes = distribution.layout.codes(places.s, places.d, rows.x[places.row])
+    joint = np.empty((len(codes), rows.n_classes))
+    for f in range(rows.n_classes):
+        codes[:, DF] = f
+        joint[:, f] = distribution.circuit.log_marginal(codes)
+    return places.normalised(joint)
+
+
+def soft_cells(rows: Rows, places: Places, posterior: Floats) -> list[Table]:
+    """The rows of each cell (f, s), with f as the slow index, weighted by their posterior.
+
+    A row does not enter cells that are next to impossible for it, and its weight is
+    shared out among the others: cells are then smaller, and searches over them faster.
+    """
+    tables = []
+    weighted = _likely(places, posterior) * rows.weights[places.row, None]
+    of_group = [np.flatnonzero(places.s == s) for s in range(rows.n_groups)]
+    for f in range(rows.n_classes):
+        for group in of_group:
+            here = group[weighted[group, f] > 0]
+            x = np.asfortranarray(rows.x[places.row[here]])
+            tables.append(Table(x, weighted[here, f], rows.arities, rows.names))
+    return tables
+
+
+def _likely(places: Places, posterior: Floats) -> Floats:
+    """The posterior without cells of next to no probability; each row still sums to one."""
+    least = NEXT_TO_NONE / (places.n_groups * places.n_classes)  # less than the likeliest cell has
+    kept = np.where(posterior < least, 0.0, posterior)
+    total = np.bincount(places.row, kept.sum(axis=1), len(places.weights))
+    result: Floats = kept / np.where(total > 0, total, 1.0)[places.row, None]
+    return result
+
+
+def learn_clusters(
+    cells: Sequence[Table],
+    n_clusters: int,
+    structure: Structure,
+    strength: float,
+    rng: np.random.Generator,
+) -> tuple[list[Component], Floats]:
+    """A component for each cluster, and the clusters' shares of the rows: cells × clusters.
+
+    Clusters are the classes of a latent class model of each cell; EM over the whole
+    model moves them afterwards.
+    """
+    posteriors = [soft_clusters(table, n_clusters, rng, n_iter=CLUSTER_STEPS) for table in cells]
+    components = []
+    for k in range(n_clusters):
+        parts = [
+            replace(table, weights=table.weights * posterior[:, k])
+            for table, posterior in zip(cells, posteriors, strict=True)
+        ]
+        components.append(learn_component(CLUSTER, parts, None, structure, strength, rng))
+    masses = np.stack([p.T @ table.weights for table, p in zip(cells, posteriors, strict=True)])
+    masses = masses + CLUSTER_ROWS / n_clusters
+    return components, masses / masses.sum(axis=1, keepdims=True)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fair.tables import SHORT, biased_rows
-from fairpc.fair.choices import paired_gain
 from fairpc.fair.recipe import Stage, fit_auto
+from fairpc.fair.recipe_log import paired_gain
 
 
 def test_choices_in_words() -> None:
