@@ -68,6 +68,7 @@ SINGLE: Final = Kind("cell", "gain")
 MIXED: Final = (SINGLE, Kind("cell", "strudel"), Kind("pooled", "gain"), PAPER)
 """The components of a mixture of structures, in turn."""
 CLUSTER: Final = Kind("cell", "none", clusters=True)
+KINDS: Final = (TREES, *MIXED, CLUSTER)
 REFINEMENTS: Final = 5
 """Updates of EM by which parameters forget the completions they came from."""
 CLUSTER_STEPS: Final = 30
