@@ -177,7 +177,9 @@ def test_a_file_without_choices_still_loads(tmp_path: Path) -> None:
     [
         ("n_train", -1),
         ("n_train", True),
+        ("n_train", 10**400),
         ("n_validation", "many"),
+        ("single_score", 10**400),
         ("strength", "<b>1</b>"),
         ("strength_scores", [["1", 2.0]]),
         ("strength_scores", {"1": 2.0}),
@@ -190,6 +192,8 @@ def test_a_file_without_choices_still_loads(tmp_path: Path) -> None:
         ("components", "a tree for each cell"),
         ("weights", [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]),
         ("weights", [[1.0]]),
+        ("weights", [-1.0]),
+        ("weights", [None]),
         ("dropped", [1]),
         ("refitted", 1),
         ("interrupted", "no"),

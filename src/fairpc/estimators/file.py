@@ -43,6 +43,9 @@ _SINCE: Final = {"anchors": 2, "choices": 3}
 A file has the lowest version that can hold it: only models of the recipe have choices.
 """
 
+_WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+"""What reading a field raises whose content is of another kind."""
+
 
 def save(model: CircuitClassifier, path: AnyPath) -> None:
     """Write a fitted model to a file, whole or not at all."""
@@ -67,7 +70,14 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> CircuitClassifier:
         _fail(source, "its checksum does not fit its content: it was altered; use an intact copy")
     try:
         return _model(content, source)
-    except (FairpcError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+    except (
+        FairpcError,
+        TypeError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         raise FileFormatError(f"{source} holds no model: {error}") from error
 
 

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.circuit.bounds import Bounds
-from fairpc.circuit.em import Reached, Step, Stopping, em, maximize
+from fairpc.circuit.em import Step, Stopping, em, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
 from fairpc.circuit.graph import Circuit, Graph
 from fairpc.data.table import Table
@@ -25,7 +25,7 @@ from fairpc.errors import InterruptedWarning, LearningError
 from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.initial import Structure, initial_model, learn_structure
-from fairpc.fair.journal import VALIDATION, History, Journal, Run, RunState
+from fairpc.fair.journal import VALIDATION, History, Journal, RunState
 from fairpc.fair.priors import MECHANISM, SMOOTHING, parameter_prior
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Limits, Model, Top
@@ -145,16 +145,14 @@ def fit_parameters(
     if prior is None:
         prior = parameter_prior(circuit, layout, start.top, options)
     bounds = _bounds(circuit, layout, rows, options)
-    of_rows = row_plan(circuit, layout, rows)
-    plan: FlowPlan = of_rows
-    if not layout.latent and not _has_holes(rows):
+    plan = row_plan(circuit, layout, rows)
+    if not layout.latent and not any((codes < 0).any() for codes in (rows.s, rows.d, rows.x)):
         # Nothing is hidden: one update is the closed form (Equation 1).
         flows = plan(circuit.parameters)[1]
         start = start.with_parameters(maximize(circuit.graph, flows, prior))
-    if options.equal_mass and layout.latent:
-        plan = BalancedPlan.of(of_rows, layout)
+    balanced = BalancedPlan.of(plan, layout) if options.equal_mass and layout.latent else plan
     held_out = {name: row_plan(circuit, layout, some) for name, some in evaluation.items()}
-    given = start, plan, held_out, options, prior, bounds, callback
+    given = start, balanced, held_out, options, prior, bounds, callback
     return run_em(*given, keep_interrupted=keep_interrupted)
 
 
@@ -173,22 +171,43 @@ def run_em(
 
     ``held_out`` are plans of rows whose mean log-likelihood is kept per iteration.
     """
-    theta = start.circuit.parameters
+    theta, mechanism = start.circuit.parameters, start.top.mechanism
+    watched = {name: partial(_mean, some) for name, some in held_out.items()}
+    history = History(plan.total_weight, lambda step: step.parameters[mechanism], watched)
     run = None
     if options.journal is not None:
         run = options.journal.run(plan.graph, theta, prior, [plan.n_rows, plan.total_weight])
-    trace = _Trace(start, plan, held_out, run)
-    trace.restore()
-    steps = em(plan, theta, prior=prior, bounds=bounds, after=trace.step)
+    # Replaced as a whole, for an interrupt may come at any moment.
+    now = None if run is None else run.read(history)
+    if now is not None and isinstance(plan, BalancedPlan):
+        plan.odds = now.shifts
+    after = None if now is None else now.reached.step
+    steps = em(plan, theta, prior=prior, bounds=bounds, after=after)
     if keep_interrupted:
         steps = _interruptible(steps)
-    with trace:
-        if not trace.ended:
-            for reached in options.stopping.until(steps, plan.total_weight, trace.step):
-                trace.add(reached)
+    try:
+        if now is None or not now.reached.ended:
+            for reached in options.stopping.until(steps, plan.total_weight, after):
+                history.add(reached.step)
+                now = RunState(reached, plan.odds if isinstance(plan, BalancedPlan) else None)
+                if run is not None and run.due:
+                    run.write(now, history)
                 if callback is not None:
                     callback(reached.step)
-    return trace.fitted()
+    finally:
+        # However EM was left, what it has reached is kept.
+        if run is not None and now is not None:
+            run.write(now, history)
+    if now is None:
+        raise LearningError("EM made no step: there is nothing to give back")
+    step, converged = now.reached.step, now.reached.converged
+    model = start.with_parameters(step.parameters)
+    return Fitted(model, history.arrays(step.iteration + 1), converged)
+
+
+def _mean(plan: RowPlan, step: Step) -> float:
+    """Mean log-likelihood of the rows of a plan."""
+    return plan.log_likelihood(step.parameters) / plan.total_weight
 
 
 def _interruptible(steps: Iterator[Step]) -> Iterator[Step]:
@@ -232,89 +251,6 @@ def row_plan(circuit: Circuit, layout: Layout, rows: Rows) -> RowPlan:
     return prepare(circuit.graph, table)
 
 
-def _has_holes(rows: Rows) -> bool:
-    return bool((rows.s < 0).any() or (rows.d < 0).any() or (rows.x < 0).any())
-
-
-class _Trace:
-    """What is kept of a run of EM, in memory and in the journal if there is one."""
-
-    def __init__(
-        self,
-        start: FairDistribution,
-        plan: FlowPlan,
-        held_out: Mapping[str, RowPlan],
-        run: Run | None,
-    ) -> None:
-        self._start, self._plan, self._run = start, plan, run
-        mechanism = start.top.mechanism
-        self._history = History(
-            plan.total_weight,
-            lambda step: step.parameters[mechanism],
-            {name: partial(_mean, some) for name, some in held_out.items()},
-        )
-        # Replaced as a whole, for an interrupt may come at any moment.
-        self._now: tuple[Reached[Step], Floats | None] | None = None
-
-    @property
-    def step(self) -> Step | None:
-        return None if self._now is None else self._now[0].step
-
-    @property
-    def ended(self) -> bool:
-        return self._now is not None and self._now[0].ended
-
-    def restore(self) -> None:
-        """Take up what the journal has of this run."""
-        kept = None if self._run is None else self._run.read()
-        if kept is None:
-            return
-        self._history.records = [tuple(record) for record in kept.records.tolist()]
-        self._history.mechanisms = list(kept.mechanisms)
-        odds = kept.shifts if kept.shifts.size else None
-        if isinstance(self._plan, BalancedPlan):
-            self._plan.odds = odds
-        self._now = Reached(kept.step, kept.converged, kept.ended), odds
-
-    def add(self, reached: Reached[Step]) -> None:
-        """One step more."""
-        self._history.add(reached.step)
-        self._now = reached, self._plan.odds if isinstance(self._plan, BalancedPlan) else None
-        if self._run is not None and self._run.due:
-            self._write(self._run)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: object) -> None:
-        # However EM was left, what it has reached is kept.
-        if self._run is not None:
-            self._write(self._run)
-
-    def fitted(self) -> Fitted:
-        """The model at the last step."""
-        if self._now is None:
-            raise LearningError("EM made no step: there is nothing to give back")
-        reached = self._now[0]
-        history = self._history.arrays(reached.step.iteration + 1)
-        model = self._start.with_parameters(reached.step.parameters)
-        return Fitted(model, history, reached.converged)
-
-    def _write(self, run: Run) -> None:
-        if self._now is None:
-            return
-        reached, odds = self._now
-        n = reached.step.iteration + 1
-        kept = np.array(self._history.records[:n]), np.array(self._history.mechanisms[:n])
-        shifts = np.zeros(0) if odds is None else odds
-        run.write(RunState(reached.step, *kept, shifts, reached.converged, reached.ended))
-
-
-def _mean(plan: RowPlan, step: Step) -> float:
-    """Mean log-likelihood of the rows of a plan."""
-    return plan.log_likelihood(step.parameters) / plan.total_weight
-
-
 @dataclass(eq=False)
 class BalancedPlan:
     """A plan whose flows have equal mass of Df in all groups: an option, not in the paper.
@@ -338,12 +274,12 @@ class BalancedPlan:
     odds: Floats | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, plan: RowPlan, layout: Layout, n_threads: int | None = None) -> BalancedPlan:
+    def of(cls, plan: RowPlan, layout: Layout) -> BalancedPlan:
         """The plan of the same rows with balanced flows."""
         graph = plan.graph
         top = Top.of(graph, layout)
         untied, source = _untie(graph, top)
-        apart = prepare(untied, plan.table, n_threads=n_threads)
+        apart = prepare(untied, plan.table)
         return cls(graph, plan, apart, source, Top.of(untied, layout).decision, top.decision[0])
 
     @property

@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.em import Step
+from fairpc.circuit.em import Reached, Step
 from fairpc.circuit.graph import Graph
 from fairpc.data.atomic import read_whole, write_atomically
 from fairpc.data.fingerprint import fingerprint
@@ -34,7 +34,7 @@ EVERY = 30.0
 """Seconds between two writings of a run that goes on."""
 
 MAX_BYTES: Final = 1 << 32
-_NUMBERS: Final = ("parameters", "flows", "records", "mechanisms", "shifts")
+_NAMES: Final = "origin scalars whole parameters flows records mechanisms shifts"
 
 
 @dataclass(eq=False)
@@ -71,22 +71,10 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class RunState:
-    """Where a run of EM stands.
+    """Where a run of EM is: its last step, and what the plan itself carries to the next, if any."""
 
-    Attributes:
-        step: its last step.
-        records: what is kept of each step so far, one row each.
-        mechanisms: the mechanism at each step so far.
-        shifts: what the plan itself carries from one step to the next; empty if nothing.
-        converged, ended: whether it has converged, and whether it is over.
-    """
-
-    step: Step
-    records: Floats
-    mechanisms: Floats
-    shifts: Floats
-    converged: bool
-    ended: bool
+    reached: Reached[Step]
+    shifts: Floats | None
 
 
 @dataclass
@@ -103,24 +91,28 @@ class Run:
         """Whether it is time to write."""
         return time.monotonic() - self._written >= self.every
 
-    def write(self, state: RunState) -> None:
-        """Keep this state instead of the last one."""
-        step = state.step
-        numbers = (step.parameters, step.flows, state.records, state.mechanisms, state.shifts)
+    def write(self, state: RunState, history: History) -> None:
+        """Keep this state, and the history up to it, instead of the last one."""
+        reached, step = state.reached, state.reached.step
+        n = step.iteration + 1
         buffer = io.BytesIO()
         np.savez(
             buffer,
             allow_pickle=False,
             origin=np.frombuffer(self.origin.encode(), np.uint8),
             scalars=np.array([step.log_likelihood, step.objective]),
-            whole=np.array([step.iteration, state.converged, state.ended], np.int64),
-            **dict(zip(_NUMBERS, numbers, strict=True)),
+            whole=np.array([step.iteration, reached.converged, reached.ended], np.int64),
+            parameters=step.parameters,
+            flows=step.flows,
+            records=np.array(history.records[:n]),
+            mechanisms=np.array(history.mechanisms[:n]),
+            shifts=np.zeros(0) if state.shifts is None else state.shifts,
         )
         write_atomically(self.path, buffer.getvalue())
         self._written = time.monotonic()
 
-    def read(self) -> RunState | None:
-        """The state that was kept; None if there is none.
+    def read(self, history: History) -> RunState | None:
+        """The state that was kept, with ``history`` filled up to it; None if there is none.
 
         A FileFormatError says that a file is damaged, or of a run that began elsewhere.
         """
@@ -135,9 +127,10 @@ class Run:
         iteration, converged, ended = (int(v) for v in data["whole"])
         log_likelihood, objective = (float(v) for v in data["scalars"])
         step = Step(iteration, data["parameters"], log_likelihood, objective, data["flows"])
-        return RunState(
-            step, data["records"], data["mechanisms"], data["shifts"], bool(converged), bool(ended)
-        )
+        history.records[:] = [tuple(record) for record in data["records"].tolist()]
+        history.mechanisms[:] = list(data["mechanisms"])
+        shifts = data["shifts"] if data["shifts"].size else None
+        return RunState(Reached(step, bool(converged), bool(ended)), shifts)
 
 
 @dataclass
@@ -164,6 +157,6 @@ def _read_arrays(path: Path) -> dict[str, Array]:
             data = {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as error:
         raise FileFormatError(f"{path} is damaged ({error}): remove it, and fit again") from error
-    if set(data) != {*_NUMBERS, "origin", "scalars", "whole"}:
+    if set(data) != set(_NAMES.split()):
         raise FileFormatError(f"{path} is no run of EM: remove it, and fit again")
     return data

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairpc.circuit.bounds import SLACK
 from fairpc.data.plural import counted
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
@@ -80,9 +81,8 @@ class Choices:
         shares = [f"{w:.0%} {c}" for c, w in zip(self.components, self.weights, strict=True)]
         parts.append(f"Structure of P(x | Df, S): {'; '.join(shares)}.")
         if self.dropped:
-            parts.append(
-                f"Components of too little weight were dropped: {'; '.join(self.dropped)}."
-            )
+            dropped = "; ".join(self.dropped)
+            parts.append(f"Components of too little weight were dropped: {dropped}.")
         if self.refitted:
             parts.append("The chosen model was fitted again to training and validation rows.")
         if self.interrupted:
@@ -102,11 +102,11 @@ class Choices:
         declared = {f.name: str(f.type) for f in fields(cls)}
         if not isinstance(data, dict) or set(data) != set(declared):
             raise LearningError(f"the recipe's choices are not {', '.join(declared)}")
-        read = {name: _read(name, kind, data[name]) for name, kind in declared.items()}
-        result = cls(**read)
-        if len(result.components) != len(result.weights) or result.start not in result.start_scores:
+        read = cls(**{name: _read(name, kind, data[name]) for name, kind in declared.items()})
+        whole = len(read.components) == len(read.weights) and read.start in read.start_scores
+        if not (whole and all(0 <= weight <= 1 + SLACK for weight in read.weights)):
             raise LearningError("the recipe's choices do not fit each other")
-        return result
+        return read
 
 
 def paired_gain(
@@ -134,9 +134,9 @@ def _plain(value: Any) -> Any:
 
 _WORDS: Final = frozenset(kind.words for kind in KINDS)
 _IS: Final[dict[str, Callable[[Any], bool]]] = {
-    "int": lambda v: type(v) is int and v >= 0,
+    "int": lambda v: type(v) is int and 0 <= v < 1 << 63,
     "bool": lambda v: type(v) is bool,
-    "float": lambda v: v is None or (type(v) in (int, float) and math.isfinite(v)),
+    "float": lambda v: v is None or (type(v) is float and math.isfinite(v)),
     "str": lambda v: isinstance(v, str) and v in _WORDS,
 }
 """What a value of a file must be, so that a report can show it: its words are the recipe's own."""
@@ -152,4 +152,4 @@ def _read(name: str, kind: str, value: Any) -> Any:
         return {_read(name, kinds[0], k): _read(name, kinds[1], v) for k, v in value}
     if outer not in _IS or not _IS[outer](value):
         raise LearningError(f"{name} of the recipe's choices cannot be {value!r}")
-    return (math.nan if value is None else float(value)) if outer == "float" else value
+    return math.nan if value is None else value
