@@ -265,9 +265,8 @@ def test_several_sensitive_columns_are_crossed() -> None:
     table, labels, group = people()
     both = table.assign(sex=group, old=np.where(table["age"] > 45, "yes", "no"))
     model = LatNB(["sex", "old"], max_iter=5).fit(both, labels)
-    assert list(model.groups_) == [
-        "sex=F, old=no", "sex=F, old=yes", "sex=M, old=no", "sex=M, old=yes",
-    ]  # fmt: skip
+    crossed = ["sex=F, old=no", "sex=F, old=yes", "sex=M, old=no", "sex=M, old=yes"]
+    assert list(model.groups_) == crossed
     assert model.parity_gap()["model"] < 1e-9
 
 
@@ -342,9 +341,12 @@ def test_history_and_evaluation() -> None:
     model = FairPC(structure="chow-liu", max_iter=7, tol=0)
     seen: list[int] = []
     model.fit(
-        table, labels, sensitive_features=group, eval_set={"test": (table, labels, group)},
+        table,
+        labels,
+        sensitive_features=group,
+        eval_set={"test": (table, labels, group)},
         callback=lambda step: seen.append(step.iteration),
-    )  # fmt: skip
+    )
     assert seen == list(range(8))
     assert {len(v) for v in model.history_.values()} == {8}
     rows = model.score_samples(table, labels, sensitive_features=group)

@@ -88,10 +88,8 @@ def test_the_upper_layers_have_the_update_of_the_circuit(
     theta = maximize(graph, flows, laplace(graph, 1.0), m.circuit.parameters, bounds)
     places = Places.of(rows)
     logs, posterior = cell_posterior(m, rows, places)
-    prior = TopRates(
-        np.full(rows.n_groups, 1 / rows.n_groups), np.full(k, 1 / k),
-        np.full((rows.n_groups, k, k), 1 / k),
-    )  # fmt: skip
+    n = rows.n_groups
+    prior = TopRates(np.full(n, 1 / n), np.full(k, 1 / k), np.full((n, k, k), 1 / k))
     upper = m.top_rates.updated(places.counts(posterior), prior, limits)
     np.testing.assert_allclose(upper.decision_rate, theta[m.top.decision[0]], atol=1e-9)
     np.testing.assert_allclose(upper.mechanism, theta[m.top.mechanism], atol=1e-9)

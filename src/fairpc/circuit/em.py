@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -95,13 +95,19 @@ def maximum_likelihood(
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """One evaluation of the plan: where EM stands, and what it found there."""
+class AnyStep:
+    """A step of EM over whatever parameters: its number, and what it reached."""
 
     iteration: int
-    parameters: Floats
     log_likelihood: float
     objective: float
+
+
+@dataclass(frozen=True, eq=False)
+class Step(AnyStep):
+    """One evaluation of a plan: parameters, and their flows."""
+
+    parameters: Floats
     flows: Floats
 
 
@@ -141,7 +147,8 @@ def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
 
 def _evaluate(plan: FlowPlan, iteration: int, theta: Floats, prior: Floats | None) -> Step:
     log_likelihood, flows = plan(theta)
-    return Step(iteration, theta, log_likelihood, objective(log_likelihood, theta, prior), flows)
+    value = objective(log_likelihood, theta, prior)
+    return Step(iteration, log_likelihood, value, theta, flows)
 
 
 def _refuse_impossible_rows(log_likelihood: float) -> None:
@@ -191,16 +198,6 @@ def em_of_sets(
         yield SetsStep(iteration, theta, logs, logs + np.array(priors), flows)
         theta = maximize(graph, flows, pseudo, theta, bounds)
         iteration += 1
-
-
-class AnyStep(Protocol):
-    """A step of EM, over whatever parameters."""
-
-    @property
-    def iteration(self) -> int: ...
-
-    @property
-    def objective(self) -> float: ...
 
 
 S = TypeVar("S", bound=AnyStep)

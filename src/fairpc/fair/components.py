@@ -37,7 +37,6 @@ from fairpc.structure import (
     soft_clusters,
 )
 from fairpc.structure.cells import CellSearch
-from fairpc.structure.search import Method
 
 
 @dataclass(frozen=True)
@@ -100,22 +99,19 @@ class Component:
     @cached_property
     def circuits(self) -> tuple[Circuit, ...]:
         """The circuit of each cell."""
-        return self.refined or tuple(
-            self.learned.circuit(i) for i in range(len(self.learned.cells))
-        )
+        learned = self.learned
+        return self.refined or tuple(learned.circuit(i) for i in range(len(learned.cells)))
 
-    def shrunk(self, strength: float) -> Component:
-        """The same counts of complete or completed rows, shrunk with another strength."""
-        cells = tuple(c.with_counts(c.counts, shrinkage(strength)) for c in self.learned.cells)
+    def shrunk(self, strength: float, share: float = 1.0) -> Component:
+        """This share of the counts of complete or completed rows, shrunk with another strength."""
+        prior = shrinkage(strength)
+        cells = tuple(c.with_counts(share * c.counts, prior) for c in self.learned.cells)
         return replace(self, learned=replace(self.learned, cells=cells), refined=())
 
     @cached_property
     def base(self) -> Component:
         """The same structures with the parameters that shrinking goes towards."""
-        cells = tuple(
-            c.with_counts(np.zeros(len(c.counts)), shrinkage(1.0)) for c in self.learned.cells
-        )
-        return replace(self, learned=replace(self.learned, cells=cells), refined=())
+        return self.shrunk(1.0, share=0.0)
 
 
 def learn_component(
@@ -134,10 +130,11 @@ def learn_component(
     ``bootstrap`` the structure is learned on Bayesian-bootstrap weights of the
     rows; parameters always come from the rows as they are.
     """
+    strudel = Strudel(stop=structure.stop if kind.splits == "strudel" else Stop(0))
     search = CellSearch(
         cells,
         validation=held_out if kind.splits == "strudel" else None,
-        method=_method(kind, structure),
+        method=Gain() if kind.splits == "gain" else strudel,
         trees=kind.trees,
         prune="aic" if kind.clusters else None,
         smoothing=shrinkage(strength),
@@ -185,21 +182,14 @@ def _counts(circuit: Circuit, table: Table, prior: Floats) -> Floats:
     used = np.flatnonzero(table.weights > 0)
     if not len(used):
         return np.zeros(circuit.graph.n_parameters)
-    rows = Table(
-        np.asfortranarray(table.codes[used]), table.weights[used], table.arities, table.names
-    )
+    codes = np.asfortranarray(table.codes[used])
+    rows = replace(table, codes=codes, weights=table.weights[used])
     # Without holes a deterministic circuit has the same counts whatever its parameters; but
     # without a prior some of them may be zero where these rows are.
     n_updates = REFINEMENTS if (rows.codes < 0).any() else 0
     positive = 0.999 * circuit.parameters + 0.001 * circuit.graph.uniform()
     steps = em(prepare(circuit.graph, rows), positive, prior=prior)
     return next(islice(steps, n_updates, None)).flows
-
-
-def _method(kind: Kind, structure: Structure) -> Method:
-    if kind.splits == "gain":
-        return Gain()
-    return Strudel(stop=structure.stop if kind.splits == "strudel" else Stop(0))
 
 
 def _reweighted(table: Table, rng: np.random.Generator) -> Floats:

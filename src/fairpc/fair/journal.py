@@ -126,7 +126,7 @@ class Run:
             )
         iteration, converged, ended = (int(v) for v in data["whole"])
         log_likelihood, objective = (float(v) for v in data["scalars"])
-        step = Step(iteration, data["parameters"], log_likelihood, objective, data["flows"])
+        step = Step(iteration, log_likelihood, objective, data["parameters"], data["flows"])
         history.records[:] = [tuple(record) for record in data["records"].tolist()]
         history.mechanisms[:] = list(data["mechanisms"])
         shifts = data["shifts"] if data["shifts"].size else None

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from fairpc.circuit.bounds import SLACK, Bounds, filled
 from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.em import log_prior
+from fairpc.circuit.em import AnyStep, log_prior
 from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
 from fairpc.errors import CircuitError, LearningError
 from fairpc.errors.arrays import Codes, Floats, Ints
@@ -390,13 +390,10 @@ class TopRates:
 
 
 @dataclass(frozen=True, eq=False)
-class TopStep:
-    """Where EM over the upper layers stands: their rates, likelihood, MAP objective."""
+class TopStep(AnyStep):
+    """A step of EM over the upper layers alone."""
 
-    iteration: int
     rates: TopRates
-    log_likelihood: float
-    objective: float
 
 
 def top_em(
@@ -424,7 +421,7 @@ def top_em(
         used = places.weights > 0
         log_likelihood = float((places.weights[used] * logs[used]).sum())
         objective = log_likelihood + rates.log_prior(prior)
-        yield TopStep(iteration, rates, log_likelihood, objective)
+        yield TopStep(iteration, log_likelihood, objective, rates)
         if equal_mass:
             posterior = places.equalised(joint, rates.decision_rate, shift)
         rates, iteration = rates.updated(places.counts(posterior), prior, limits), iteration + 1
