@@ -14,7 +14,7 @@ from scipy import optimize
 
 import oracle
 from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.em import em, fit, laplace, maximize, maximum_likelihood
+from fairpc.circuit.em import AnyStep, Stopping, em, fit, laplace, maximize, maximum_likelihood
 from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit, Graph
 from fairpc.data.table import Table
@@ -230,6 +230,25 @@ def test_fit_stops_by_count_and_tolerance_together() -> None:
     assert np.array_equal(none.parameters, circuit.parameters)
     with pytest.raises(CircuitError, match="max_iter is -1"):
         fit(plan, circuit.parameters, max_iter=-1)
+
+
+def test_a_stopping_rule_needs_the_last_two_steps_alone() -> None:
+    """Objectives 0, 8, 12, 14, 15, … of weight 10: updates gain .8, .4, .2, .1, .05 a unit."""
+    steps = [AnyStep(k, -1.0, 16.0 - 16.0 / 2**k) for k in range(12)]
+    for rule, last, converged in [
+        (Stopping(max_iter=3, tol=0.15, min_iter=0), 3, False),
+        (Stopping(max_iter=9, tol=0.15, min_iter=0), 4, True),
+        (Stopping(max_iter=9, tol=0.15, min_iter=6), 6, True),
+        (Stopping(max_iter=9, tol=0.0, min_iter=0), 9, False),
+        (Stopping(max_iter=0, tol=1e9, min_iter=0), 0, False),
+    ]:
+        found = list(rule.until(steps, 10.0))
+        assert [r.ended for r in found] == [False] * last + [True]
+        assert (found[-1].step, found[-1].converged) == (steps[last], converged)
+        for k in range(last):
+            rest = list(rule.until(steps[k + 1 :], 10.0, after=steps[k]))
+            assert rest[-1].step is steps[last]
+            assert rest[-1].converged == converged
 
 
 def test_fit_tells_each_step_to_the_callback() -> None:

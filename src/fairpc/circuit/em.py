@@ -217,7 +217,7 @@ class Stopping:
     """When EM stops: after ``max_iter`` updates, or before that if it has converged.
 
     It has converged after ``min_iter`` updates *and* when one moved the objective by less than
-    ``tol`` per unit of weight: leaving a near-fixed point, EM may stand almost still for ten or
+    ``tol`` per unit of weight: leaving a near-fixed point, EM may hardly move for ten or
     twenty updates. ``tol=0`` makes all updates.
     """
 

@@ -1,4 +1,4 @@
-"""What is kept of EM, step by step: its history, and in a journal where each run stands.
+"""What is kept of EM, step by step: its history, and in a journal the state of each run.
 
 A fit is a fixed sequence of steps: given rows, options and seed, it does the same
 again, bit for bit. What takes long are its runs of EM. Each of them keeps its last

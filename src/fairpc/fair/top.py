@@ -228,6 +228,13 @@ class Limits:
         lower[top.mechanism], upper[top.mechanism] = self.mechanism_lower, self.mechanism_upper
         return Bounds.of(graph, lower, upper)
 
+    def shares(self, decision: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
+        """P(Df) and the mechanism in proportion to counts, as nearly as the limits allow."""
+        return (
+            filled(decision, self.rate_lower, self.rate_upper),
+            filled(mechanism, self.mechanism_lower, self.mechanism_upper),
+        )
+
     def allow(self, rate: Floats, mechanism: Floats) -> bool:
         """Whether a P(Df) and a mechanism keep to the limits, up to rounding."""
         return bool(
@@ -362,18 +369,13 @@ class TopRates:
         decision = by_cell.sum(axis=0) + prior.decision_rate
         rate = decision / decision.sum()
         if limits is not None:
-            rate = filled(decision, limits.rate_lower, limits.rate_upper)
             known = np.where(totals > 0, labels, self.mechanism)
-            mechanism = filled(known, limits.mechanism_lower, limits.mechanism_upper)
+            rate, mechanism = limits.shares(decision, known)
         return TopRates(group / group.sum(), rate, mechanism)
 
     def within(self, limits: Limits) -> TopRates:
         """The same brought within limits."""
-        return TopRates(
-            self.group_rate,
-            filled(self.decision_rate, limits.rate_lower, limits.rate_upper),
-            filled(self.mechanism, limits.mechanism_lower, limits.mechanism_upper),
-        )
+        return TopRates(self.group_rate, *limits.shares(self.decision_rate, self.mechanism))
 
     def of_free(self, limits: Limits) -> TopRates:
         """Pseudo-counts for what is not bound to be zero: a prior says nothing of the rest."""
