@@ -99,7 +99,7 @@ def fit_auto(
     0. The strength of shrinking, on held-out rows, from ``options.smoothing`` upwards.
     1. Start: a Chow–Liu tree per cell or the paper's structure, whichever is better on
        the validation rows; both with D in place of Df, then EM.
-    2. A single circuit per cell, twice: soft cells, a tree for each, splits by gain, EM.
+    2. A single circuit per cell: soft cells, a tree for each, splits by gain, EM.
     3. A mixture of circuits whose structures are learned on Bayesian-bootstrap weights of
        the soft cells; its weights by EM on the validation rows, the upper layers on the others.
     4. The mixture if it gains more than one standard error, or .01 nats, a validation row;
