@@ -23,7 +23,9 @@ from fairpc.errors import (
     SameAsLabelWarning,
     TableError,
 )
+from fairpc.estimators.base import em_options
 from fairpc.estimators.file import _checksum
+from fairpc.refits.workbench import Subject, Workbench
 
 MODELS: list[Any] = [
     FairPC(structure="chow-liu"),
@@ -227,7 +229,9 @@ def test_a_model_with_a_kept_structure_is_loaded_with_it(
     kept.fit(table, labels, sensitive_features=group).save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert isinstance(again.structure, Circuit)
-    assert again._em_options().mechanism_prior == kept._em_options().mechanism_prior == 0.0
+    assert em_options(again, None).mechanism_prior == em_options(kept, None).mechanism_prior == 0.0
+    ours, theirs = (Workbench.of(Subject.of(m, table, labels, group)) for m in (again, kept))
+    np.testing.assert_array_equal(ours.prior, theirs.prior)
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
     # A refit goes on from the kept structure, with the prior of the fit.

@@ -28,9 +28,8 @@ from fairpc.fair.priors import CLUSTER_ROWS, shrinkage
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import DF, Places
 from fairpc.structure import (
+    METHODS,
     CellCircuits,
-    Gain,
-    Stop,
     Strudel,
     bootstrap_weights,
     graft,
@@ -45,28 +44,28 @@ class Kind:
 
     Attributes:
         trees: what they start from: the Chow–Liu tree of all rows, or of each cell's own.
-        splits: how edges are split, if they are.
+        splits: how edges are split; of Chow–Liu trees, none is.
         clusters: whether the rows are those of one cluster of each cell, not all of it; their
             trees are pruned, as there are fewer rows.
     """
 
     trees: Literal["pooled", "cell"]
-    splits: Literal["gain", "strudel", "none"]
+    splits: Literal["gain", "strudel", "chow-liu"]
     clusters: bool = False
 
     @property
     def words(self) -> str:
         tree = {"pooled": "one tree for all cells", "cell": "a tree for each cell"}[self.trees]
-        split = {"gain": ", split by gain", "strudel": ", split as in Strudel", "none": ""}
+        split = {"gain": ", split by gain", "strudel": ", split as in Strudel", "chow-liu": ""}
         return tree + split[self.splits] + (", of a cluster of its rows" if self.clusters else "")
 
 
 PAPER: Final = Kind("pooled", "strudel")
-TREES: Final = Kind("cell", "none")
+TREES: Final = Kind("cell", "chow-liu")
 SINGLE: Final = Kind("cell", "gain")
 MIXED: Final = (SINGLE, Kind("cell", "strudel"), Kind("pooled", "gain"), PAPER)
 """The components of a mixture of structures, in turn."""
-CLUSTER: Final = Kind("cell", "none", clusters=True)
+CLUSTER: Final = Kind("cell", "chow-liu", clusters=True)
 KINDS: Final = (TREES, *MIXED, CLUSTER)
 REFINEMENTS: Final = 5
 """Updates of EM by which parameters forget the completions they came from."""
@@ -130,11 +129,11 @@ def learn_component(
     ``bootstrap`` the structure is learned on Bayesian-bootstrap weights of the
     rows; parameters always come from the rows as they are.
     """
-    strudel = Strudel(stop=structure.stop if kind.splits == "strudel" else Stop(0))
+    asked = METHODS | {"strudel": Strudel(stop=structure.stop)}
     search = CellSearch(
         cells,
         validation=held_out if kind.splits == "strudel" else None,
-        method=Gain() if kind.splits == "gain" else strudel,
+        method=asked[kind.splits],
         trees=kind.trees,
         prune="aic" if kind.clusters else None,
         smoothing=shrinkage(strength),
