@@ -10,8 +10,17 @@ import pytest
 
 from fairpc.errors import FairpcError, FileFormatError, LearningError
 from fairpc.paper import methods
-from fairpc.paper.methods import ALL_METHODS, FAIRPC_AUTO, FAIRPC_RAND, Setting, run, with_holes
-from fairpc.paper.outcome import Outcome, load, save
+from fairpc.paper.methods import (
+    ALL_METHODS,
+    FAIRPC_AUTO,
+    FAIRPC_RAND,
+    Outcome,
+    Setting,
+    load,
+    run,
+    save,
+    with_holes,
+)
 from fairpc.paper.runs import Runner, Task
 from fairpc.paper.sources import Sources, drawn, own_folds, read_table
 from paper.folder import N_ROWS, small_folder

@@ -1,4 +1,4 @@
-"""The methods of the experiments: how each is fitted to a fold, in the paper's protocol.
+"""The methods of the experiments: how each is fitted to a fold, and what it did there.
 
 The four distributions learn structure on training rows, keep the iterate that is
 best on validation rows, and run 500 EM iterations on training rows. Classifiers
@@ -7,14 +7,21 @@ see training rows only (paper, Section "Experiments").
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import io
+import zipfile
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
+from fairpc import baselines
 from fairpc.circuit.em import Step
-from fairpc.errors import LearningError
+from fairpc.data.atomic import read_whole, write_atomically
+from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats
 from fairpc.fair.alignment import aligned
 from fairpc.fair.distribution import FairDistribution
@@ -23,7 +30,6 @@ from fairpc.fair.recipe import fit_auto
 from fairpc.fair.rows import Rows
 from fairpc.fair.start import learn_structure, start_circuit
 from fairpc.fair.top import Model, Top
-from fairpc.paper.outcome import Outcome
 
 FAIRPC_RAND: Final = "FairPC-rand"
 """FairPC from random parameters instead of the prior start."""
@@ -45,6 +51,63 @@ _MODEL: Final[dict[str, Model]] = {
 }
 _HOLES_OPTIONS: Final = Options(tol=1e-5, max_iter=150)
 """Of rows with holes: the best iterate on validation rows comes long before."""
+_MAX_BYTES: Final = 2**26
+
+
+_NOTHING: Final = partial(np.empty, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Results on the test rows of a fold; what a method does not have is empty or nan.
+
+    Attributes:
+        scores: probability of the positive decision, per test row.
+        predicted: the decision, per test row.
+        seconds: time of the fit.
+        log_likelihood: log P(s, d, x), per test row.
+        log_likelihood_all: its mean over training, validation and test rows.
+        parity_gap: difference of P(decision = 1 | S) between groups under the model itself.
+        mechanism: P(D = d | Df = f, S = s), [s, f, d].
+        curve: mean log-likelihood of the test rows, per EM iteration.
+        mechanism_curve: the mechanism, per EM iteration.
+    """
+
+    scores: Floats
+    predicted: npt.NDArray[np.int8]
+    seconds: float
+    log_likelihood: Floats = field(default_factory=_NOTHING)
+    log_likelihood_all: float = float("nan")
+    parity_gap: float = float("nan")
+    mechanism: Floats = field(default_factory=_NOTHING)
+    curve: Floats = field(default_factory=_NOTHING)
+    mechanism_curve: Floats = field(default_factory=_NOTHING)
+
+    @property
+    def mean_log_likelihood(self) -> float:
+        """Mean over the test rows; nan for a method that is no distribution."""
+        return float(self.log_likelihood.mean()) if len(self.log_likelihood) else float("nan")
+
+
+def save(outcome: Outcome, path: Path) -> None:
+    """One file of arrays, no code in it."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **{f.name: getattr(outcome, f.name) for f in fields(Outcome)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, buffer.getvalue())
+
+
+def load(path: Path) -> Outcome | None:
+    """The outcome in a file; None if there is no such file, or it is not whole."""
+    if not path.is_file():
+        return None
+    try:
+        with np.load(io.BytesIO(read_whole(path, _MAX_BYTES)), allow_pickle=False) as arrays:
+            found = {f.name: arrays[f.name] for f in fields(Outcome)}
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, FileFormatError):
+        return None
+    values: dict[str, Any] = {k: v if v.ndim else float(v) for k, v in found.items()}
+    return Outcome(**values)
 
 
 @dataclass(frozen=True)
@@ -79,24 +142,28 @@ def _run_distribution(setting: Setting, train: Rows, valid: Rows, test: Rows) ->
     began = perf_counter()
     fitted = _fit(setting, train, valid, test)
     seconds = perf_counter() - began
-    raw, model = fitted.distribution, aligned(fitted.distribution)
-    curve = fitted.history["mechanism"]
-    if model is not raw:
-        curve = curve[:, :, ::-1]  # one permutation of Df for all groups; it has two values here
-    latent = model.layout.latent
+    model = aligned(fitted.distribution)
     scores = model.decision(test.s, test.x)[:, 1]
-    log_likelihood = model.log_likelihood(test.s, test.d, test.x)
-    return Outcome(
+    everywhere = [_log_likelihood(model, part) for part in (train, valid, test) if part.n_rows]
+    outcome = Outcome(
         scores=scores,
         predicted=(scores > 0.5).astype(np.int8),
-        log_likelihood=log_likelihood,
-        log_likelihood_all=_mean_over([train, valid, test], model),
-        parity_gap=float(model.parity_gap()[1]),
-        mechanism=model.mechanism if latent else np.empty(0),
-        curve=fitted.history.get("test", np.empty(0)),
-        mechanism_curve=curve if latent else np.empty(0),
         seconds=seconds,
+        log_likelihood=_log_likelihood(model, test),
+        log_likelihood_all=float(np.concatenate(everywhere).mean()),
+        parity_gap=float(model.parity_gap()[1]),
+        curve=fitted.history.get("test", np.empty(0)),
     )
+    if not model.layout.latent:
+        return outcome
+    curve = fitted.history["mechanism"]
+    if model is not fitted.distribution:
+        curve = curve[:, :, ::-1]  # one permutation of Df for all groups; it has two values here
+    return replace(outcome, mechanism=model.mechanism, mechanism_curve=curve)
+
+
+def _log_likelihood(model: FairDistribution, rows: Rows) -> Floats:
+    return model.log_likelihood(rows.s, rows.d, rows.x)
 
 
 def _fit(setting: Setting, train: Rows, valid: Rows, test: Rows) -> Fitted:
@@ -148,7 +215,7 @@ class _Best:
     def __call__(self, step: Step) -> None:
         circuit = self.model.circuit.with_parameters(step.parameters)
         model = FairDistribution(self.model.model, self.model.layout, circuit)
-        value = float(model.log_likelihood(self._rows.s, self._rows.d, self._rows.x).mean())
+        value = float(_log_likelihood(model, self._rows).mean())
         if value > self._highest:
             self.model, self._highest = model, value
 
@@ -157,48 +224,18 @@ def with_holes(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
     """The rows with this share of the cells of X hidden, completely at random."""
     x = rows.x.copy(order="F")
     x[rng.random(x.shape) < share] = -1
-    return Rows(
-        rows.s, rows.d, x, rows.weights, rows.n_groups, rows.n_classes, rows.arities, rows.names
-    )
-
-
-def _mean_over(parts: list[Rows], model: FairDistribution) -> float:
-    """Mean log-likelihood over all rows of several parts."""
-    values = [model.log_likelihood(p.s, p.d, p.x) for p in parts if p.n_rows]
-    return float(np.concatenate(values).mean())
+    return replace(rows, x=x)
 
 
 def _run_classifier(setting: Setting, train: Rows, test: Rows) -> Outcome:
-    model = _classifier(setting)
-    began = perf_counter()
-    model.fit(_features(train), train.d, sensitive_features=train.s)
-    seconds = perf_counter() - began
-    scores = model.predict_proba(_features(test), sensitive_features=test.s)[:, 1]
-    nothing: Floats = np.empty(0)
-    return Outcome(
-        scores=np.asarray(scores, np.float64),
-        predicted=(scores > 0.5).astype(np.int8),
-        log_likelihood=nothing,
-        log_likelihood_all=float("nan"),
-        parity_gap=float("nan"),
-        mechanism=nothing,
-        curve=nothing,
-        mechanism_curve=nothing,
-        seconds=seconds,
-    )
-
-
-def _features(rows: Rows) -> Floats:
-    return rows.x.astype(np.float64)
-
-
-def _classifier(setting: Setting) -> Any:
-    from fairpc.baselines import LR, FairLR, Rand, Reduction, Reweight
-
-    kinds = {"FairLR": FairLR, "Reduction": Reduction, "Reweight": Reweight, "LR": LR}
-    if setting.method == "Rand":
-        return Rand(random_state=setting.seed)
-    if setting.method not in kinds:
+    if setting.method not in (*FAIR_CLASSIFIERS, "LR", "Rand"):
         known = ", ".join((*ALL_METHODS, FAIRPC_RAND, FAIRPC_AUTO))
         raise LearningError(f"there is no method {setting.method!r}: choose one of {known}")
-    return kinds[setting.method]()
+    chance = {"random_state": setting.seed} if setting.method == "Rand" else {}
+    model = getattr(baselines, setting.method)(**chance)
+    began = perf_counter()
+    model.fit(train.x.astype(np.float64), train.d, sensitive_features=train.s)
+    seconds = perf_counter() - began
+    features = test.x.astype(np.float64)
+    scores = model.predict_proba(features, sensitive_features=test.s)[:, 1]
+    return Outcome(np.asarray(scores, np.float64), (scores > 0.5).astype(np.int8), seconds)

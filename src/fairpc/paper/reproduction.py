@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from fairpc.data.atomic import write_atomically
-from fairpc.paper import published
+from fairpc.paper import (
+    guarantee,
+    learning,
+    missing,
+    published,
+    real_world,
+    recipe,
+    significance_tables,
+    synthetic,
+)
 from fairpc.paper.exhibit import (
     Exhibit,
     Grid,
     Record,
+    Records,
+    bullets,
     claim_grid,
     markdown,
     markdown_table,
     number,
+    signed,
     write,
 )
+from fairpc.paper.runs import Study
 from fairpc.paper.sources import SHARED_SIZES, Sources
-from fairpc.paper.study import Study
 
+EXHIBITS: Final[dict[str, Callable[[Study], Exhibit]]] = {
+    "real-world": real_world.table,
+    "tests": significance_tables.exhibit,
+    "bars": real_world.bars,
+    "trade-off": real_world.trade_off,
+    "curves": learning.curves,
+    "synthetic": synthetic.exhibit,
+    "init": learning.starts,
+    "missing": missing.exhibit,
+    "guarantee": guarantee.exhibit,
+    "recipe": recipe.exhibit,
+}
+"""What makes the exhibit of each name, in the order of the page."""
 PAGE: Final = "reproduction.md"
 FOLDER: Final = "reproduction"
 """Beside the page: its figures, and every number as CSV and JSON."""
@@ -79,34 +104,24 @@ def _claims(exhibits: Sequence[Exhibit]) -> str:
 def _differences(table: Exhibit, sources: Sources) -> str:
     """Where our numbers and the paper's are not the same, and why."""
     by = {(r["dataset"], r["method"]): r for r in table.records}
-    parts = [
-        "## Differences, and why",
-        markdown_table(_difference_grid(table.records)),
-        _bullets(_reasons(by, sources)),
-    ]
-    return "\n\n".join(parts)
+    grid, reasons = _difference_grid(table.records), _reasons(by, sources)
+    return f"## Differences, and why\n\n{markdown_table(grid)}\n\n{bullets(reasons)}"
 
 
-def _difference_grid(records: Sequence[Record]) -> Grid:
+def _difference_grid(records: Records) -> Grid:
     """Ours minus the paper's, in the paper's own kinds of numbers."""
-    keys = ("log_likelihood_all", "accuracy", "rate_f1", "discrimination")
     lines = []
     for r in records:
-        theirs = published.REAL_WORLD.get((r["dataset"], r["method"]))
-        if theirs is not None:
-            gaps = [r[key] - value for key, value in zip(keys, theirs, strict=True)]
-            lines.append((f"{r['dataset']} {r['method']}", *(_signed(gap) for gap in gaps)))
-    return Grid(
-        ("ours minus the paper's", "LL (all)", "accuracy", "F1", "discrimination"), tuple(lines)
-    )
-
-
-def _signed(value: float) -> str:
-    return number(value) if value != value or value < 0 else f"+{number(value)}"
+        theirs = published.real_world(r["dataset"], r["method"])
+        if theirs:
+            gaps = (signed(r[key] - value) for key, value in theirs.items())
+            lines.append((f"{r['dataset']} {r['method']}", *gaps))
+    return Grid(("ours minus the paper's", "LL (all)", "accuracy", "F1", "discrimination"), lines)
 
 
 def _reasons(by: dict[tuple[str, str], Record], sources: Sources) -> list[str]:
-    found = [
+    given = "the given tables" if sources.data_dir is not None else "our tables"
+    return [
         "**All-rows likelihood.** The paper's likelihood is the mean over training, validation "
         "and test rows of the model fitted on training rows. Held out it is lower where there are "
         f"few rows{_overfit(by)}. We report the held-out one and print the other beside it.",
@@ -121,14 +136,10 @@ def _reasons(by: dict[tuple[str, str], Record], sources: Sources) -> list[str]:
         "**Adult, LatNB.** Independent features cannot describe the rows, and where EM ends "
         "depends on the fold and the start: our folds spread widely (see the bars), so the mean "
         "of one start does not repeat.",
-    ]
-    given = "the given tables" if sources.data_dir is not None else "our tables"
-    found.append(
         f"**Synthetic data.** The paper's numbers are of other tables: {given} of "
         f"{SHARED_SIZES[0]} to {SHARED_SIZES[-1]} features are another draw of the same process. "
-        "Orders and averages compare, single numbers do not."
-    )
-    return found
+        "Orders and averages compare, single numbers do not.",
+    ]
 
 
 def _overfit(by: dict[tuple[str, str], Record]) -> str:
@@ -144,7 +155,3 @@ def _usual_f1(by: dict[tuple[str, str], Record]) -> str:
     if r is None:
         return ""
     return f" ({r['dataset']}, FairPC: {number(r['rate_f1'])} against {number(r['f1'])})"
-
-
-def _bullets(sentences: Sequence[str]) -> str:
-    return "\n".join(f"- {sentence}" for sentence in sentences)
