@@ -12,14 +12,13 @@ import scipy.stats
 
 from fairpc.cli import main
 from fairpc.errors import MissingExtraError
-from fairpc.paper import exhibit as exhibits
-from fairpc.paper import published, real_world, significance_tables
-from fairpc.paper.exhibit import LOOKS, Exhibit, Record, as_json, markdown, number, p_value, write
+from fairpc.paper import figures, real_world, significance_tables, synthetic
+from fairpc.paper.exhibit import Exhibit, Record, as_json, markdown, number, p_value, write
+from fairpc.paper.figures import LOOKS
 from fairpc.paper.methods import ALL_METHODS, DISTRIBUTIONS, METHODS
 from fairpc.paper.reproduction import EXHIBITS, page_text, write_page
 from fairpc.paper.runs import Study
 from fairpc.paper.sources import REAL_WORLD, drawn
-from fairpc.paper.synthetic import true_log_likelihood
 from paper.folder import small_folder, small_study
 from published import paper_folder
 
@@ -129,14 +128,14 @@ def test_true_likelihood_is_that_of_the_drawn_model() -> None:
     for f in range(2):
         codes = np.column_stack([rows.s, np.full(rows.n_rows, f), rows.d, rows.x])
         total += np.exp(table.model.log_marginal(codes))
-    found = true_log_likelihood(table, 0)
+    found = synthetic.true_log_likelihood(table, 0)
     assert found == pytest.approx(float(np.log(total).mean()))
 
 
 def test_an_estimate_that_sees_the_decision_is_near_the_truth() -> None:
     table = drawn(10, 0, 2)
-    found = true_log_likelihood(replace(table, model=None), 0)
-    assert found == pytest.approx(true_log_likelihood(table, 0), abs=0.03)
+    found = synthetic.true_log_likelihood(replace(table, model=None), 0)
+    assert found == pytest.approx(synthetic.true_log_likelihood(table, 0), abs=0.03)
 
 
 def test_distance_from_the_line() -> None:
@@ -156,10 +155,10 @@ def test_numbers_as_text() -> None:
 
 
 def test_published_tables_are_whole() -> None:
-    assert len(published.REAL_WORLD) == len(REAL_WORLD) * len(METHODS)
-    assert (len(published.WILCOXON), len(published.MCNEMAR)) == (6, 21)
-    assert list(published.SYNTHETIC) == list(range(10, 21))
-    assert {len(line) for line in published.SYNTHETIC.values()} == {5}
+    assert len(real_world.PRINTED) == len(REAL_WORLD) * len(METHODS)
+    assert (len(significance_tables.WILCOXON), len(significance_tables.MCNEMAR)) == (6, 21)
+    assert list(synthetic.PRINTED) == list(range(10, 21))
+    assert {len(line) for line in synthetic.PRINTED.values()} == {5}
 
 
 def test_no_two_methods_look_alike() -> None:
@@ -168,9 +167,9 @@ def test_no_two_methods_look_alike() -> None:
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exhibits, "find_spec", lambda name: None)
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"fairpc\[plots\]"):
-        exhibits.check_extra()
+        figures.check_extra()
 
 
 def test_the_command_prints_one_array(

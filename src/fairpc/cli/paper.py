@@ -14,7 +14,8 @@ from rich.text import Text
 from fairpc.cli.screen import console
 from fairpc.data.plural import counted
 from fairpc.errors import FairpcError, FileFormatError
-from fairpc.paper.exhibit import Exhibit, Grid, as_json, check_extra, write
+from fairpc.paper.exhibit import Exhibit, Grid, as_json, write
+from fairpc.paper.figures import check_extra
 from fairpc.paper.reproduction import EXHIBITS, write_page
 from fairpc.paper.runs import Runner, Study, default_folder
 from fairpc.paper.sources import Sources

@@ -12,21 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.paper.exhibit import (
-    Claim,
-    Exhibit,
-    Figure,
-    Grid,
-    Record,
-    Records,
-    legend_below,
-    mean,
-    number,
-    panels,
-    point,
-    spread,
-    where,
-)
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, spread
+from fairpc.paper.figures import Figure, legend_below, panels, point
 from fairpc.paper.methods import DISTRIBUTIONS, FAIRPC_AUTO, Outcome
 from fairpc.paper.runs import Study, held_out_gap
 from fairpc.paper.sources import TITLES, PaperTable
@@ -40,18 +27,18 @@ def exhibit(study: Study) -> Exhibit:
     """What each model promises, and what held-out rows show."""
     tables, absent = study.real_world
     runs = study.run(tables, METHODS, "promise and held-out gap")
-    records = [
+    records = Records(
         _record(table, method, k, outcome)
         for table in tables
         for method in METHODS
         for k, outcome in enumerate(runs[table.name, method])
-    ]
+    )
     names = [t.name for t in tables]
     return Exhibit(
         name="guarantee",
         title="What the models promise, and the gap on held-out rows",
         records=records,
-        grids=[_grid(n, where(records, dataset=n)) for n in names],
+        grids=[_grid(n, records.where(dataset=n)) for n in names],
         notes=(
             "The promised gap is that of P(decision = 1 | S) under the fitted model, by exact "
             "query; the held-out gap is the absolute difference of mean scores on test rows. 2NB "
@@ -76,14 +63,14 @@ def _record(table: PaperTable, method: str, fold: int, outcome: Outcome) -> Reco
 
 def _gaps(records: Records, method: str) -> list[float]:
     """Held-out gaps of the folds, by their absolute values."""
-    return [abs(r["held_out_gap"]) for r in where(records, method=method)]
+    return [abs(gap) for gap in records.values("held_out_gap", method=method)]
 
 
 def _grid(name: str, records: Records) -> Grid:
     lines = []
     for method in METHODS:
-        promised = mean(records, "promised_gap", method=method)
-        fit = mean(records, "log_likelihood", method=method)
+        promised = records.mean("promised_gap", method=method)
+        fit = records.mean("log_likelihood", method=method)
         means = (promised, float(np.mean(_gaps(records, method))), fit)
         lines.append((method, *(number(value, 4) for value in means)))
     return Grid(("model", "promised gap", "held-out gap", "held-out LL"), lines, TITLES[name])
@@ -93,8 +80,8 @@ def _claims(records: Records, names: Sequence[str]) -> list[Claim]:
     exact = max(abs(r["promised_gap"]) for r in records if r["method"] in PROMISING)
     words, ordered = [], True
     for name in names:
-        some = where(records, dataset=name)
-        fits = {m: mean(some, "log_likelihood", method=m) for m in PROMISING}
+        some = records.where(dataset=name)
+        fits = {m: some.mean("log_likelihood", method=m) for m in PROMISING}
         gaps = {m: _gaps(some, m) for m in PROMISING}
         by_fit = sorted(PROMISING, key=lambda m: -fits[m])
         ordered &= by_fit == sorted(PROMISING, key=lambda m: np.mean(gaps[m]))
@@ -117,9 +104,9 @@ def _claims(records: Records, names: Sequence[str]) -> list[Claim]:
 def _draw(records: Records, names: Sequence[str]) -> Figure:
     figure, axes = panels(1, len(names), 3.4, 3.0)
     for panel, name in zip(axes[0], names, strict=True):
-        some = where(records, dataset=name)
+        some = records.where(dataset=name)
         for method in METHODS:
-            fits = [r["log_likelihood"] for r in where(some, method=method)]
+            fits = some.values("log_likelihood", method=method)
             gaps = _gaps(some, method)
             # Each fold small, their mean large.
             point(panel, method, fits, gaps, s=12, alpha=0.4, linewidths=0.2, label=None)

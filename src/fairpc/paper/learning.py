@@ -16,20 +16,8 @@ from fairpc.datasets.synthetic import MECHANISM
 from fairpc.errors.arrays import Floats, Ints
 from fairpc.metrics import auc
 from fairpc.paper import synthetic
-from fairpc.paper.exhibit import (
-    Claim,
-    Exhibit,
-    Figure,
-    Grid,
-    Record,
-    Records,
-    legend_below,
-    mean,
-    number,
-    panels,
-    spread,
-    where,
-)
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, spread
+from fairpc.paper.figures import Figure, legend_below, panels
 from fairpc.paper.methods import FAIRPC_RAND, Outcome
 from fairpc.paper.runs import Runs, Study
 from fairpc.paper.sources import TITLES, PaperTable
@@ -65,15 +53,14 @@ def curves(study: Study) -> Exhibit:
     """Likelihood and mechanism per EM iteration, and ROC curves."""
     tables, absent = study.real_world
     runs = study.run(tables, ["FairPC"], "FairPC on real-world tables")
-    records = [
+    records = Records(
         _curve_record(table, k, outcome)
         for table in tables
         for k, outcome in enumerate(runs[table.name, "FairPC"])
-    ]
+    )
     names = [t.name for t in tables]
     lines = [
-        (TITLES[n], *(spread([r[k] for r in where(records, dataset=n)]) for k in (*_KEYS, "auc")))
-        for n in names
+        (TITLES[n], *(spread(records.values(k, dataset=n)) for k in (*_KEYS, "auc"))) for n in names
     ]
     return Exhibit(
         name="curves",
@@ -115,14 +102,14 @@ def _curve_claims(records: Records, names: list[str]) -> list[Claim]:
         ("adult", "p_d1_given_df1_s1", True, 0.6, "P(D = 0 | Df = 1, S = 1) ≈ .6"),
     ):
         if name in names:
-            values = np.array([r[key] for r in where(records, dataset=name)])
+            values = np.array(records.values(key, dataset=name))
             found = float((1 - values if flip else values).mean())
             holds = abs(found - target) < 0.1
             claims.append(Claim(f"{TITLES[name]}: {words}", holds, number(found)))
     widths, sizes = {}, {}
     for name in names:
-        some = where(records, dataset=name)
-        widths[name] = max(_deviation([r[key] for r in some]) for key in _KEYS)
+        some = records.where(dataset=name)
+        widths[name] = max(_deviation(some.values(key)) for key in _KEYS)
         sizes[name] = _deviation([r["log_likelihood"][-1] for r in some])
     settled = {n: width for n, width in widths.items() if n != "german"}
     if settled:
@@ -182,7 +169,7 @@ def starts(study: Study) -> Exhibit:
     """P(D = 1 | Df, S) per EM iteration, from the prior and from random parameters."""
     tables = synthetic.tables(study)
     runs = study.run(tables, list(STARTS), "prior and random starts")
-    records: list[Record] = []
+    records = Records()
     lines: dict[str, list[Floats]] = {start: [] for start in STARTS.values()}
     for method, start in STARTS.items():
         for table in tables:
@@ -218,8 +205,8 @@ def _start_record(start: str, n_features: int, fold: int, outcome: Outcome) -> R
 def _start_grid(records: Records) -> Grid:
     lines = [("true", *map(number, _TRUTH.values()), "", "")]
     for start in STARTS.values():
-        some = where(records, start=start)
-        entries = [spread([r[key] for r in some]) for key in _KEYS]
+        some = records.where(start=start)
+        entries = [spread(some.values(key)) for key in _KEYS]
         swapped = sum(r["swapped_groups"] > 0 for r in some)
         lines.append((start, *entries, _far(some), f"{swapped} of {len(some)}"))
     return Grid(("start", *_HEADS, f"off by > {FAR}", "a group swapped"), lines)
@@ -230,8 +217,8 @@ def _far(records: Records) -> str:
 
 
 def _start_claims(records: Records) -> list[Claim]:
-    prior, random = (where(records, start=start) for start in ("prior", "random"))
-    means = {key: mean(prior, key) for key in _KEYS}
+    prior, random = (records.where(start=start) for start in ("prior", "random"))
+    means = {key: prior.mean(key) for key in _KEYS}
     return [
         Claim(
             "the prior start ends near .8 .9 .1 .4",

@@ -12,19 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from fairpc.metrics import accuracy
-from fairpc.paper.exhibit import (
-    LOOKS,
-    Claim,
-    Exhibit,
-    Figure,
-    Grid,
-    Record,
-    Records,
-    mean,
-    number,
-    panels,
-    where,
-)
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number
+from fairpc.paper.figures import LOOKS, Figure, panels
 from fairpc.paper.methods import Outcome
 from fairpc.paper.runs import Study, Task, held_out_gap
 from fairpc.paper.sources import TITLES
@@ -54,7 +43,7 @@ def exhibit(study: Study) -> Exhibit:
         for fold in range(len(table.folds))
     ]
     outcomes = study.runner(tasks, "rows with holes")
-    records = [_record(t, o) for t, o in zip(tasks, outcomes, strict=True)]
+    records = Records(_record(t, o) for t, o in zip(tasks, outcomes, strict=True))
     names = [t.name for t in tables]
     return Exhibit(
         name="missing",
@@ -93,7 +82,7 @@ def _record(task: Task, outcome: Outcome) -> Record:
 
 def _grid(name: str, records: Records, shares: Sequence[float]) -> Grid:
     lines = [
-        (f"{p:.0%}", *(number(mean(records, key, dataset=name, missing=p)) for key in QUANTITIES))
+        (f"{p:.0%}", *(number(records.mean(key, dataset=name, missing=p)) for key in QUANTITIES))
         for p in shares
     ]
     return Grid(("missing", "LL", "accuracy", "discrimination"), lines, _title(name))
@@ -102,7 +91,7 @@ def _grid(name: str, records: Records, shares: Sequence[float]) -> Grid:
 def _claim(records: Records, names: Sequence[str]) -> Claim:
     words, gentle, losses = [], True, []
     for name in names:
-        fits = [mean(records, "log_likelihood", dataset=name, missing=p) for p in (0.0, 0.8, 0.99)]
+        fits = [records.mean("log_likelihood", dataset=name, missing=p) for p in (0.0, 0.8, 0.99)]
         part = (fits[0] - fits[1]) / (fits[0] - fits[2])
         gentle &= part < 0.5
         losses.append(((fits[0] - fits[1]) / abs(fits[0]), _title(name)))
@@ -120,12 +109,12 @@ def _draw(records: Records, names: Sequence[str], shares: Sequence[float]) -> Fi
     figure, axes = panels(len(QUANTITIES), len(names), 2.6, 2.1, sharex=True)
     line = {"color": LOOKS["FairPC"].colour, "marker": "o", "markersize": 4, "linewidth": 1.2}
     for column, name in enumerate(names):
-        some = where(records, dataset=name)
+        some = records.where(dataset=name)
         hidden = [100 * r["missing"] for r in some]
         for row, (key, words) in enumerate(QUANTITIES.items()):
             panel = axes[row][column]
-            panel.scatter(hidden, [r[key] for r in some], s=10, color="#999999")
-            means = [mean(some, key, missing=share) for share in shares]
+            panel.scatter(hidden, some.values(key), s=10, color="#999999")
+            means = [some.mean(key, missing=share) for share in shares]
             panel.plot([100 * share for share in shares], means, **line)
             if column == 0:
                 panel.set_ylabel(words)

@@ -32,7 +32,7 @@ def exhibit(study: Study) -> Exhibit:
     sizes, n_folds = (SIZES[:1], 2) if sources.quick else (SIZES, N_FOLDS)
     tables = [*found, *(drawn(n, SEED, n_folds) for n in sizes)]
     runs = study.run(tables, ("FairPC", FAIRPC_AUTO), "the recipe on fresh folds")
-    records = [_record(t, runs[t.name, "FairPC"], runs[t.name, FAIRPC_AUTO]) for t in tables]
+    records = Records(_record(t, runs[t.name, "FairPC"], runs[t.name, FAIRPC_AUTO]) for t in tables)
     return Exhibit(
         name="recipe",
         title="Better than the paper: structure chosen by the recipe",

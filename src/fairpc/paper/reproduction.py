@@ -11,7 +11,6 @@ from fairpc.paper import (
     guarantee,
     learning,
     missing,
-    published,
     real_world,
     recipe,
     significance_tables,
@@ -112,7 +111,7 @@ def _difference_grid(records: Records) -> Grid:
     """Ours minus the paper's, in the paper's own kinds of numbers."""
     lines = []
     for r in records:
-        theirs = published.real_world(r["dataset"], r["method"])
+        theirs = real_world.printed(r["dataset"], r["method"])
         if theirs:
             gaps = (signed(r[key] - value) for key, value in theirs.items())
             lines.append((f"{r['dataset']} {r['method']}", *gaps))
