@@ -6,27 +6,153 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import count
 from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc import metrics
+from fairpc.baselines import default_baselines
 from fairpc.cluster.spread import spread
-from fairpc.comparison.methods import named_methods
-from fairpc.comparison.record import Comparison, FoldScore
 from fairpc.comparison.table import MethodTable, take_rows
-from fairpc.errors import ComparisonError, FairpcError, MetricError
-from fairpc.errors.arrays import Ints
+from fairpc.errors import ComparisonError, FairpcError, MetricError, MissingExtraError
+from fairpc.errors.arrays import Ints, check_choice
+from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.evidence.classifiers import few_threads
+from fairpc.evidence.plain import fields_of, plain
 from fairpc.metrics import Fold, stratified_folds
+from fairpc.plots import trade_off
 from fairpc.refits.workbench import Progress, Report
 
+if TYPE_CHECKING:
+    import polars as pl
+
+CAPTION: Final = (
+    "Every number is of rows that the method was not fitted to. Accuracy, F1 and AUC are measured "
+    "against the observed label, which may be biased: more agreement is not simply better."
+)
 Job = tuple[str, int]
 """A method by name, and the number of a fold."""
+
+
+@dataclass(frozen=True)
+class FoldScore:
+    """One method on the test rows of one fold; None where a number is not defined.
+
+    Attributes:
+        n_test: test rows with a known label and group.
+        accuracy, f1, auc: against the observed label; F1 and AUC of the positive class.
+        log_likelihood: mean log P(x, s, d) of the test rows, in nats; of distributions only.
+        discrimination: largest difference between groups of the mean score of the positive class.
+        selection_gap: the same of positive decisions.
+        fit_seconds: time of the fit.
+    """
+
+    method: str
+    fold: int
+    n_test: int
+    accuracy: float
+    f1: float | None
+    auc: float | None
+    log_likelihood: float | None
+    discrimination: float | None
+    selection_gap: float | None
+    fit_seconds: float
+
+
+_SCORES: Final = tuple(f.name for f in fields(FoldScore))[3:]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What a comparison found.
+
+    Attributes:
+        scores: per method and fold.
+        failures: method -> why it could not be run; such a method has no scores.
+        filled: methods that take no missing cells; theirs were filled (a level of its own, or
+            the mean of the training rows).
+        positive: the class that F1, AUC and gaps are of.
+        n_rows, n_folds: what was compared on.
+        caption: what the numbers mean.
+    """
+
+    scores: tuple[FoldScore, ...]
+    failures: Mapping[str, str]
+    filled: tuple[str, ...]
+    positive: str
+    n_rows: int
+    n_folds: int
+    caption: str = CAPTION
+
+    @cached_property
+    def methods(self) -> tuple[str, ...]:
+        """Methods that could be run, in the order in which they were given."""
+        return tuple(dict.fromkeys(score.method for score in self.scores))
+
+    def means(self) -> tuple[dict[str, Any], ...]:
+        """Per method the mean over folds of each score, and its standard deviation (``…_sd``)."""
+        result = []
+        for method in self.methods:
+            mine = [score for score in self.scores if score.method == method]
+            row: dict[str, Any] = {"method": method, "folds": len(mine)}
+            for name in _SCORES:
+                known = [getattr(s, name) for s in mine if getattr(s, name) is not None]
+                row[name] = float(np.mean(known)) if known else None
+                row[f"{name}_sd"] = float(np.std(known, ddof=1)) if len(known) > 1 else None
+            result.append(row)
+        return tuple(result)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """:meth:`means` as a polars frame, a row per method."""
+        import polars as pl
+
+        return pl.DataFrame(self.means(), infer_schema_length=None)
+
+    @property
+    def per_fold(self) -> pl.DataFrame:
+        """The scores as a polars frame, a row per method and fold."""
+        import polars as pl
+
+        rows = [fields_of(score) for score in self.scores]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def to_frame(self, library: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:
+        """:attr:`frame` in a library of choice."""
+        check_choice("library", library, ("polars", "pandas", "pyarrow"), ComparisonError)
+        if library == "polars":
+            return self.frame
+        try:
+            return self.frame.to_pandas() if library == "pandas" else self.frame.to_arrow()
+        except ImportError as error:
+            raise MissingExtraError(
+                f"{library} is not installed: pip install 'fairpc[frames]'"
+            ) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Means, scores per fold, failures and caption as plain data, for JSON."""
+        return fields_of(self) | {"means": plain(self.means())}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Accuracy against discrimination, a mark per method (matplotlib); the axes."""
+        return trade_off(self.means(), caption=self.caption, ax=ax)
+
+    def _repr_html_(self) -> str:
+        return str(self.frame._repr_html_())
+
+
+def default_models(random_state: int = 0) -> dict[str, Any]:
+    """The paper's four distributions and the baselines; fairlearn's where it is installed."""
+    circuits = {
+        kind.__name__: kind(random_state=random_state) for kind in (FairPC, NLatPC, LatNB, TwoNB)
+    }
+    return circuits | default_baselines(random_state)
 
 
 def compare(
@@ -62,27 +188,59 @@ def compare(
     """
     if client is not None and n_jobs is not None:
         raise ComparisonError("n_jobs and a client were given: a client has its own workers")
-    methods = named_methods(models, random_state)
+    methods = _named_methods(models, random_state)
     table = MethodTable.of(X, y, sensitive_features, list(methods.values()), positive)
     folds = _folds(cv, table, groups, random_state)
     jobs = [(name, i) for name in methods for i in range(len(folds))]
-    count = _Count(progress, len(jobs))
+    task, begun, lock = _Task(methods, table, folds), count(), Lock()
 
-    task = _Task(methods, table, folds)
+    def report(job: Job) -> None:
+        if progress is not None:
+            with lock:
+                progress(Progress(f"{job[0]}, fold {job[1] + 1}", next(begun), len(jobs)))
 
     def run(job: Job) -> FoldScore | str:
-        count.next(_named(job))
+        report(job)
         return task(job)
 
+    outcomes: dict[Job, FoldScore | str] = {}
     if client is None:
         with ThreadPoolExecutor(_threads(n_jobs)) as pool:
-            outcomes = dict(zip(jobs, pool.map(run, jobs), strict=True))
+            outcomes |= zip(jobs, pool.map(run, jobs), strict=True)
     else:
-        outcomes = {}
         for job, outcome in zip(jobs, spread(client, _Task.__call__, task, jobs), strict=True):
-            count.next(_named(job))
+            report(job)
             outcomes[job] = outcome
     return _comparison(methods, table, folds, outcomes)
+
+
+def _named_methods(
+    models: Mapping[str, Any] | Sequence[Any] | None, random_state: int
+) -> dict[str, Any]:
+    """Estimators by name; of several of one class the later ones are numbered."""
+    if models is None:
+        return default_models(random_state)
+    if isinstance(models, Mapping):
+        named = {str(name): model for name, model in models.items()}
+    elif hasattr(models, "fit"):
+        named = {type(models).__name__: models}
+    elif not isinstance(models, Iterable):
+        raise ComparisonError(f"models is {models!r}: give classifiers, by name or in a list")
+    else:
+        named = {}
+        for model in models:
+            name = type(model).__name__
+            count = sum(other.split(" ")[0] == name for other in named)
+            named[f"{name} {count + 1}" if count else name] = model
+    for name, model in named.items():
+        if not hasattr(model, "fit") or not hasattr(model, "predict_proba"):
+            raise ComparisonError(
+                f"model {name!r} is a {type(model).__name__}: give classifiers with fit and "
+                "predict_proba"
+            )
+    if not named:
+        raise ComparisonError("no models were given: give at least one, or None for the defaults")
+    return named
 
 
 def _comparison(
@@ -99,15 +257,16 @@ def _comparison(
     if len(failures) == len(methods):
         name, reason = next(iter(failures.items()))
         raise ComparisonError(f"no method could be run; {name}: {reason}")
+    ran = {name: model for name, model in methods.items() if name not in failures}
+    scores = (s for s in outcomes.values() if not isinstance(s, str) and s.method in ran)
     return Comparison(
-        scores=tuple(s for s in outcomes.values() if not isinstance(s, str)
-                     and s.method not in failures),
+        scores=tuple(scores),
         failures=failures,
-        filled=tuple(n for n, m in methods.items() if n not in failures and table.filled_for(m)),
+        filled=tuple(name for name, model in ran.items() if table.filled_for(model)),
         positive=str(table.classes[table.positive]),
         n_rows=table.n_rows,
         n_folds=len(folds),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,27 +284,6 @@ class _Task:
             return _score(self.methods[name], self.table, self.folds[i], name, i)
         except FairpcError as error:
             return str(error)
-
-
-def _named(job: Job) -> str:
-    return f"{job[0]}, fold {job[1] + 1}"
-
-
-@dataclass
-class _Count:
-    """Counts what is done, from any thread."""
-
-    progress: Report | None
-    total: int
-    done: int = 0
-    lock: Any = field(default_factory=Lock)
-
-    def next(self, what: str) -> None:
-        if self.progress is None:
-            return
-        with self.lock:
-            self.progress(Progress(what, self.done, self.total))
-            self.done += 1
 
 
 def _threads(n_jobs: int | None) -> int:
@@ -211,10 +349,7 @@ def _or_none(metric: Callable[[], float]) -> float | None:
 
 
 def _folds(
-    cv: Any,
-    table: MethodTable,
-    persons: npt.ArrayLike | None,
-    seed: int,
+    cv: Any, table: MethodTable, persons: npt.ArrayLike | None, seed: int
 ) -> tuple[Fold, ...]:
     if isinstance(cv, int | np.integer):
         strata = table.d.astype(np.int64) * (int(table.s.max()) + 2) + table.s
@@ -226,10 +361,11 @@ def _folds(
         if not isinstance(part, Fold):
             train, test = (np.asarray(rows, np.int64) for rows in part)
             part = Fold(train, np.empty(0, np.int64), test)
-        if max(part.fit.max(), part.test.max()) >= table.n_rows:
+        last = max(part.fit.max(), part.test.max())
+        if last >= table.n_rows:
             raise ComparisonError(
-                f"a fold names row {max(part.fit.max(), part.test.max())} and the table has "
-                f"{table.n_rows} rows: give the folds of this table"
+                f"a fold names row {last} and the table has {table.n_rows} rows: give the folds of "
+                "this table"
             )
         folds.append(part)
     if not folds:
