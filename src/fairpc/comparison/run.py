@@ -11,10 +11,11 @@ from functools import cached_property
 from itertools import count
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from fairpc import metrics
 from fairpc.baselines import default_baselines
@@ -28,9 +29,6 @@ from fairpc.evidence.plain import fields_of, plain
 from fairpc.metrics import Fold, stratified_folds
 from fairpc.plots import trade_off
 from fairpc.refits.workbench import Progress, Report
-
-if TYPE_CHECKING:
-    import polars as pl
 
 CAPTION: Final = (
     "Every number is of rows that the method was not fitted to. Accuracy, F1 and AUC are measured "
@@ -111,15 +109,11 @@ class Comparison:
     @property
     def frame(self) -> pl.DataFrame:
         """:meth:`means` as a polars frame, a row per method."""
-        import polars as pl
-
         return pl.DataFrame(self.means(), infer_schema_length=None)
 
     @property
     def per_fold(self) -> pl.DataFrame:
         """The scores as a polars frame, a row per method and fold."""
-        import polars as pl
-
         rows = [fields_of(score) for score in self.scores]
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -191,27 +185,22 @@ def compare(
     methods = _named_methods(models, random_state)
     table = MethodTable.of(X, y, sensitive_features, list(methods.values()), positive)
     folds = _folds(cv, table, groups, random_state)
+    work = _Work(methods, table, folds)
     jobs = [(name, i) for name in methods for i in range(len(folds))]
-    task, begun, lock = _Task(methods, table, folds), count(), Lock()
+    begun, lock = count(), Lock()
 
     def report(job: Job) -> None:
         if progress is not None:
             with lock:
                 progress(Progress(f"{job[0]}, fold {job[1] + 1}", next(begun), len(jobs)))
 
-    def run(job: Job) -> FoldScore | str:
-        report(job)
-        return task(job)
-
-    outcomes: dict[Job, FoldScore | str] = {}
     if client is None:
-        with ThreadPoolExecutor(_threads(n_jobs)) as pool:
-            outcomes |= zip(jobs, pool.map(run, jobs), strict=True)
-    else:
-        for job, outcome in zip(jobs, spread(client, _Task.__call__, task, jobs), strict=True):
-            report(job)
-            outcomes[job] = outcome
-    return _comparison(methods, table, folds, outcomes)
+        return work.comparison(jobs, _in_threads(work, jobs, report, n_jobs))
+    outcomes = []
+    for job, outcome in zip(jobs, spread(client, _Work.__call__, work, jobs), strict=True):
+        report(job)
+        outcomes.append(outcome)
+    return work.comparison(jobs, outcomes)
 
 
 def _named_methods(
@@ -230,8 +219,8 @@ def _named_methods(
         named = {}
         for model in models:
             name = type(model).__name__
-            count = sum(other.split(" ")[0] == name for other in named)
-            named[f"{name} {count + 1}" if count else name] = model
+            before = sum(other.split(" ")[0] == name for other in named)
+            named[f"{name} {before + 1}" if before else name] = model
     for name, model in named.items():
         if not hasattr(model, "fit") or not hasattr(model, "predict_proba"):
             raise ComparisonError(
@@ -243,35 +232,24 @@ def _named_methods(
     return named
 
 
-def _comparison(
-    methods: Mapping[str, Any],
-    table: MethodTable,
-    folds: Sequence[Fold],
-    outcomes: Mapping[Job, FoldScore | str],
-) -> Comparison:
-    """Scores of the methods that ran on every fold; of the others the first reason."""
-    failures: dict[str, str] = {}
-    for (name, _), outcome in outcomes.items():
-        if isinstance(outcome, str):
-            failures.setdefault(name, outcome)
-    if len(failures) == len(methods):
-        name, reason = next(iter(failures.items()))
-        raise ComparisonError(f"no method could be run; {name}: {reason}")
-    ran = {name: model for name, model in methods.items() if name not in failures}
-    scores = (s for s in outcomes.values() if not isinstance(s, str) and s.method in ran)
-    return Comparison(
-        scores=tuple(scores),
-        failures=failures,
-        filled=tuple(name for name, model in ran.items() if table.filled_for(model)),
-        positive=str(table.classes[table.positive]),
-        n_rows=table.n_rows,
-        n_folds=len(folds),
-    )
+def _in_threads(
+    work: _Work, jobs: Sequence[Job], report: Callable[[Job], None], n_jobs: int | None
+) -> list[FoldScore | str]:
+    if n_jobs == 0:
+        raise ComparisonError("n_jobs is 0: give a number of threads, or -1 for all cores")
+    threads = 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
+
+    def run(job: Job) -> FoldScore | str:
+        report(job)
+        return work(job)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, jobs))
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
-    """All that the fits of a comparison have in common."""
+class _Work:
+    """The fits of a comparison: what they have in common, and what comes of them."""
 
     methods: Mapping[str, Any]
     table: MethodTable
@@ -279,57 +257,67 @@ class _Task:
 
     def __call__(self, job: Job) -> FoldScore | str:
         """The score of one method on one fold, or why there is none."""
-        name, i = job
         try:
-            return _score(self.methods[name], self.table, self.folds[i], name, i)
+            return self.score(*job)
         except FairpcError as error:
             return str(error)
 
-
-def _threads(n_jobs: int | None) -> int:
-    if n_jobs == 0:
-        raise ComparisonError("n_jobs is 0: give a number of threads, or -1 for all cores")
-    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
-
-
-def _score(estimator: Any, table: MethodTable, fold: Fold, name: str, number: int) -> FoldScore:
-    """Fit to the rows outside the test part, and score the test rows that can be scored."""
-    train, test = fold.fit, fold.test[table.known[fold.test]]
-    if not len(test):
-        raise ComparisonError(f"fold {number + 1} has no test row with a label and a group")
-    with warnings.catch_warnings():
-        # A rare level that only the test rows have is read as missing; that is no news here.
-        warnings.simplefilter("ignore", UserWarning)
-        began = perf_counter()
-        with few_threads(len(train)):
-            model = table.fit(estimator, train)
-        seconds = perf_counter() - began
-        probabilities = table.call(model, "predict_proba", train, test)
-        decided = table.call(model, "predict", train, test)
-        likelihood = _likelihood(model, table, train, test)
-    classes = [str(c) for c in model.classes_]
-    wanted = str(table.classes[table.positive])
-    if wanted not in classes:
-        raise ComparisonError(
-            f"class {wanted!r} is absent from the training rows of fold {number + 1}: give fewer "
-            "folds or more rows"
+    def score(self, name: str, number: int) -> FoldScore:
+        """Fit to the rows outside the test part, and score the test rows that can be scored."""
+        table, fold = self.table, self.folds[number]
+        train, test = fold.fit, fold.test[table.known[fold.test]]
+        if not len(test):
+            raise ComparisonError(f"fold {number + 1} has no test row with a label and a group")
+        with warnings.catch_warnings():
+            # A rare level that only the test rows have is read as missing; that is no news here.
+            warnings.simplefilter("ignore", UserWarning)
+            began = perf_counter()
+            with few_threads(len(train)):
+                model = table.fit(self.methods[name], train)
+            seconds = perf_counter() - began
+            probabilities = table.call(model, "predict_proba", train, test)
+            decided = np.array([str(c) for c in table.call(model, "predict", train, test)])
+            likelihood = _likelihood(model, table, train, test)
+        classes, wanted = [str(c) for c in model.classes_], table.classes[table.positive]
+        if wanted not in classes:
+            raise ComparisonError(
+                f"class {wanted!r} is absent from the training rows of fold {number + 1}: give "
+                "fewer folds or more rows"
+            )
+        s, score, chosen = table.s[test], probabilities[:, classes.index(wanted)], decided == wanted
+        labels = np.array(table.classes)[table.d[test]]
+        return FoldScore(
+            method=name,
+            fold=number,
+            n_test=len(test),
+            accuracy=float(np.mean(decided == labels)),
+            f1=_or_none(metrics.f1, labels == wanted, chosen, positive=True),
+            auc=_or_none(metrics.auc, labels == wanted, score, positive=True),
+            log_likelihood=likelihood,
+            discrimination=_or_none(metrics.largest_gap, score, s),
+            selection_gap=_or_none(metrics.largest_gap, chosen.astype(float), s),
+            fit_seconds=seconds,
         )
-    score = probabilities[:, classes.index(wanted)]
-    chosen = np.array([str(c) == wanted for c in decided])
-    truth = table.d[test] == table.positive
-    labels = np.array([str(c) for c in table.classes])[table.d[test]]
-    return FoldScore(
-        method=name,
-        fold=number,
-        n_test=len(test),
-        accuracy=float(np.mean([str(c) for c in decided] == labels)),
-        f1=_or_none(lambda: metrics.f1(truth, chosen, positive=True)),
-        auc=_or_none(lambda: metrics.auc(truth, score, positive=True)),
-        log_likelihood=likelihood,
-        discrimination=_or_none(lambda: metrics.largest_gap(score, table.s[test])),
-        selection_gap=_or_none(lambda: metrics.largest_gap(chosen.astype(float), table.s[test])),
-        fit_seconds=seconds,
-    )
+
+    def comparison(self, jobs: Sequence[Job], outcomes: Sequence[FoldScore | str]) -> Comparison:
+        """Scores of the methods that ran on every fold; of the others the first reason."""
+        failures: dict[str, str] = {}
+        for (name, _), outcome in zip(jobs, outcomes, strict=True):
+            if isinstance(outcome, str):
+                failures.setdefault(name, outcome)
+        if len(failures) == len(self.methods):
+            name, reason = next(iter(failures.items()))
+            raise ComparisonError(f"no method could be run; {name}: {reason}")
+        ran = {name: model for name, model in self.methods.items() if name not in failures}
+        scores = (s for s in outcomes if not isinstance(s, str) and s.method in ran)
+        return Comparison(
+            scores=tuple(scores),
+            failures=failures,
+            filled=tuple(name for name, model in ran.items() if self.table.filled_for(model)),
+            positive=self.table.classes[self.table.positive],
+            n_rows=self.table.n_rows,
+            n_folds=len(self.folds),
+        )
 
 
 def _likelihood(model: Any, table: MethodTable, train: Ints, test: Ints) -> float | None:
@@ -340,10 +328,10 @@ def _likelihood(model: Any, table: MethodTable, train: Ints, test: Ints) -> floa
     return mean if np.isfinite(mean) else None
 
 
-def _or_none(metric: Callable[[], float]) -> float | None:
+def _or_none(metric: Callable[..., float], *values: Any, **options: Any) -> float | None:
     """A metric, or None where these rows do not define it."""
     try:
-        return metric()
+        return metric(*values, **options)
     except MetricError:
         return None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,9 @@ _MODEL: Final[dict[str, Model]] = {
 _HOLES_OPTIONS: Final = Options(tol=1e-5, max_iter=150)
 """Of rows with holes: the best iterate on validation rows comes long before."""
 _MAX_BYTES: Final = 2**26
+
+Parts = tuple[Rows, Rows, Rows]
+"""Training, validation and test rows."""
 
 
 _NOTHING: Final = partial(np.empty, 0)
@@ -110,41 +113,33 @@ def load(path: Path) -> Outcome | None:
     return Outcome(**values)
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What is run on a fold.
-
-    Attributes:
-        method: name of the method.
-        seed: of all chance in it.
-        missing: share of the training cells of X that are hidden, the structure being that of
-            complete rows; for FairPC only. None: the paper's protocol.
-    """
-
-    method: str
-    seed: int
-    missing: float | None = None
-
-
 def is_distribution(method: str) -> bool:
     """Whether a method is one of the circuits, with likelihoods, or a classifier."""
     return method in _MODEL or method == FAIRPC_AUTO
 
 
-def run(setting: Setting, train: Rows, valid: Rows, test: Rows) -> Outcome:
-    """Fit a method to a fold and apply it to the test rows."""
-    if is_distribution(setting.method):
-        return _run_distribution(setting, train, valid, test)
-    return _run_classifier(setting, train, test)
+def run(method: str, parts: Parts, seed: int, missing: float | None = None) -> Outcome:
+    """Fit a method to a fold and apply it to the test rows.
+
+    Args:
+        method: name of the method.
+        parts: the rows of the fold.
+        seed: of all chance in it.
+        missing: share of the training cells of X that are hidden, the structure being that of
+            complete rows; for FairPC only. None: the paper's protocol.
+    """
+    if is_distribution(method):
+        return _run_distribution(method, parts, seed, missing)
+    return _run_classifier(method, parts, seed)
 
 
-def _run_distribution(setting: Setting, train: Rows, valid: Rows, test: Rows) -> Outcome:
+def _run_distribution(method: str, parts: Parts, seed: int, missing: float | None) -> Outcome:
     began = perf_counter()
-    fitted = _fit(setting, train, valid, test)
+    fitted = _fit(method, parts, seed, missing)
     seconds = perf_counter() - began
-    model = aligned(fitted.distribution)
+    model, test = aligned(fitted.distribution), parts[-1]
     scores = model.decision(test.s, test.x)[:, 1]
-    everywhere = [_log_likelihood(model, part) for part in (train, valid, test) if part.n_rows]
+    everywhere = [_log_likelihood(model, part) for part in parts if part.n_rows]
     outcome = Outcome(
         scores=scores,
         predicted=(scores > 0.5).astype(np.int8),
@@ -166,22 +161,18 @@ def _log_likelihood(model: FairDistribution, rows: Rows) -> Floats:
     return model.log_likelihood(rows.s, rows.d, rows.x)
 
 
-def _fit(setting: Setting, train: Rows, valid: Rows, test: Rows) -> Fitted:
-    if setting.method == FAIRPC_AUTO:
+def _fit(method: str, parts: Parts, seed: int, missing: float | None) -> Fitted:
+    train, valid, test = parts
+    if method == FAIRPC_AUTO:
         return fit_auto(train, validation=valid, evaluation={"test": test})
-    if setting.missing is not None:
-        return fit_with_holes(setting, setting.missing, train, valid)
-    options = Options(
-        init="random" if setting.method == FAIRPC_RAND else "prior",
-        tol=0,
-        random_state=setting.seed,
-    )
-    return fit(
-        _MODEL[setting.method], train, validation=valid, evaluation={"test": test}, options=options
-    )
+    if missing is not None:
+        return fit_with_holes(method, seed, missing, train, valid)
+    init: Literal["prior", "random"] = "random" if method == FAIRPC_RAND else "prior"
+    options = Options(init=init, tol=0, random_state=seed)
+    return fit(_MODEL[method], train, validation=valid, evaluation={"test": test}, options=options)
 
 
-def fit_with_holes(setting: Setting, share: float, train: Rows, valid: Rows) -> Fitted:
+def fit_with_holes(method: str, seed: int, share: float, train: Rows, valid: Rows) -> Fitted:
     """FairPC on rows with hidden cells, its structure that of the complete rows.
 
     Paper, Section "Learning With Missing Values". No parameter may remember the hidden
@@ -189,9 +180,9 @@ def fit_with_holes(setting: Setting, share: float, train: Rows, valid: Rows) -> 
     much is hidden EM overfits in the end: the iterate that is best on the validation
     rows, which have holes too, is kept.
     """
-    if setting.method != "FairPC":
-        raise LearningError(f"{setting.method} is not run on rows with holes: choose FairPC")
-    rng = np.random.default_rng(setting.seed)
+    if method != "FairPC":
+        raise LearningError(f"{method} is not run on rows with holes: choose FairPC")
+    rng = np.random.default_rng(seed)
     options = _HOLES_OPTIONS
     cells = learn_structure(train, valid, options.structure, options.smoothing, rng)
     layout, circuit = start_circuit("FairPC", train, cells, options.smoothing)
@@ -227,12 +218,13 @@ def with_holes(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
     return replace(rows, x=x)
 
 
-def _run_classifier(setting: Setting, train: Rows, test: Rows) -> Outcome:
-    if setting.method not in (*FAIR_CLASSIFIERS, "LR", "Rand"):
+def _run_classifier(method: str, parts: Parts, seed: int) -> Outcome:
+    if method not in (*FAIR_CLASSIFIERS, "LR", "Rand"):
         known = ", ".join((*ALL_METHODS, FAIRPC_RAND, FAIRPC_AUTO))
-        raise LearningError(f"there is no method {setting.method!r}: choose one of {known}")
-    chance = {"random_state": setting.seed} if setting.method == "Rand" else {}
-    model = getattr(baselines, setting.method)(**chance)
+        raise LearningError(f"there is no method {method!r}: choose one of {known}")
+    train, _, test = parts
+    chance = {"random_state": seed} if method == "Rand" else {}
+    model = getattr(baselines, method)(**chance)
     began = perf_counter()
     model.fit(train.x.astype(np.float64), train.d, sensitive_features=train.s)
     seconds = perf_counter() - began

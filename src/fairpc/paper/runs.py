@@ -25,7 +25,6 @@ from fairpc.paper.methods import (
     ALL_METHODS,
     METHODS,
     Outcome,
-    Setting,
     is_distribution,
     load,
     run,
@@ -45,16 +44,12 @@ Runs = dict[tuple[str, str], list[Outcome]]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One setting on one fold of a table."""
+    """A method on one fold of a table, whose number is the seed; ``missing`` as in :func:`run`."""
 
     table: PaperTable
     fold: int
     method: str
     missing: float | None = None
-
-    @property
-    def setting(self) -> Setting:
-        return Setting(self.method, seed=self.fold, missing=self.missing)
 
     @cached_property
     def key(self) -> str:
@@ -62,12 +57,13 @@ class Task:
         rows, fold = self.table.rows, self.table.folds[self.fold]
         data = fingerprint(rows.s, rows.d, rows.x, fold.train, fold.valid, fold.test)
         parts = _DISTRIBUTION_CODE if is_distribution(self.method) else _CLASSIFIER_CODE
-        text = f"{_FORMAT};{_code(parts)};{self.setting!r};{data}"
+        text = f"{_FORMAT};{_code(parts)};{self.method};{self.fold};{self.missing};{data}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def run(self) -> Outcome:
         rows, fold = self.table.rows, self.table.folds[self.fold]
-        return run(self.setting, rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
+        parts = (rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
+        return run(self.method, parts, self.fold, self.missing)
 
 
 @dataclass(frozen=True)
