@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairpc.data.atomic import write_atomically
+from fairpc.evidence.plain import plain
 from fairpc.paper.figures import Figure, pictures
 
 Record = dict[str, Any]
@@ -100,15 +101,7 @@ def write(exhibit: Exhibit, folder: Path) -> list[Path]:
 
 def as_json(records: Sequence[Record]) -> str:
     """One array; what is not a number is null."""
-    return json.dumps([_finite(r) for r in records], indent=2, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(plain(records), indent=2, allow_nan=False)
 
 
 def _csv(records: Sequence[Record]) -> str:
@@ -117,7 +110,7 @@ def _csv(records: Sequence[Record]) -> str:
     names = [k for k in records[0] if not isinstance(records[0][k], (list, dict))]
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_finite(record) for record in records)
+    writer.writerows(plain(records))
     return text.getvalue()
 
 

@@ -94,13 +94,13 @@ class Runner:
     def _results(self, tasks: Sequence[Task], some: Sequence[int]) -> Iterable[tuple[int, Outcome]]:
         joblib: Any = import_module("joblib")
         n_jobs = min(self.n_jobs or joblib.cpu_count(), max(len(some), 1))
-        jobs = [(i, tasks[i], self._path(tasks[i])) for i in some]
+        jobs = [(i, tasks[i], self._path(tasks[i]), n_jobs > 1) for i in some]
         if n_jobs == 1:
             return (_work(*job) for job in jobs)
         with joblib.parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
             pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
             results: Iterable[tuple[int, Outcome]] = pool(
-                joblib.delayed(_work_apart)(*job) for job in jobs
+                joblib.delayed(_work)(*job) for job in jobs
             )
         return results
 
@@ -119,16 +119,13 @@ def _bar(shown: bool) -> Progress:
     return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), disable=not shown)
 
 
-def _work(index: int, task: Task, path: Path) -> tuple[int, Outcome]:
+def _work(index: int, task: Task, path: Path, apart: bool) -> tuple[int, Outcome]:
+    """Run a task and keep its outcome, here or in a process apart."""
+    if apart:
+        os.environ.setdefault("FAIRPC_THREADS", "1")  # leave the other cores to other processes
     outcome = task.run()
     save(outcome, path)
     return index, outcome
-
-
-def _work_apart(index: int, task: Task, path: Path) -> tuple[int, Outcome]:
-    """The same in a process of its own, whose kernels then leave the other cores alone."""
-    os.environ.setdefault("FAIRPC_THREADS", "1")
-    return _work(index, task, path)
 
 
 @cache
