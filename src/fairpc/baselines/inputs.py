@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Array, Bools, Floats, Ints
+from fairpc.errors.arrays import Array, Bools, Floats, Ints, missing
 
 Columns = dict[str, Array]
 Sensitive = str | int | Sequence[str | int] | None
@@ -79,11 +79,6 @@ def _tidy(array: Array, name: str, what: str) -> Array:
     numbers = array.astype(np.float64)
     _refuse_missing(~np.isfinite(numbers), name, what)
     return numbers
-
-
-def missing(values: Array) -> Bools:
-    """Where an array has no value."""
-    return np.array([v is None or v != v for v in values.tolist()], np.bool_)
 
 
 def _refuse_missing(hidden: Bools, name: str, what: str) -> None:

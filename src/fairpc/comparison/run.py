@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import count
 from threading import Lock
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from fairpc.errors import ComparisonError, FairpcError, MetricError, MissingExtr
 from fairpc.errors.arrays import Ints, check_choice
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.evidence.classifiers import few_threads
-from fairpc.evidence.plain import fields_of, plain
+from fairpc.evidence.plain import Record, fields_of
 from fairpc.metrics import Fold, stratified_folds
 from fairpc.plots import trade_off
 from fairpc.refits.workbench import Progress, Report
@@ -67,7 +67,7 @@ _SCORES: Final = tuple(f.name for f in fields(FoldScore))[3:]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Record):
     """What a comparison found.
 
     Attributes:
@@ -87,6 +87,8 @@ class Comparison:
     n_rows: int
     n_folds: int
     caption: str = CAPTION
+
+    _computed: ClassVar[tuple[str, ...]] = ("means",)
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -128,10 +130,6 @@ class Comparison:
             raise MissingExtraError(
                 f"{library} is not installed: pip install 'fairpc[frames]'"
             ) from error
-
-    def to_dict(self) -> dict[str, Any]:
-        """Means, scores per fold, failures and caption as plain data, for JSON."""
-        return fields_of(self) | {"means": plain(self.means())}
 
     def plot(self, ax: Any = None) -> Any:
         """Accuracy against discrimination, a mark per method (matplotlib); the axes."""
