@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -17,23 +16,10 @@ from fairpc.data.plural import counted
 from fairpc.errors import FairpcError, FileFormatError
 from fairpc.paper.exhibit import Exhibit, Grid, as_json, write
 from fairpc.paper.figures import check_extra
-from fairpc.paper.runs import Runner, default_folder
+from fairpc.paper.reproduction import EXHIBITS, write_page
+from fairpc.paper.runs import Runner, Study, default_folder
 from fairpc.paper.sources import Sources
-from fairpc.paper.study import Study
 
-# Where the exhibit of each name is made, in the order of the page.
-MODULES: Final = {
-    "real-world": "real_world",
-    "tests": "significance_tables",
-    "bars": "bars",
-    "trade-off": "trade_off",
-    "curves": "curves",
-    "synthetic": "synthetic",
-    "init": "init",
-    "missing": "missing",
-    "guarantee": "guarantee",
-    "recipe": "recipe",
-}
 TABLES_ONLY: Final = ("real-world", "tests", "recipe")
 ALL: Final = "all"
 DEFAULT_OUT: Final = Path("fairpc-paper")
@@ -51,8 +37,8 @@ def run(
     quiet: bool,
 ) -> None:
     """Make one exhibit, or all of them and the page that compares them with the paper."""
-    if name not in (*MODULES, ALL):
-        raise FairpcError(f"there is no {name!r} in the paper: choose {', '.join(MODULES)} or all")
+    if name not in (*EXHIBITS, ALL):
+        raise FairpcError(f"there is no {name!r} in the paper: choose {', '.join(EXHIBITS)} or all")
     for option, folder in (("--data-dir", data_dir), ("--splits", splits)):
         if folder is not None and not folder.is_dir():
             raise FileFormatError(f"{folder}, given with {option}, is no folder: give one")
@@ -66,7 +52,7 @@ def run(
     if name == ALL:
         _run_all(study, folder, as_json_array, quiet)
         return
-    exhibit = _exhibit(name, study)
+    exhibit = EXHIBITS[name](study)
     written = [] if folder is None else write(exhibit, folder)
     if as_json_array:
         sys.stdout.write(as_json(exhibit.records) + "\n")
@@ -76,19 +62,12 @@ def run(
         _say_written(written, screen)
 
 
-def _exhibit(name: str, study: Study) -> Exhibit:
-    made: Exhibit = import_module(f"fairpc.paper.{MODULES[name]}").exhibit(study)
-    return made
-
-
 def _run_all(study: Study, folder: Path | None, as_json_array: bool, quiet: bool) -> None:
     """Every exhibit, and the page; with --json one array of exhibits."""
-    from fairpc.paper.reproduction import write_page
-
     screen = console()
     exhibits = []
-    for name in MODULES:
-        exhibit = _exhibit(name, study)
+    for make in EXHIBITS.values():
+        exhibit = make(study)
         exhibits.append(exhibit)
         if not (as_json_array or quiet):
             show(exhibit, screen)
