@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from fairpc import FairPC
-from fairpc.cli.app import app
+from fairpc.cli import app
 from fairpc.cli.arguments import OPTIONS, as_options
 
 

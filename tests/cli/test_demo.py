@@ -9,7 +9,7 @@ import pytest
 
 import fairpc.cli.demo as demo
 from cli.calls import called
-from fairpc.cli.screen import Voice
+from fairpc.cli.screen import Screen
 from fairpc.cli.tables import LabelledTable
 from fairpc.data.warned import Warned
 from fairpc.evidence.assumptions import WHAT_TO_DO
@@ -28,7 +28,7 @@ def found() -> demo.Demo:
 
     with pytest.MonkeyPatch.context() as patch, Warned().watching():
         patch.setattr(demo, "_table", some)
-        return demo.demonstrate(0, Voice(quiet=True))
+        return demo.demonstrate(0, Screen(quiet=True))
 
 
 def test_the_gap_of_scores_is_smaller_than_that_of_the_labels(found: demo.Demo) -> None:
@@ -62,4 +62,4 @@ def test_it_prints_all_of_it(
 
 @pytest.mark.slow
 def test_the_assumptions_are_rejected_on_adult(tmp_path: Path) -> None:
-    assert demo.demonstrate(0, Voice(quiet=True)).audit.verdict.rejected is True
+    assert demo.demonstrate(0, Screen(quiet=True)).audit.verdict.rejected is True

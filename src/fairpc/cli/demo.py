@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fairpc.cli.compare import show as show_comparison
-from fairpc.cli.fit import Learner, facts, show_learned
-from fairpc.cli.screen import Voice, console, print_json, say
-from fairpc.cli.tables import LabelledTable, Roles
+from fairpc.cli.fit import estimator as model_of
+from fairpc.cli.fit import facts, show_learned
+from fairpc.cli.options import Learner, Roles
+from fairpc.cli.screen import Screen, print_json, say
+from fairpc.cli.tables import LabelledTable
 from fairpc.data.atomic import check_writable
 from fairpc.data.warned import Warned
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fairpc.auditing import Audit
     from fairpc.comparison import Comparison
     from fairpc.estimators.base import CircuitClassifier
@@ -38,24 +38,24 @@ class Demo:
     audit: Audit
 
 
-def run(output: str, *, seed: int, voice: Voice) -> None:
+def run(output: str, seed: int, screen: Screen) -> None:
     """Fit, compare, audit, and write the report."""
     check_writable(output)
     began = perf_counter()
     warned = Warned()
     with warned.watching():
-        found = demonstrate(seed, voice)
+        found = demonstrate(seed, screen)
     found.audit.save(output)
     seconds = perf_counter() - began
-    if voice.json:
+    if screen.json:
         print_json(_facts(found, output, seconds))
-    elif voice.talks:
-        show(found, console())
-        say(f"\nThe whole report is in {output} ({seconds:.0f} s in all).", console(), "bold")
-    voice.notes(warned)
+    elif screen.talks:
+        show(found)
+        say(f"\nThe whole report is in {output} ({seconds:.0f} s in all).", "bold")
+    screen.notes(warned)
 
 
-def demonstrate(seed: int, voice: Voice) -> Demo:
+def demonstrate(seed: int, screen: Screen) -> Demo:
     """Fit to UCI's training part; compare and audit on its test part."""
     from fairpc.auditing import audit
     from fairpc.baselines import LR
@@ -63,26 +63,24 @@ def demonstrate(seed: int, voice: Voice) -> Demo:
     from fairpc.refits.workbench import progress
 
     train, test, roles = _table("train"), _table("test"), _roles()
-    estimator = Learner(structure=STRUCTURE, seed=seed).estimator(
-        roles, verbose=voice.shows_progress
-    )
+    learner = Learner(structure=STRUCTURE, seed=seed)
+    estimator = model_of(learner, roles, verbose=screen.shows_progress)
     began = perf_counter()
     model: CircuitClassifier = estimator.fit(train.X, train.y)
     fitted = facts(model, train, perf_counter() - began)
-    n, m = train.X.height, test.X.height
-    with progress(voice.shows_progress, None) as step:
-        comparison = compare(
-            {"FairPC": estimator, "LR": LR()},
-            train.X.vstack(test.X), train.y.append(test.y),
-            cv=[(np.arange(n), np.arange(n, n + m))], positive=roles.positive, progress=step,
-        )  # fmt: skip
+    rows = np.arange(train.height + test.height)
+    folds = [(rows[: train.height], rows[train.height :])]
+    both, y = train.X.vstack(test.X), train.y.append(test.y)
+    models = {"FairPC": estimator, "LR": LR()}
+    with progress(screen.shows_progress, None) as step:
+        comparison = compare(models, both, y, cv=folds, positive=roles.positive, progress=step)
         # Other methods are compared above, on all rows.
         record = audit(model, test.X, test.y, random_state=seed, baselines=False, progress=step)
     return Demo(fitted, comparison, record)
 
 
 def _roles() -> Roles:
-    return Roles("target", ("sex",), positive=">50K", drop=LEFT_OUT)
+    return Roles(["target"], ["sex"], positive=">50K", drop=list(LEFT_OUT))
 
 
 def _table(part: Any) -> LabelledTable:
@@ -103,7 +101,7 @@ def _facts(found: Demo, output: str, seconds: float) -> dict[str, Any]:
     }
 
 
-def show(found: Demo, out: Console) -> None:
+def show(found: Demo) -> None:
     """Print what was learned, how it compares, and what the audit says."""
     from fairpc.evidence.assumptions import WHAT_TO_DO
 
@@ -113,16 +111,15 @@ def show(found: Demo, out: Console) -> None:
         "The label says whether the income is above 50,000 dollars; the groups are by sex.\n"
         f"FairPC with the paper's structure search ({STRUCTURE}); `fairpc fit` without --structure "
         "takes longer and fits better.\n",
-        out,
     )
-    show_learned(fit, out)
-    say("\nBeside logistic regression (LR), on UCI's test part, which neither has seen:\n", out)
-    show_comparison(found.comparison, out)
-    say("\nWhat an audit of the test part says:\n", out)
+    show_learned(fit)
+    say("\nBeside logistic regression (LR), on UCI's test part, which neither has seen:\n")
+    show_comparison(found.comparison)
+    say("\nWhat an audit of the test part says:\n")
     for i, sentence in enumerate(found.audit.verdict.sentences):
-        say(sentence, out, "bold" if i == 0 else "")
+        say(sentence, "bold" if i == 0 else "")
     if found.audit.verdict.rejected:
-        say("\nWhat one does when the assumptions are rejected:", out, "bold")
+        say("\nWhat one does when the assumptions are rejected:", "bold")
         for advice in WHAT_TO_DO:
-            say(f"  - {advice}", out)
-    say(f"\n{found.audit.verdict.disclaimer}", out)
+            say(f"  - {advice}")
+    say(f"\n{found.audit.verdict.disclaimer}")

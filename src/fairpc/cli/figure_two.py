@@ -8,13 +8,12 @@ from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
-from rich.console import Console
 
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.em import fit, laplace, maximum_likelihood
 from fairpc.circuit.flows import prepare, row_flows
 from fairpc.circuit.graph import SUM, Circuit
-from fairpc.cli.screen import console, grid, print_json
+from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.data.table import MISSING, Table
 from fairpc.errors.arrays import Codes
 
@@ -169,51 +168,47 @@ def facts(rows: int, seed: int) -> Facts:
     }
 
 
-def run(*, rows: int, seed: int, as_json: bool) -> None:
+def run(rows: int, seed: int, screen: Screen) -> None:
     """Print the demo: one JSON object, or tables."""
     found = facts(rows, seed)
-    if as_json:
+    if screen.json:
         print_json(found)
     else:
-        show(found, console())
+        show(found)
 
 
-def show(found: Facts, out: Console) -> None:
-    _show_circuit(found["circuit"], out)
-    _show_queries(found["queries"], out)
-    _show_flows(found["flows"], out)
-    _show_em(found["em"], out)
+def show(found: Facts) -> None:
+    _show_circuit(found["circuit"])
+    _show_queries(found["queries"])
+    _show_flows(found["flows"])
+    _show_em(found["em"])
 
 
 def _words(evidence: Mapping[str, int]) -> str:
     return ", ".join(f"{v} = {x}" for v, x in evidence.items()) or "nothing"
 
 
-def _show_circuit(found: Facts, out: Console) -> None:
+def _show_circuit(found: Facts) -> None:
     held = [name.replace("_", "-") for name, holds in found["properties"].items() if holds]
-    out.print("A probabilistic circuit over S, Df, D, X1, X2 (Figure 2 of the paper):")
-    out.print(
+    say("A probabilistic circuit over S, Df, D, X1, X2 (Figure 2 of the paper):")
+    say(
         f"{found['nodes']} nodes, {found['edges']} edges, {found['parameters']} parameters; "
         f"{', '.join(held)}.\n"
     )
 
 
-def _show_queries(found: Sequence[Facts], out: Console) -> None:
-    out.print("Exact queries: whatever is not known is summed out.\n")
+def _show_queries(found: Sequence[Facts]) -> None:
+    say("Exact queries: whatever is not known is summed out.\n")
     grid(
-        out,
         ("known", "P(known)", "P(Df = 1 | known)"),
         [(_words(q["evidence"]), f"{q['probability']:.6f}", f"{q['p_df']:.6f}") for q in found],
     )
-    out.print(
-        "Df is independent of S in this circuit: P(Df = 1 | S) is the same for both groups.\n"
-    )
+    say("Df is independent of S in this circuit: P(Df = 1 | S) is the same for both groups.\n")
 
 
-def _show_flows(found: Sequence[Facts], out: Console) -> None:
-    out.print(f"Expected flows given {_words(FLOW_EVIDENCE)}: they are the posterior of Df.\n")
+def _show_flows(found: Sequence[Facts]) -> None:
+    say(f"Expected flows given {_words(FLOW_EVIDENCE)}: they are the posterior of Df.\n")
     grid(
-        out,
         ("edge of Figure 2", "expected flow", "P(Df | known)"),
         [
             (f"{e['edge']} (S = 1, Df = {e['df']})", f"{e['flow']:.10f}", f"{e['p_df']:.10f}")
@@ -222,16 +217,15 @@ def _show_flows(found: Sequence[Facts], out: Console) -> None:
     )
 
 
-def _show_em(found: Facts, out: Console) -> None:
+def _show_em(found: Facts) -> None:
     curve = found["log_likelihood"]
-    out.print(
+    say(
         f"EM on {found['rows']:,} sampled rows ({found['distinct_rows']} distinct) in which Df is "
         f"hidden: {found['iterations']} iterations.\n"
         f"Log-likelihood per row: {curve[0]:.5f} at the start, {curve[-1]:.5f} at the end; "
         f"of the circuit that made the rows: {found['true_log_likelihood']:.5f}.\n"
     )
     grid(
-        out,
         ("P(D = 1 | Df, S)", "true", "start", "learned"),
         [
             (
@@ -241,7 +235,7 @@ def _show_em(found: Facts, out: Console) -> None:
             for m in found["mechanism"]
         ],
     )
-    out.print(
+    say(
         "P(D | Df, S) is recovered because X1 and X2 are independent given Df and S here. "
         "With a free P(X1, X2 | Df, S) the data would leave a range of answers."
     )

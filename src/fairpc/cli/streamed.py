@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.absent import absent_features
-from fairpc.cli.tables import Roles, resolved, typed
+from fairpc.cli.options import Roles
+from fairpc.cli.tables import Opening, absent_features, ready, resolved, typed
 from fairpc.data.files import TableFiles
 from fairpc.data.source import Source, source_of
 
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 
     from fairpc.data.labels import Labels
     from fairpc.estimators.base import CircuitClassifier
-
-Opening = Callable[[TableFiles, Callable[[Any], Any]], Source]
 
 STREAMED_BYTES: Final = 1 << 28
 """Files of more bytes are streamed."""
@@ -76,7 +73,7 @@ def streamed(files: TableFiles, given: Roles, opening: Opening = source_of) -> S
     apart = (roles.label, *roles.sensitive)
 
     def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
-        return _ready(frame, files).drop(roles.drop)
+        return ready(frame, files).drop(roles.drop)
 
     with files.reading():
         rows = clean(files.scan())
@@ -94,15 +91,7 @@ def ready_source(model: CircuitClassifier, files: TableFiles) -> Source:
 
     absent = absent_features(model, files.names())
     empty = [pl.lit(None, pl.String).alias(name) for name in absent]
-    return source_of(files, lambda frame: _ready(frame, files).with_columns(empty))
-
-
-def _ready(frame: pl.LazyFrame, files: TableFiles) -> pl.LazyFrame:
-    import polars as pl
-
-    if files.format != "text":
-        return frame
-    return frame.with_columns(pl.col(pl.String).str.strip_chars())
+    return source_of(files, lambda frame: ready(frame, files).with_columns(empty))
 
 
 def _typed(seen: pl.Series, roles: Roles) -> pl.Expr:
