@@ -158,13 +158,11 @@ def _demo(
 
     The data, UCI Adult, come with the package.
     """
-    if circuit:
-        from fairpc.cli.figure_two import run as run_circuit
+    from fairpc.cli.demo import run, run_circuit
 
+    if circuit:
         run_circuit(rows, seed, screen)
     else:
-        from fairpc.cli.demo import run
-
         run(output, seed, screen)
 
 
