@@ -16,6 +16,7 @@ import typer
 
 from fairpc.cli import options as opt
 from fairpc.cli.screen import Screen, complain
+from fairpc.errors import FairpcError
 
 GAP_EXCEEDED: Final = 1
 BAD_INPUT: Final = 2
@@ -89,16 +90,13 @@ def _note(message: Warning | str, *_: object, **__: object) -> None:
 
 def _sentence(error: Exception) -> str:
     """What went wrong, for a reader who writes no Python."""
-    from fairpc.cli.arguments import as_options
-    from fairpc.errors import FairpcError
-
     if isinstance(error, typer.TyperException):
         text, context = error.format_message(), getattr(error, "ctx", None)
         if "\n" in text or context is None:
             return text
         return f"{text.rstrip('.')}: see {context.command_path} --help"
     if isinstance(error, FairpcError):
-        return as_options(str(error))
+        return opt.named(*error.args)
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).removesuffix(".")
         return f"{error.filename}: {reason}" if error.filename else reason

@@ -9,8 +9,7 @@ from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.arguments import as_options
-from fairpc.cli.options import Engine, Keeping, Learner, Roles, TextFormat
+from fairpc.cli.options import Engine, Keeping, Learner, Roles, TextFormat, named
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.streamed import StreamedTable, is_large, streamed
 from fairpc.cli.tables import STDIN, LabelledTable, about, check_output, labelled, opened, sources
@@ -164,7 +163,7 @@ def _columns(model: CircuitClassifier, roles: Roles) -> list[Facts]:
     add(coding.labels.name, "label", classes, label.missing_share, label.done)
     for name in roles.drop:
         add(name, None, [], None, "dropped: left out on request")
-    return [record | {"done": as_options(record["done"])} for record in records.values()]
+    return [record | {"done": named(record["done"])} for record in records.values()]
 
 
 def _learned(model: CircuitClassifier) -> Facts:

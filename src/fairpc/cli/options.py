@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from fairpc.cli.screen import log_to
-from fairpc.errors import OptionError
+from fairpc.errors import Argument, OptionError
 
 Table = Annotated[
     str,
@@ -48,6 +48,21 @@ MaxMemory = Annotated[
         "audit takes a sample.",
     ),
 ]
+
+ARGUMENTS: Final = {
+    "categorical": "--categorical",
+    "checkpoint": "--checkpoint",
+    "max_memory": "--max-memory",
+    "missing_values": "--missing",
+    "n_bins": "--bins",
+    "n_components": "--components",
+    "numeric": "--numeric",
+    "positive": "--positive",
+    "random_state": "--seed",
+    "sensitive": "--sensitive",
+    "structure": "--structure",
+}
+"""Arguments of the models and of ``fit``, and the option that sets each."""
 
 ENGINES: Final = ("local", "dask")
 GAPS: Final = ("either", "scores", "decisions")
@@ -245,6 +260,22 @@ def as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def named(*message: str | Argument) -> str:
+    """A message in pieces as one text, with options in place of arguments."""
+    from fairpc.data.columns import TO_KEEP
+
+    # Why a column was dropped is kept in the model as text.
+    text = "".join(map(_named, message))
+    return text.replace("".join(map(str, TO_KEEP)), "".join(map(_named, TO_KEEP)))
+
+
+def _named(piece: str | Argument) -> str:
+    if not isinstance(piece, Argument) or piece.name not in ARGUMENTS:
+        return str(piece)
+    value = piece.value.strip("'…")
+    return f"{ARGUMENTS[piece.name]} {value}".rstrip()
 
 
 def declared(command: Callable[..., None]) -> Callable[..., None]:
