@@ -140,13 +140,10 @@ def _command(name: str) -> Callable[[Callable[..., None]], None]:
 def _demo(
     output: Annotated[str, opt.output("Where the report goes.")] = "fairpc-demo.html",
     circuit: Annotated[
-        bool, typer.Option("--circuit", help="Show the circuit engine on the paper's Figure 2.")
+        bool, opt.option(None, "Show the circuit engine on the paper's Figure 2.", "--circuit")
     ] = False,
     rows: Annotated[
-        int,
-        typer.Option(
-            min=100, max=10_000_000, metavar="N", help="Rows that --circuit samples for EM."
-        ),
+        int, opt.option("N", "Rows that --circuit samples for EM.", min=100, max=10_000_000)
     ] = 100_000,
     seed: opt.Seed = 0,
     *,
@@ -194,7 +191,7 @@ def _predict(
         str, opt.output("The table with the scores: .csv, .tsv, .parquet, .feather; - for stdout.")
     ],
     decide: Annotated[
-        bool, typer.Option("--decide", help="Append the column 'decision', too.")
+        bool, opt.option(None, "Append the column 'decision', too.", "--decide")
     ] = False,
     *,
     text: opt.TextFormat,
@@ -221,15 +218,15 @@ def _audit(
     *,
     limit: opt.Limit,
     label: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="The label, if it is not named as it was at fit."),
+        str | None, opt.option("COL", "The label, if it is not named as it was at fit.")
     ] = None,
     trade_off: Annotated[
         bool | None,
-        typer.Option(
+        opt.option(
+            None,
+            "Fit other methods for the report, too, which takes longest; default with -o.",
             "--trade-off/--no-trade-off",
             show_default=False,
-            help="Fit other methods for the report, too, which takes longest; default with -o.",
         ),
     ] = None,
     seed: opt.Seed = 0,
@@ -254,11 +251,7 @@ def _query(
     model: opt.ModelFile,
     question: Annotated[
         str,
-        typer.Argument(
-            metavar="QUERY",
-            show_default=False,
-            help="'Df=good | age=37, sex=?': what is asked, a bar, what is known.",
-        ),
+        opt.argument("QUERY", "'Df=good | age=37, sex=?': what is asked, a bar, what is known."),
     ],
     screen: Screen,
 ) -> None:
@@ -278,16 +271,14 @@ def _query(
 @_command("compare")
 def _compare(
     table: opt.Table,
-    cv: Annotated[
-        int, typer.Option(min=2, max=100, metavar="N", help="Folds of the cross-validation.")
-    ] = 10,
+    cv: Annotated[int, opt.option("N", "Folds of the cross-validation.", min=2, max=100)] = 10,
     methods: Annotated[
         list[str] | None,
-        typer.Option(
-            "--method",
-            metavar="NAME",
-            help="FairPC, NLatPC, LatNB, TwoNB, LR, FairLR, Reweight, Reduction, Rand; may be "
+        opt.option(
+            "NAME",
+            "FairPC, NLatPC, LatNB, TwoNB, LR, FairLR, Reweight, Reduction, Rand; may be "
             "repeated. Default: FairPC, TwoNB, LR, FairLR, Reweight.",
+            "--method",
         ),
     ] = None,
     output: Annotated[str | None, opt.output("The numbers as a table file.")] = None,
@@ -313,18 +304,16 @@ def _compare(
 @_command("data")
 def _data(
     name: Annotated[
-        str | None,
-        typer.Argument(metavar="NAME", help="adult, german, compas, synthetic; none lists them."),
+        str | None, opt.argument("NAME", "adult, german, compas, synthetic; none lists them.")
     ] = None,
     output: Annotated[
         str | None, opt.output("The table: .csv, .tsv, .parquet, .feather; - for stdout.")
     ] = None,
     version: Annotated[
-        str | None, typer.Option(metavar="NAME", help="raw or paper; compas: two-year, too.")
+        str | None, opt.option("NAME", "raw or paper; compas: two-year, too.")
     ] = None,
     rows: Annotated[
-        int | None,
-        typer.Option(min=1, max=100_000_000, metavar="N", help="Rows to draw, for synthetic."),
+        int | None, opt.option("N", "Rows to draw, for synthetic.", min=1, max=100_000_000)
     ] = None,
     seed: opt.Seed = 0,
     *,
@@ -343,30 +332,27 @@ def _data(
 def _paper(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            show_default=False,
-            help="real-world, tests, bars, trade-off, curves, synthetic, init, missing, guarantee, "
+        opt.argument(
+            "NAME",
+            "real-world, tests, bars, trade-off, curves, synthetic, init, missing, guarantee, "
             "recipe, or all",
         ),
     ],
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="The authors' folder (processed/, synthetic/); else our loaders."
-        ),
+        opt.option("DIR", "The authors' folder (processed/, synthetic/); else our loaders."),
     ] = None,
     splits: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The authors' folds, a folder per table; else our own."),
+        opt.option("DIR", "The authors' folds, a folder per table; else our own."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="2 folds instead of 10.")] = False,
+    quick: Annotated[bool, opt.option(None, "2 folds instead of 10.", "--quick")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder for the files; fairpc-paper unless --json."),
+        opt.option("DIR", "Folder for the files; fairpc-paper unless --json."),
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder in which finished runs are kept.")
+        Path | None, opt.option("DIR", "Folder in which finished runs are kept.")
     ] = None,
     *,
     screen: Screen,

@@ -16,36 +16,41 @@ import typer
 from fairpc.cli.screen import log_to
 from fairpc.errors import Argument, OptionError
 
+
+def argument(metavar: str, text: str) -> Any:
+    """What a command is given by position."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
+    """What a command is given by name; flags have no ``metavar``."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def output(text: str) -> Any:
+    """Where a command writes."""
+    return option("FILE", text, "--output", "-o")
+
+
 Table = Annotated[
     str,
-    typer.Argument(
-        metavar="TABLE",
-        show_default=False,
-        help="CSV, TSV, Parquet or Feather file; a folder or pattern of such; or - for stdin.",
+    argument(
+        "TABLE", "CSV, TSV, Parquet or Feather file; a folder or pattern of such; or - for stdin."
     ),
 ]
-ModelFile = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A file that fit wrote.", show_default=False)
-]
+ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
 Structure = Annotated[
     str,
-    typer.Option(
-        metavar="NAME",
-        help="auto chooses on held-out rows; strudel is the paper's; chow-liu is one tree.",
-    ),
+    option("NAME", "auto chooses on held-out rows; strudel is the paper's; chow-liu is one tree."),
 ]
-Bins = Annotated[
-    int, typer.Option(min=2, max=1000, metavar="N", help="Bins of a numeric column, about.")
-]
-Seed = Annotated[
-    int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Seed of what is random.")
-]
+Bins = Annotated[int, option("N", "Bins of a numeric column, about.", min=2, max=1000)]
+Seed = Annotated[int, option("N", "Seed of what is random.", min=0, max=2**32 - 1)]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Bytes, or text like 4GB: of rows that take more, fit keeps the rest on disk, and "
-        "audit takes a sample.",
+    option(
+        "SIZE",
+        "Bytes, or text like 4GB: of rows that take more, fit keeps the rest on disk, and audit "
+        "takes a sample.",
     ),
 ]
 
@@ -68,26 +73,15 @@ ENGINES: Final = ("local", "dask")
 GAPS: Final = ("either", "scores", "decisions")
 
 
-def output(text: str) -> Any:
-    """The option ``-o`` of a command."""
-    return typer.Option("--output", "-o", metavar="FILE", help=text)
-
-
-def _columns(text: str) -> Any:
-    return typer.Option(metavar="COL", help=text + "; may be repeated.")
-
-
 @dataclass(frozen=True)
 class TextFormat:
     """How a text table is to be read, where that cannot be told from it."""
 
     delimiter: Annotated[
-        str | None,
-        typer.Option(metavar="CHAR", help="What separates values, or tab; else it is guessed."),
+        str | None, option("CHAR", "What separates values, or tab; else it is guessed.")
     ] = None
     encoding: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Of a text file that is not UTF-8: cp1252, …"),
+        str | None, option("NAME", "Of a text file that is not UTF-8: cp1252, …")
     ] = None
 
 
@@ -103,36 +97,37 @@ class Roles:
     """
 
     labels: Annotated[
-        list[str],
-        typer.Option(
-            "--label", metavar="COL", help="The decision that was observed.", show_default=False
-        ),
+        list[str], option("COL", "The decision that was observed.", "--label", show_default=False)
     ]
     sensitive: Annotated[
         list[str],
-        typer.Option(
-            metavar="COL",
+        option(
+            "COL",
+            "The sensitive attribute; may be repeated, several are crossed into groups.",
             show_default=False,
-            help="The sensitive attribute; may be repeated, several are crossed into groups.",
         ),
     ]
     positive: Annotated[
-        str | None,
-        typer.Option(metavar="CLASS", help="The favourable class; else the last in order."),
+        str | None, option("CLASS", "The favourable class; else the last in order.")
     ] = None
-    numeric: Annotated[list[str], _columns("A column that holds numbers")] = field(
+    numeric: Annotated[
+        list[str], option("COL", "A column that holds numbers; may be repeated.")
+    ] = field(default_factory=list)
+    categorical: Annotated[
+        list[str],
+        option(
+            "COL", "A column whose values are names, also if they are numbers; may be repeated."
+        ),
+    ] = field(default_factory=list)
+    drop: Annotated[list[str], option("COL", "A column to leave out; may be repeated.")] = field(
         default_factory=list
     )
-    categorical: Annotated[
-        list[str], _columns("A column whose values are names, also if they are numbers")
-    ] = field(default_factory=list)
-    drop: Annotated[list[str], _columns("A column to leave out")] = field(default_factory=list)
     missing: Annotated[
         list[str],
-        typer.Option(
-            metavar="TEXT",
-            help="A value that means that nothing is known, such as '?'; may be repeated; empty "
-            "cells always do.",
+        option(
+            "TEXT",
+            "A value that means that nothing is known, such as '?'; may be repeated; empty cells "
+            "always do.",
         ),
     ] = field(default_factory=list)
 
@@ -161,15 +156,11 @@ class Learner:
         seed: of what is random in a fit.
     """
 
-    model: Annotated[str, typer.Option(metavar="NAME", help="FairPC, NLatPC, LatNB or TwoNB.")] = (
-        "FairPC"
-    )
+    model: Annotated[str, option("NAME", "FairPC, NLatPC, LatNB or TwoNB.")] = "FairPC"
     structure: Structure = "auto"
     components: Annotated[
         int | None,
-        typer.Option(
-            min=1, max=64, metavar="N", help="Circuits mixed in each P(x | Df, S); auto chooses."
-        ),
+        option("N", "Circuits mixed in each P(x | Df, S); auto chooses.", min=1, max=64),
     ] = None
     bins: Bins = 8
     seed: Seed = 0
@@ -186,9 +177,8 @@ class Keeping:
 
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="A folder that keeps the fit: stopped, it goes on from there when called again.",
+        option(
+            "DIR", "A folder that keeps the fit: stopped, it goes on from there when called again."
         ),
     ] = None
     max_memory: MaxMemory = None
@@ -205,17 +195,15 @@ class Engine:
 
     engine: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="local, or dask: workers read the table and do the work, here or on a cluster.",
+        option(
+            "NAME", "local, or dask: workers read the table and do the work, here or on a cluster."
         ),
     ] = "local"
     scheduler: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Of a Dask scheduler, such as tcp://10.0.0.1:8786; processes on this machine "
-            "without.",
+        option(
+            "ADDRESS",
+            "Of a Dask scheduler, such as tcp://10.0.0.1:8786; processes on this machine without.",
         ),
     ] = None
 
@@ -236,18 +224,15 @@ class Limit:
 
     fail_over: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "GAP",
+            "End with exit code 1 if the upper bound of the gap between groups is larger.",
             min=0.0,
             max=1.0,
-            metavar="GAP",
-            help="End with exit code 1 if the upper bound of the gap between groups is larger.",
         ),
     ] = None
     gap: Annotated[
-        str,
-        typer.Option(
-            metavar="WHICH", help="What --fail-over looks at: scores, decisions, or either."
-        ),
+        str, option("WHICH", "What --fail-over looks at: scores, decisions, or either.")
     ] = "either"
 
     def __post_init__(self) -> None:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from fairpc.data.warned import Warned
 
 
+_JSON = typer.Option("--json", help="Print one JSON value and nothing else.")
+_QUIET = typer.Option("--quiet", "-q", help="Print results and errors only.")
+
+
 @dataclass(frozen=True)
 class Screen:
     """How much a command prints, and for whom.
@@ -28,12 +32,8 @@ class Screen:
         quiet: nothing but results and errors.
     """
 
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")] = (
-        False
-    )
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")] = (
-        False
-    )
+    json: Annotated[bool, _JSON] = False
+    quiet: Annotated[bool, _QUIET] = False
 
     @property
     def talks(self) -> bool:
