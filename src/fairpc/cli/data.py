@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
 from fairpc.cli.screen import Screen, grid, print_json, say
@@ -14,12 +15,14 @@ from fairpc.errors import FairpcError
 if TYPE_CHECKING:
     from fairpc.datasets import Dataset
 
-VERSIONS: Final = {
-    "adult": ("raw", "paper"),
-    "german": ("raw", "paper"),
-    "compas": ("two-year", "raw", "paper"),
-    "synthetic": (),
+DATASETS: Final = {
+    "adult": ("income above 50,000 dollars, 1994 census; sex", ("raw", "paper")),
+    "german": ("loan repaid; sex", ("raw", "paper")),
+    "compas": ("arrested again within two years; race", ("two-year", "raw", "paper")),
+    "synthetic": ("the paper's process, with known biased labels", ()),
 }
+"""What each is about, and its versions, of which the first is the default."""
+
 SYNTHETIC_ROWS: Final = 10_000
 
 
@@ -50,16 +53,14 @@ def run(
 def _load(name: str, version: str | None, rows: int | None, seed: int) -> Dataset:
     from fairpc import datasets
 
-    if name not in VERSIONS:
-        raise FairpcError(f"there is no data set {name!r}: choose {', '.join(VERSIONS)}")
-    versions = VERSIONS[name]
+    if name not in DATASETS:
+        raise FairpcError(f"there is no data set {name!r}: choose {', '.join(DATASETS)}")
+    _, versions = DATASETS[name]
     if version is not None and version not in versions:
         known = f"choose {', '.join(versions)}" if versions else "leave --version out"
         raise FairpcError(f"{name} has no version {version!r}: {known}")
     if name == "synthetic":
-        return datasets.make_synthetic(
-            n_samples=SYNTHETIC_ROWS if rows is None else rows, random_state=seed
-        )
+        return datasets.make_synthetic(n_samples=rows or SYNTHETIC_ROWS, random_state=seed)
     if rows is not None:
         raise FairpcError(f"{name} has the rows that it has: leave --rows out")
     loaded: Dataset = getattr(datasets, f"load_{name}")(version or versions[0])
@@ -85,8 +86,6 @@ def _facts(data: Dataset) -> dict[str, Any]:
 
 
 def _say(facts: dict[str, Any], stream: Any) -> None:
-    from shlex import quote
-
     lines = [
         facts["description"],
         *(f"Mind: {trap}" for trap in facts["traps"]),
@@ -105,15 +104,10 @@ def _say(facts: dict[str, Any], stream: Any) -> None:
 
 
 def _list(screen: Screen) -> None:
-    known = [
-        ("adult", "income above 50,000 dollars, 1994 census; sex"),
-        ("german", "loan repaid; sex"),
-        ("compas", "arrested again within two years; race"),
-        ("synthetic", "the paper's process, with known biased labels"),
-    ]
     if screen.json:
-        print_json([{"name": n, "about": a, "versions": list(VERSIONS[n])} for n, a in known])
+        known = DATASETS.items()
+        print_json([{"name": name, "about": a, "versions": list(v)} for name, (a, v) in known])
         return
-    lines = [(n, a, ", ".join(VERSIONS[n]) or "-") for n, a in known]
+    lines = [(name, about, ", ".join(v) or "-") for name, (about, v) in DATASETS.items()]
     grid(("name", "what it is", "versions"), lines, right=False)
     say("Write one with: fairpc data NAME -o FILE")
