@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,9 @@ def found() -> demo.Demo:
 
     def some(part: str) -> LabelledTable:
         table = whole(part)
-        return LabelledTable(
-            table.source, table.roles, table.X.gather_every(8), table.y.gather_every(8)
-        )
+        y = table.y.gather_every(8)
+        counts = y.to_frame().group_by(y.name).len()
+        return replace(table, X=table.X.gather_every(8), y=y, labels=counts)
 
     with pytest.MonkeyPatch.context() as patch, Warned().watching():
         patch.setattr(demo, "_table", some)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,24 @@ def test_a_streamed_fit_is_the_fit(
         one, two = (m.circuit_.parameters for m in models)
         assert np.array_equal(one, two)
     assert (tmp_path / "kept" / "rows.npz").exists()
+
+
+def test_a_streamed_fit_gives_the_same_hints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = written(tmp_path, "csv")
+    text = table.read_text().replace("Oslo", "unknown")
+    table.write_text(re.sub(r",(\d\d),", r",\1 years,", text, count=9))
+    call = ("fit", str(table), *ROLES, "-o", str(tmp_path / "m.json"), "--json")
+    whole, ours = (
+        json.loads(called(capsys, *call, "--structure", "chow-liu", *more).out)["hints"]
+        for more in ((), ("--max-memory", "1GB"))
+    )
+    assert ours == whole
+    for hint, words in zip(
+        ours, ("'?' is read", "'unknown' is read", "'age' is read"), strict=True
+    ):
+        assert words in hint
 
 
 def test_a_bad_limit_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairpc.cli.options import Limit, TextFormat
 from fairpc.cli.screen import Screen, print_json, say
-from fairpc.cli.streamed import is_large, ready_source
 from fairpc.cli.tables import (
     about,
     check_output,
     column,
     evidence,
+    is_large,
     loaded,
+    model_source,
     note_absent,
     opened,
     ready,
@@ -98,7 +99,7 @@ def _given(
             "is left out"
         )
     if max_memory is not None or is_large(files):
-        return {"X": ready_source(model, files), "y": name, "max_memory": max_memory}
+        return {"X": model_source(model, files), "y": name, "max_memory": max_memory}
     cells = ready(files.read(), files)
     if name is None:
         return evidence(model, cells)

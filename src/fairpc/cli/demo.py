@@ -97,7 +97,8 @@ def _table(part: Any) -> LabelledTable:
     from fairpc.datasets import load_adult
 
     frame = load_adult(subset=part).frame.drop(LEFT_OUT)
-    return LabelledTable(SOURCE, _roles(), frame.drop("target"), frame["target"].clone())
+    counts = frame.group_by("target").len()
+    return LabelledTable(SOURCE, _roles(), frame.drop("target"), frame["target"].clone(), counts)
 
 
 def _facts(found: Demo, output: str, seconds: float) -> dict[str, Any]:

@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairpc.cli.options import Engine, Keeping, Learner, Roles, TextFormat, named
 from fairpc.cli.screen import Screen, grid, print_json, say
-from fairpc.cli.streamed import StreamedTable, is_large, streamed
-from fairpc.cli.tables import STDIN, LabelledTable, about, check_output, labelled, opened, sources
+from fairpc.cli.tables import (
+    STDIN,
+    LabelledTable,
+    about,
+    check_output,
+    is_large,
+    labelled,
+    opened,
+    sources,
+    streamed,
+)
 from fairpc.data.plural import counted
+from fairpc.data.source import is_source
 from fairpc.data.warned import Warned
 from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError
 
@@ -51,7 +61,7 @@ def run(
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
         began = perf_counter()
         with _going_on(keeping.checkpoint, screen), warned.watching(), _whole_or_nothing():
-            rows.fit(model, checkpoint=keeping.checkpoint, max_memory=keeping.max_memory)
+            model.fit(rows.X, rows.y, **vars(keeping))
         seconds = perf_counter() - began
     model.save(output)
     found = facts(model, rows, seconds) | {"model_file": output}
@@ -115,7 +125,7 @@ def _whole_or_nothing() -> Iterator[None]:
             raise TableError(str(warning)) from None
 
 
-def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds: float) -> Facts:
+def facts(model: CircuitClassifier, rows: LabelledTable, seconds: float) -> Facts:
     """What was read and what was learned, as plain data."""
     coding = model.coding_
     *counts, missing = rows.label_counts(coding.labels)
@@ -139,12 +149,19 @@ def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds
             "small": [name for name, _ in coding.groups.small()],
         },
         "learned": _learned(model),
-        "log_likelihood_per_row": rows.mean_log_likelihood(model),
+        "log_likelihood_per_row": _log_likelihood(model, rows),
         "iterations": int(model.n_iter_),
         "converged": bool(model.converged_),
         "hints": list(rows.hints),
         "seconds": seconds,
     }
+
+
+def _log_likelihood(model: CircuitClassifier, rows: LabelledTable) -> float:
+    """Per row of the table; of one that is streamed, as EM ended with."""
+    if is_source(rows.X):
+        return float(model.history_["log_likelihood"][-1])
+    return float(model.score_samples(rows.X, rows.y).mean())
 
 
 def _columns(model: CircuitClassifier, roles: Roles) -> list[Facts]:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from math import floor
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 Opening = Callable[[TableFiles, Callable[[Any], Any]], Source]
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 
+STREAMED_BYTES: Final = 1 << 28
+"""Files of more bytes are streamed."""
+
+_SEEN: Final = 1 << 17
+"""Rows of a streamed table that are looked at to tell types and to give hints."""
+
 STDIN: Final = "-"
 STDOUT: Final = "-"
 # What people write where they know nothing; we ask before we believe it.
@@ -48,35 +54,34 @@ CLOSE: Final = 0.8
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable:
-    """A table cut into features (the sensitive columns among them) and label.
+    """A table by its roles, in memory or to be streamed.
 
     Attributes:
+        X, y: features, the sensitive columns among them, and label; or a source, and the name of
+            its label.
+        labels: the raw labels, and how many rows have each.
         hints: what a user may want to correct, a sentence each.
     """
 
     source: str
     roles: Roles
-    X: pl.DataFrame
-    y: pl.Series
-    hints: tuple[str, ...] = field(default=())
+    X: Any
+    y: Any
+    labels: pl.DataFrame
+    hints: tuple[str, ...] = ()
 
     @property
     def height(self) -> int:
         """Number of rows."""
-        return self.X.height
+        return int(self.labels["len"].sum())
 
     def label_counts(self, labels: Labels) -> list[int]:
         """Rows of each class, and last the rows without one."""
-        codes = labels.transform(self.y)
-        return [int((codes == k).sum()) for k in (*range(len(labels.classes)), -1)]
-
-    def mean_log_likelihood(self, model: CircuitClassifier) -> float:
-        """Per row of the table."""
-        return float(model.score_samples(self.X, self.y).mean())
-
-    def fit(self, model: CircuitClassifier, **options: Any) -> CircuitClassifier:
-        """Fit a model to the table."""
-        return model.fit(self.X, self.y, **options)
+        codes = labels.transform(self.labels[self.roles.label])
+        counts = [0] * (len(labels.classes) + 1)
+        for code, n in zip(codes.tolist(), self.labels["len"].to_list(), strict=True):
+            counts[code] += n
+        return counts
 
 
 @contextmanager
@@ -276,27 +281,63 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
 def evidence(model: CircuitClassifier, cells: pl.DataFrame) -> dict[str, Any]:
     """Arguments of a model's methods for the rows of a table: X, and groups where they are apart.
 
-    Features that are absent are empty columns of X. A model that was given its groups apart from
-    X, in Python, finds them by the names of their columns.
+    A model that was given its groups apart from X, in Python, finds them by the names of their
+    columns.
     """
-    import polars as pl
-
-    absent = absent_features(model, tuple(cells.columns))
-    cells = cells.with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
+    cells = _with_absent(model, cells, tuple(cells.columns))
     names = model.coding_.groups.column_names
     if model.coding_.sensitive or not set(names) <= set(cells.columns):
         return {"X": cells}
     return {"X": cells, "sensitive_features": cells.select(names)}
 
 
+def model_source(model: CircuitClassifier, files: TableFiles) -> Source:
+    """A table to be streamed to a model."""
+    names = files.names()
+    return source_of(files, lambda frame: _with_absent(model, ready(frame, files), names))
+
+
+def _with_absent(model: CircuitClassifier, frame: Frame, names: tuple[str, ...]) -> Frame:
+    """A table in which features that are absent are empty columns."""
+    import polars as pl
+
+    absent = absent_features(model, names)
+    return frame.with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
+
+
+def is_large(files: TableFiles) -> bool:
+    """Whether a table is better streamed."""
+    return sum(path.stat().st_size for path in files.paths) > STREAMED_BYTES
+
+
 def labelled(files: TableFiles, given: Roles) -> LabelledTable:
     """Read a table whole, and cut it by its roles."""
     roles = resolved(given, files)
-    frame = ready(files.read(), files).drop(roles.drop)
-    y = typed(frame[roles.label], roles)
-    rest = frame.drop(roles.label)
-    rest = rest.with_columns(_column(series, roles) for series in rest)
-    return LabelledTable(files.source, roles, rest, y, tuple(_hints(rest, roles)))
+    frame = _typed_frame(ready(files.read(), files).drop(roles.drop), roles)
+    rest, y = frame.drop(roles.label), frame[roles.label]
+    hints = tuple(_hints(rest, roles))
+    return LabelledTable(files.source, roles, rest, y, y.to_frame().group_by(y.name).len(), hints)
+
+
+def streamed(files: TableFiles, given: Roles, opening: Opening = source_of) -> LabelledTable:
+    """A table by its roles, without reading it whole; ``opening`` says who reads it."""
+
+    roles = resolved(given, files)
+    apart = (roles.label, *roles.sensitive)
+
+    def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
+        return ready(frame, files).drop(roles.drop)
+
+    with files.reading():
+        rows = clean(files.scan())
+        seen = rows.select(apart).unique().head(_SEEN).collect(engine="streaming")
+        types = [_type_of(seen[name], roles) for name in apart]
+        counts = rows.with_columns(types).group_by(roles.label).len()
+        labels = counts.collect(engine="streaming")
+        head = _typed_frame(rows.head(_SEEN).collect(engine="streaming"), roles)
+    source = opening(files, lambda frame: clean(frame).with_columns(types))
+    hints = tuple(_hints(head.drop(roles.label), roles))
+    return LabelledTable(files.source, roles, source, roles.label, labels, hints)
 
 
 def resolved(roles: Roles, files: TableFiles) -> Roles:
@@ -360,6 +401,10 @@ def _without_sentinels(series: pl.Series, sentinels: Sequence[str | float]) -> p
     return pl.select(pl.when(~missing).then(series).alias(series.name)).to_series()
 
 
+def _typed_frame(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+    return frame.with_columns(_column(series, roles) for series in frame)
+
+
 def _column(series: pl.Series, roles: Roles) -> pl.Series:
     """A column under its type; a sensitive one that is said to be categorical is declared so."""
     import polars as pl
@@ -370,6 +415,22 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     if series.name in roles.sensitive:
         return series.cast(pl.String).cast(pl.Categorical)
     return series
+
+
+def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
+    """A column that is streamed, under the type of the values that it has."""
+    import polars as pl
+
+    name = seen.name
+    column = pl.col(name)
+    if seen.dtype != pl.String:
+        return column
+    known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)
+    dtype = pl.String if name in roles.categorical else typed(seen, roles).dtype
+    if dtype.is_numeric():
+        # Text like "1.0" is a whole number too.
+        return known.cast(pl.Float64).cast(dtype).alias(name)
+    return known.alias(name)
 
 
 def _wrapped(series: pl.Series) -> Any:
