@@ -133,6 +133,7 @@ class Scored:
 
     def batches(self, warned: Warned, step: Report, n_rows: int) -> Iterator[pl.DataFrame]:
         """The rows with their scores, batch by batch."""
+        step(Progress("rows", 0, n_rows))
         for batch in self.files.batches(BATCH):
             if not batch.height:
                 continue
