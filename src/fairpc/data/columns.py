@@ -23,7 +23,7 @@ from fairpc.data.plural import counted
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
 from fairpc.data.values import EXACT, Sentinel, Values, read_values, to_numbers
-from fairpc.errors import TableError
+from fairpc.errors import Argument, TableError
 from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints
 
 Binning = Literal["label", "quantile"]
@@ -33,6 +33,15 @@ ROWS_PER_BIN: Final = 10
 
 IDENTIFIER_ROWS: Final = 20
 """In fewer rows than this, all values may differ by chance."""
+
+TO_KEEP: Final[tuple[str | Argument, ...]] = (
+    "name it with ",
+    Argument("numeric", "…"),
+    " or ",
+    Argument("categorical", "…"),
+    " to keep it",
+)
+"""What one does about a column that was taken for an identifier."""
 
 _SAMPLE: Final = 1 << 20  # edges are quantiles: of a million rows they are known well enough
 _DIRECT: Final = 1 << 16
@@ -361,8 +370,7 @@ def _identifies(n_distinct: int, known: Bools, rows: Rows) -> bool:
 def identifier(name: str) -> Dropped:
     return Dropped(
         name,
-        "it has a different value in every row, like an identifier; "
-        "name it with numeric=… or categorical=… to keep it",
+        "it has a different value in every row, like an identifier; " + "".join(map(str, TO_KEEP)),
     )
 
 

@@ -211,7 +211,7 @@ class _Part:
                 raise
             start = self.start + k * BATCH_ROWS
             where = f"{self.file}, rows from {start:,} on" if start else self.file
-            raise type(error)(f"{where}: {error}") from error
+            raise type(error)(f"{where}: ", *error.args) from error
 
 
 def _in_order(task: Callable[[_Part], T], parts: Iterator[_Part], n_threads: int) -> Iterator[T]:

@@ -24,7 +24,7 @@ from fairpc.data.encoding import Encoding
 from fairpc.data.groups import Groups
 from fairpc.data.labels import Labels
 from fairpc.data.source import Source
-from fairpc.errors import FileFormatError, LearningError
+from fairpc.errors import Argument, FileFormatError, LearningError
 from fairpc.estimators.inputs import Coding
 from fairpc.fair.journal import Journal
 
@@ -54,7 +54,7 @@ class Checkpoint:
 
         given: Any = path
         if not (isinstance(given, str | os.PathLike) and os.fspath(given)):
-            raise LearningError(f"checkpoint is {given!r}: give the path of a folder")
+            raise LearningError(Argument("checkpoint"), f" is {given!r}: give the path of a folder")
         folder = Path(path)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -172,8 +172,9 @@ def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
         keys = sorted({*ours, *(theirs if isinstance(theirs, dict) else {})})
         odd = next(k for k in keys if not isinstance(theirs, dict) or theirs.get(k) != ours.get(k))
         raise LearningError(
-            f"the checkpoint in {folder} was made with another {odd}=…: go on with the same "
-            "settings, or use a new folder"
+            f"the checkpoint in {folder} was made with another ",
+            Argument(odd, "…"),
+            ": go on with the same settings, or use a new folder",
         )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
-from fairpc.errors import LearningError
+from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.inputs import Coding
@@ -79,8 +79,10 @@ class _Learned(_Fitting):
             )
         if (self.n_components or 1) != 1:
             raise LearningError(
-                f"n_components is {self.n_components}: mixtures are made by structure='auto' of "
-                "FairPC with init='prior'; use 1 otherwise"
+                Argument("n_components"),
+                f" is {self.n_components}: mixtures are made by ",
+                Argument("structure", "'auto'"),
+                " of FairPC with init='prior'; use 1 otherwise",
             )
         method = "strudel" if self.structure == "auto" else self.structure
         if validation is None and method == "strudel":

@@ -20,7 +20,7 @@ from fairpc.data.passes import UNBOUNDED, BatchEncoder, compress, fit_source
 from fairpc.data.source import Source, Watcher, open_source
 from fairpc.data.stream import TableCoding
 from fairpc.data.summary import Roles
-from fairpc.errors import LearningError, TableError
+from fairpc.errors import Argument, LearningError, TableError
 from fairpc.estimators.inputs import Coding
 from fairpc.fair.compressed import rows_of
 from fairpc.fair.parted import PartedRows
@@ -42,7 +42,8 @@ def memory_bytes(limit: int | str | None) -> int:
     text = str(limit).strip().upper()
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text)
     if match is None or not float(match[1]):
-        raise LearningError(f"max_memory is {limit!r}: give bytes, or text like '4GB'")
+        argument = Argument("max_memory")
+        raise LearningError(argument, f" is {limit!r}: give bytes, or text like '4GB'")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
