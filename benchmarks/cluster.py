@@ -30,9 +30,9 @@ from fairpc.cluster.parts import DaskParts
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.errors.arrays import Floats
 from fairpc.fair.fit import row_plan
+from fairpc.fair.initial import Structure, initial_model, learn_structure
 from fairpc.fair.parted import PartedRows
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import Structure, learn_structure, start_circuit
 from fairpc.fair.top import Layout
 
 FEATURES = 38
@@ -156,7 +156,8 @@ def main() -> None:
     rows = as_rows(distinct, packing)
     sample = rows.take(np.arange(0, rows.n_rows, max(rows.n_rows // SAMPLE, 1)))
     cells = learn_structure(sample, None, Structure("chow-liu"), 1.0, 0)
-    layout, circuit = start_circuit("FairPC", sample, cells, 1.0)
+    start = initial_model("FairPC", sample, cells, 1.0)
+    layout, circuit = start.layout, start.circuit
     theta = circuit.parameters
     print(
         f"{rows.n_rows:,} distinct rows, {FEATURES + 2} columns, {len(theta):,} "

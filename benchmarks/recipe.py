@@ -20,15 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from adult_like import paper_table
-from fairpc.fair.component import TREES, learn_component
+from fairpc.fair.components import TREES, learn_component
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit
+from fairpc.fair.initial import Structure, cells_of, learn_structure
 from fairpc.fair.mixture import assemble
 from fairpc.fair.parts import joined
 from fairpc.fair.recipe import AUTO, Stage, fit_auto
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import Structure, cells_of, learn_structure
-from fairpc.fair.upper import Upper
+from fairpc.fair.top import TopRates
 from fairpc.paper.sources import PaperTable
 
 NAMES = ("adult", "german", "compas", "10", "12", "14", "16", "18", "20")
@@ -83,10 +83,9 @@ def trees_of_the_truth(rows: Rows, true: npt.NDArray[np.int64]) -> FairDistribut
     counts = np.full((2, 2, 2), 0.5)
     np.add.at(counts, (rows.s, true, rows.d), 1.0)
     groups, decisions = counts.sum(axis=(1, 2)), counts.sum(axis=(0, 2))
-    upper = Upper(
-        groups / groups.sum(), decisions / decisions.sum(), counts / counts.sum(2, keepdims=True)
-    )
-    return assemble(rows, [component], np.ones(1), upper)
+    mechanism = counts / counts.sum(2, keepdims=True)
+    rates = TopRates(groups / groups.sum(), decisions / decisions.sum(), mechanism)
+    return assemble(rows, [component], np.ones(1), rates)
 
 
 def measured(m: FairDistribution, test: Rows, true: npt.NDArray[np.int64] | None) -> list[float]:

@@ -286,8 +286,8 @@ def sampled(rows: int, wide: bool) -> Sample:
     from fairpc.data.source import Roles, open_source
     from fairpc.data.table_coding import RowEncoder
     from fairpc.fair.fit import row_plan
+    from fairpc.fair.initial import Structure, initial_model, learn_structure
     from fairpc.fair.rows import Rows
-    from fairpc.fair.start import Structure, learn_structure, start_circuit
 
     with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
         make_files(Path(folder), rows, wide)
@@ -305,7 +305,8 @@ def sampled(rows: int, wide: bool) -> Sample:
     codes = Rows.coded(coded, packing.arities, encoder.coding.features.names)
     some = codes.take(np.arange(0, codes.n_rows, max(codes.n_rows // 50_000, 1)))
     cells = learn_structure(some, None, Structure("chow-liu"), 1.0, 0)
-    layout, circuit = start_circuit("FairPC", some, cells, 1.0)
+    start = initial_model("FairPC", some, cells, 1.0)
+    layout, circuit = start.layout, start.circuit
     row_plan(circuit, layout, some)(circuit.parameters)  # compiles
     ready = _least(lambda: row_plan(circuit, layout, codes), 3)
     plan = row_plan(circuit, layout, codes)

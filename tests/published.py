@@ -1,4 +1,4 @@
-"""The authors' tables and folds, and the raw COMPAS scores, which are not in the package."""
+"""The authors' tables and folds, and the raw tables, which are not in the package."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pytest
 from fairpc.paper.sources import REAL_WORLD, PaperTable, Sources
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+RAW = Path(os.environ.get("FAIRPC_DATA", _SHARED / "raw"))
+"""Folder of the raw tables; whether they are there is for the test to ask."""
 
 
 def find_folder() -> Path | None:
@@ -40,7 +42,6 @@ def _read(folder: Path, name: str) -> PaperTable:
 
 def use_raw_compas(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let load_compas read the raw scores from a folder; the test is skipped without one."""
-    folder = Path(os.environ.get("FAIRPC_DATA", _SHARED / "raw"))
-    if not (folder / "compas-scores-raw.csv").is_file():
+    if not (RAW / "compas-scores-raw.csv").is_file():
         pytest.skip("the raw COMPAS scores are absent: set FAIRPC_DATA to their folder")
-    monkeypatch.setenv("FAIRPC_DATA", str(folder))
+    monkeypatch.setenv("FAIRPC_DATA", str(RAW))

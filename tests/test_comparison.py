@@ -37,11 +37,14 @@ class Constant(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.full(len(X), "yes")
 
 
+def three_methods() -> dict[str, Any]:
+    return {"NB": LatNB(), "LR": LR(), "Rand": Rand(random_state=0)}
+
+
 @pytest.fixture(scope="module")
 def found() -> Comparison:
     X, y, s = table()
-    return compare({"NB": LatNB(), "LR": LR(), "Rand": Rand(random_state=0)}, X, y,
-                   sensitive_features=s, cv=3)  # fmt: skip
+    return compare(three_methods(), X, y, sensitive_features=s, cv=3)
 
 
 def test_public_name() -> None:
@@ -166,9 +169,8 @@ def test_a_method_that_cannot_be_run_says_why() -> None:
 def test_threads_change_no_score(found: Comparison) -> None:
     X, y, s = table()
     steps: list[int] = []
-    models = {"NB": LatNB(), "LR": LR(), "Rand": Rand(random_state=0)}
-    again = compare(models, X, y, sensitive_features=s, cv=3, n_jobs=2,
-                    progress=lambda now: steps.append(now.done))  # fmt: skip
+    options: dict[str, Any] = {"n_jobs": 2, "progress": lambda now: steps.append(now.done)}
+    again = compare(three_methods(), X, y, sensitive_features=s, cv=3, **options)
     keep = [c for c in found.per_fold.columns if c != "fit_seconds"]
     assert again.per_fold.select(keep).equals(found.per_fold.select(keep))
     assert steps == list(range(9))

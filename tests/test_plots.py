@@ -50,8 +50,8 @@ def test_curves_are_the_history() -> None:
 
 def test_trade_off_has_a_shape_per_method() -> None:
     X, y, s = table()
-    found = compare({"NB": LatNB(), "LR": LR(), "Rand": Rand(random_state=0)}, X, y,
-                    sensitive_features=s, cv=2)  # fmt: skip
+    models = {"NB": LatNB(), "LR": LR(), "Rand": Rand(random_state=0)}
+    found = compare(models, X, y, sensitive_features=s, cv=2)
     ax = found.plot()
     marks = [part.lines[0] for part in ax.containers]
     assert len({mark.get_marker() for mark in marks}) == 3

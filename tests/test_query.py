@@ -18,6 +18,9 @@ from fairpc.errors import EvidenceError, QueryError
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.query import Query, Term, Vocabulary, parse
 
+Event = dict[str, Callable[[Any], bool]]
+"""Which values of each variable fit."""
+
 
 def rows(n: int = 300) -> tuple[pl.DataFrame, pl.Series]:
     rng = np.random.default_rng(0)
@@ -62,11 +65,9 @@ class Everything:
         self.rows = np.array(list(product(*(range(k) for k in circuit.arities))), np.int16)
         self.p = np.exp(circuit.log_marginal(self.rows))
         coding = model.coding_
-        self.labels: dict[str, list[Any]] = {
-            "Df": list(coding.labels.classes), "D": list(coding.labels.classes),
-            "S*": list(coding.groups.cells),
-            **{c.name: list(c.labels) for c in coding.features.columns},
-        }  # fmt: skip
+        classes, cells = list(coding.labels.classes), list(coding.groups.cells)
+        self.labels: dict[str, list[Any]] = {"Df": classes, "D": classes, "S*": cells}
+        self.labels |= {c.name: list(c.labels) for c in coding.features.columns}
 
     def mass(self, name: str, fits: Callable[[Any], bool]) -> npt.NDArray[np.bool_]:
         """Which rows have a value of this variable that fits."""
@@ -102,9 +103,8 @@ def test_the_joint_is_whole(everything: Everything) -> None:
     ],
 )
 def test_answers_equal_sums_over_all_rows(
-    words: Vocabulary, everything: Everything, text: str, event: dict[str, Callable[[Any], bool]],
-    known: dict[str, Callable[[Any], bool]],
-) -> None:  # fmt: skip
+    words: Vocabulary, everything: Everything, text: str, event: Event, known: Event
+) -> None:
     condition = np.ones(len(everything.p), bool)
     for name, fits in known.items():
         condition &= everything.mass(name, fits)

@@ -19,7 +19,17 @@ MARKERS: Final = "osD^v<>Ph*Xp"
 HATCHES: Final = ("", "///", "...", "xxx", "\\\\\\", "++")
 LINES: Final = ("-", "--", ":", "-.")
 COLOURS: Final = ("#e9c46a", "#5b8db8", "#7a9e7e", "#a05c7b", "#8a8a8a", "#c9c2ae")
+EDGE: Final = "#1d2733"
 DRAWN: Final = 2000
+
+Style = dict[str, Any]
+_ON_BARS: Final[Style] = {
+    "ha": "center",
+    "va": "center",
+    "fontsize": 9,
+    "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.9},
+}
+"""How numbers are written on hatched bars."""
 
 
 class ModelPlots:
@@ -27,6 +37,11 @@ class ModelPlots:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+
+    @property
+    def _names(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Of the groups, and of the classes."""
+        return self._model.coding_.groups.names, [str(c) for c in self._model.classes_]
 
     def mechanism(self, ax: Axes | None = None) -> Axes:
         """P(D | Df, S): a bar per group and hidden decision, cut by the observed label."""
@@ -36,18 +51,12 @@ class ModelPlots:
                 f"{type(model).__name__} has no hidden decision, so no mechanism to draw: use "
                 "FairPC or LatNB"
             )
-        return mechanism(
-            model.bias_mechanism_, model.coding_.groups.names,
-            [str(c) for c in model.classes_], ax=ax,
-        )  # fmt: skip
+        return mechanism(model.bias_mechanism_, *self._names, ax=ax)
 
     def curves(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
         """The fit, iteration by iteration: likelihoods and, with a hidden decision, mechanism."""
-        model = self._model
-        return curves(
-            model.history_, model.coding_.groups.names, [str(c) for c in model.classes_],
-            latent=model.distribution_.layout.latent, axes=axes,
-        )  # fmt: skip
+        latent = self._model.distribution_.layout.latent
+        return curves(self._model.history_, *self._names, latent=latent, axes=axes)
 
     def tradeoff(
         self,
@@ -86,31 +95,25 @@ class ModelPlots:
 
 
 def mechanism(
-    probabilities: Floats,
-    groups: Sequence[str],
-    classes: Sequence[str],
-    *,
-    ax: Axes | None = None,
+    probabilities: Floats, groups: Sequence[str], classes: Sequence[str], *, ax: Axes | None = None
 ) -> Axes:
     """P(D = d | Df = f, S = s), [s, f, d], as a bar per (s, f) that is cut by d."""
     rows = [(s, f) for s in range(len(groups)) for f in range(len(classes))]
-    ax = _axes(ax, (7, 0.8 + 0.55 * len(rows)))
+    ax = ax or _new_axes(1, 7, 0.8 + 0.55 * len(rows))[0]
     # A gap between groups, so that bars of one group stand together.
     places = np.array([-(i + 0.6 * s) for i, (s, _) in enumerate(rows)])
     left = np.zeros(len(rows))
     for d, label in enumerate(classes):
         width = np.array([probabilities[s, f, d] for s, f in rows])
-        bars = ax.barh(
-            places, width, left=left, height=0.8, label=f"D = {label}", edgecolor="#1d2733",
-            color=COLOURS[d % len(COLOURS)], hatch=HATCHES[d % len(HATCHES)], linewidth=0.8,
-        )  # fmt: skip
-        for bar, share in zip(bars, width, strict=True):
+        look: Style = {"color": COLOURS[d % len(COLOURS)], "hatch": HATCHES[d % len(HATCHES)]}
+        look |= {"edgecolor": EDGE, "linewidth": 0.8, "label": f"D = {label}"}
+        ax.barh(places, width, left=left, height=0.8, **look)
+        for y, x, share in zip(places, left, width, strict=True):
             if share >= 0.06:
-                _written(ax, bar.get_x() + share / 2, bar.get_y() + 0.4, f"{share:.2f}")
+                ax.text(x + share / 2, y, f"{share:.2f}", **_ON_BARS)
         left += width
     ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
-    ax.set_xlim(0, 1)
-    ax.set_xlabel("P(D | Df, S)")
+    ax.set(xlim=(0, 1), xlabel="P(D | Df, S)")
     ax.set_title("Observed label by hidden decision and group", loc="left", fontsize=11)
     ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, _below(ax)), frameon=False)
     return ax
@@ -127,8 +130,7 @@ def curves(
     """Likelihoods per iteration and, beside them, P(D = f | Df = f, S = s) per iteration."""
     n = 2 if latent else 1
     if axes is None:
-        _, grid = _pyplot().subplots(1, n, figsize=(5.2 * n, 3.6), layout="constrained")
-        axes = np.atleast_1d(grid).tolist()
+        axes = _new_axes(n, 5.2 * n, 3.6)
     elif len(axes) != n:
         raise PlotError(f"{len(axes)} axes were given: this model has {n} pictures")
     named = [k for k, v in history.items() if v.ndim == 1 and not np.isnan(v).all()]
@@ -141,8 +143,7 @@ def curves(
         for i, (s, f) in enumerate(cells):
             label = f"S = {groups[s]}, Df = D = {classes[f]}"
             _line(axes[1], history["mechanism"][:, s, f, f], i, label)
-        axes[1].set_ylim(-0.03, 1.03)
-        axes[1].set_ylabel("P(D = Df | Df, S)")
+        axes[1].set(ylim=(-0.03, 1.03), ylabel="P(D = Df | Df, S)")
         axes[1].set_title("Mechanism", loc="left", fontsize=11)
     for axis in axes:
         axis.set_xlabel("iteration of EM")
@@ -163,44 +164,36 @@ def trade_off(
     ``methods`` are as :meth:`fairpc.comparison.Comparison.means` gives them; ``marked`` is drawn
     larger.
     """
-    ax = _axes(ax, (7, 4.8))
+    ax = ax or _new_axes(1, 7, 4.8)[0]
     shown = [m for m in methods if m["discrimination"] is not None]
     if not shown:
         raise PlotError("no method has a discrimination: rows of two groups are needed")
     for i, method in enumerate(shown):
-        ax.errorbar(
-            method["discrimination"], method["accuracy"],
-            xerr=method["discrimination_sd"] or 0, yerr=method["accuracy_sd"] or 0,
-            marker=MARKERS[i % len(MARKERS)], markersize=11 if method["method"] == marked else 7,
-            color=COLOURS[i % len(COLOURS)], markeredgecolor="#1d2733", ecolor="#9aa5b1",
-            elinewidth=1, linestyle="none", label=method["method"], zorder=3,
-        )  # fmt: skip
+        name, x, y = (method[key] for key in ("method", "discrimination", "accuracy"))
+        bars: Style = {"ecolor": "#9aa5b1", "elinewidth": 1, "zorder": 3}
+        bars |= {"xerr": method["discrimination_sd"] or 0, "yerr": method["accuracy_sd"] or 0}
+        mark = _look(i) | {"linestyle": "none", "markeredgecolor": EDGE}
+        ax.errorbar(x, y, label=name, markersize=11 if name == marked else 7, **mark, **bars)
     ax.set_xlabel("discrimination: largest difference of mean scores between groups")
     ax.set_ylabel("accuracy, against the observed label")
     ax.set_title("Trade-off on held-out rows", loc="left", fontsize=11)
     ax.grid(color="#e3e7eb", linewidth=0.6)
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     if caption:
-        ax.annotate(
-            fill(caption, 92), (0, 0), (0, -42), xycoords="axes fraction", fontsize=8,
-            textcoords="offset points", va="top", annotation_clip=False,
-        )  # fmt: skip
+        below: Style = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+        ax.annotate(fill(caption, 92), (0, 0), (0, -42), fontsize=8, annotation_clip=False, **below)
     return ax
 
 
 def _line(ax: Axes, values: Floats, i: int, label: str) -> None:
-    ax.plot(
-        np.arange(len(values)), values, label=label, color=COLOURS[i % len(COLOURS)],
-        linestyle=LINES[i % len(LINES)], marker=MARKERS[i % len(MARKERS)], markersize=4,
-        markevery=max(len(values) // 8, 1),
-    )  # fmt: skip
+    look = _look(i) | {"markersize": 4, "markevery": max(len(values) // 8, 1)}
+    ax.plot(np.arange(len(values)), values, label=label, **look)
 
 
-def _written(ax: Axes, x: float, y: float, text: str) -> None:
-    ax.text(
-        x, y, text, ha="center", va="center", fontsize=9,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.9},
-    )  # fmt: skip
+def _look(i: int) -> Style:
+    """Colour, dash and marker of the i-th of several."""
+    kinds = {"color": COLOURS, "linestyle": LINES, "marker": MARKERS}
+    return {name: known[i % len(known)] for name, known in kinds.items()}
 
 
 def _below(ax: Axes) -> float:
@@ -209,21 +202,17 @@ def _below(ax: Axes) -> float:
     return -0.5 / max(inches, 0.5)
 
 
-def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    if ax is not None:
-        return ax
-    made: Axes = _pyplot().subplots(figsize=size, layout="constrained")[1]
-    return made
-
-
-def _pyplot() -> Any:
+def _new_axes(n: int, width: float, height: float) -> list[Axes]:
+    """Axes side by side in a new figure."""
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
         raise MissingExtraError(
             "matplotlib is not installed: pip install 'fairpc[plots]'"
         ) from error
-    return plt
+    size = (width, height)
+    _, grid = plt.subplots(1, n, figsize=size, layout="constrained", squeeze=False)
+    return list(grid[0])
 
 
 def _drawn(model: Any) -> tuple[Any, Any, Any]:

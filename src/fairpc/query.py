@@ -42,7 +42,7 @@ _TERM: Final = re.compile(
 )
 _WRAPPED: Final = re.compile(r"\s*P\s*\((.*)\)\s*", re.DOTALL)
 
-Codes = frozenset[int]
+CodeSet = frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,13 @@ def parse(text: str) -> Query:
     end = ","
     while end != "":
         match = _TERM.match(rest)
-        if match is None or not _name(match)[0]:
+        term = None if match is None else _term(match)
+        if match is None or term is None:
             raise QueryError(
                 f"the query cannot be read at {rest.strip()[:40]!r}: write names, or name=value, "
                 "separated by commas; put values with commas, bars or quotes into quotes"
             )
-        parts[-1].append(_term(match))
+        parts[-1].append(term)
         rest, end = rest[match.end() :], match["end"]
         if end == "|":
             if len(parts) == 2:
@@ -129,24 +130,23 @@ def parse(text: str) -> Query:
     return Query(tuple(parts[0]), tuple(parts[1]) if len(parts) == 2 else ())
 
 
-def _name(match: re.Match[str]) -> tuple[str, bool]:
-    for group, mark in (("q", '"'), ("a", "'")):
+def _text(match: re.Match[str], double: str, single: str, bare: str) -> tuple[str, bool]:
+    """What a name or a value says, and whether it stood in quotes."""
+    for group, mark in ((double, '"'), (single, "'")):
         if match[group] is not None:
             return match[group].replace(mark * 2, mark), True
-    return match["bare"].strip(), False
+    return match[bare].strip(), False
 
 
-def _term(match: re.Match[str]) -> Term:
-    name, quoted = _name(match)
-    if match["sign"] is None:
-        return Term(name, quoted)
-    for group, mark in (("vq", '"'), ("va", "'")):
-        if match[group] is not None:
-            return Term(name, quoted, match["sign"], match[group].replace(mark * 2, mark))
-    value = match["value"].strip()
-    if not value:
+def _term(match: re.Match[str]) -> Term | None:
+    """The term that was matched; None where it has no name."""
+    name, quoted = _text(match, "q", "a", "bare")
+    if not name or match["sign"] is None:
+        return Term(name, quoted) if name else None
+    value, literal = _text(match, "vq", "va", "value")
+    if not value and not literal:
         raise QueryError(f"{name!r} has no value after {match['sign']!r}: give one, or '?'")
-    if value == UNKNOWN:
+    if value == UNKNOWN and not literal:
         return Term(name, quoted)
     return Term(name, quoted, match["sign"], value)
 
@@ -162,24 +162,29 @@ class Vocabulary:
 
     def answer(self, query: Query) -> Answer:
         """Probability of the targets given what is known, by exact sums over the circuit."""
-        known: dict[int, Codes] = {}
-        readings = []
-        for term in query.given:
-            variable, alternatives = self._alternatives(term)
+        readings: list[Reading] = []
+
+        def read(term: Term) -> tuple[int, list[tuple[str, CodeSet]]]:
+            """Variable, and the values that are asked for: a value that is given is one event."""
+            variable, fitting = self._alternatives(term)
             if term.value is not None:
-                readings.append(Reading(term, tuple(label for label, _ in alternatives)))
-                _restrict(known, variable, _union(alternatives))
+                readings.append(Reading(term, tuple(label for label, _ in fitting)))
+                fitting = [(term.asked, frozenset().union(*(codes for _, codes in fitting)))]
+            return variable, fitting
+
+        known: dict[int, CodeSet] = {}
+        for term in query.given:
+            variable, fitting = read(term)
+            if term.value is not None:
+                _restrict(known, variable, fitting[0][1])
         total = self._log_mass(known)
         if total == -math.inf:
             words = ", ".join(str(reading.term) for reading in readings)
             raise EvidenceError(f"'{words}' has probability zero: leave out or change a value")
-        asked = []
-        for term in query.targets:
-            variable, alternatives = self._alternatives(term)
-            if term.value is not None:
-                readings.append(Reading(term, tuple(label for label, _ in alternatives)))
-                alternatives = [(term.asked, _union(alternatives))]
-            asked.append([(variable, label, codes) for label, codes in alternatives])
+        asked = [
+            [(variable, label, codes) for label, codes in fitting]
+            for variable, fitting in map(read, query.targets)
+        ]
         rows = []
         if math.prod(len(part) for part in asked) > MAX_ROWS:
             raise QueryError("the query asks for too many combinations: give values to some")
@@ -191,7 +196,7 @@ class Vocabulary:
             rows.append((tuple(label for _, label, _ in combination), probability))
         return Answer(tuple(rows), tuple(readings), math.exp(total))
 
-    def _alternatives(self, term: Term) -> tuple[int, list[tuple[str, Codes]]]:
+    def _alternatives(self, term: Term) -> tuple[int, list[tuple[str, CodeSet]]]:
         """Variable of the circuit, and the values that fit the term, each with its codes."""
         layout = self.distribution.layout
         if not term.quoted and term.name == "S":
@@ -229,7 +234,7 @@ class Vocabulary:
         words = (*reserved, *known)
         raise QueryError(f"there is no {given!r} in the model: {_suggestion(given, words)}")
 
-    def _log_mass(self, event: dict[int, Codes]) -> float:
+    def _log_mass(self, event: dict[int, CodeSet]) -> float:
         """log of the total probability of rows whose variables have codes of these sets."""
         sets = [sorted(codes) for codes in event.values()]
         n_rows = math.prod(len(codes) for codes in sets)
@@ -243,15 +248,11 @@ class Vocabulary:
         return float(np.logaddexp.reduce(self.distribution.circuit.log_marginal(rows)))
 
 
-def _restrict(event: dict[int, Codes], variable: int, codes: Codes) -> None:
+def _restrict(event: dict[int, CodeSet], variable: int, codes: CodeSet) -> None:
     event[variable] = event[variable] & codes if variable in event else codes
 
 
-def _union(alternatives: Iterable[tuple[str, Codes]]) -> Codes:
-    return frozenset().union(*(codes for _, codes in alternatives))
-
-
-def _chosen(term: Term, names: Sequence[str]) -> list[tuple[str, Codes]]:
+def _chosen(term: Term, names: Sequence[str]) -> list[tuple[str, CodeSet]]:
     """Groups by their names."""
     every = [(name, frozenset([i])) for i, name in enumerate(names)]
     if term.value is None:
@@ -263,7 +264,7 @@ def _chosen(term: Term, names: Sequence[str]) -> list[tuple[str, Codes]]:
     return [(name, codes) for name, codes in every if (name == term.value) == (term.sign == "=")]
 
 
-def _fitting(column: Column, term: Term) -> list[tuple[str, Codes]]:
+def _fitting(column: Column, term: Term) -> list[tuple[str, CodeSet]]:
     """Values of a column that fit a term, each with its code."""
     if term.value is None:
         codes: Iterable[int] = range(column.arity)
@@ -309,15 +310,13 @@ def _alone(column: Column, code: int, value: str) -> bool:
 
 
 def _compared(column: Column, sign: str, value: str) -> list[int]:
-    """Codes whose values are all on the asked side; a QueryError where a bin is on both."""
+    """CodeSet whose values are all on the asked side; a QueryError where a bin is on both."""
     numeric = not column.binned and not column.textual and column.kind != "boolean"
     if not (column.binned or (numeric and not column.has_other)):
         raise QueryError(f"{column.name!r} has no order: write = or !=, not {sign}")
     bound = _bound(column, value)
     if numeric:
-        sides = {
-            "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal,
-        }  # fmt: skip
+        sides = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
         return np.flatnonzero(sides[sign](np.array(column.levels, float), bound)).tolist()
     if sign in (">", "<="):
         if not column.integral:

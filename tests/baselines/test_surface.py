@@ -18,12 +18,12 @@ from fairpc.baselines import (
     Reduction,
     Reweight,
     ThresholdOptimizer,
-    fairlearn_models,
+    models,
 )
 from fairpc.errors import LearningError, MissingExtraError
 
 ALL = [LR, FairLR, Reweight, Rand, Reduction, ThresholdOptimizer]
-TWO_CLASSES = [FairLR, Reweight, Reduction, ThresholdOptimizer]
+TWO_CLASSES: list[type[Baseline]] = [FairLR, Reweight, Reduction, ThresholdOptimizer]
 FAIRLEARN = {Reduction, ThresholdOptimizer}
 
 
@@ -227,6 +227,6 @@ def test_not_fitted() -> None:
 @pytest.mark.parametrize("kind", [Reduction, ThresholdOptimizer])
 def test_without_fairlearn(kind: type[Baseline], monkeypatch: pytest.MonkeyPatch) -> None:
     X, y, s = small()
-    monkeypatch.setattr(fairlearn_models, "find_spec", lambda name: None)
+    monkeypatch.setattr(models, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'fairpc\[baselines\]'"):
         kind().fit(X, y, sensitive_features=s)

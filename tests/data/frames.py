@@ -1,11 +1,9 @@
-"""The same rows in every library, random tables, and where the published data are."""
+"""The same rows in every library, random tables, and the raw tables."""
 
 from __future__ import annotations
 
 import datetime as dt
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +11,13 @@ import polars as pl
 import pytest
 from hypothesis import strategies as st
 
+from published import RAW
+
 Columns = dict[str, list[Any]]
 
-ROOT = Path(os.environ.get("FAIRPC_DATA", Path(__file__).parents[3] / "shared" / "data"))
-
 needs_data = pytest.mark.skipif(
-    not (ROOT / "raw" / "adult.data").exists(),
-    reason="the published data are not here: set FAIRPC_DATA to their folder",
+    not (RAW / "adult.data").exists(),
+    reason="the raw tables are not here: set FAIRPC_DATA to their folder",
 )
 
 
@@ -85,13 +83,13 @@ def adult() -> Any:
     names = ["age", "workclass", "fnlwgt", "education", "education-num", "marital-status"]
     names += ["occupation", "relationship", "race", "sex", "capital-gain", "capital-loss"]
     names += ["hours-per-week", "native-country", "target"]
-    raw = pl.read_csv(ROOT / "raw" / "adult.data", has_header=False, new_columns=names)
+    raw = pl.read_csv(RAW / "adult.data", has_header=False, new_columns=names)
     return raw.drop_nulls("target").with_columns(pl.col(pl.String).str.strip_chars())
 
 
 def german() -> Any:
-    return pl.read_csv(ROOT / "raw" / "german.data", separator=" ", has_header=False)
+    return pl.read_csv(RAW / "german.data", separator=" ", has_header=False)
 
 
 def compas() -> Any:
-    return pl.read_csv(ROOT / "raw" / "compas-scores-two-years.csv", infer_schema_length=None)
+    return pl.read_csv(RAW / "compas-scores-two-years.csv", infer_schema_length=None)

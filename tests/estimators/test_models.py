@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import polars as pl
 import pytest
 
 from estimators.test_sklearn import people
-from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
+from fairpc import FairPC, LatNB, NLatPC, TwoNB, audit, load
+from fairpc.circuit import Circuit
 from fairpc.datasets import load_german
 from fairpc.errors import (
     FairpcError,
@@ -21,6 +23,9 @@ from fairpc.errors import (
     SameAsLabelWarning,
     TableError,
 )
+from fairpc.estimators.base import em_options
+from fairpc.estimators.file import _checksum
+from fairpc.refits.workbench import Subject, Workbench
 
 MODELS: list[Any] = [
     FairPC(structure="chow-liu"),
@@ -105,7 +110,7 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
     good = json.loads(path.read_text())
     for change, message in [
         ({"format": "pickle"}, "no fairpc model file"),
-        ({"version": 99}, "reads up to 2"),
+        ({"version": 99}, "reads up to 3"),
         ({"model": "FairPC"}, "checksum"),
         ({"extra": 1}, "'extra' is unknown or lacking"),
     ]:
@@ -115,6 +120,125 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(good)[:1000])
     with pytest.raises(FileFormatError, match="truncated or altered"):
         load(path)
+
+
+def recipe_file(path: Path) -> tuple[Any, dict[str, Any]]:
+    """A model of the recipe, and its file as data."""
+    table, labels, group = people()
+    model = FairPC(random_state=0, max_splits=50, max_iter=30)
+    model.fit(table, labels, sensitive_features=group).save(path)
+    return model, json.loads(path.read_text())
+
+
+def write_signed(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content | {"checksum": _checksum(content)}))
+
+
+def test_the_choices_of_the_recipe_are_saved(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    model, _ = recipe_file(path)
+    again = load(path)
+    assert again.choices_ is not None
+    assert again.choices_.sentences == model.choices_.sentences
+    for field in dataclasses.fields(model.choices_):
+        theirs, ours = (getattr(m.choices_, field.name) for m in (again, model))
+        assert theirs == ours or (np.isnan(theirs) and np.isnan(ours)), field.name
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
+
+
+def test_a_report_of_a_loaded_model_shows_the_choices(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    model, _ = recipe_file(path)
+    table, labels, group = people()
+    shown = []
+    for one in (model, load(path)):
+        found = audit(one, table, labels, sensitive_features=group)
+        shown.append(found.to_dict()["learning"]["choices"])
+        page = tmp_path / "report.html"
+        found.save(page)
+        assert "Structural EM started from" in page.read_text()
+    assert shown[0] == shown[1] == list(model.choices_.sentences)
+
+
+def test_a_file_without_choices_still_loads(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    model, content = recipe_file(path)
+    del content["choices"]
+    write_signed(path, content | {"version": 2})
+    old = load(path)
+    assert old.choices_ is None
+    np.testing.assert_array_equal(old.bias_mechanism_, model.bias_mechanism_)
+    write_signed(path, content)
+    with pytest.raises(FileFormatError, match="'choices' is unknown or lacking"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_train", -1),
+        ("n_train", True),
+        ("n_train", 10**400),
+        ("n_validation", "many"),
+        ("single_score", 10**400),
+        ("strength", "<b>1</b>"),
+        ("strength_scores", [["1", 2.0]]),
+        ("strength_scores", {"1": 2.0}),
+        ("start_scores", [["<script>alert(1)</script>", -1.0]]),
+        ("start_scores", []),
+        ("start", "<script>alert(1)</script>"),
+        ("start", None),
+        ("components", ["<img src=x>"]),
+        ("components", []),
+        ("components", "a tree for each cell"),
+        ("weights", [0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5]),
+        ("weights", [[1.0]]),
+        ("weights", [-1.0]),
+        ("weights", [None]),
+        ("dropped", [1]),
+        ("refitted", 1),
+        ("interrupted", "no"),
+        ("unknown", 1),
+    ],
+)
+def test_choices_that_the_recipe_cannot_make_are_refused(
+    tmp_path: Path, name: str, value: Any
+) -> None:
+    path = tmp_path / "model.json"
+    _, content = recipe_file(path)
+    write_signed(path, content | {"choices": content["choices"] | {name: value}})
+    with pytest.raises(FileFormatError, match="choices"):
+        load(path)
+    whole: list[Any] = [[], None, "a tree for each cell", {}]
+    for choices in whole:
+        write_signed(path, content | {"choices": choices})
+        with pytest.raises(FileFormatError, match="choices"):
+            load(path)
+
+
+@pytest.mark.parametrize("as_circuit", [False, True])
+@pytest.mark.parametrize("n_components", [1, 2])
+def test_a_model_with_a_kept_structure_is_loaded_with_it(
+    tmp_path: Path, as_circuit: bool, n_components: int
+) -> None:
+    table, labels, group = people()
+    first = FairPC(random_state=0, max_splits=20, max_iter=5, n_components=n_components)
+    first.fit(table, labels, sensitive_features=group)
+    kept = FairPC(structure=first.circuit_ if as_circuit else first, max_iter=3, tol=0)
+    kept.fit(table, labels, sensitive_features=group).save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert isinstance(again.structure, Circuit)
+    assert em_options(again, None).mechanism_prior == em_options(kept, None).mechanism_prior == 0.0
+    ours, theirs = (Workbench.of(Subject.of(m, table, labels, group)) for m in (again, kept))
+    np.testing.assert_array_equal(ours.prior, theirs.prior)
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
+    # A refit goes on from the kept structure, with the prior of the fit.
+    goes_on = FairPC(structure=kept, max_iter=3, tol=0)
+    for model in (goes_on, again):
+        model.fit(table, labels, sensitive_features=group)
+    np.testing.assert_array_equal(again.circuit_.parameters, goes_on.circuit_.parameters)
 
 
 def test_frames_of_all_libraries_and_named_columns_agree() -> None:
@@ -145,9 +269,8 @@ def test_several_sensitive_columns_are_crossed() -> None:
     table, labels, group = people()
     both = table.assign(sex=group, old=np.where(table["age"] > 45, "yes", "no"))
     model = LatNB(["sex", "old"], max_iter=5).fit(both, labels)
-    assert list(model.groups_) == [
-        "sex=F, old=no", "sex=F, old=yes", "sex=M, old=no", "sex=M, old=yes",
-    ]  # fmt: skip
+    crossed = ["sex=F, old=no", "sex=F, old=yes", "sex=M, old=no", "sex=M, old=yes"]
+    assert list(model.groups_) == crossed
     assert model.parity_gap()["model"] < 1e-9
 
 
@@ -222,9 +345,12 @@ def test_history_and_evaluation() -> None:
     model = FairPC(structure="chow-liu", max_iter=7, tol=0)
     seen: list[int] = []
     model.fit(
-        table, labels, sensitive_features=group, eval_set={"test": (table, labels, group)},
+        table,
+        labels,
+        sensitive_features=group,
+        eval_set={"test": (table, labels, group)},
         callback=lambda step: seen.append(step.iteration),
-    )  # fmt: skip
+    )
     assert seen == list(range(8))
     assert {len(v) for v in model.history_.values()} == {8}
     rows = model.score_samples(table, labels, sensitive_features=group)

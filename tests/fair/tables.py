@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.initial import Structure
 from fairpc.fair.recipe import AUTO
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import Structure
 
 SHORT = replace(AUTO, max_iter=10, min_iter=1, structure=Structure(max_splits=20), random_state=0)
 
@@ -30,17 +30,21 @@ def random_rows(seed: int, n: int, n_groups: int, n_classes: int, holes: float) 
     s[hide & (rng.random(n) < holes / 2)] = -1
     d[hide & (rng.random(n) < holes / 2)] = -1
     return Rows.of(
-        s, d, x, weights=rng.random(n) + 0.1, n_groups=n_groups, n_classes=n_classes,
+        s,
+        d,
+        x,
+        weights=rng.random(n) + 0.1,
+        n_groups=n_groups,
+        n_classes=n_classes,
         arities=arities,
-    )  # fmt: skip
+    )
 
 
 @st.composite
 def rows_of_any_kind(draw: st.DrawFn) -> Rows:
-    return random_rows(
-        draw(st.integers(0, 2**31)), draw(st.integers(30, 120)), draw(st.integers(2, 4)),
-        draw(st.integers(2, 4)), draw(st.sampled_from([0.0, 0.2])),
-    )  # fmt: skip
+    seed, n = draw(st.integers(0, 2**31)), draw(st.integers(30, 120))
+    n_groups, n_classes = draw(st.integers(2, 4)), draw(st.integers(2, 4))
+    return random_rows(seed, n, n_groups, n_classes, draw(st.sampled_from([0.0, 0.2])))
 
 
 def biased_rows(seed: int, n: int, n_features: int = 5) -> Rows:

@@ -48,9 +48,7 @@ def test_em_over_parts_takes_the_steps_of_em_over_rows(tmp_path: Path) -> None:
     options = Options(max_iter=25, tol=0.0, mechanism_prior=10.0)
     start = fit("LatNB", sample, options=options)
     ours = fit_parted(start, on_disk, options)
-    theirs = fit_parameters(
-        "LatNB", start.distribution.layout, start.distribution.circuit, rows, {}, options
-    )
+    theirs = fit_parameters(start.distribution, rows, {}, options)
     assert np.allclose(
         ours.distribution.circuit.parameters, theirs.distribution.circuit.parameters, rtol=1e-10
     )

@@ -17,10 +17,10 @@ from fair.tables import (
     rows_of_any_kind,
 )
 from fairpc.errors import LearningError
+from fairpc.fair.components import cell_posterior
 from fairpc.fair.parts import Part, hold_out, joined
 from fairpc.fair.recipe import AUTO, Stage, fit_auto
 from fairpc.fair.rows import Rows
-from fairpc.fair.soft_cells import cell_posterior
 from strategies import examples
 
 
@@ -89,9 +89,12 @@ def test_evaluation_rows_are_scored_and_change_nothing() -> None:
     rows, validation, test = biased_rows(4, 600), biased_rows(5, 150), biased_rows(6, 100)
     for n_components in (1, 2):
         fitted = fit_auto(
-            rows, validation=validation, evaluation={"test": test}, options=SHORT,
+            rows,
+            validation=validation,
+            evaluation={"test": test},
+            options=SHORT,
             n_components=n_components,
-        )  # fmt: skip
+        )
         without = fit_auto(rows, validation=validation, options=SHORT, n_components=n_components)
         m = fitted.distribution
         np.testing.assert_array_equal(m.circuit.parameters, without.distribution.circuit.parameters)

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.metrics import stratified_folds
-from fairpc.paper.runs import Runner
+from fairpc.paper.runs import Runner, Study
 from fairpc.paper.sources import ROLES, Sources
-from fairpc.paper.study import Study
 
 N_ROWS = 240
 N_FOLDS = 4
@@ -58,7 +57,6 @@ def _write_folds(folder: Path, labels: npt.NDArray[np.int64]) -> None:
             writer.writerows(zip(*padded, strict=True))
 
 
-def small_study(folder: Path, cache: Path, methods: tuple[str, ...]) -> Study:
+def small_study(folder: Path, cache: Path) -> Study:
     """Two folds of the small tables, in this process."""
-    sources = Sources(folder, folder / "splits", quick=True)
-    return Study(sources, Runner(cache, n_jobs=1), methods)
+    return Study(Sources(folder, folder / "splits", quick=True), Runner(cache, n_jobs=1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,22 +11,14 @@ import pytest
 import scipy.stats
 
 from fairpc.cli import main
-from fairpc.cli.paper import MODULES
 from fairpc.errors import MissingExtraError
-from fairpc.paper import (
-    figures,
-    published,
-    real_world,
-    significance_tables,
-    trade_off,
-    truth,
-)
-from fairpc.paper.exhibit import Exhibit, as_json, markdown, number, p_value, write
+from fairpc.paper import figures, real_world, significance_tables, synthetic
+from fairpc.paper.exhibit import Exhibit, Record, as_json, markdown, number, p_value, write
+from fairpc.paper.figures import LOOKS
 from fairpc.paper.methods import ALL_METHODS, DISTRIBUTIONS, METHODS
-from fairpc.paper.real_world import Score
-from fairpc.paper.reproduction import page_text, write_page
+from fairpc.paper.reproduction import EXHIBITS, page_text, write_page
+from fairpc.paper.runs import Study
 from fairpc.paper.sources import REAL_WORLD, drawn
-from fairpc.paper.study import Study
 from paper.folder import small_folder, small_study
 from published import paper_folder
 
@@ -42,12 +33,12 @@ NEED_SYNTHETIC = ("synthetic", "init", "missing")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     pytest.importorskip("fairlearn")
     folder = small_folder(tmp_path_factory.mktemp("authors"))
-    return small_study(folder, tmp_path_factory.mktemp("cache"), ALL_METHODS)
+    return small_study(folder, tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="module")
 def table(study: Study) -> Exhibit:
-    return real_world.exhibit(study)
+    return real_world.table(study)
 
 
 def test_a_record_per_table_and_method(table: Exhibit) -> None:
@@ -74,9 +65,9 @@ def test_scores_are_means_over_folds_of_absolute_values(study: Study, table: Exh
     assert found["accuracy"] == pytest.approx(np.mean(right))
 
 
-@pytest.mark.parametrize("name", [n for n in MODULES if n not in (*NEED_SYNTHETIC, "recipe")])
+@pytest.mark.parametrize("name", [n for n in EXHIBITS if n not in (*NEED_SYNTHETIC, "recipe")])
 def test_exhibits_of_real_world_tables(name: str, study: Study, tmp_path: Path) -> None:
-    exhibit: Exhibit = import_module(f"fairpc.paper.{MODULES[name]}").exhibit(study)
+    exhibit = EXHIBITS[name](study)
     assert exhibit.name == name
     if exhibit.draw is not None:
         pytest.importorskip("matplotlib")
@@ -112,15 +103,13 @@ def test_exhibits_with_synthetic_tables(name: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("fairlearn")
     folder = paper_folder()
-    exhibit = import_module(f"fairpc.paper.{MODULES[name]}").exhibit(
-        small_study(folder, tmp_path / "cache", ALL_METHODS)
-    )
+    exhibit = EXHIBITS[name](small_study(folder, tmp_path / "cache"))
     assert {p.stem for p in write(exhibit, tmp_path / "out")} == {name}
 
 
 def test_the_page_has_every_claim_and_figure(study: Study, table: Exhibit, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    bars = import_module("fairpc.paper.bars").exhibit(study)
+    bars = real_world.bars(study)
     paths = write_page([table, bars], study, tmp_path)
     text = (tmp_path / "reproduction.md").read_text("utf-8")
     assert text == page_text([table, bars], study.sources)
@@ -139,23 +128,23 @@ def test_true_likelihood_is_that_of_the_drawn_model() -> None:
     for f in range(2):
         codes = np.column_stack([rows.s, np.full(rows.n_rows, f), rows.d, rows.x])
         total += np.exp(table.model.log_marginal(codes))
-    found = truth.true_log_likelihood(table, 0)
+    found = synthetic.true_log_likelihood(table, 0)
     assert found == pytest.approx(float(np.log(total).mean()))
 
 
 def test_an_estimate_that_sees_the_decision_is_near_the_truth() -> None:
     table = drawn(10, 0, 2)
-    found = truth.true_log_likelihood(replace(table, model=None), 0)
-    assert found == pytest.approx(truth.true_log_likelihood(table, 0), abs=0.03)
+    found = synthetic.true_log_likelihood(replace(table, model=None), 0)
+    assert found == pytest.approx(synthetic.true_log_likelihood(table, 0), abs=0.03)
 
 
 def test_distance_from_the_line() -> None:
-    def at(gap: float, right: float) -> Score:
-        return Score("adult", "x", np.nan, np.nan, right, 0.0, 0.0, gap)
+    def at(gap: float, right: float) -> Record:
+        return {"discrimination": gap, "accuracy": right}
 
     rand, lr = at(0.0, 0.5), at(0.2, 0.9)
     # Half of the way the line is at .7.
-    assert trade_off.above_line(at(0.1, 0.75), rand, lr, "accuracy") == pytest.approx(0.05)
+    assert real_world.above_line(at(0.1, 0.75), rand, lr, "accuracy") == pytest.approx(0.05)
 
 
 def test_numbers_as_text() -> None:
@@ -166,15 +155,15 @@ def test_numbers_as_text() -> None:
 
 
 def test_published_tables_are_whole() -> None:
-    assert len(published.REAL_WORLD) == len(REAL_WORLD) * len(METHODS)
-    assert (len(published.WILCOXON), len(published.MCNEMAR)) == (6, 21)
-    assert {len(line) for line in published.SYNTHETIC.values()} == {11}
+    assert len(real_world.PRINTED) == len(REAL_WORLD) * len(METHODS)
+    assert (len(significance_tables.WILCOXON), len(significance_tables.MCNEMAR)) == (6, 21)
+    assert list(synthetic.PRINTED) == list(range(10, 21))
+    assert {len(line) for line in synthetic.PRINTED.values()} == {5}
 
 
 def test_no_two_methods_look_alike() -> None:
-    looks = figures.LOOKS.values()
-    assert len({look.marker for look in looks}) == len(figures.LOOKS)
-    assert len({look.hatch for look in looks}) == len(figures.LOOKS)
+    assert len({look.marker for look in LOOKS.values()}) == len(LOOKS)
+    assert len({look.hatch for look in LOOKS.values()}) == len(LOOKS)
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,9 +214,8 @@ def test_bad_input_is_one_sentence(
 
 def test_every_exhibit_can_be_shown(table: Exhibit, capsys: pytest.CaptureFixture[str]) -> None:
     from fairpc.cli.paper import show
-    from fairpc.cli.screen import console
 
-    show(table, console())
+    show(table)
     shown = capsys.readouterr().out
     assert "FairPC" in shown
     assert "confirmed" in shown

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.cli.paper import MODULES
 from fairpc.paper.methods import ALL_METHODS
+from fairpc.paper.reproduction import EXHIBITS
 from fairpc.paper.sources import REAL_WORLD
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -33,7 +33,7 @@ def test_pictures_are_there(text: str) -> None:
         assert (DOCS / picture).is_file()
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", EXHIBITS)
 def test_the_numbers_behind_it_are_there(name: str) -> None:
     records = json.loads((DOCS / "reproduction" / f"{name}.json").read_text("utf-8"))
     assert records

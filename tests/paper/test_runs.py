@@ -10,8 +10,16 @@ import pytest
 
 from fairpc.errors import FairpcError, FileFormatError, LearningError
 from fairpc.paper import methods
-from fairpc.paper.methods import ALL_METHODS, FAIRPC_AUTO, FAIRPC_RAND, Setting, run, with_holes
-from fairpc.paper.outcome import Outcome, load, save
+from fairpc.paper.methods import (
+    ALL_METHODS,
+    FAIRPC_AUTO,
+    FAIRPC_RAND,
+    Outcome,
+    load,
+    run,
+    save,
+    with_holes,
+)
 from fairpc.paper.runs import Runner, Task
 from fairpc.paper.sources import Sources, drawn, own_folds, read_table
 from paper.folder import N_ROWS, small_folder
@@ -116,7 +124,7 @@ def test_an_unknown_method_is_refused(folder: Path) -> None:
         Task(table, 0, "Magic").run()
     rows = table.rows
     with pytest.raises(LearningError, match="not run on rows with holes"):
-        run(Setting("LatNB", 0, missing=0.5), rows, rows, rows)
+        run("LatNB", (rows, rows, rows), 0, missing=0.5)
 
 
 def test_the_key_changes_with_all_that_matters(folder: Path) -> None:
@@ -191,7 +199,7 @@ def test_hidden_cells_leave_no_trace(folder: Path) -> None:
     table = Sources(folder, folder / "splits").table("adult")
     fold = table.folds[0]
     train, valid, test = (table.rows.take(part) for part in (fold.train, fold.valid, fold.test))
-    outcome = run(Setting("FairPC", 0, missing=1.0), train, valid, test)
+    outcome = run("FairPC", (train, valid, test), 0, missing=1.0)
     given = outcome.log_likelihood + len(table.rows.names) * np.log(2)
     # P(s, d) times a uniform P(x): four values at most.
     assert len(np.unique(given.round(9))) <= 4

@@ -12,7 +12,7 @@ import pytest
 
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.file import to_dict
-from fairpc.fair.explanation import leave_one_out
+from fairpc.fair.distribution import leave_one_out
 from fairpc.report import render
 from fairpc.report.packing import packed_circuit
 from report import facts

@@ -10,7 +10,7 @@ from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.fair.explanation import BiasAccount, turned_labels
+from fairpc.fair.distribution import BiasAccount, turned_labels
 from fairpc.refits import MechanismIntervals
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,19 +12,21 @@ from sklearn.exceptions import NotFittedError
 
 from fairpc.baselines.inputs import (
     Columns,
-    FeatureEncoding,
-    GroupEncoding,
+    Feature,
+    Sensitive,
     check_rows,
-    columns_of,
+    encode,
+    group_codes,
+    indicators,
     labels_of,
+    learn_groups,
     split,
 )
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Floats, Ints
 
-Sensitive = str | int | Sequence[str | int] | None
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier with ``fit``, ``predict`` and ``predict_proba``, and a sensitive attribute.
 
@@ -35,17 +37,21 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Text becomes an indicator per level; numbers are standardised, except that a
     column of two numbers stays as it is. Missing values are refused.
 
+    Args:
+        sensitive: columns of X that are the sensitive attribute.
+        use_sensitive: whether S is a feature.
+
     Attributes:
         classes_: the labels, sorted; column k of ``predict_proba`` belongs to the k-th.
         groups_: the groups, sorted.
         feature_names_in_: the columns of X that are features.
     """
 
-    sensitive: Sensitive
-    use_sensitive: bool
-    classes_: Array
-    groups_: tuple[Any, ...]
-    feature_names_in_: Array
+    sensitive: Sensitive = None
+    use_sensitive: bool = True
+    classes_: Array = field(init=False)
+    groups_: tuple[Any, ...] = field(init=False)
+    feature_names_in_: Array = field(init=False)
 
     # What a subclass can do without: groups in fit, groups in predict, two classes.
     _groups_required: ClassVar[bool] = True
@@ -55,43 +61,38 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Learn from rows, labels and groups."""
         check_rows(X=X, y=y, sensitive_features=sensitive_features)
-        features, groups = self._parts(X, sensitive_features)
-        self._group_encoding = GroupEncoding.learn(groups) if groups else None
-        if self._group_encoding is None and self._groups_required:
+        features, groups = split(X, self.sensitive, sensitive_features)
+        if not groups and self._groups_required:
             raise LearningError(
                 f"{type(self).__name__} needs groups: give sensitive_features, or name columns of "
                 "X in sensitive"
             )
-        labels = labels_of(y)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        self.groups_ = learn_groups(groups) if groups else ()
+        self.classes_, codes = np.unique(labels_of(y), return_inverse=True)
         self._check_classes()
         self.feature_names_in_ = np.array(list(features), object)
         self.n_features_in_ = len(features) + (len(groups) if self.sensitive is not None else 0)
-        self._encoding = FeatureEncoding.learn(features)
-        group_codes = np.zeros(len(labels), np.int64)
-        self.groups_ = ()
-        if self._group_encoding is not None:
-            self.groups_ = self._group_encoding.groups
-            group_codes = self._group_encoding.encode(groups)
-        self._fit(self._matrix(features, groups), codes.astype(np.int64), group_codes)
+        self._features = [Feature.learn(name, values) for name, values in features.items()]
+        matrix, groups_of_rows = self._numbers(features, groups)
+        self._fit(matrix, codes.astype(np.int64), groups_of_rows)
         return self
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Scores per class, rows × classes; what they mean is said by each class."""
-        if not hasattr(self, "_encoding"):
+        if not hasattr(self, "_features"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted: call fit first")
         check_rows(X=X, sensitive_features=sensitive_features)
-        features, groups = self._parts(X, sensitive_features)
-        encoding = self._group_encoding
-        codes = np.zeros(len(next(iter(features.values()))), np.int64)
-        if encoding is not None and (self.use_sensitive or self._groups_at_prediction):
-            if not groups:
-                raise LearningError(
-                    f"{type(self).__name__} uses the sensitive attribute to predict: give "
-                    "sensitive_features" + self._without_groups()
-                )
-            codes = encoding.encode(groups)
-        return self._scores(self._matrix(features, groups), codes)
+        features, groups = split(X, self.sensitive, sensitive_features)
+        if not (self.groups_ and (self.use_sensitive or self._groups_at_prediction)):
+            groups = {}
+        elif not groups:
+            name = type(self).__name__
+            without = f", or make it {name}(use_sensitive=False)"
+            raise LearningError(
+                f"{name} uses the sensitive attribute to predict: give sensitive_features"
+                + ("" if self._groups_at_prediction else without)
+            )
+        return self._scores(*self._numbers(features, groups))
 
     def predict(self, X: Any, *, sensitive_features: Any = None) -> Array:
         """The class with the highest score."""
@@ -107,31 +108,15 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         """Scores per class of encoded rows."""
 
-    def _without_groups(self) -> str:
-        if self._groups_at_prediction:
-            return ""
-        return f", or make it {type(self).__name__}(use_sensitive=False)"
-
-    def _parts(self, X: Any, sensitive_features: Any) -> tuple[Columns, Columns]:
-        """Features and sensitive columns, from one table or from two."""
-        if self.sensitive is not None and sensitive_features is not None:
-            raise LearningError(
-                "sensitive names columns of X and sensitive_features is given too: use one of them"
-            )
-        features, groups = split(X, self.sensitive)
-        if sensitive_features is not None:
-            groups = columns_of(sensitive_features, "sensitive_features")
-        if not features:
-            raise LearningError("X has no columns besides the sensitive ones: give features")
-        return features, groups
-
-    def _matrix(self, features: Columns, groups: Columns) -> Floats:
-        """Encoded features, and indicators of the groups after them where they are used."""
-        matrix = self._encoding.encode(features)
-        if self._group_encoding is None or not self.use_sensitive:
-            return matrix
-        codes = self._group_encoding.encode(groups)
-        return np.hstack([matrix, self._group_encoding.indicators(codes)])
+    def _numbers(self, features: Columns, groups: Columns) -> tuple[Floats, Ints]:
+        """Features, with indicators of the groups after them where they are used; group codes."""
+        matrix = encode(self._features, features)
+        if not groups:
+            return matrix, np.zeros(len(matrix), np.int64)
+        codes = group_codes(self.groups_, groups)
+        if self.use_sensitive:
+            matrix = np.hstack([matrix, indicators(codes, np.arange(1, len(self.groups_)))])
+        return matrix, codes
 
     def _check_classes(self) -> None:
         n = len(self.classes_)
@@ -145,8 +130,3 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"y has {n} classes and {type(self).__name__} knows two: join classes, or use "
                 "LR or FairPC"
             )
-
-
-def two_columns(positive: Floats) -> Floats:
-    """Scores of both classes from those of the second."""
-    return np.column_stack([1.0 - positive, positive])

@@ -11,9 +11,29 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Array, Floats, Ints
+from fairpc.errors.arrays import Array, Bools, Floats, Ints, missing
 
 Columns = dict[str, Array]
+Sensitive = str | int | Sequence[str | int] | None
+
+
+def split(X: Any, sensitive: Sensitive, sensitive_features: Any) -> tuple[Columns, Columns]:
+    """Features and sensitive columns, from one table or from two."""
+    if sensitive is not None and sensitive_features is not None:
+        raise LearningError(
+            "sensitive names columns of X and sensitive_features is given too: use one of them"
+        )
+    features, groups = columns_of(X), {}
+    if sensitive is not None:
+        for name in map(str, [sensitive] if isinstance(sensitive, (str, int)) else sensitive):
+            if name not in features:
+                raise LearningError(f"X has no column {name!r}: name columns of X in sensitive")
+            groups[name] = features.pop(name)
+    elif sensitive_features is not None:
+        groups = columns_of(sensitive_features, "sensitive_features")
+    if not features:
+        raise LearningError("X has no columns besides the sensitive ones: give features")
+    return features, groups
 
 
 def columns_of(X: Any, what: str = "X") -> Columns:
@@ -38,44 +58,41 @@ def columns_of(X: Any, what: str = "X") -> Columns:
 
 
 def _values(series: nw.Series[Any], what: str) -> Array:
-    null = series.is_null().to_numpy()
-    if null.any():
-        _refuse_missing(str(series.name), what, int(np.argmax(null)))
+    name = str(series.name)
+    _refuse_missing(series.is_null().to_numpy(), name, what)
     if series.dtype.is_temporal():
         raise LearningError(
-            f"column {series.name!r} of {what} holds dates or times: turn it into numbers first"
+            f"column {name!r} of {what} holds dates or times: turn it into numbers first"
         )
     text = not (series.dtype.is_numeric() or series.dtype == nw.Boolean)
-    array = series.cast(nw.String).to_numpy() if text else series.to_numpy()
-    return _tidy(array, str(series.name), what)
+    return _tidy(series.cast(nw.String).to_numpy() if text else series.to_numpy(), name, what)
 
 
 def _tidy(array: Array, name: str, what: str) -> Array:
     """Floats for numbers, text for the rest; a missing value is refused."""
     if array.dtype.kind == "O":
-        missing = np.array([v is None or (isinstance(v, float) and v != v) for v in array], bool)
-        if missing.any():
-            _refuse_missing(name, what, int(np.argmax(missing)))
+        _refuse_missing(missing(array), name, what)
         if all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in array):
             array = array.astype(np.float64)
-    if array.dtype.kind in "biuf":
-        numbers = array.astype(np.float64)
-        if not np.isfinite(numbers).all():
-            _refuse_missing(name, what, int(np.argmax(~np.isfinite(numbers))))
-        return numbers
-    return array.astype(np.str_)
+    if array.dtype.kind not in "biuf":
+        return array.astype(np.str_)
+    numbers = array.astype(np.float64)
+    _refuse_missing(~np.isfinite(numbers), name, what)
+    return numbers
 
 
-def _refuse_missing(name: str, what: str, row: int) -> None:
-    raise LearningError(
-        f"column {name!r} of {what} has a missing or infinite value in row {row}: this baseline "
-        "cannot sum it out; drop or impute such rows, or use FairPC"
-    )
+def _refuse_missing(hidden: Bools, name: str, what: str) -> None:
+    if hidden.any():
+        raise LearningError(
+            f"column {name!r} of {what} has a missing or infinite value in row "
+            f"{int(np.argmax(hidden))}: this baseline cannot sum it out; drop or impute such rows, "
+            "or use FairPC"
+        )
 
 
 @dataclass(frozen=True)
-class _Feature:
-    """How one column becomes numbers: shifted and scaled, or an indicator per level."""
+class Feature:
+    """How one column becomes numbers: standardised, or an indicator per level."""
 
     name: str
     levels: tuple[str, ...] = ()
@@ -83,7 +100,7 @@ class _Feature:
     scale: float = 1.0
 
     @classmethod
-    def learn(cls, name: str, values: Array) -> _Feature:
+    def learn(cls, name: str, values: Array) -> Feature:
         distinct = np.unique(values)
         if values.dtype.kind == "U":
             return cls(name, levels=tuple(distinct.tolist()))
@@ -113,70 +130,49 @@ class _Feature:
                 stacklevel=5,
             )
         # Of two levels one indicator says all.
-        shown = known[1:] if len(known) == 2 else known
-        indicators: Floats = np.equal(values[:, None], shown[None, :]).astype(np.float64)
-        return indicators
+        return indicators(values, known[1:] if len(known) == 2 else known)
 
 
-@dataclass(frozen=True)
-class FeatureEncoding:
-    """Columns of X as a float matrix.
-
-    Numbers are standardised, columns of two numbers left as they are, text turned
-    into indicators; all of it learned from the training rows.
-    """
-
-    features: tuple[_Feature, ...]
-
-    @classmethod
-    def learn(cls, columns: Columns) -> FeatureEncoding:
-        return cls(tuple(_Feature.learn(n, v) for n, v in columns.items()))
-
-    def encode(self, columns: Columns) -> Floats:
-        names = [f.name for f in self.features]
-        lacking = [n for n in names if n not in columns]
-        if lacking or len(columns) != len(names):
-            odd = lacking[0] if lacking else next(n for n in columns if n not in names)
-            raise LearningError(
-                f"X has {len(columns)} columns and had {len(names)} in fit (see column {odd!r}): "
-                "give the same columns"
-            )
-        return np.hstack([f.encode(columns[f.name]) for f in self.features])
+def indicators(values: Array, shown: Array) -> Floats:
+    """[value = v] for each v that is shown: rows × values."""
+    return np.equal(values[:, None], shown[None, :]).astype(np.float64)
 
 
-@dataclass(frozen=True)
-class GroupEncoding:
+def encode(features: Sequence[Feature], columns: Columns) -> Floats:
+    """Columns of X as a matrix, by what was learned of each from the training rows."""
+    names = [f.name for f in features]
+    lacking = [n for n in names if n not in columns]
+    if lacking or len(columns) != len(names):
+        odd = lacking[0] if lacking else next(n for n in columns if n not in names)
+        raise LearningError(
+            f"X has {len(columns)} columns and had {len(names)} in fit (see column {odd!r}): "
+            "give the same columns"
+        )
+    return np.hstack([f.encode(columns[f.name]) for f in features])
+
+
+def learn_groups(columns: Columns) -> tuple[Any, ...]:
     """Levels of the sensitive attribute, or of several crossed, in sorted order."""
+    groups = tuple(sorted(set(_crossed(columns))))
+    if len(groups) < 2:
+        raise LearningError(
+            f"the sensitive features have 1 group ({groups[0]!r}): at least two groups are "
+            "needed in the training rows"
+        )
+    return groups
 
-    names: tuple[str, ...]
-    groups: tuple[Any, ...]
 
-    @classmethod
-    def learn(cls, columns: Columns) -> GroupEncoding:
-        groups = tuple(sorted(set(_crossed(columns))))
-        if len(groups) < 2:
-            raise LearningError(
-                f"the sensitive features have 1 group ({groups[0]!r}): at least two groups are "
-                "needed in the training rows"
-            )
-        return cls(tuple(columns), groups)
-
-    def encode(self, columns: Columns) -> Ints:
-        """Number of each row's group."""
-        number = {group: i for i, group in enumerate(self.groups)}
-        found = _crossed(columns)
-        unseen = next((g for g in found if g not in number), None)
-        if unseen is not None:
-            raise LearningError(
-                f"group {unseen!r} was not in the training rows: the groups are "
-                f"{', '.join(repr(g) for g in self.groups)}"
-            )
-        return np.array([number[g] for g in found], np.int64)
-
-    def indicators(self, codes: Ints) -> Floats:
-        """[S = g] for each group but the first: rows × (groups − 1)."""
-        others = np.arange(1, len(self.groups))
-        return np.equal(codes[:, None], others[None, :]).astype(np.float64)
+def group_codes(groups: Sequence[Any], columns: Columns) -> Ints:
+    """Number of each row's group."""
+    number = {group: i for i, group in enumerate(groups)}
+    found = _crossed(columns)
+    unseen = next((g for g in found if g not in number), None)
+    if unseen is not None:
+        raise LearningError(
+            f"group {unseen!r} was not in the training rows: the groups are "
+            f"{', '.join(repr(g) for g in groups)}"
+        )
+    return np.array([number[g] for g in found], np.int64)
 
 
 def _crossed(columns: Columns) -> list[Any]:
@@ -190,20 +186,6 @@ def _whole(values: Array) -> Array:
     return values.astype(np.int64) if whole else values
 
 
-def split(X: Any, sensitive: str | int | Sequence[str | int] | None) -> tuple[Columns, Columns]:
-    """Columns of X that are features, and those named sensitive."""
-    columns = columns_of(X)
-    if sensitive is None:
-        return columns, {}
-    names = [sensitive] if isinstance(sensitive, (str, int)) else list(sensitive)
-    groups: Columns = {}
-    for name in map(str, names):
-        if name not in columns:
-            raise LearningError(f"X has no column {name!r}: name columns of X in sensitive")
-        groups[name] = columns.pop(name)
-    return columns, groups
-
-
 def labels_of(y: Any) -> Array:
     """The label as one array of its own values, nothing missing."""
     series = nw.from_native(y, series_only=True, pass_through=True)
@@ -213,11 +195,11 @@ def labels_of(y: Any) -> Array:
         array = np.asarray(y)
     if array.ndim != 1:
         raise LearningError(f"y has shape {array.shape}: give one label per row")
-    missing = [v is None or v != v for v in array.tolist()]
-    if any(missing):
+    hidden = missing(array)
+    if hidden.any():
         raise LearningError(
-            f"y has a missing label in row {missing.index(True)}: drop such rows, or use FairPC, "
-            "which can learn from them"
+            f"y has a missing label in row {int(np.argmax(hidden))}: drop such rows, or use "
+            "FairPC, which can learn from them"
         )
     return array
 
@@ -228,20 +210,17 @@ def check_rows(**parts: Any) -> None:
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise LearningError(f"the numbers of rows differ ({listed}): give one row for each")
-    indexed = {n: p.index for n, p in parts.items() if hasattr(p, "iloc")}
-    names = list(indexed)
-    for name in names[1:]:
-        if not indexed[names[0]].equals(indexed[name]):
+    indexed = [(name, part.index) for name, part in parts.items() if hasattr(part, "iloc")]
+    for name, index in indexed[1:]:
+        if not indexed[0][1].equals(index):
             raise LearningError(
-                f"the indexes of {names[0]} and {name} differ: align them, or reset both"
+                f"the indexes of {indexed[0][0]} and {name} differ: align them, or reset both"
             )
 
 
 def distinct_rows(*arrays: Array) -> tuple[Ints, Floats]:
     """First position of each distinct row of several arrays side by side, and its count."""
     ids = np.zeros(len(arrays[0]), np.int64)
-    first = np.zeros(0, np.int64)
-    counts = np.zeros(0, np.int64)
     for column in np.column_stack(arrays).T:
         values, codes = np.unique(column, return_inverse=True)
         _, first, ids, counts = np.unique(

@@ -9,8 +9,9 @@ each M-step is then the maximum within them, and the objective still never falls
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,26 +59,21 @@ def maximize(
     (uniform if None): the data say nothing about it. ``flows`` may hold several sets.
     """
     counts = flows if prior is None else flows + prior
-    theta = _proportional(graph, counts, fallback)
-    return theta if bounds is None else bounds.imposed(theta, counts)
-
-
-def _proportional(graph: Graph, counts: Floats, fallback: Floats | None) -> Floats:
-    """Each block proportional to its counts."""
     totals = np.add.reduceat(counts, graph.block_ptr[:-1], axis=-1)[..., graph.parameter_block]
     silent = totals <= 0
-    if not silent.any():
-        return counts / totals
-    kept = graph.uniform() if fallback is None else fallback
-    return np.where(silent, kept, counts / np.where(silent, 1.0, totals))
+    theta: Floats = counts / np.where(silent, 1.0, totals)
+    if silent.any():
+        theta = np.where(silent, graph.uniform() if fallback is None else fallback, theta)
+    return theta if bounds is None else bounds.imposed(theta, counts)
 
 
 def objective(log_likelihood: float, parameters: Floats, prior: Floats | None) -> float:
     """Log-likelihood + Σ prior · log θ, what EM with a Dirichlet prior raises."""
-    return log_likelihood if prior is None else log_likelihood + _log_prior(parameters, prior)
+    return log_likelihood if prior is None else log_likelihood + log_prior(parameters, prior)
 
 
-def _log_prior(parameters: Floats, prior: Floats) -> float:
+def log_prior(parameters: Floats, prior: Floats) -> float:
+    """Σ prior · log θ over the parameters that have a prior."""
     used = prior > 0
     with np.errstate(divide="ignore"):
         return float((prior[used] * np.log(parameters[used])).sum())
@@ -99,13 +95,19 @@ def maximum_likelihood(
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """One evaluation of the plan: where EM stands, and what it found there."""
+class AnyStep:
+    """A step of EM over whatever parameters: its number, and what it reached."""
 
     iteration: int
-    parameters: Floats
     log_likelihood: float
     objective: float
+
+
+@dataclass(frozen=True, eq=False)
+class Step(AnyStep):
+    """One evaluation of a plan: parameters, and their flows."""
+
+    parameters: Floats
     flows: Floats
 
 
@@ -115,21 +117,14 @@ def em(
     *,
     prior: Floats | None = None,
     bounds: Bounds | None = None,
-    accelerate: bool = False,
     after: Step | None = None,
 ) -> Iterator[Step]:
     """EM as an endless iterator of steps, the start among them; the consumer decides when to stop.
 
-    ``accelerate`` extrapolates from every two updates (SQUAREM, Varadhan & Roland
-    2008). The extrapolated point takes the place of the second update only if its
-    objective is not below: no cycle ends below the plain updates it contains, the
-    objective never falls, and an iteration is one update of EM either way.
-
     With ``bounds`` the start is brought within them, and so is every point after it. A
     parameter that is bound to be zero has no prior.
 
-    ``after`` is a step of an earlier run, which goes on with the next one, bit for bit;
-    where EM extrapolates, an even one, for a cycle has two.
+    ``after`` is a step of an earlier run, which goes on with the next one, bit for bit.
     """
     graph = plan.graph
     pseudo = None if prior is None else _prior_of_free(check_prior(graph, prior), bounds)
@@ -141,12 +136,9 @@ def em(
         _refuse_impossible_rows(step.log_likelihood)
         yield step
     while True:
-        before, step = step, _update(plan, step, pseudo, bounds)
+        theta = maximize(graph, step.flows, pseudo, step.parameters, bounds)
+        step = _evaluate(plan, step.iteration + 1, theta, pseudo)
         yield step
-        if accelerate:
-            two = _update(plan, step, pseudo, bounds)
-            step = _ahead(plan, before, step, two, pseudo, bounds)
-            yield step
 
 
 def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
@@ -155,49 +147,8 @@ def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
 
 def _evaluate(plan: FlowPlan, iteration: int, theta: Floats, prior: Floats | None) -> Step:
     log_likelihood, flows = plan(theta)
-    return Step(iteration, theta, log_likelihood, objective(log_likelihood, theta, prior), flows)
-
-
-def _update(plan: FlowPlan, step: Step, prior: Floats | None, bounds: Bounds | None) -> Step:
-    """One update of EM: the M-step from a step's flows, evaluated."""
-    theta = maximize(plan.graph, step.flows, prior, step.parameters, bounds)
-    return _evaluate(plan, step.iteration + 1, theta, prior)
-
-
-def _ahead(
-    plan: FlowPlan,
-    start: Step,
-    one: Step,
-    two: Step,
-    prior: Floats | None,
-    bounds: Bounds | None,
-) -> Step:
-    """The point extrapolated from two updates, or the second of them if that is better."""
-    theta = _extrapolate(plan.graph, start.parameters, one.parameters, two.parameters)
-    if theta is None:
-        return two
-    if bounds is not None:
-        theta = bounds.within(theta)
-    ahead = _evaluate(plan, two.iteration, theta, prior)
-    return ahead if ahead.objective >= two.objective else two
-
-
-def _extrapolate(graph: Graph, start: Floats, one: Floats, two: Floats) -> Floats | None:
-    """Steplength S3 in log-space, where normalising a block is a shift; None where EM stands."""
-    free = (start > 0) & (one > 0) & (two > 0)
-    a, b, c = (np.log(np.where(free, t, 1.0)) for t in (start, one, two))
-    r, v = b - a, (c - b) - (b - a)
-    length = float(np.sqrt((v * v).sum()))
-    if length < 1e-14:
-        return None
-    alpha = min(-1.0, -float(np.sqrt((r * r).sum())) / length)
-    log_theta = np.where(free, a - 2.0 * alpha * r + alpha * alpha * v, -np.inf)
-    top = np.maximum.reduceat(log_theta, graph.block_ptr[:-1])[graph.parameter_block]
-    # A block with no free parameter, and parameters that are zero, stay where EM put them.
-    theta = np.where(free, np.exp(log_theta - np.where(np.isfinite(top), top, 0.0)), two)
-    total = np.add.reduceat(theta, graph.block_ptr[:-1])[graph.parameter_block]
-    result: Floats = theta / total
-    return result
+    value = objective(log_likelihood, theta, prior)
+    return Step(iteration, log_likelihood, value, theta, flows)
 
 
 def _refuse_impossible_rows(log_likelihood: float) -> None:
@@ -233,9 +184,8 @@ def em_of_sets(
     by step each set is where :func:`em` would have brought it alone.
     """
     graph = plan.graph
-    pseudo = np.broadcast_to(
-        _prior_of_free(check_prior(graph, prior), bounds), np.shape(parameters)
-    )
+    counts = _prior_of_free(check_prior(graph, prior), bounds)
+    pseudo = np.broadcast_to(counts, np.shape(parameters))
     theta = np.array(parameters, np.float64)
     if bounds is not None:
         theta = bounds.within(theta)
@@ -244,10 +194,55 @@ def em_of_sets(
         logs, flows = plan.batch(theta, weights)
         if not iteration:
             _refuse_impossible_rows(float(logs.min()))
-        priors = [_log_prior(t, p) for t, p in zip(theta, pseudo, strict=True)]
+        priors = [log_prior(t, p) for t, p in zip(theta, pseudo, strict=True)]
         yield SetsStep(iteration, theta, logs, logs + np.array(priors), flows)
         theta = maximize(graph, flows, pseudo, theta, bounds)
         iteration += 1
+
+
+S = TypeVar("S", bound=AnyStep)
+
+
+@dataclass(frozen=True, eq=False)
+class Reached(Generic[S]):
+    """A step, whether EM has converged there, and whether it stops there."""
+
+    step: S
+    converged: bool
+    ended: bool
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When EM stops: after ``max_iter`` updates, or before that if it has converged.
+
+    It has converged after ``min_iter`` updates *and* when one moved the objective by less than
+    ``tol`` per unit of weight: leaving a near-fixed point, EM may hardly move for ten or
+    twenty updates. ``tol=0`` makes all updates.
+    """
+
+    max_iter: int = 500
+    tol: float = 1e-6
+    min_iter: int = 20
+
+    def until(
+        self, steps: Iterable[S], weight: float, after: S | None = None
+    ) -> Iterator[Reached[S]]:
+        """The steps up to that at which EM stops.
+
+        ``weight`` is that of all rows; ``after`` is the step that the first one follows, if any.
+        """
+        before = after
+        for step in steps:
+            converged = False
+            if before is not None and step.iteration >= self.min_iter:
+                moved = step.objective / weight - before.objective / weight
+                converged = abs(moved) < self.tol
+            ended = converged or step.iteration >= self.max_iter
+            yield Reached(step, converged, ended)
+            if ended:
+                return
+            before = step
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,38 +266,24 @@ def fit(
     max_iter: int = 500,
     tol: float = 1e-6,
     min_iter: int = 20,
-    accelerate: bool = False,
     callback: Callable[[Step], object] | None = None,
 ) -> Fit:
-    """Run EM for at most ``max_iter`` updates and give back the last parameters.
+    """Run EM until it stops (see :class:`Stopping`) and give back the last parameters.
 
-    It stops early only after ``min_iter`` updates *and* when an update moved the
-    objective by less than ``tol`` per unit of weight: leaving a near-fixed point,
-    EM may stand almost still for ten or twenty updates. ``tol=0`` runs them all.
     Ctrl-C, or a callback that raises, loses nothing but the step under way:
     iterate over ``em`` itself to keep what was found.
     """
     if max_iter < 0:
         raise CircuitError(f"max_iter is {max_iter}: give a number of updates from 0 on")
-    likelihoods, objectives, converged = [], [], False
-    scale = max(plan.total_weight, 1.0)
-    for step in em(plan, parameters, prior=prior, bounds=bounds, accelerate=accelerate):
+    steps = em(plan, parameters, prior=prior, bounds=bounds)
+    likelihoods, objectives = [], []
+    stopping = Stopping(max_iter, tol, min_iter)
+    for reached in stopping.until(steps, max(plan.total_weight, 1.0)):
+        step = reached.step
         likelihoods.append(step.log_likelihood)
         objectives.append(step.objective)
         if callback is not None:
             callback(step)
-        if len(objectives) > max(min_iter, 1):
-            converged = _moved(objectives, accelerate) < tol * scale
-        if converged or step.iteration >= max_iter:
-            break
     history = {"log_likelihood": np.array(likelihoods), "objective": np.array(objectives)}
-    return Fit(
-        step.parameters, step.log_likelihood, step.objective, history, step.iteration, converged
-    )
-
-
-def _moved(objectives: list[float], accelerate: bool) -> float:
-    """What the last plain update gained: extrapolated points say nothing about convergence."""
-    if accelerate and len(objectives) % 2 == 1:
-        return np.inf
-    return abs(objectives[-1] - objectives[-2])
+    last = step.parameters, step.log_likelihood, step.objective
+    return Fit(*last, history, step.iteration, reached.converged)

@@ -6,27 +6,145 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import count
 from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from fairpc import metrics
+from fairpc.baselines import default_baselines
 from fairpc.cluster.table import spread
-from fairpc.comparison.methods import named_methods
-from fairpc.comparison.record import Comparison, FoldScore
 from fairpc.comparison.table import MethodTable, take_rows
-from fairpc.errors import ComparisonError, FairpcError, MetricError
-from fairpc.errors.arrays import Ints
+from fairpc.errors import ComparisonError, FairpcError, MetricError, MissingExtraError
+from fairpc.errors.arrays import Ints, check_choice
+from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.evidence.classifiers import few_threads
+from fairpc.evidence.plain import Record, fields_of
 from fairpc.metrics import Fold, stratified_folds
+from fairpc.plots import trade_off
 from fairpc.refits.workbench import Progress, Report
 
+CAPTION: Final = (
+    "Every number is of rows that the method was not fitted to. Accuracy, F1 and AUC are measured "
+    "against the observed label, which may be biased: more agreement is not simply better."
+)
 Job = tuple[str, int]
 """A method by name, and the number of a fold."""
+
+
+@dataclass(frozen=True)
+class FoldScore:
+    """One method on the test rows of one fold; None where a number is not defined.
+
+    Attributes:
+        n_test: test rows with a known label and group.
+        accuracy, f1, auc: against the observed label; F1 and AUC of the positive class.
+        log_likelihood: mean log P(x, s, d) of the test rows, in nats; of distributions only.
+        discrimination: largest difference between groups of the mean score of the positive class.
+        selection_gap: the same of positive decisions.
+        fit_seconds: time of the fit.
+    """
+
+    method: str
+    fold: int
+    n_test: int
+    accuracy: float
+    f1: float | None
+    auc: float | None
+    log_likelihood: float | None
+    discrimination: float | None
+    selection_gap: float | None
+    fit_seconds: float
+
+
+_SCORES: Final = tuple(f.name for f in fields(FoldScore))[3:]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Record):
+    """What a comparison found.
+
+    Attributes:
+        scores: per method and fold.
+        failures: method -> why it could not be run; such a method has no scores.
+        filled: methods that take no missing cells; theirs were filled (a level of its own, or
+            the mean of the training rows).
+        positive: the class that F1, AUC and gaps are of.
+        n_rows, n_folds: what was compared on.
+        caption: what the numbers mean.
+    """
+
+    scores: tuple[FoldScore, ...]
+    failures: Mapping[str, str]
+    filled: tuple[str, ...]
+    positive: str
+    n_rows: int
+    n_folds: int
+    caption: str = CAPTION
+
+    _computed: ClassVar[tuple[str, ...]] = ("means",)
+
+    @cached_property
+    def methods(self) -> tuple[str, ...]:
+        """Methods that could be run, in the order in which they were given."""
+        return tuple(dict.fromkeys(score.method for score in self.scores))
+
+    def means(self) -> tuple[dict[str, Any], ...]:
+        """Per method the mean over folds of each score, and its standard deviation (``…_sd``)."""
+        result = []
+        for method in self.methods:
+            mine = [score for score in self.scores if score.method == method]
+            row: dict[str, Any] = {"method": method, "folds": len(mine)}
+            for name in _SCORES:
+                known = [getattr(s, name) for s in mine if getattr(s, name) is not None]
+                row[name] = float(np.mean(known)) if known else None
+                row[f"{name}_sd"] = float(np.std(known, ddof=1)) if len(known) > 1 else None
+            result.append(row)
+        return tuple(result)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """:meth:`means` as a polars frame, a row per method."""
+        return pl.DataFrame(self.means(), infer_schema_length=None)
+
+    @property
+    def per_fold(self) -> pl.DataFrame:
+        """The scores as a polars frame, a row per method and fold."""
+        rows = [fields_of(score) for score in self.scores]
+        return pl.DataFrame(rows, infer_schema_length=None)
+
+    def to_frame(self, library: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:
+        """:attr:`frame` in a library of choice."""
+        check_choice("library", library, ("polars", "pandas", "pyarrow"), ComparisonError)
+        if library == "polars":
+            return self.frame
+        try:
+            return self.frame.to_pandas() if library == "pandas" else self.frame.to_arrow()
+        except ImportError as error:
+            raise MissingExtraError(
+                f"{library} is not installed: pip install 'fairpc[frames]'"
+            ) from error
+
+    def plot(self, ax: Any = None) -> Any:
+        """Accuracy against discrimination, a mark per method (matplotlib); the axes."""
+        return trade_off(self.means(), caption=self.caption, ax=ax)
+
+    def _repr_html_(self) -> str:
+        return str(self.frame._repr_html_())
+
+
+def default_models(random_state: int = 0) -> dict[str, Any]:
+    """The paper's four distributions and the baselines; fairlearn's where it is installed."""
+    circuits = {
+        kind.__name__: kind(random_state=random_state) for kind in (FairPC, NLatPC, LatNB, TwoNB)
+    }
+    return circuits | default_baselines(random_state)
 
 
 def compare(
@@ -62,57 +180,74 @@ def compare(
     """
     if client is not None and n_jobs is not None:
         raise ComparisonError("n_jobs and a client were given: a client has its own workers")
-    methods = named_methods(models, random_state)
+    methods = _named_methods(models, random_state)
     table = MethodTable.of(X, y, sensitive_features, list(methods.values()), positive)
     folds = _folds(cv, table, groups, random_state)
+    work = _Work(methods, table, folds)
     jobs = [(name, i) for name in methods for i in range(len(folds))]
-    count = _Count(progress, len(jobs))
+    begun, lock = count(), Lock()
 
-    task = _Task(methods, table, folds)
-
-    def run(job: Job) -> FoldScore | str:
-        count.next(_named(job))
-        return task(job)
+    def report(job: Job) -> None:
+        if progress is not None:
+            with lock:
+                progress(Progress(f"{job[0]}, fold {job[1] + 1}", next(begun), len(jobs)))
 
     if client is None:
-        with ThreadPoolExecutor(_threads(n_jobs)) as pool:
-            outcomes = dict(zip(jobs, pool.map(run, jobs), strict=True))
+        return work.comparison(jobs, _in_threads(work, jobs, report, n_jobs))
+    outcomes = []
+    for job, outcome in zip(jobs, spread(client, _Work.__call__, work, jobs), strict=True):
+        report(job)
+        outcomes.append(outcome)
+    return work.comparison(jobs, outcomes)
+
+
+def _named_methods(
+    models: Mapping[str, Any] | Sequence[Any] | None, random_state: int
+) -> dict[str, Any]:
+    """Estimators by name; of several of one class the later ones are numbered."""
+    if models is None:
+        return default_models(random_state)
+    if isinstance(models, Mapping):
+        named = {str(name): model for name, model in models.items()}
+    elif hasattr(models, "fit"):
+        named = {type(models).__name__: models}
+    elif not isinstance(models, Iterable):
+        raise ComparisonError(f"models is {models!r}: give classifiers, by name or in a list")
     else:
-        outcomes = {}
-        for job, outcome in zip(jobs, spread(client, _Task.__call__, task, jobs), strict=True):
-            count.next(_named(job))
-            outcomes[job] = outcome
-    return _comparison(methods, table, folds, outcomes)
+        named = {}
+        for model in models:
+            name = type(model).__name__
+            before = sum(other.split(" ")[0] == name for other in named)
+            named[f"{name} {before + 1}" if before else name] = model
+    for name, model in named.items():
+        if not hasattr(model, "fit") or not hasattr(model, "predict_proba"):
+            raise ComparisonError(
+                f"model {name!r} is a {type(model).__name__}: give classifiers with fit and "
+                "predict_proba"
+            )
+    if not named:
+        raise ComparisonError("no models were given: give at least one, or None for the defaults")
+    return named
 
 
-def _comparison(
-    methods: Mapping[str, Any],
-    table: MethodTable,
-    folds: Sequence[Fold],
-    outcomes: Mapping[Job, FoldScore | str],
-) -> Comparison:
-    """Scores of the methods that ran on every fold; of the others the first reason."""
-    failures: dict[str, str] = {}
-    for (name, _), outcome in outcomes.items():
-        if isinstance(outcome, str):
-            failures.setdefault(name, outcome)
-    if len(failures) == len(methods):
-        name, reason = next(iter(failures.items()))
-        raise ComparisonError(f"no method could be run; {name}: {reason}")
-    return Comparison(
-        scores=tuple(s for s in outcomes.values() if not isinstance(s, str)
-                     and s.method not in failures),
-        failures=failures,
-        filled=tuple(n for n, m in methods.items() if n not in failures and table.filled_for(m)),
-        positive=str(table.classes[table.positive]),
-        n_rows=table.n_rows,
-        n_folds=len(folds),
-    )  # fmt: skip
+def _in_threads(
+    work: _Work, jobs: Sequence[Job], report: Callable[[Job], None], n_jobs: int | None
+) -> list[FoldScore | str]:
+    if n_jobs == 0:
+        raise ComparisonError("n_jobs is 0: give a number of threads, or -1 for all cores")
+    threads = 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
+
+    def run(job: Job) -> FoldScore | str:
+        report(job)
+        return work(job)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, jobs))
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
-    """All that the fits of a comparison have in common."""
+class _Work:
+    """The fits of a comparison: what they have in common, and what comes of them."""
 
     methods: Mapping[str, Any]
     table: MethodTable
@@ -120,78 +255,67 @@ class _Task:
 
     def __call__(self, job: Job) -> FoldScore | str:
         """The score of one method on one fold, or why there is none."""
-        name, i = job
         try:
-            return _score(self.methods[name], self.table, self.folds[i], name, i)
+            return self.score(*job)
         except FairpcError as error:
             return str(error)
 
-
-def _named(job: Job) -> str:
-    return f"{job[0]}, fold {job[1] + 1}"
-
-
-@dataclass
-class _Count:
-    """Counts what is done, from any thread."""
-
-    progress: Report | None
-    total: int
-    done: int = 0
-    lock: Any = field(default_factory=Lock)
-
-    def next(self, what: str) -> None:
-        if self.progress is None:
-            return
-        with self.lock:
-            self.progress(Progress(what, self.done, self.total))
-            self.done += 1
-
-
-def _threads(n_jobs: int | None) -> int:
-    if n_jobs == 0:
-        raise ComparisonError("n_jobs is 0: give a number of threads, or -1 for all cores")
-    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
-
-
-def _score(estimator: Any, table: MethodTable, fold: Fold, name: str, number: int) -> FoldScore:
-    """Fit to the rows outside the test part, and score the test rows that can be scored."""
-    train, test = fold.fit, fold.test[table.known[fold.test]]
-    if not len(test):
-        raise ComparisonError(f"fold {number + 1} has no test row with a label and a group")
-    with warnings.catch_warnings():
-        # A rare level that only the test rows have is read as missing; that is no news here.
-        warnings.simplefilter("ignore", UserWarning)
-        began = perf_counter()
-        with few_threads(len(train)):
-            model = table.fit(estimator, train)
-        seconds = perf_counter() - began
-        probabilities = table.call(model, "predict_proba", train, test)
-        decided = table.call(model, "predict", train, test)
-        likelihood = _likelihood(model, table, train, test)
-    classes = [str(c) for c in model.classes_]
-    wanted = str(table.classes[table.positive])
-    if wanted not in classes:
-        raise ComparisonError(
-            f"class {wanted!r} is absent from the training rows of fold {number + 1}: give fewer "
-            "folds or more rows"
+    def score(self, name: str, number: int) -> FoldScore:
+        """Fit to the rows outside the test part, and score the test rows that can be scored."""
+        table, fold = self.table, self.folds[number]
+        train, test = fold.fit, fold.test[table.known[fold.test]]
+        if not len(test):
+            raise ComparisonError(f"fold {number + 1} has no test row with a label and a group")
+        with warnings.catch_warnings():
+            # A rare level that only the test rows have is read as missing; that is no news here.
+            warnings.simplefilter("ignore", UserWarning)
+            began = perf_counter()
+            with few_threads(len(train)):
+                model = table.fit(self.methods[name], train)
+            seconds = perf_counter() - began
+            probabilities = table.call(model, "predict_proba", train, test)
+            decided = np.array([str(c) for c in table.call(model, "predict", train, test)])
+            likelihood = _likelihood(model, table, train, test)
+        classes, wanted = [str(c) for c in model.classes_], table.classes[table.positive]
+        if wanted not in classes:
+            raise ComparisonError(
+                f"class {wanted!r} is absent from the training rows of fold {number + 1}: give "
+                "fewer folds or more rows"
+            )
+        s, score, chosen = table.s[test], probabilities[:, classes.index(wanted)], decided == wanted
+        labels = np.array(table.classes)[table.d[test]]
+        return FoldScore(
+            method=name,
+            fold=number,
+            n_test=len(test),
+            accuracy=float(np.mean(decided == labels)),
+            f1=_or_none(metrics.f1, labels == wanted, chosen, positive=True),
+            auc=_or_none(metrics.auc, labels == wanted, score, positive=True),
+            log_likelihood=likelihood,
+            discrimination=_or_none(metrics.largest_gap, score, s),
+            selection_gap=_or_none(metrics.largest_gap, chosen.astype(float), s),
+            fit_seconds=seconds,
         )
-    score = probabilities[:, classes.index(wanted)]
-    chosen = np.array([str(c) == wanted for c in decided])
-    truth = table.d[test] == table.positive
-    labels = np.array([str(c) for c in table.classes])[table.d[test]]
-    return FoldScore(
-        method=name,
-        fold=number,
-        n_test=len(test),
-        accuracy=float(np.mean([str(c) for c in decided] == labels)),
-        f1=_or_none(lambda: metrics.f1(truth, chosen, positive=True)),
-        auc=_or_none(lambda: metrics.auc(truth, score, positive=True)),
-        log_likelihood=likelihood,
-        discrimination=_or_none(lambda: metrics.largest_gap(score, table.s[test])),
-        selection_gap=_or_none(lambda: metrics.largest_gap(chosen.astype(float), table.s[test])),
-        fit_seconds=seconds,
-    )
+
+    def comparison(self, jobs: Sequence[Job], outcomes: Sequence[FoldScore | str]) -> Comparison:
+        """Scores of the methods that ran on every fold; of the others the first reason."""
+        failures: dict[str, str] = {}
+        for (name, _), outcome in zip(jobs, outcomes, strict=True):
+            if isinstance(outcome, str):
+                failures.setdefault(name, outcome)
+        if len(failures) == len(self.methods):
+            name, reason = next(iter(failures.items()))
+            raise ComparisonError(f"no method could be run; {name}: {reason}")
+        ran = {name: model for name, model in self.methods.items() if name not in failures}
+        scores = (s for s in outcomes if not isinstance(s, str) and s.method in ran)
+        return Comparison(
+            scores=tuple(scores),
+            failures=failures,
+            filled=tuple(name for name, model in ran.items() if self.table.filled_for(model)),
+            positive=self.table.classes[self.table.positive],
+            n_rows=self.table.n_rows,
+            n_folds=len(self.folds),
+        )
 
 
 def _likelihood(model: Any, table: MethodTable, train: Ints, test: Ints) -> float | None:
@@ -202,19 +326,16 @@ def _likelihood(model: Any, table: MethodTable, train: Ints, test: Ints) -> floa
     return mean if np.isfinite(mean) else None
 
 
-def _or_none(metric: Callable[[], float]) -> float | None:
+def _or_none(metric: Callable[..., float], *values: Any, **options: Any) -> float | None:
     """A metric, or None where these rows do not define it."""
     try:
-        return metric()
+        return metric(*values, **options)
     except MetricError:
         return None
 
 
 def _folds(
-    cv: Any,
-    table: MethodTable,
-    persons: npt.ArrayLike | None,
-    seed: int,
+    cv: Any, table: MethodTable, persons: npt.ArrayLike | None, seed: int
 ) -> tuple[Fold, ...]:
     if isinstance(cv, int | np.integer):
         strata = table.d.astype(np.int64) * (int(table.s.max()) + 2) + table.s
@@ -226,10 +347,11 @@ def _folds(
         if not isinstance(part, Fold):
             train, test = (np.asarray(rows, np.int64) for rows in part)
             part = Fold(train, np.empty(0, np.int64), test)
-        if max(part.fit.max(), part.test.max()) >= table.n_rows:
+        last = max(part.fit.max(), part.test.max())
+        if last >= table.n_rows:
             raise ComparisonError(
-                f"a fold names row {max(part.fit.max(), part.test.max())} and the table has "
-                f"{table.n_rows} rows: give the folds of this table"
+                f"a fold names row {last} and the table has {table.n_rows} rows: give the folds of "
+                "this table"
             )
         folds.append(part)
     if not folds:

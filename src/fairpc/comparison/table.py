@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import polars as pl
 
 from fairpc.baselines import Baseline
 from fairpc.data.frame import Frame, read_frame
@@ -19,9 +20,6 @@ from fairpc.data.values import read_values
 from fairpc.errors import ComparisonError
 from fairpc.errors.arrays import Array, Bools, Codes, Ints
 from fairpc.estimators.base import CircuitClassifier
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +32,7 @@ class MethodTable:
         y: the labels as given.
         typed: the features as numbers and text, for methods that take no missing cells.
         s, d: codes of groups and labels, -1 where missing.
-        classes: of the label; ``positive`` is the number of the positive one.
+        classes: of the label, as text; ``positive`` is the number of the positive one.
     """
 
     whole: Any
@@ -44,7 +42,7 @@ class MethodTable:
     typed: pl.DataFrame
     s: Codes
     d: Codes
-    classes: tuple[Any, ...]
+    classes: tuple[str, ...]
     positive: int
 
     @classmethod
@@ -68,8 +66,10 @@ class MethodTable:
             raise ComparisonError(
                 f"sensitive column {lacking[0]!r} is not in the table: give a table that has it"
             )
-        sensitive = _only(X, frame, names) if names else sensitive_features
-        features = _without(X, frame, names)
+        features, sensitive = X, sensitive_features
+        if names:
+            features = _only(X, frame, [n for n in frame.names if n not in names])
+            sensitive = _only(X, frame, names)
         labels = fit_labels(y, positive=_positive(estimators, positive))
         groups = fit_groups(sensitive)
         s, d = groups.transform(sensitive), labels.transform(y)
@@ -81,7 +81,8 @@ class MethodTable:
         check_apart(groups, labels, s, d)
         sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
         typed = typed_columns(read_frame(features), sentinels)
-        return cls(X, features, sensitive, y, typed, s, d, labels.classes, labels.positive)
+        classes = tuple(str(c) for c in labels.classes)
+        return cls(X, features, sensitive, y, typed, s, d, classes, labels.positive)
 
     @property
     def n_rows(self) -> int:
@@ -130,8 +131,6 @@ class MethodTable:
 
 def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFrame:
     """Columns as numbers or text, null = missing: what ordinary classifiers can be given."""
-    import polars as pl
-
     columns = {}
     for name, column in zip(frame.names, frame.columns, strict=True):
         values = read_values(name, column, missing_values, parse=True)
@@ -145,8 +144,6 @@ def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFr
 
 def _filled(typed: pl.DataFrame, train: Ints, rows: Ints) -> pl.DataFrame:
     """Rows without holes: a level of its own for text, the mean of the training rows else."""
-    import polars as pl
-
     columns = []
     for column in typed[rows].iter_columns():
         if column.dtype == pl.String:
@@ -185,14 +182,9 @@ def take_rows(values: Any, rows: Ints) -> Any:
     return np.asarray(values)[rows]
 
 
-def _only(X: Any, frame: Frame, names: tuple[str, ...]) -> Any:
+def _only(X: Any, frame: Frame, names: Sequence[str]) -> Any:
+    """Some columns of a frame or array, in its own library."""
     native = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
         return native.select(*names).to_native()
     return np.asarray(X)[:, [frame.names.index(n) for n in names]]
-
-
-def _without(X: Any, frame: Frame, names: tuple[str, ...]) -> Any:
-    if not names:
-        return X
-    return _only(X, frame, tuple(n for n in frame.names if n not in names))

@@ -16,7 +16,7 @@ from fairpc.data.points import MOST, Points
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
 from fairpc.data.values import EXACT, Sentinel, ValueType, read_values, to_numbers
-from fairpc.errors import TableError
+from fairpc.errors import Argument, TableError
 from fairpc.errors.arrays import Array, Floats, Ints
 
 Binning = Literal["label", "quantile"]
@@ -26,6 +26,15 @@ ROWS_PER_BIN: Final = 10
 
 IDENTIFIER_ROWS: Final = 20
 """In fewer rows than this, all values may differ by chance."""
+
+TO_KEEP: Final[tuple[str | Argument, ...]] = (
+    "name it with ",
+    Argument("numeric", "…"),
+    " or ",
+    Argument("categorical", "…"),
+    " to keep it",
+)
+"""What one does about a column that was taken for an identifier."""
 
 
 @dataclass(frozen=True)
@@ -290,8 +299,7 @@ def _largest(data: Array) -> float:
 def _identifier(name: str) -> Dropped:
     return Dropped(
         name,
-        "it has a different value in every row, like an identifier; "
-        "name it with numeric=… or categorical=… to keep it",
+        "it has a different value in every row, like an identifier; " + "".join(map(str, TO_KEEP)),
     )
 
 

@@ -16,7 +16,7 @@ from fairpc.data.frame import read_columns
 from fairpc.data.schema import Column, Kind, Record
 from fairpc.data.table import check_weights
 from fairpc.data.values import MIXED, Sentinel, Values, read_values
-from fairpc.errors import TableError, TableWarning
+from fairpc.errors import Argument, TableError, TableWarning
 from fairpc.errors.arrays import Array, Codes, Floats
 
 MAX_CLASSES: Final = 100
@@ -194,7 +194,8 @@ def _positive(column: Column, positive: Any) -> int:
         code = -1 if values.type == "date" else int(code_values(column, values)[0])
     if code < 0:
         raise TableError(
-            f"positive is {positive!r}: it must be one of the classes of label {column.name!r}, "
-            f"{', '.join(map(repr, column.levels))}"
+            Argument("positive"),
+            f" is {positive!r}: it must be one of the classes of label {column.name!r}, "
+            f"{', '.join(map(repr, column.levels))}",
         )
     return code

@@ -18,7 +18,7 @@ from fairpc.data.summary import weighted
 from fairpc.errors import TableError, TableWarning
 from fairpc.errors.arrays import Codes
 
-_FIELDS: Final = ("sensitive", "features", "labels", "groups")
+CODING_FIELDS: Final = ("sensitive", "features", "labels", "groups")
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class TableCoding:
     @classmethod
     def from_dict(cls, data: Any) -> TableCoding:
         """The coding of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "the coding", _FIELDS)
+        record = Record(data, "the coding", CODING_FIELDS)
         return cls(
             Encoding.from_dict(record.data["features"]),
             Labels.from_dict(record.data["labels"]),

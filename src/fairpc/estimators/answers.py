@@ -14,9 +14,16 @@ from fairpc.data.table_coding import TableCoding
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats
 from fairpc.estimators.lazy import answers_in_parts
-from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.explanation import BiasAccount, Contribution, leave_one_out
-from fairpc.fair.threshold import Threshold, equalised, fixed, for_rate
+from fairpc.fair.distribution import (
+    BiasAccount,
+    Contribution,
+    FairDistribution,
+    Threshold,
+    equalised,
+    fixed,
+    for_rate,
+    leave_one_out,
+)
 
 if TYPE_CHECKING:
     from fairpc.plots import ModelPlots

@@ -28,16 +28,15 @@ from fairpc.estimators.progress import progress, reading
 from fairpc.estimators.settings import check_beside, check_settings, plain
 from fairpc.estimators.tables import GivenTable
 from fairpc.estimators.training import FitFolder, Training, coded_rows
-from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.distribution import FairDistribution, Threshold, fixed
 from fairpc.fair.fit import Fitted, Options
 from fairpc.fair.journal import Journal
-from fairpc.fair.knowledge import Knowledge, Limits
+from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.parted import PartedRows, count_anchors, fit_parted, label_counts
 from fairpc.fair.recipe import AutoFitted
+from fairpc.fair.restarts import FittedFromStarts
 from fairpc.fair.rows import Rows
-from fairpc.fair.starts import FittedFromStarts
-from fairpc.fair.threshold import Threshold, fixed
-from fairpc.fair.top import Model
+from fairpc.fair.top import Limits, Model
 
 Triple = Sequence[Any]
 """(X, y, sensitive features)."""

@@ -22,7 +22,7 @@ from fairpc.data.atomic import AnyPath, read_whole, write_atomically
 from fairpc.data.distinct import Distinct
 from fairpc.data.source import Source
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import FileFormatError, LearningError
+from fairpc.errors import Argument, FileFormatError, LearningError
 from fairpc.fair.journal import Journal
 
 FORMAT: Final = "fairpc checkpoint"
@@ -51,7 +51,7 @@ class Checkpoint:
 
         given: Any = path
         if not (isinstance(given, str | os.PathLike) and os.fspath(given)):
-            raise LearningError(f"checkpoint is {given!r}: give the path of a folder")
+            raise LearningError(Argument("checkpoint"), f" is {given!r}: give the path of a folder")
         folder = Path(path)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -156,8 +156,9 @@ def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
         keys = sorted({*ours, *(theirs if isinstance(theirs, dict) else {})})
         odd = next(k for k in keys if not isinstance(theirs, dict) or theirs.get(k) != ours.get(k))
         raise LearningError(
-            f"the checkpoint in {folder} was made with another {odd}=…: go on with the same "
-            "settings, or use a new folder"
+            f"the checkpoint in {folder} was made with another ",
+            Argument(odd, "…"),
+            ": go on with the same settings, or use a new folder",
         )
 
 

@@ -6,37 +6,42 @@ import hashlib
 import json
 import math
 import os
+from dataclasses import asdict
 from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from fairpc.circuit.file import from_dict, parse_json, to_dict
+from fairpc.circuit.graph import Circuit
 from fairpc.data.atomic import AnyPath, read_whole, write_atomically
-from fairpc.data.encoding import Encoding
-from fairpc.data.groups import Groups
-from fairpc.data.labels import Labels
-from fairpc.data.table_coding import TableCoding
+from fairpc.data.table_coding import CODING_FIELDS, TableCoding
 from fairpc.errors import FairpcError, FileFormatError
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.settings import plain
-from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.distribution import FairDistribution, Threshold
 from fairpc.fair.knowledge import Knowledge
-from fairpc.fair.threshold import Threshold
-from fairpc.fair.top import Layout
+from fairpc.fair.recipe_log import Choices
+from fairpc.fair.top import LATENT, Layout
 
 FORMAT: Final = "fairpc model"
-VERSION: Final = 2
+VERSION: Final = 3
 MAX_BYTES: Final = 128 * 2**20
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
-_FIELDS: Final = (
-    "format", "version", "checksum", "model", "settings", "sensitive", "features", "labels",
-    "groups", "n_components", "circuit", "threshold", "history", "counts", "converged",
-    "n_features_in", "feature_names_in", "provenance", "anchors",
-)  # fmt: skip
-_SINCE: Final = {"anchors": 2}
-"""Fields that older files lack, by the version that brought them."""
+_NAMES: Final = (
+    "format version checksum model settings sensitive features labels groups n_components circuit "
+    "threshold history counts converged n_features_in feature_names_in provenance"
+)
+_FIELDS: Final = frozenset(_NAMES.split())
+_SINCE: Final = {"anchors": 2, "choices": 3}
+"""Fields that older files lack, by the version that brought them.
+
+A file has the lowest version that can hold it: only models of the recipe have choices.
+"""
+
+_WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
+"""What reading a field raises whose content is of another kind."""
 
 
 def save(model: CircuitClassifier, path: AnyPath) -> None:
@@ -55,34 +60,40 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> CircuitClassifier:
     version = content.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         _fail(source, f"its format is {version!r} and this fairpc reads up to {VERSION}: update it")
-    odd = set(content) ^ {name for name in _FIELDS if _SINCE.get(name, 1) <= version}
+    odd = set(content) ^ (_FIELDS | {name for name, v in _SINCE.items() if v <= version})
     if odd:
         _fail(source, f"its field {min(odd)!r} is unknown or lacking: it was altered or truncated")
     if content["checksum"] != _checksum(content):
         _fail(source, "its checksum does not fit its content: it was altered; use an intact copy")
     try:
         return _model(content, source)
-    except (FairpcError, TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+    except (
+        FairpcError,
+        TypeError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         raise FileFormatError(f"{source} holds no model: {error}") from error
 
 
 def _content(model: CircuitClassifier) -> dict[str, Any]:
     coding, distribution = model._coding(), model._distribution()
     names = getattr(model, "feature_names_in_", None)
-    return {
+    choices = {} if model.choices_ is None else {"choices": model.choices_.to_dict()}
+    return choices | {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if choices else VERSION - 1,
         "model": type(model).__name__,
-        "settings": {name: plain(value) for name, value in model.get_params().items()},
+        "settings": {name: plain(value) for name, value in model.get_params(deep=False).items()},
         "sensitive": list(coding.sensitive),
         "features": coding.features.to_dict(),
         "labels": coding.labels.to_dict(),
         "groups": coding.groups.to_dict(),
         "n_components": distribution.layout.n_components,
         "circuit": to_dict(distribution.circuit),
-        "threshold": {
-            "values": list(model.threshold_.values), "unknown": model.threshold_.unknown,
-        },
+        "threshold": asdict(model.threshold_) | {"values": list(model.threshold_.values)},
         "history": {name: _numbers(values) for name, values in model.history_.items()},
         "counts": _numbers(model.label_counts_),
         "converged": bool(model.converged_),
@@ -90,7 +101,7 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
         "feature_names_in": None if names is None else [str(n) for n in names],
         "provenance": _provenance(model),
         "anchors": int(model.n_anchors_),
-    }  # fmt: skip
+    }
 
 
 def _provenance(model: CircuitClassifier) -> dict[str, str]:
@@ -102,17 +113,18 @@ def _provenance(model: CircuitClassifier) -> dict[str, str]:
 def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     if content["model"] not in MODELS:
         _fail(source, f"its model {content['model']!r} is unknown: update fairpc")
-    model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"]))
-    coding = TableCoding(
-        Encoding.from_dict(content["features"]), Labels.from_dict(content["labels"]),
-        Groups.from_dict(content["groups"]), tuple(content["sensitive"]),
-    )  # fmt: skip
     circuit = from_dict(content["circuit"], source)
+    model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"], circuit))
+    coding = TableCoding.from_dict({name: content[name] for name in CODING_FIELDS})
     layout = Layout(
-        len(coding.groups.names), len(coding.labels.classes), coding.features.names,
-        tuple(coding.features.arities), latent=model._model in ("FairPC", "LatNB"),
-        tied=model._model != "TwoNB", n_components=int(content["n_components"]),
-    )  # fmt: skip
+        len(coding.groups.names),
+        len(coding.labels.classes),
+        coding.features.names,
+        tuple(coding.features.arities),
+        latent=model._model in LATENT,
+        tied=model._model != "TwoNB",
+        n_components=int(content["n_components"]),
+    )
     if dict(zip(circuit.names, circuit.arities.tolist(), strict=True)) != layout.variables:
         _fail(source, "its circuit is not over its columns: it was altered")
     model.coding_ = coding
@@ -122,6 +134,10 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     model.label_counts_ = _array(content["counts"])
     model.converged_ = bool(content["converged"])
     model.starts_, model.choices_ = (), None
+    if "choices" in content:
+        model.choices_ = Choices.from_dict(content["choices"])
+        if len(model.choices_.components) != layout.n_components:
+            _fail(source, "its choices are not those of its circuit: it was altered")
     model.n_iter_ = max(len(model.history_["objective"]) - 1, 1)
     threshold = content["threshold"]
     values = tuple(float(v) for v in threshold["values"])
@@ -135,12 +151,12 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     return model
 
 
-def _settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """Constructor arguments: tuples where tuples were, and no structure but a named one."""
+def _settings(settings: dict[str, Any], circuit: Circuit) -> dict[str, Any]:
+    """Constructor arguments: tuples where tuples were; a structure without a name is a kept one."""
     lists = ("missing_values", "numeric", "categorical")
     result = dict(settings) | {name: tuple(settings[name]) for name in lists if name in settings}
     if result.get("structure", "auto") is None:
-        result["structure"] = "auto"
+        result["structure"] = circuit
     if result.get("knowledge") is not None:
         result["knowledge"] = Knowledge.from_dict(result["knowledge"])
     return result

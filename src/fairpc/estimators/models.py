@@ -2,87 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import LearningError
+from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.fair.fit import VALIDATION, Fitted, Options, fit_parameters
-from fairpc.fair.knowledge import Knowledge, Limits
+from fairpc.estimators.settings import Settings
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.initial import Structure
+from fairpc.fair.journal import VALIDATION
 from fairpc.fair.parts import hold_out
+from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.fair.recipe import fit_auto
+from fairpc.fair.restarts import fit_starts
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import Structure
-from fairpc.fair.starts import fit_starts
-from fairpc.fair.top import Layout, Model
-from fairpc.structure.search import MODEL_METHODS, ModelMethod
-
-Sensitive = str | int | Sequence[str | int] | None
-StructureChoice = Literal["auto", ModelMethod]
+from fairpc.fair.top import Layout, Limits, Model
+from fairpc.structure.search import MODEL_METHODS
 
 
-class _Learned(CircuitClassifier):
+class _Fitting(Settings, CircuitClassifier):
+    """What all models have: settings, and how EM is run with them."""
+
+    def _em_options(self, limits: Limits | None = None) -> Options:
+        prior = RECIPE_MECHANISM if self._is_auto() else MECHANISM
+        return Options(
+            structure=Structure("strudel", self.max_splits, self.patience),
+            init=self.init,
+            smoothing=self.smoothing,
+            mechanism_prior=prior if self.mechanism_prior is None else float(self.mechanism_prior),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            min_iter=self.min_iter,
+            equal_mass=self.equal_mass,
+            random_state=self._rng(),
+            limits=limits,
+            journal=self._journal,
+        )
+
+    def _is_auto(self) -> bool:
+        """Whether the recipe fits the model."""
+        named = isinstance(self.structure, str) and self.structure == "auto"
+        return named and self._model == "FairPC" and self.init == "prior"
+
+
+class _Learned(_Fitting):
     """Models whose P(x | f, s) are learned circuits."""
-
-    def __init__(
-        self,
-        sensitive: Sensitive = None,
-        *,
-        positive: Any = None,
-        structure: StructureChoice | CircuitClassifier | Circuit = "auto",
-        n_components: int | None = None,
-        init: Literal["prior", "random"] = "prior",
-        n_init: int = 1,
-        smoothing: float = 1.0,
-        mechanism_prior: float | None = None,
-        knowledge: Knowledge | None = None,
-        max_splits: int = 1000,
-        patience: int = 100,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        min_iter: int = 20,
-        validation_fraction: float = 0.1,
-        equal_mass: bool = False,
-        threshold: float = 0.5,
-        n_bins: int = 8,
-        rare: float = 0.005,
-        numeric: Sequence[str | int] = (),
-        categorical: Sequence[str | int] = (),
-        missing_values: tuple[Any, ...] = (),
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.sensitive = sensitive
-        self.positive = positive
-        self.structure = structure
-        self.n_components = n_components
-        self.init = init
-        self.n_init = n_init
-        self.smoothing = smoothing
-        self.mechanism_prior = mechanism_prior
-        self.knowledge = knowledge
-        self.max_splits = max_splits
-        self.patience = patience
-        self.max_iter = max_iter
-        self.tol = tol
-        self.min_iter = min_iter
-        self.validation_fraction = validation_fraction
-        self.equal_mass = equal_mass
-        self.threshold = threshold
-        self.n_bins = n_bins
-        self.rare = rare
-        self.numeric = numeric
-        self.categorical = categorical
-        self.missing_values = missing_values
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _fit_rows(
         self,
@@ -93,47 +63,51 @@ class _Learned(CircuitClassifier):
         callback: Callable[[Step], object],
     ) -> Fitted:
         if isinstance(self.structure, CircuitClassifier | Circuit):
-            return self._fit_kept(rows, validation, evaluation, limits, callback)
+            watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
+            options = self._em_options(limits)
+            return fit_parameters(self._kept(rows), rows, watched, options, callback)
         check_choice("structure", self.structure, ("auto", *MODEL_METHODS))
         if self._is_auto():
             return fit_auto(
-                rows, validation=validation, evaluation=evaluation,
+                rows,
+                validation=validation,
+                evaluation=evaluation,
                 options=self._em_options(limits),
-                n_components=self.n_components, validation_fraction=self.validation_fraction,
+                n_components=self.n_components,
+                validation_fraction=self.validation_fraction,
                 on_step=callback,
-            )  # fmt: skip
+            )
         if (self.n_components or 1) != 1:
             raise LearningError(
-                f"n_components is {self.n_components}: mixtures are made by structure='auto' of "
-                "FairPC with init='prior'; use 1 otherwise"
+                Argument("n_components"),
+                f" is {self.n_components}: mixtures are made by ",
+                Argument("structure", "'auto'"),
+                " of FairPC with init='prior'; use 1 otherwise",
             )
         method = "strudel" if self.structure == "auto" else self.structure
-        train, held_out = rows, validation
         if validation is None and method == "strudel":
-            train, held_out = hold_out(rows, self.validation_fraction, self._rng())
+            rows, validation = hold_out(rows, self.validation_fraction, self._rng())
+        options = self._em_options(limits)
         return fit_starts(
-            self._model, train, validation=held_out, evaluation=evaluation,
-            options=replace(self._em_options(limits), structure=self._search(method)),
-            n_init=self.n_init, callback=callback,
-        )  # fmt: skip
+            self._model,
+            rows,
+            validation=validation,
+            evaluation=evaluation,
+            options=replace(options, structure=replace(options.structure, method=method)),
+            n_init=self.n_init,
+            callback=callback,
+        )
 
     def _given_coding(self) -> TableCoding | None:
         kept = self.structure
         return kept._coding() if isinstance(kept, CircuitClassifier) else None
 
-    def _fit_kept(
-        self,
-        rows: Rows,
-        validation: Rows | None,
-        evaluation: Mapping[str, Rows],
-        limits: Limits | None,
-        callback: Callable[[Step], object],
-    ) -> Fitted:
-        """EM from the parameters of a model or circuit, its structure kept."""
+    def _kept(self, rows: Rows) -> FairDistribution:
+        """The model that EM starts from, its structure kept."""
         kept = self.structure.circuit_ if isinstance(self.structure, _Learned) else self.structure
         layout = Layout.of(self._model, rows)
-        if isinstance(self.structure, CircuitClassifier):
-            layout = self.structure._distribution().layout
+        if isinstance(kept, Circuit) and len(kept.names) == len(layout.variables) + 1:
+            layout = replace(layout, n_components=int(kept.arities[-1]))
         if not isinstance(kept, Circuit) or layout.variables != dict(
             zip(kept.names, kept.arities.tolist(), strict=True)
         ):
@@ -141,27 +115,7 @@ class _Learned(CircuitClassifier):
                 f"the structure to keep is not over {', '.join(layout.variables)}: give a fitted "
                 f"{type(self).__name__}, or a circuit over these variables"
             )
-        watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
-        options = self._em_options(limits)
-        return fit_parameters(self._model, layout, kept, rows, watched, options, callback)
-
-    def _is_auto(self) -> bool:
-        """Whether the recipe fits the model."""
-        named = isinstance(self.structure, str) and self.structure == "auto"
-        return named and self._model == "FairPC" and self.init == "prior"
-
-    def _search(self, method: str) -> Structure:
-        return Structure(method, self.max_splits, self.patience)
-
-    def _em_options(self, limits: Limits | None = None) -> Options:
-        prior = 30.0 if self._is_auto() else 0.0
-        return Options(
-            structure=self._search("strudel"), init=self.init, smoothing=self.smoothing,
-            mechanism_prior=prior if self.mechanism_prior is None else float(self.mechanism_prior),
-            max_iter=self.max_iter, tol=self.tol, min_iter=self.min_iter,
-            equal_mass=self.equal_mass, random_state=self._rng(), limits=limits,
-            journal=self._journal,
-        )  # fmt: skip
+        return FairDistribution(self._model, layout, kept)
 
 
 class FairPC(_Learned):
@@ -213,51 +167,17 @@ class NLatPC(_Learned):
     _model: Model = "NLatPC"
 
 
-class _Naive(CircuitClassifier):
-    """Models whose features are independent given the cell."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class _Naive(_Fitting):
+    """Models whose features are independent given the cell: they have no structure to choose."""
 
-    def __init__(
-        self,
-        sensitive: Sensitive = None,
-        *,
-        positive: Any = None,
-        init: Literal["prior", "random"] = "prior",
-        n_init: int = 1,
-        smoothing: float = 1.0,
-        mechanism_prior: float | None = None,
-        knowledge: Knowledge | None = None,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        min_iter: int = 20,
-        threshold: float = 0.5,
-        n_bins: int = 8,
-        rare: float = 0.005,
-        numeric: Sequence[str | int] = (),
-        categorical: Sequence[str | int] = (),
-        missing_values: tuple[Any, ...] = (),
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.sensitive = sensitive
-        self.positive = positive
-        self.init = init
-        self.n_init = n_init
-        self.smoothing = smoothing
-        self.mechanism_prior = mechanism_prior
-        self.knowledge = knowledge
-        self.max_iter = max_iter
-        self.tol = tol
-        self.min_iter = min_iter
-        self.threshold = threshold
-        self.n_bins = n_bins
-        self.rare = rare
-        self.numeric = numeric
-        self.categorical = categorical
-        self.missing_values = missing_values
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    # No parameters of these models; their defaults stay.
+    structure: Literal["auto"] = field(init=False)
+    n_components: None = field(init=False)
+    max_splits: int = field(init=False)
+    patience: int = field(init=False)
+    validation_fraction: float = field(init=False)
+    equal_mass: bool = field(init=False)
 
     def _fit_rows(
         self,
@@ -267,18 +187,15 @@ class _Naive(CircuitClassifier):
         limits: Limits | None,
         callback: Callable[[Step], object],
     ) -> Fitted:
+        options = self._em_options(limits)
         return fit_starts(
-            self._model, rows, evaluation=evaluation, options=self._em_options(limits),
-            n_init=self.n_init, callback=callback,
-        )  # fmt: skip
-
-    def _em_options(self, limits: Limits | None = None) -> Options:
-        return Options(
-            init=self.init, smoothing=self.smoothing,
-            mechanism_prior=self.mechanism_prior or 0.0, max_iter=self.max_iter, tol=self.tol,
-            min_iter=self.min_iter, random_state=self._rng(), limits=limits,
-            journal=self._journal,
-        )  # fmt: skip
+            self._model,
+            rows,
+            evaluation=evaluation,
+            options=options,
+            n_init=self.n_init,
+            callback=callback,
+        )
 
 
 class LatNB(_Naive):

@@ -24,7 +24,7 @@ from fairpc.data.parts import Parts, RowParts
 from fairpc.data.source import Roles, Source, Watcher
 from fairpc.data.table import check_some_weights, check_weights
 from fairpc.data.table_coding import RowEncoder, TableCoding, check_rows
-from fairpc.errors import LearningError, TableError
+from fairpc.errors import Argument, LearningError, TableError
 from fairpc.estimators.checkpoint import Checkpoint, ending_on_sigterm, identity
 from fairpc.estimators.tables import GivenTable
 from fairpc.fair.parted import PartedRows, TrainingRows, rows_fingerprint
@@ -59,7 +59,8 @@ def memory_bytes(limit: int | str | None) -> int:
     text = str(limit).strip().upper()
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text)
     if match is None or not float(match[1]):
-        raise LearningError(f"max_memory is {limit!r}: give bytes, or text like '4GB'")
+        argument = Argument("max_memory")
+        raise LearningError(argument, f" is {limit!r}: give bytes, or text like '4GB'")
     return int(float(match[1]) * _UNITS[match[2]])
 
 

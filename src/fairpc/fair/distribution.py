@@ -1,15 +1,21 @@
-"""A fitted model: the circuit, which of its columns is what, and what was learned."""
+"""A fitted model: exact queries by role, what it says about labels and features, decisions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit
-from fairpc.errors.arrays import Codes, Floats
-from fairpc.fair.top import Layout, Model, Top
+from fairpc.data.plural import counted
+from fairpc.data.table import Table
+from fairpc.errors import LearningError
+from fairpc.errors.arrays import Bools, Codes, Floats
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Layout, Model, Top, TopRates
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +31,10 @@ class FairDistribution:
     model: Model
     layout: Layout
     circuit: Circuit
+
+    def with_parameters(self, parameters: npt.ArrayLike) -> FairDistribution:
+        """The same structure with other parameters."""
+        return replace(self, circuit=self.circuit.with_parameters(parameters))
 
     @property
     def top(self) -> Top:
@@ -46,6 +56,11 @@ class FairDistribution:
         if not self.layout.latent:
             return np.tile(np.eye(self.layout.n_classes), (self.layout.n_groups, 1, 1))
         return self.circuit.parameters[self.top.mechanism]
+
+    @property
+    def top_rates(self) -> TopRates:
+        """P(S), P(decision), P(D | Df, S), where the decision is tied."""
+        return TopRates(self.group_rate, self.decision_rate[0], self.mechanism)
 
     def log_likelihood(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
         """log P of what is known of each row; the rest is summed out."""
@@ -72,3 +87,152 @@ class FairDistribution:
         rates = self.decision(np.arange(layout.n_groups), nothing)
         result: Floats = rates.max(axis=0) - rates.min(axis=0)
         return result
+
+
+def turned_labels(distribution: FairDistribution, rows: Rows) -> Floats:
+    """Expected weight of the rows with Df = f and D = d in group s, [s, f, d].
+
+    The posterior of (S, Df, D) given what is known of each row, summed over the
+    rows: that is the expected flow of the parameters of the mechanism. Without a
+    latent decision f is d.
+    """
+    layout, circuit = distribution.layout, distribution.circuit
+    codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
+    if layout.latent:
+        table = Table.of(codes, rows.weights, arities=circuit.arities)
+        _, flows = prepare(circuit.graph, table, path="general")(circuit.parameters)
+        return flows[distribution.top.mechanism]
+    counts = np.zeros((layout.n_groups, layout.n_classes, layout.n_classes))
+    total = circuit.log_marginal(codes)
+    for s, d in np.ndindex(counts.shape[:2]):
+        fits = ((rows.s < 0) | (rows.s == s)) & ((rows.d < 0) | (rows.d == d))
+        some = codes[fits].copy(order="F")
+        some[:, [0, layout.d]] = s, d
+        shares = np.exp(circuit.log_marginal(some) - total[fits])
+        counts[s, d, d] = rows.weights[fits] @ shares
+    return counts
+
+
+@dataclass(frozen=True, eq=False)
+class BiasAccount:
+    """How labels were bent, by group: probabilities, estimated numbers, sentences.
+
+    Attributes:
+        groups, classes: names.
+        mechanism: P(D = d | Df = f, S = s), [s, f, d].
+        counts: estimated number of training labels with Df = f, D = d in group s, [s, f, d].
+    """
+
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    mechanism: Floats
+    counts: Floats
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence for each way in which the labels of a group were turned."""
+        every = np.ndindex(self.mechanism.shape)
+        return tuple(self._sentence(s, f, d) for s, f, d in every if d != f)
+
+    def _sentence(self, s: int, f: int, d: int) -> str:
+        share, number = self.mechanism[s, f, d], counted(round(self.counts[s, f, d]), "label")
+        return (
+            f"In group {self.groups[s]}, of the rows whose latent decision is {self.classes[f]}, "
+            f"{share:.1%} were observed {self.classes[d]} (an estimated {number})."
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """How one known value moved a score: the score with it minus the score without it."""
+
+    feature: str
+    value: object
+    change: float
+
+
+def leave_one_out(
+    distribution: FairDistribution, s: int, x: Codes, decision: int
+) -> tuple[float, Floats]:
+    """P(decision | evidence), and its change by each known value, exactly: it is summed out.
+
+    The first change is that of the group, the others those of the features;
+    zero where a value is not known anyway.
+    """
+    n = len(x)
+    groups = np.full(n + 2, s, np.int16)
+    rows = np.tile(x, (n + 2, 1)).astype(np.int16)
+    groups[1] = -1
+    rows[np.arange(2, n + 2), np.arange(n)] = -1
+    scores = distribution.decision(groups, rows)[:, decision]
+    return float(scores[0]), scores[0] - scores[1:]
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Scores above the threshold are positive decisions.
+
+    Attributes:
+        values: one threshold, or one per group.
+        unknown: threshold where the group is not known.
+    """
+
+    values: tuple[float, ...]
+    unknown: float
+
+    @property
+    def by_group(self) -> bool:
+        return len(self.values) > 1
+
+    def decide(self, scores: Floats, groups: Codes | None) -> Bools:
+        """Whether each score is above its threshold."""
+        limits: Floats | float = self.unknown if self.by_group else self.values[0]
+        if self.by_group and groups is not None:
+            limits = np.append(self.values, self.unknown)[groups]
+        return scores > limits
+
+
+def fixed(value: Any) -> Threshold:
+    """The same threshold for everyone."""
+    if not (isinstance(value, int | float | np.number) and 0.0 <= value <= 1.0):
+        raise LearningError(f"the threshold is {value!r}: scores are probabilities, from 0 to 1")
+    return Threshold((float(value),), float(value))
+
+
+def for_rate(scores: Floats, rate: float) -> Threshold:
+    """The threshold above which this share of the given scores lies, as nearly as ties allow."""
+    return fixed(_cut(scores, _checked(rate)))
+
+
+def equalised(scores: Floats, groups: Codes, n_groups: int, rate: float | None = None) -> Threshold:
+    """A threshold per group, so that each selects the same share of the given rows.
+
+    Without ``rate`` the share is that of all scores above one half.
+    """
+    share = float((scores > 0.5).mean()) if rate is None else _checked(rate)
+    missing = [s for s in range(n_groups) if not (groups == s).any()]
+    if missing:
+        raise LearningError(
+            f"group {missing[0]} has no rows here: its threshold needs some; give more rows"
+        )
+    values = tuple(_cut(scores[groups == s], share) for s in range(n_groups))
+    return Threshold(values, _cut(scores, share))
+
+
+def _checked(rate: Any) -> float:
+    if not (isinstance(rate, int | float | np.number) and 0.0 <= rate <= 1.0):
+        raise LearningError(f"the selection rate is {rate!r}: give a share from 0 to 1")
+    return float(rate)
+
+
+def _cut(scores: Floats, rate: float) -> float:
+    """A cut between two neighbouring scores, nearest to the rate."""
+    if not len(scores):
+        raise LearningError("no rows were given: a selection rate needs some")
+    distinct = np.unique(scores)
+    cuts = np.concatenate([[0.0], (distinct[:-1] + distinct[1:]) / 2, [1.0]])
+    above = 1.0 - np.searchsorted(np.sort(scores), cuts, side="right") / len(scores)
+    return float(cuts[np.argmin(np.abs(above - rate))])

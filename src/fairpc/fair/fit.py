@@ -11,26 +11,30 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from fairpc.circuit.bounds import Bounds
-from fairpc.circuit.em import Step, em, laplace, maximize
+from fairpc.circuit.em import Step, Stopping, em, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
-from fairpc.circuit.graph import Circuit
+from fairpc.circuit.graph import Circuit, Graph
 from fairpc.data.table import Table
 from fairpc.errors import InterruptedWarning, LearningError
-from fairpc.errors.arrays import Floats
-from fairpc.fair.balance import BalancedPlan
+from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.journal import Journal, Run, RunState
-from fairpc.fair.knowledge import Limits
+from fairpc.fair.initial import Structure, initial_model, learn_structure
+from fairpc.fair.journal import VALIDATION, History, Journal, RunState
+from fairpc.fair.priors import MECHANISM, SMOOTHING, parameter_prior
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import Structure, agreeing_mechanism, learn_structure, start_circuit
-from fairpc.fair.top import Layout, Model, Top
+from fairpc.fair.top import Layout, Limits, Model, Top
 
-VALIDATION: Final = "validation_log_likelihood"
+CLOSE: Final = 1e-10
+MAX_ROUNDS: Final = 50
+FARTHEST: Final = 10.0
+"""Of equal masses: share of the rows by which they may differ, rounds in which they are made
+equal, and the multiple of a plain step that is taken at most."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,6 @@ class Options:
         smoothing: Laplace smoothing α of every block.
         mechanism_prior: pseudo-rows per (f, s) with P(D = f) = .9, instead of α.
         max_iter, tol, min_iter: updates of EM, and when it may stop before.
-        accelerate: whether EM extrapolates.
         equal_mass: whether each E-step makes the mass of Df equal in the rows of all groups;
             not in the paper, and the objective may then fall.
         random_state: seed of a random start, and of structure where features are missing.
@@ -53,12 +56,11 @@ class Options:
 
     structure: Structure = field(default_factory=Structure)
     init: str = "prior"
-    smoothing: float = 1.0
-    mechanism_prior: float = 0.0
+    smoothing: float = SMOOTHING
+    mechanism_prior: float = MECHANISM
     max_iter: int = 500
     tol: float = 1e-6
     min_iter: int = 20
-    accelerate: bool = False
     equal_mass: bool = False
     random_state: int | np.random.Generator | None = None
     limits: Limits | None = None
@@ -70,8 +72,6 @@ class Options:
         for name in ("smoothing", "mechanism_prior", "tol"):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise LearningError(f"{name} is {getattr(self, name)}: give a number from 0 on")
-        if self.equal_mass and self.accelerate:
-            raise LearningError("equal_mass and accelerate exclude each other: set one of them")
         if self.equal_mass and self.limits is not None:
             raise LearningError(
                 "equal_mass and knowledge exclude each other: equal_mass shifts what knowledge "
@@ -79,6 +79,11 @@ class Options:
             )
         if self.max_iter < 0 or self.min_iter < 0:
             raise LearningError("max_iter and min_iter must not be negative")
+
+    @property
+    def stopping(self) -> Stopping:
+        """When EM stops."""
+        return Stopping(self.max_iter, self.tol, self.min_iter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,26 +109,24 @@ def fit(
     ``evaluation`` names rows whose mean log-likelihood is kept per iteration,
     beside that of the validation rows. All likelihoods are per unit of weight.
     Models without a latent decision have closed-form parameters on complete
-    rows; EM then stands still after one update.
+    rows; EM then changes nothing after one update.
     """
     chosen = options or Options()
     rng = np.random.default_rng(chosen.random_state)
     cells = None
     if model in ("FairPC", "NLatPC"):
         cells = learn_structure(rows, validation, chosen.structure, chosen.smoothing, rng)
-    layout, circuit = start_circuit(model, rows, cells, chosen.smoothing)
+    start = initial_model(model, rows, cells, chosen.smoothing)
     if chosen.init == "random":
-        circuit = circuit.with_parameters(circuit.graph.random(rng))
+        start = start.with_parameters(start.circuit.graph.random(rng))
     watched = dict(evaluation or {})
     if validation is not None:
         watched[VALIDATION] = validation
-    return fit_parameters(model, layout, circuit, rows, watched, chosen, callback)
+    return fit_parameters(start, rows, watched, chosen, callback)
 
 
 def fit_parameters(
-    model: Model,
-    layout: Layout,
-    circuit: Circuit,
+    start: FairDistribution,
     rows: Rows,
     evaluation: Mapping[str, Rows],
     options: Options,
@@ -132,29 +135,25 @@ def fit_parameters(
     keep_interrupted: bool = True,
     prior: Floats | None = None,
 ) -> Fitted:
-    """EM from the parameters of ``circuit``, its structure fixed.
+    """EM from the parameters of ``start``, its structure fixed.
 
     ``prior`` holds the pseudo-counts of all parameters, those of ``options`` by default.
-    An interrupt (Ctrl-C) ends EM where it stands, with a warning, unless
+    An interrupt (Ctrl-C) ends EM at its last step, with a warning, unless
     ``keep_interrupted`` is false: then it is the caller's.
     """
-    graph = circuit.graph
-    top = Top.of(graph, layout)
+    circuit, layout = start.circuit, start.layout
     if prior is None:
-        prior = parameter_prior(circuit, layout, top, options)
+        prior = parameter_prior(circuit, layout, start.top, options)
     bounds = _bounds(circuit, layout, rows, options)
-    plan: FlowPlan = row_plan(circuit, layout, rows)
-    if options.equal_mass and layout.latent:
-        plan = BalancedPlan.of(row_plan(circuit, layout, rows), layout)
-    held_out = {name: row_plan(circuit, layout, some) for name, some in evaluation.items()}
-    start = circuit.parameters
-    if not layout.latent and not _has_holes(rows):
+    plan = row_plan(circuit, layout, rows)
+    if not layout.latent and not any((codes < 0).any() for codes in (rows.s, rows.d, rows.x)):
         # Nothing is hidden: one update is the closed form (Equation 1).
-        start = maximize(graph, plan(start)[1], prior)
-    return run_em(
-        FairDistribution(model, layout, circuit.with_parameters(start)), plan, held_out, options,
-        prior, bounds, callback, keep_interrupted=keep_interrupted,
-    )  # fmt: skip
+        flows = plan(circuit.parameters)[1]
+        start = start.with_parameters(maximize(circuit.graph, flows, prior))
+    balanced = BalancedPlan.of(plan, layout) if options.equal_mass and layout.latent else plan
+    held_out = {name: row_plan(circuit, layout, some) for name, some in evaluation.items()}
+    given = start, balanced, held_out, options, prior, bounds, callback
+    return run_em(*given, keep_interrupted=keep_interrupted)
 
 
 def run_em(
@@ -172,23 +171,43 @@ def run_em(
 
     ``held_out`` are plans of rows whose mean log-likelihood is kept per iteration.
     """
-    theta = start.circuit.parameters
+    theta, mechanism = start.circuit.parameters, start.top.mechanism
+    watched = {name: partial(_mean, some) for name, some in held_out.items()}
+    history = History(plan.total_weight, lambda step: step.parameters[mechanism], watched)
     run = None
     if options.journal is not None:
         run = options.journal.run(plan.graph, theta, prior, [plan.n_rows, plan.total_weight])
-    trace = Trace(start.top, plan, held_out, options, run)
-    trace.restore()
-    steps = em(
-        plan, theta, prior=prior, bounds=bounds, accelerate=options.accelerate, after=trace.step
-    )
-    with trace:
-        for step in () if trace.ended else _interruptible(steps) if keep_interrupted else steps:
-            trace.add(step)
-            if callback is not None:
-                callback(step)
-            if trace.ended:
-                break
-    return trace.fitted(start)
+    # Replaced as a whole, for an interrupt may come at any moment.
+    now = None if run is None else run.read(history)
+    if now is not None and isinstance(plan, BalancedPlan):
+        plan.odds = now.shifts
+    after = None if now is None else now.reached.step
+    steps = em(plan, theta, prior=prior, bounds=bounds, after=after)
+    if keep_interrupted:
+        steps = _interruptible(steps)
+    try:
+        if now is None or not now.reached.ended:
+            for reached in options.stopping.until(steps, plan.total_weight, after):
+                history.add(reached.step)
+                now = RunState(reached, plan.odds if isinstance(plan, BalancedPlan) else None)
+                if run is not None and run.due:
+                    run.write(now, history)
+                if callback is not None:
+                    callback(reached.step)
+    finally:
+        # However EM was left, what it has reached is kept.
+        if run is not None and now is not None:
+            run.write(now, history)
+    if now is None:
+        raise LearningError("EM made no step: there is nothing to give back")
+    step, converged = now.reached.step, now.reached.converged
+    model = start.with_parameters(step.parameters)
+    return Fitted(model, history.arrays(step.iteration + 1), converged)
+
+
+def _mean(plan: RowPlan, step: Step) -> float:
+    """Mean log-likelihood of the rows of a plan."""
+    return plan.log_likelihood(step.parameters) / plan.total_weight
 
 
 def _interruptible(steps: Iterator[Step]) -> Iterator[Step]:
@@ -200,21 +219,11 @@ def _interruptible(steps: Iterator[Step]) -> Iterator[Step]:
         except KeyboardInterrupt:
             if iteration is None:
                 raise
-            warnings.warn(
-                f"EM was interrupted: the parameters are those of iteration {iteration}",
-                InterruptedWarning, stacklevel=5,
-            )  # fmt: skip
+            text = f"EM was interrupted: the parameters are those of iteration {iteration}"
+            warnings.warn(text, InterruptedWarning, stacklevel=6)
             return
         iteration = step.iteration
         yield step
-
-
-def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options) -> Floats:
-    """Pseudo-counts: Laplace everywhere, and for the mechanism rows in which D = Df."""
-    prior = laplace(circuit.graph, options.smoothing)
-    if layout.latent and options.mechanism_prior > 0:
-        prior[top.mechanism] = options.mechanism_prior * agreeing_mechanism(layout)
-    return prior
 
 
 def _bounds(circuit: Circuit, layout: Layout, rows: Rows, options: Options) -> Bounds | None:
@@ -242,98 +251,92 @@ def row_plan(circuit: Circuit, layout: Layout, rows: Rows) -> RowPlan:
     return prepare(circuit.graph, table)
 
 
-def _has_holes(rows: Rows) -> bool:
-    return bool((rows.s < 0).any() or (rows.d < 0).any() or (rows.x < 0).any())
+@dataclass(eq=False)
+class BalancedPlan:
+    """A plan whose flows have equal mass of Df in all groups: an option, not in the paper.
 
+    EM balances the pooled posterior of Df only. With a rich P(x | f, s) the mean of
+    P(Df | x, s, d) over the rows of a group may drift from P(Df), which is the same for all
+    groups. Here each E-step shifts the log-odds of Df in each group so that its mass in the
+    group's rows is P(Df) times their number. The MAP objective may then fall.
 
-@dataclass(frozen=True, eq=False)
-class _Now:
-    """Where a run stands: replaced as a whole, for an interrupt may come at any moment."""
+    The log-odds are shifted by giving each group weights of its own in the sum over
+    Df, in a copy of the graph where these are not shared. The shifts of one call are
+    where the next one starts.
+    """
 
-    step: Step
-    converged: bool
-    ended: bool
-    odds: Floats | None
+    graph: Graph
+    plan: RowPlan
+    apart: RowPlan
+    source: Ints
+    decision: Ints
+    shared: Ints
+    odds: Floats | None = field(default=None, repr=False)
 
-
-class Trace:
-    """What is kept of a run of EM, step by step, in memory and in the journal."""
-
-    def __init__(
-        self,
-        top: Top,
-        plan: FlowPlan,
-        held_out: Mapping[str, RowPlan],
-        options: Options,
-        run: Run | None,
-    ) -> None:
-        self._top, self._plan, self._held_out = top, plan, held_out
-        self._options, self._run = options, run
-        self._records: list[tuple[float, ...]] = []
-        self._mechanisms: list[Floats] = []
-        self._now: _Now | None = None
-
-    @property
-    def step(self) -> Step | None:
-        return None if self._now is None else self._now.step
+    @classmethod
+    def of(cls, plan: RowPlan, layout: Layout) -> BalancedPlan:
+        """The plan of the same rows with balanced flows."""
+        graph = plan.graph
+        top = Top.of(graph, layout)
+        untied, source = _untie(graph, top)
+        apart = prepare(untied, plan.table)
+        return cls(graph, plan, apart, source, Top.of(untied, layout).decision, top.decision[0])
 
     @property
-    def ended(self) -> bool:
-        return self._now is not None and self._now.ended
+    def n_rows(self) -> int:
+        return self.plan.n_rows
 
-    def restore(self) -> None:
-        """Take up what the journal has of this run."""
-        state = None if self._run is None else self._run.read()
-        if state is None:
-            return
-        self._records = [tuple(record) for record in state.records.tolist()]
-        self._mechanisms = list(state.mechanisms)
-        odds = state.shifts if state.shifts.size else None
-        if isinstance(self._plan, BalancedPlan):
-            self._plan.odds = odds
-        self._now = _Now(state.step, state.converged, state.ended, odds)
+    @property
+    def total_weight(self) -> float:
+        return self.plan.total_weight
 
-    def add(self, step: Step) -> None:
-        """One step more."""
-        likelihoods = [
-            p.log_likelihood(step.parameters) / p.total_weight for p in self._held_out.values()
-        ]
-        own = (step.objective, step.log_likelihood)
-        self._records.append((*(value / self._plan.total_weight for value in own), *likelihoods))
-        self._mechanisms.append(step.parameters[self._top.mechanism])
-        options, records, converged = self._options, self._records, False
-        if len(records) > max(options.min_iter, 1) and options.tol > 0:
-            converged = abs(records[-1][0] - records[-2][0]) < options.tol
-        odds = self._plan.odds if isinstance(self._plan, BalancedPlan) else None
-        self._now = _Now(step, converged, converged or step.iteration >= options.max_iter, odds)
-        if self._run is not None and self._run.due:
-            self._write(self._run)
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
+        """Log-likelihood of the model itself, and balanced flows."""
+        log_likelihood = self.plan.log_likelihood(parameters, weights)
+        rate = parameters[self.shared]
+        theta = parameters[self.source]
+        odds = np.ones(self.decision.shape) if self.odds is None else self.odds
+        before = moved = np.zeros(odds.shape)
+        for _ in range(MAX_ROUNDS):
+            shifted = rate * odds
+            theta[self.decision] = shifted / shifted.sum(axis=1, keepdims=True)
+            _, flows = self.apart(theta, weights)
+            mass = flows[self.decision]
+            wanted = rate * mass.sum(axis=1, keepdims=True)
+            if np.abs(mass - wanted).max() <= CLOSE * max(self.total_weight, 1.0):
+                break
+            known = (mass > 0) & (wanted > 0)
+            step = np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
+            moved = step * _stretch(moved, before - step)
+            before, odds = step, odds * np.exp(moved)
+        self.odds = odds
+        summed = np.bincount(self.source, flows, self.graph.n_parameters)
+        return log_likelihood, np.asarray(summed, np.float64)
 
-    def __enter__(self) -> Trace:
-        return self
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+        """One parameter set after the other."""
+        sets = len(parameters)
+        rows = [None] * sets if weights is None else np.broadcast_to(weights, (sets, self.n_rows))
+        results = [self(theta, w) for theta, w in zip(parameters, rows, strict=True)]
+        return np.array([r[0] for r in results]), np.stack([r[1] for r in results])
 
-    def __exit__(self, *exception: object) -> None:
-        # However EM was left, where it stands is kept.
-        if self._run is not None:
-            self._write(self._run)
 
-    def fitted(self, start: FairDistribution) -> Fitted:
-        """The model at the last step."""
-        if self._now is None:
-            raise LearningError("EM made no step: there is nothing to give back")
-        n = self._now.step.iteration + 1
-        names = ["objective", "log_likelihood", *self._held_out]
-        history = dict(zip(names, np.array(self._records[:n]).T, strict=True))
-        history["mechanism"] = np.array(self._mechanisms[:n])
-        history.setdefault(VALIDATION, np.full(n, np.nan))
-        circuit = start.circuit.with_parameters(self._now.step.parameters)
-        return Fitted(replace(start, circuit=circuit), history, self._now.converged)
+def _stretch(moved: Floats, saved: Floats) -> Floats:
+    """How far to go along the next step, by secants: steps alone only ever fall short."""
+    sure = np.abs(saved) > 1e-300
+    stretch: Floats = np.where(sure, moved / np.where(sure, saved, 1.0), 1.0)
+    return np.clip(stretch, 1.0, FARTHEST)
 
-    def _write(self, run: Run) -> None:
-        now = self._now
-        if now is None or (self._options.accelerate and now.step.iteration % 2 and not now.ended):
-            return  # in the middle of a cycle there is no place to go on from
-        n = now.step.iteration + 1
-        records, mechanisms = np.array(self._records[:n]), np.array(self._mechanisms[:n])
-        shifts = np.zeros(0) if now.odds is None else now.odds
-        run.write(RunState(now.step, records, mechanisms, shifts, now.converged, now.ended))
+
+def _untie(graph: Graph, top: Top) -> tuple[Graph, Ints]:
+    """The graph with weights of its own for each group's sum over Df; and whose copy each is."""
+    first = int(graph.parameter_block[top.decision[0, 0]])
+    sums = np.flatnonzero(graph.block == first)
+    block, block_ptr = graph.block.copy(), graph.block_ptr
+    source = np.arange(graph.n_parameters)
+    own = np.arange(block_ptr[first], block_ptr[first + 1])
+    for node in sums[1:]:
+        block[node] = len(block_ptr) - 1
+        block_ptr = np.append(block_ptr, block_ptr[-1] + len(own))
+        source = np.concatenate([source, own])
+    return replace(graph, block=block, block_ptr=block_ptr), source

@@ -1,9 +1,10 @@
-"""A journal of EM: where each run stands, in files that are whole at any moment.
+"""What is kept of EM, step by step: its history, and in a journal the state of each run.
 
 A fit is a fixed sequence of steps: given rows, options and seed, it does the same
 again, bit for bit. What takes long are its runs of EM. Each of them keeps its last
-step here; a fit that was killed is simply done again, and every run goes on from
-where it was. Files hold numbers and nothing that could be executed.
+step in the journal, in a file that is whole at any moment; a fit that was killed is simply done
+again, and every run goes on from where it was. Files hold numbers and nothing that could be
+executed.
 """
 
 from __future__ import annotations
@@ -11,45 +12,69 @@ from __future__ import annotations
 import io
 import time
 import zipfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.em import Step
+from fairpc.circuit.em import Reached, Step
 from fairpc.circuit.graph import Graph
 from fairpc.data.atomic import read_whole, write_atomically
 from fairpc.data.hashing import fingerprint
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Array, Floats
 
+VALIDATION: Final = "validation_log_likelihood"
+"""Name of the validation rows in a history."""
+
 EVERY = 30.0
 """Seconds between two writings of a run that goes on."""
 
 MAX_BYTES: Final = 1 << 32
-_NUMBERS: Final = ("parameters", "flows", "records", "mechanisms", "shifts")
+_NAMES: Final = "origin scalars whole parameters flows records mechanisms shifts"
+
+
+@dataclass(eq=False)
+class History:
+    """One value per step of EM: the objective, log-likelihoods and the mechanism.
+
+    Attributes:
+        weight: of all rows; objective and log-likelihood are per unit of it.
+        mechanism: P(D | Df, S) at a step.
+        watched: mean log-likelihoods of other rows at a step, by their names.
+    """
+
+    weight: float
+    mechanism: Callable[[Any], Floats]
+    watched: Mapping[str, Callable[[Any], float]]
+    records: list[tuple[float, ...]] = field(default_factory=list)
+    mechanisms: list[Floats] = field(default_factory=list)
+
+    def add(self, step: Any) -> None:
+        """One step more."""
+        means = [mean(step) for mean in self.watched.values()]
+        own = step.objective / self.weight, step.log_likelihood / self.weight
+        self.records.append((*own, *means))
+        self.mechanisms.append(self.mechanism(step))
+
+    def arrays(self, n: int) -> dict[str, Floats]:
+        """The first ``n`` steps, an array for each name."""
+        names = ["objective", "log_likelihood", *self.watched]
+        result = dict(zip(names, np.array(self.records[:n]).T, strict=True))
+        result["mechanism"] = np.array(self.mechanisms[:n])
+        result.setdefault(VALIDATION, np.full(n, np.nan))
+        return result
 
 
 @dataclass(frozen=True, eq=False)
 class RunState:
-    """Where a run of EM stands.
+    """Where a run of EM is: its last step, and what the plan itself carries to the next, if any."""
 
-    Attributes:
-        step: its last step.
-        records: what is kept of each step so far, one row each.
-        mechanisms: the mechanism at each step so far.
-        shifts: what the plan itself carries from one step to the next; empty if nothing.
-        converged, ended: whether it has come to a stand, and whether it is over.
-    """
-
-    step: Step
-    records: Floats
-    mechanisms: Floats
-    shifts: Floats
-    converged: bool
-    ended: bool
+    reached: Reached[Step]
+    shifts: Floats | None
 
 
 @dataclass
@@ -66,24 +91,28 @@ class Run:
         """Whether it is time to write."""
         return time.monotonic() - self._written >= self.every
 
-    def write(self, state: RunState) -> None:
-        """Keep this state instead of the last one."""
-        step = state.step
-        numbers = (step.parameters, step.flows, state.records, state.mechanisms, state.shifts)
+    def write(self, state: RunState, history: History) -> None:
+        """Keep this state, and the history up to it, instead of the last one."""
+        reached, step = state.reached, state.reached.step
+        n = step.iteration + 1
         buffer = io.BytesIO()
         np.savez(
             buffer,
             allow_pickle=False,
             origin=np.frombuffer(self.origin.encode(), np.uint8),
             scalars=np.array([step.log_likelihood, step.objective]),
-            whole=np.array([step.iteration, state.converged, state.ended], np.int64),
-            **dict(zip(_NUMBERS, numbers, strict=True)),
+            whole=np.array([step.iteration, reached.converged, reached.ended], np.int64),
+            parameters=step.parameters,
+            flows=step.flows,
+            records=np.array(history.records[:n]),
+            mechanisms=np.array(history.mechanisms[:n]),
+            shifts=np.zeros(0) if state.shifts is None else state.shifts,
         )
         write_atomically(self.path, buffer.getvalue())
         self._written = time.monotonic()
 
-    def read(self) -> RunState | None:
-        """The state that was kept; None if there is none.
+    def read(self, history: History) -> RunState | None:
+        """The state that was kept, with ``history`` filled up to it; None if there is none.
 
         A FileFormatError says that a file is damaged, or of a run that began elsewhere.
         """
@@ -97,10 +126,11 @@ class Run:
             )
         iteration, converged, ended = (int(v) for v in data["whole"])
         log_likelihood, objective = (float(v) for v in data["scalars"])
-        step = Step(iteration, data["parameters"], log_likelihood, objective, data["flows"])
-        return RunState(
-            step, data["records"], data["mechanisms"], data["shifts"], bool(converged), bool(ended)
-        )
+        step = Step(iteration, log_likelihood, objective, data["parameters"], data["flows"])
+        history.records[:] = [tuple(record) for record in data["records"].tolist()]
+        history.mechanisms[:] = list(data["mechanisms"])
+        shifts = data["shifts"] if data["shifts"].size else None
+        return RunState(Reached(step, bool(converged), bool(ended)), shifts)
 
 
 @dataclass
@@ -127,6 +157,6 @@ def _read_arrays(path: Path) -> dict[str, Array]:
             data = {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as error:
         raise FileFormatError(f"{path} is damaged ({error}): remove it, and fit again") from error
-    if set(data) != {*_NUMBERS, "origin", "scalars", "whole"}:
+    if set(data) != set(_NAMES.split()):
         raise FileFormatError(f"{path} is no run of EM: remove it, and fit again")
     return data

@@ -14,12 +14,10 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from fairpc.circuit.bounds import SLACK, Bounds
-from fairpc.circuit.graph import Graph
+from fairpc.circuit.bounds import SLACK
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
-from fairpc.fair.rows import Rows
-from fairpc.fair.top import Layout, Top
+from fairpc.fair.top import Limits
 
 Direction = Literal["lowered", "raised"]
 Rate = float | tuple[float, float]
@@ -101,7 +99,7 @@ class Knowledge:
             for s in range(n) if group is None else [_position("group", group, groups)]:
                 _narrow(mechanism, (s, *cell), r)
         result = Limits(*rate, *mechanism)
-        result.refuse_empty(groups, names)
+        _refuse_empty(result, groups, names)
         return result
 
     def _rates(self, names: Sequence[tuple[Any, str]], positive: int) -> Iterable[tuple[int, Rate]]:
@@ -147,67 +145,21 @@ class Knowledge:
         return "; ".join(parts) or "nothing"
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """Least and largest P(Df = f), [f], and P(D = d | Df = f, S = s), [s, f, d]."""
-
-    rate_lower: Floats
-    rate_upper: Floats
-    mechanism_lower: Floats
-    mechanism_upper: Floats
-
-    def __post_init__(self) -> None:
-        for f in fields(self):
-            getattr(self, f.name).flags.writeable = False
-
-    def refuse_empty(
-        self, groups: Sequence[tuple[Any, str]], classes: Sequence[tuple[Any, str]]
-    ) -> None:
-        """A LearningError where the limits leave no distribution."""
-        if _empty(self.rate_lower, self.rate_upper):
-            raise LearningError(
-                "fair_rate leaves no P(Df): least rates may sum to 1 at most, largest to 1 at least"
-            )
-        for s, (_, group) in enumerate(groups):
-            for f, (_, decision) in enumerate(classes):
-                if _empty(self.mechanism_lower[s, f], self.mechanism_upper[s, f]):
-                    raise LearningError(
-                        f"the bounds of P(D | Df = {decision}, S = {group}) leave nothing that "
-                        "sums to 1: widen one of them"
-                    )
-
-    def bounds(self, graph: Graph, layout: Layout) -> Bounds:
-        """The same as bounds of the parameters of a circuit."""
-        top = Top.of(graph, layout)
-        lower, upper = np.zeros(graph.n_parameters), np.ones(graph.n_parameters)
-        lower[top.decision], upper[top.decision] = self.rate_lower, self.rate_upper
-        lower[top.mechanism], upper[top.mechanism] = self.mechanism_lower, self.mechanism_upper
-        return Bounds.of(graph, lower, upper)
-
-    def allow(self, rate: Floats, mechanism: Floats) -> bool:
-        """Whether a P(Df) and a mechanism keep to the limits, up to rounding."""
-        return bool(
-            (rate >= self.rate_lower - SLACK).all()
-            and (rate <= self.rate_upper + SLACK).all()
-            and (mechanism >= self.mechanism_lower - SLACK).all()
-            and (mechanism <= self.mechanism_upper + SLACK).all()
+def _refuse_empty(
+    limits: Limits, groups: Sequence[tuple[Any, str]], classes: Sequence[tuple[Any, str]]
+) -> None:
+    """A LearningError where the limits leave no distribution."""
+    if _empty(limits.rate_lower, limits.rate_upper):
+        raise LearningError(
+            "fair_rate leaves no P(Df): least rates may sum to 1 at most, largest to 1 at least"
         )
-
-    def refuse_contradicted(self, rows: Rows) -> None:
-        """A LearningError where a known fair decision is one that the limits exclude."""
-        if rows.f is None:
-            return
-        known = np.flatnonzero((rows.f >= 0) & (rows.weights > 0))
-        s, f, d = rows.s[known], rows.f[known], rows.d[known]
-        labelled = (s >= 0) & (d >= 0)
-        bad = np.zeros(len(known), bool)
-        bad[labelled] = self.mechanism_upper[s[labelled], f[labelled], d[labelled]] <= 0
-        bad |= self.rate_upper[f] <= 0
-        if bad.any():
-            raise LearningError(
-                f"row {known[int(np.argmax(bad))]} has a fair label that the stated knowledge "
-                "excludes: correct the label, or drop that part of the knowledge"
-            )
+    for s, (_, group) in enumerate(groups):
+        for f, (_, decision) in enumerate(classes):
+            if _empty(limits.mechanism_lower[s, f], limits.mechanism_upper[s, f]):
+                raise LearningError(
+                    f"the bounds of P(D | Df = {decision}, S = {group}) leave nothing that "
+                    "sums to 1: widen one of them"
+                )
 
 
 def _is_pairs(rate: Any) -> bool:

@@ -4,30 +4,47 @@ The components differ in how their structure is learned, or in the rows that it 
 learned from. A last variable of the circuit says which component a row is from: the
 circuit stays deterministic in it, and both independencies of the model hold whatever
 the weights.
+
+Held-out rows choose how strongly parameters are shrunk towards features that are independent
+within the cell. Every sum of a circuit has ``strength`` prior rows, spread as the cell's marginals
+say. Where cells have few rows, a strength well above one makes new rows likelier; where they have
+many it hardly matters. The choice is made on trees with D in place of Df: these need no EM, and
+counts once made serve every strength.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import numpy as np
 
 from fairpc.circuit.builder import CircuitBuilder
+from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats
-from fairpc.fair.component import Component
+from fairpc.fair.components import TREES, Component, learn_component
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import VALIDATION, Fitted, Options
-from fairpc.fair.parts import Part
+from fairpc.fair.fit import Fitted, Options
+from fairpc.fair.initial import Structure, cells_of
+from fairpc.fair.journal import History
+from fairpc.fair.parts import Part, hold_out
+from fairpc.fair.priors import parameter_prior, strengths, top_prior
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import agreeing_mechanism
-from fairpc.fair.top import Layout, build
-from fairpc.fair.upper import Upper, upper_em
+from fairpc.fair.top import Layout, TopRates, TopStep, build, top_em
 from fairpc.structure import component_weights
+
+LEAST_ROWS: Final = 20
+"""Distinct rows below which no strength is tried."""
+FEW_ROWS: Final = 5000
+"""Training rows below which the validation rows decide nothing, and others are held out."""
+N_HELD_OUT: Final = 3
+HELD_OUT: Final = 0.2
+"""How often rows are held out then, and their share."""
 
 
 def assemble(
-    rows: Rows, components: Sequence[Component], weights: Floats, upper: Upper
+    rows: Rows, components: Sequence[Component], weights: Floats, rates: TopRates
 ) -> FairDistribution:
     """The model with these circuits and upper layers.
 
@@ -46,8 +63,8 @@ def assemble(
             return b.sum(named, weights.tolist(), tie="component")
         return b.sum(named, weights[cell].tolist(), tie=("component", cell))
 
-    rate = np.tile(upper.decision_rate, (layout.n_groups, 1))
-    circuit = build(layout, graft, upper.group_rate, rate, upper.mechanism)
+    rate = np.tile(rates.decision_rate, (layout.n_groups, 1))
+    circuit = build(layout, graft, rates.group_rate, rate, rates.mechanism)
     return FairDistribution("FairPC", layout, circuit)
 
 
@@ -77,12 +94,12 @@ def mixed(densities: Floats, weights: Floats) -> Floats:
 
 
 def validation_weights(
-    components: Sequence[Component], part: Part, upper: Upper
+    components: Sequence[Component], part: Part, rates: TopRates
 ) -> tuple[Floats, float]:
     """Weights under which these rows are likeliest, the rest being fixed; and how likely."""
     places = part.places
     columns = [
-        places.normalised(upper.log_joint(places, densities))[0]
+        places.normalised(rates.log_joint(places, densities))[0]
         for densities in log_densities(components, part)
     ]
     scores = np.stack(columns, axis=1)
@@ -93,11 +110,11 @@ def validation_weights(
     return weights, part.mean(logs)
 
 
-def fit_upper(
+def fit_top(
     components: Sequence[Component],
     weights: Floats,
     part: Part,
-    start: Upper,
+    start: TopRates,
     evaluation: Mapping[str, Rows],
     options: Options,
 ) -> Fitted:
@@ -105,56 +122,81 @@ def fit_upper(
 
     Likelihoods of the history are per unit of weight, as of every fit.
     """
-    prior = _upper_prior(Layout.of("FairPC", part.rows), options)
-    scored = [_Scored.of(components, weights, Part.of(rows)) for rows in evaluation.values()]
+    prior = top_prior(Layout.of("FairPC", part.rows), options)
+    watched = {}
+    for name, rows in evaluation.items():
+        some = Part.of(rows)
+        watched[name] = partial(_mean, some, mixed(log_densities(components, some), weights))
     densities = mixed(log_densities(components, part), weights)
-    records: list[tuple[float, ...]] = []
-    mechanisms: list[Floats] = []
-    converged, total = False, part.places.total_weight
-    for step in upper_em(part.places, densities, start, prior, options.limits, options.equal_mass):
-        means = [some.mean(step.upper) for some in scored]
-        own = (step.objective / total, step.log_likelihood / total)
-        records.append((*own, *means))
-        mechanisms.append(step.upper.mechanism)
-        converged = _stands(records, options)
-        if converged or step.iteration >= options.max_iter:
-            break
-    names = ["objective", "log_likelihood", *evaluation]
-    history = dict(zip(names, np.array(records).T, strict=True))
-    history["mechanism"] = np.array(mechanisms)
-    history.setdefault(VALIDATION, np.full(len(records), np.nan))
-    fitted = assemble(part.rows, components, weights, step.upper)
-    return Fitted(fitted, history, converged)
+    places = part.places
+    history = History(places.total_weight, lambda step: step.rates.mechanism, watched)
+    steps = top_em(places, densities, start, prior, options.limits, options.equal_mass)
+    for reached in options.stopping.until(steps, places.total_weight):
+        history.add(reached.step)
+    fitted = assemble(part.rows, components, weights, reached.step.rates)
+    return Fitted(fitted, history.arrays(reached.step.iteration + 1), reached.converged)
 
 
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """Rows with their log P(x | f, s)."""
-
-    part: Part
-    densities: Floats
-
-    @classmethod
-    def of(cls, components: Sequence[Component], weights: Floats, part: Part) -> _Scored:
-        return cls(part, mixed(log_densities(components, part), weights))
-
-    def mean(self, upper: Upper) -> float:
-        """Mean log-likelihood."""
-        places = self.part.places
-        return self.part.mean(places.normalised(upper.log_joint(places, self.densities))[0])
+def _mean(part: Part, densities: Floats, step: TopStep) -> float:
+    """Mean log-likelihood of rows, from their log P(x | f, s)."""
+    joint = step.rates.log_joint(part.places, densities)
+    return part.mean(part.places.normalised(joint)[0])
 
 
-def _stands(records: list[tuple[float, ...]], options: Options) -> bool:
-    """Whether the objective has come to a stand."""
-    if options.tol <= 0 or len(records) <= max(options.min_iter, 1):
-        return False
-    return abs(records[-1][0] - records[-2][0]) < options.tol
+def choose_strength(
+    train: Part, held_out: Part, least: float, rng: np.random.Generator
+) -> tuple[float, dict[float, float]]:
+    """The strength to take, and the mean held-out log P(x | d, s) of every candidate.
+
+    With ``FEW_ROWS`` training rows at least, ``held_out`` decides; with fewer, rows that
+    are held out of the training rows, several times.
+    """
+    if least == 0 or train.rows.n_rows < LEAST_ROWS:
+        return least, {}
+    tried = strengths(least)
+    pairs = [(train.rows, held_out.rows)]
+    if train.effective < FEW_ROWS:
+        pairs = [hold_out(train.rows, HELD_OUT, rng) for _ in range(N_HELD_OUT)]
+    found = [_held_out_scores(cells_of(a), cells_of(b), tried, rng) for a, b in pairs]
+    scores = np.concatenate([s for s, _ in found], axis=1)
+    weights = np.concatenate([w for _, w in found])
+    if not weights.any():
+        return least, {}
+    means = scores @ weights / weights.sum()
+    return tried[int(np.argmax(means))], dict(zip(tried, means.tolist(), strict=True))
 
 
-def _upper_prior(layout: Layout, options: Options) -> Upper:
-    """Pseudo-counts of the upper layers, as where all parameters are learned."""
-    n, k, alpha = layout.n_groups, layout.n_classes, options.smoothing
-    mechanism = np.full((n, k, k), alpha / k)
-    if options.mechanism_prior > 0:
-        mechanism = options.mechanism_prior * agreeing_mechanism(layout)
-    return Upper(np.full(n, alpha / n), np.full(k, alpha / k), mechanism)
+def _held_out_scores(
+    cells: Sequence[Table],
+    held_out: Sequence[Table],
+    tried: Sequence[float],
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """log P(x | d, s) of held-out rows, strengths × rows, and their weights."""
+    trees = learn_component(TREES, cells, None, Structure(), tried[0], rng)
+    scores = []
+    for strength in tried:
+        circuits = trees.shrunk(strength).circuits
+        parts = [c.log_marginal(t.codes) for c, t in zip(circuits, held_out, strict=True)]
+        scores.append(np.concatenate(parts))
+    return np.stack(scores), np.concatenate([table.weights for table in held_out])
+
+
+def shrinking_prior(
+    model: FairDistribution,
+    components: Sequence[Component],
+    rows: Rows,
+    strength: float,
+    options: Options,
+) -> Floats:
+    """Pseudo-counts of all parameters of ``model``, which is assembled of these components."""
+    weights = np.full(len(components), 1.0 / len(components))
+    if model.layout.component is not None:
+        weights = np.tile(weights, (model.layout.n_classes * model.layout.n_groups, 1))
+    base = assemble(rows, [c.base for c in components], weights, model.top_rates)
+    prior: Floats = strength * base.circuit.parameters
+    top = model.top
+    usual = parameter_prior(model.circuit, model.layout, top, options)
+    for positions in (top.group, top.decision, top.mechanism):
+        prior[positions] = usual[positions]
+    return prior

@@ -20,9 +20,9 @@ from fairpc.data.parts import RowParts
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats, Ints, Words
-from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.explanation import turned_labels
-from fairpc.fair.fit import Fitted, Options, parameter_prior, run_em
+from fairpc.fair.distribution import FairDistribution, turned_labels
+from fairpc.fair.fit import Fitted, Options, run_em
+from fairpc.fair.priors import parameter_prior
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
 

@@ -10,7 +10,7 @@ from fairpc.data.table import distinct_rows
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Codes, Floats
 from fairpc.fair.rows import Rows
-from fairpc.fair.upper import Places
+from fairpc.fair.top import Places
 
 
 @dataclass(frozen=True, eq=False)

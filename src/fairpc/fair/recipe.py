@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,34 +19,39 @@ from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import InterruptedWarning, LearningError
 from fairpc.errors.arrays import Floats
-from fairpc.fair.choices import Choices, paired_gain
-from fairpc.fair.clusters import learn_clusters
-from fairpc.fair.component import (
+from fairpc.fair.components import (
     MIXED,
     PAPER,
     SINGLE,
     TREES,
     Component,
     Counted,
-    Kind,
+    cell_posterior,
+    learn_clusters,
     learn_component,
+    soft_cells,
 )
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
-from fairpc.fair.mixture import assemble, fit_upper, validation_weights
+from fairpc.fair.initial import Structure, cells_of, initial_model
+from fairpc.fair.mixture import (
+    assemble,
+    choose_strength,
+    fit_top,
+    shrinking_prior,
+    validation_weights,
+)
 from fairpc.fair.parts import Part, check_alike, hold_out, joined
+from fairpc.fair.priors import RECIPE_MECHANISM, strengths
+from fairpc.fair.recipe_log import Choices, paired_gain
 from fairpc.fair.rows import Rows
-from fairpc.fair.shrinkage import candidates, choose_strength, shrinking_prior
-from fairpc.fair.soft_cells import cell_posterior, soft_cells
-from fairpc.fair.start import cells_of, start_circuit
-from fairpc.fair.upper import Upper
+from fairpc.fair.top import TopRates
 
-AUTO: Final = Options(mechanism_prior=30.0)
+AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
 """Options of the recipe: 30 prior rows per (f, s), with D = Df in nine of ten."""
-N_ROUNDS: Final = 1
 ROUND_ITERATIONS: Final = 100
 EQUAL_MASS_ITERATIONS: Final = 30
-"""With ``equal_mass`` the objective may fall and need not come to a stand."""
+"""With ``equal_mass`` the objective may fall and need not converge."""
 LEAST_GAIN: Final = 0.01
 """Nats a validation row for which a mixture is taken whatever its standard error."""
 LEAST_WEIGHT: Final = 0.05
@@ -94,7 +99,7 @@ def fit_auto(
     0. The strength of shrinking, on held-out rows, from ``options.smoothing`` upwards.
     1. Start: a Chow–Liu tree per cell or the paper's structure, whichever is better on
        the validation rows; both with D in place of Df, then EM.
-    2. A single circuit per cell, twice: soft cells, a tree for each, splits by gain, EM.
+    2. A single circuit per cell: soft cells, a tree for each, splits by gain, EM.
     3. A mixture of circuits whose structures are learned on Bayesian-bootstrap weights of
        the soft cells; its weights by EM on the validation rows, the upper layers on the others.
     4. The mixture if it gains more than one standard error, or .01 nats, a validation row;
@@ -123,8 +128,8 @@ def fit_auto(
     rng = np.random.default_rng(options.random_state)
     if validation is None:
         rows, validation = hold_out(rows, validation_fraction, rng)
-    parts = Part.of(rows), Part.of(check_alike(rows, validation))
-    recipe = _Recipe(*parts, evaluation or {}, options, n_components, refit, rng, on_step)
+    train, held_out = Part.of(rows), Part.of(check_alike(rows, validation))
+    recipe = _Recipe(train, held_out, evaluation or {}, options, n_components, refit, rng, on_step)
     return _last_stage(iter(recipe), callback or (lambda stage: None))
 
 
@@ -138,20 +143,15 @@ def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) ->
                 best = stage
             callback(stage)
     except KeyboardInterrupt:
-        return _interrupted(best)
+        if best.last:
+            return best.fitted
+        text = (
+            f"interrupted: the best model so far is given back ({best.name}; mean validation "
+            f"log-likelihood {best.score:.4f})"
+        )
+        warnings.warn(text, InterruptedWarning, stacklevel=3)
+        return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))
     return best.fitted
-
-
-def _interrupted(best: Stage) -> AutoFitted:
-    if best.last:
-        return best.fitted
-    warnings.warn(
-        f"interrupted: the best model so far is given back ({best.name}; mean validation "
-        f"log-likelihood {best.score:.4f})",
-        InterruptedWarning,
-        stacklevel=4,
-    )
-    return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,98 +168,96 @@ class _Model:
         return self.fitted.distribution
 
 
+@dataclass(eq=False)
 class _Recipe:
-    """The stages, to be iterated once."""
+    """The stages, to be iterated once; attributes as the arguments of :func:`fit_auto`."""
 
-    def __init__(
-        self,
-        train: Part,
-        held_out: Part,
-        evaluation: Mapping[str, Rows],
-        options: Options,
-        n_components: int | None,
-        refit: bool,
-        rng: np.random.Generator,
-        on_step: Callable[[Step], object] | None,
-    ) -> None:
-        self._train, self._held_out = train, held_out
-        self._evaluation = evaluation
-        self._options = options
-        self._n_components = n_components
-        self._refits = refit
-        self._rng = rng
-        self._on_step = on_step
-        self._strength, scores = choose_strength(train, held_out, options.smoothing, rng)
-        self._choices = Choices(
-            train.n_rows, held_out.n_rows, strength=self._strength, strength_scores=scores
-        )
+    train: Part
+    held_out: Part
+    evaluation: Mapping[str, Rows]
+    options: Options
+    n_components: int | None
+    refit: bool
+    rng: np.random.Generator
+    on_step: Callable[[Step], object] | None
+
+    def __post_init__(self) -> None:
+        least = self.options.smoothing
+        self.strength, scores = choose_strength(self.train, self.held_out, least, self.rng)
+        n_rows = self.train.n_rows, self.held_out.n_rows
+        self.choices = Choices(*n_rows, strength=self.strength, strength_scores=scores)
+
+    @property
+    def given(self) -> tuple[Structure, float, np.random.Generator]:
+        """What structures are learned with."""
+        return self.options.structure, self.strength, self.rng
 
     def __iter__(self) -> Iterator[Stage]:
         start = yield from self._starts()
-        single = yield from self._rounds(start)
-        chosen = single
-        if self._n_components != 1:
-            mixture = self._mixture(single)
-            chosen = self._compare(single, mixture)
-            yield self._stage("a mixture of structures", mixture)
-        if (self._n_components or 1) != 1:
-            clusters = self._clusters()
-            chosen = self._compare_clusters(mixture, clusters)
-            yield self._stage("a mixture of clusters", clusters)
-        if self._refits:
-            yield self._stage("the chosen model on all rows", self._refit(chosen), last=True)
+        chosen = yield from self._single(start)
+        if self.n_components != 1:
+            chosen = yield from self._mixtures(chosen)
+        if self.refit:
+            yield self._stage("the chosen model on all rows", self._refitted(chosen), last=True)
         else:
             yield self._stage("the chosen model", chosen, last=True)
 
     def _starts(self) -> Generator[Stage, None, _Model]:
         """The better of two structures that were learned with D in place of Df."""
-        cells, held_out = cells_of(self._train.rows), cells_of(self._held_out.rows)
+        cells, held_out = cells_of(self.train.rows), cells_of(self.held_out.rows)
         models, scores = [], {}
         for kind in (TREES, PAPER):
-            component = self._component(kind, cells, held_out)
+            component = learn_component(kind, cells, held_out, *self.given)
             model = self._started(component)
             models.append(model)
-            scores[kind.words] = self._held_out.mean(model.scores)
-            self._choices = replace(
-                self._choices, start=max(scores, key=lambda k: scores[k]), start_scores=dict(scores)
-            )
+            scores[kind.words] = self.held_out.mean(model.scores)
+            best = max(scores, key=lambda k: scores[k])
+            self._note(start=best, start_scores=dict(scores))
             yield self._stage(f"start from {kind.words}", model)
         return models[int(np.argmax(list(scores.values())))]
 
-    def _component(
-        self,
-        kind: Kind,
-        cells: Sequence[Table],
-        held_out: Sequence[Table] | None,
-        bootstrap: bool = False,
-    ) -> Component:
-        return learn_component(
-            kind, cells, held_out, self._options.structure, self._strength, self._rng,
-            bootstrap=bootstrap,
-        )  # fmt: skip
+    def _note(self, **choices: Any) -> None:
+        """Remember what was chosen, and on what grounds."""
+        self.choices = replace(self.choices, **choices)
 
     def _started(self, component: Component) -> _Model:
         """EM from the paper's start: Df near D."""
-        rows, smoothing = self._train.rows, self._options.smoothing
-        layout, circuit = start_circuit("FairPC", rows, component.learned, smoothing)
-        if self._options.init == "random":
-            circuit = circuit.with_parameters(circuit.graph.random(self._rng))
-        start = FairDistribution("FairPC", layout, circuit)
-        return self._learned(start, [component], self._train, self._options.max_iter)
+        start = self._initial(component)
+        if self.options.init == "random":
+            start = start.with_parameters(start.circuit.graph.random(self.rng))
+        return self._learned(start, [component], self.train, self.options.max_iter)
 
-    def _rounds(self, start: _Model) -> Generator[Stage, None, _Model]:
-        """Structural EM."""
-        model = start
-        for k in range(N_ROUNDS):
-            model = self._round(model, self._train)
-            self._choices = replace(self._choices, single_score=self._held_out.mean(model.scores))
-            yield self._stage(f"round {k + 1} of structural EM", model)
+    def _initial(self, component: Component) -> FairDistribution:
+        smoothing = self.options.smoothing
+        return initial_model("FairPC", self.train.rows, component.learned, smoothing)
+
+    def _single(self, start: _Model) -> Generator[Stage, None, _Model]:
+        """A round of structural EM."""
+        model = self._round(start, self.train)
+        self._note(single_score=self.held_out.mean(model.scores))
+        yield self._stage("round 1 of structural EM", model)
         return model
+
+    def _mixtures(self, single: _Model) -> Generator[Stage, None, _Model]:
+        """A mixture if it is clearly better; where one is asked for, the better of two."""
+        held_out, mixture = self.held_out, self._mixture(single)
+        weights = held_out.rows.weights
+        gain, error = paired_gain(mixture.scores, single.scores, weights, held_out.effective)
+        self._note(mixture_gain=gain, standard_error=error)
+        yield self._stage("a mixture of structures", mixture)
+        if self.n_components is None:
+            return mixture if gain > min(error, LEAST_GAIN) else single
+        clusters = self._clusters(self.n_components)
+        gain = held_out.mean(clusters.scores) - held_out.mean(mixture.scores)
+        self._note(clusters_gain=gain)
+        yield self._stage("a mixture of clusters", clusters)
+        return clusters if gain > 0 else mixture
 
     def _round(self, model: _Model, part: Part) -> _Model:
         """Soft cells, a structure for each, EM."""
-        component = self._component(SINGLE, _cells(model.distribution, part), None)
-        start = assemble(part.rows, [component], np.ones(1), Upper.of(model.distribution))
+        cells = _cells(model.distribution, part)
+        component = learn_component(SINGLE, cells, None, *self.given)
+        start = assemble(part.rows, [component], np.ones(1), model.distribution.top_rates)
         return self._learned(start, [component], part)
 
     def _learned(
@@ -270,110 +268,88 @@ class _Recipe:
         max_iter: int = ROUND_ITERATIONS,
     ) -> _Model:
         """EM over all parameters of a model."""
-        prior = shrinking_prior(start, components, part.rows, self._strength, self._options)
-        if self._options.equal_mass:
+        prior = shrinking_prior(start, components, part.rows, self.strength, self.options)
+        if self.options.equal_mass:
             max_iter = EQUAL_MASS_ITERATIONS
-        options = replace(self._options, max_iter=min(self._options.max_iter, max_iter))
-        fitted = fit_parameters(
-            "FairPC", start.layout, start.circuit, part.rows, self._evaluation, options,
-            self._on_step, keep_interrupted=False, prior=prior,
-        )  # fmt: skip
+        options = replace(self.options, max_iter=min(self.options.max_iter, max_iter))
+        given = start, part.rows, self.evaluation, options, self.on_step
+        fitted = fit_parameters(*given, keep_interrupted=False, prior=prior)
         return self._model(fitted, components, _component_shares(fitted.distribution))
 
     def _mixture(self, single: _Model) -> _Model:
         """Several structures, weighted by the validation rows."""
-        cells = _cells(single.distribution, self._train)
-        held_out = _cells(single.distribution, self._held_out)
+        cells = _cells(single.distribution, self.train)
+        held_out = _cells(single.distribution, self.held_out)
         learned = [
-            self._component(MIXED[k % len(MIXED)], cells, held_out, bootstrap=True)
-            for k in range(self._n_components or len(MIXED))
+            learn_component(MIXED[k % len(MIXED)], cells, held_out, *self.given, bootstrap=True)
+            for k in range(self.n_components or len(MIXED))
         ]
-        counted = [Counted.of(c, cells, self._strength) for c in learned]
-        upper = Upper.of(single.distribution)
+        counted = [Counted.of(c, cells, self.strength) for c in learned]
+        rates = single.distribution.top_rates
         found = {}
-        for strength in candidates(self._options.smoothing):
+        for strength in strengths(self.options.smoothing):
             components = [c.shrunk(strength) for c in counted]
-            found[strength] = components, *validation_weights(components, self._held_out, upper)
+            found[strength] = components, *validation_weights(components, self.held_out, rates)
         strength = max(found, key=lambda k: found[k][2])
-        self._choices = replace(self._choices, mixture_strength=strength)
+        self._note(mixture_strength=strength)
         components, weights, _ = found[strength]
-        return self._weighted(components, weights, upper, self._train)
+        return self._weighted(components, weights, rates, self.train)
 
     def _weighted(
-        self, components: Sequence[Component], weights: Floats, upper: Upper, part: Part
+        self, components: Sequence[Component], weights: Floats, rates: TopRates, part: Part
     ) -> _Model:
         """The upper layers of a mixture by EM."""
-        fitted = fit_upper(components, weights, part, upper, self._evaluation, self._options)
+        fitted = fit_top(components, weights, part, rates, self.evaluation, self.options)
         return self._model(fitted, components, weights)
 
-    def _clusters(self) -> _Model:
+    def _clusters(self, n_clusters: int) -> _Model:
         """Trees of clusters of the cells, with D in place of Df, then EM over all parameters."""
-        rows = self._train.rows
-        components, shares = learn_clusters(
-            cells_of(rows), self._n_components or 1, self._options.structure, self._strength,
-            self._rng,
-        )  # fmt: skip
-        start = start_circuit("FairPC", rows, components[0].learned, self._options.smoothing)
-        upper = Upper.of(FairDistribution("FairPC", *start))
-        return self._learned(assemble(rows, components, shares, upper), components, self._train)
+        rows = self.train.rows
+        components, shares = learn_clusters(cells_of(rows), n_clusters, *self.given)
+        rates = self._initial(components[0]).top_rates
+        return self._learned(assemble(rows, components, shares, rates), components, self.train)
 
-    def _compare(self, single: _Model, mixture: _Model) -> _Model:
-        """The mixture where it is clearly better, or was asked for."""
-        part = self._held_out
-        gain, error = paired_gain(mixture.scores, single.scores, part.rows.weights, part.effective)
-        self._choices = replace(self._choices, mixture_gain=gain, standard_error=error)
-        if self._n_components is not None or gain > min(error, LEAST_GAIN):
-            return mixture
-        return single
-
-    def _compare_clusters(self, mixture: _Model, clusters: _Model) -> _Model:
-        """Of two mixtures the one under which the validation rows are likelier."""
-        gain = self._held_out.mean(clusters.scores) - self._held_out.mean(mixture.scores)
-        self._choices = replace(self._choices, clusters_gain=gain)
-        return clusters if gain > 0 else mixture
-
-    def _refit(self, chosen: _Model) -> _Model:
+    def _refitted(self, chosen: _Model) -> _Model:
         """The chosen model on all rows, with the complexity it had."""
-        part = Part.of(joined(self._train.rows, self._held_out.rows))
+        part = Part.of(joined(self.train.rows, self.held_out.rows))
         if len(chosen.components) == 1:
             return self._round(chosen, part)
         if chosen.components[0].kind.clusters:
             return self._learned(chosen.distribution, chosen.components, part)
         kept = self._kept(chosen)
         cells = _cells(chosen.distribution, part)
-        strength = self._choices.mixture_strength
+        strength = self.choices.mixture_strength
         components = [
             Counted.of(chosen.components[k], cells, strength).shrunk(strength) for k in kept
         ]
         weights = chosen.weights[kept] / chosen.weights[kept].sum()
-        return self._weighted(components, weights, Upper.of(chosen.distribution), part)
+        return self._weighted(components, weights, chosen.distribution.top_rates, part)
 
     def _kept(self, chosen: _Model) -> list[int]:
         """Components that matter; where their number was asked for, all."""
         numbers = range(len(chosen.components))
-        if self._n_components is not None:
+        if self.n_components is not None:
             return list(numbers)
         small = [k for k in numbers if chosen.weights[k] < LEAST_WEIGHT]
-        words = tuple(chosen.components[k].kind.words for k in small)
-        self._choices = replace(self._choices, dropped=words)
+        self._note(dropped=tuple(chosen.components[k].kind.words for k in small))
         return [k for k in numbers if k not in small]
 
     def _model(self, fitted: Fitted, components: Sequence[Component], weights: Floats) -> _Model:
-        held_out = self._held_out
+        held_out = self.held_out
         scores = cell_posterior(fitted.distribution, held_out.rows, held_out.places)[0]
         return _Model(fitted, tuple(components), weights, scores)
 
     def _stage(self, name: str, model: _Model, last: bool = False) -> Stage:
         fitted = model.fitted
-        refitted = last and self._refits
+        refitted = last and self.refit
         choices = replace(
-            self._choices,
+            self.choices,
             components=tuple(c.kind.words for c in model.components),
             weights=tuple(model.weights.tolist()),
             refitted=refitted,
         )
         result = AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
-        score = np.nan if refitted else self._held_out.mean(model.scores)
+        score = np.nan if refitted else self.held_out.mean(model.scores)
         return Stage(name, result, score, last)
 
 

@@ -6,27 +6,41 @@ product of an indicator, the mechanism P(D | Df, S) and the sub-circuit of X.
 The weights of the sums over the decision are *one* parameter block for all
 groups: that is Df ⟂ S (D ⟂ S without a latent decision), for any parameters.
 That D and X hang below one product is D ⟂ X given Df, S.
+
+These layers can also be learned by themselves, with P(x | f, s) held fixed (:func:`top_em`).
+The M-step is then that of the paper (Section "Learning Fair Probabilistic Circuits") restricted to
+them. With expected counts N: P(s) = N_s / N, P(f) = N_f / N over all groups together, which is
+Df ⟂ S, and P(d | f, s) = N_sfd / N_sf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.bounds import SLACK, Bounds, filled
 from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit.em import AnyStep, log_prior
 from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
-from fairpc.errors import CircuitError
+from fairpc.errors import CircuitError, LearningError
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.rows import Rows
 
 Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
 
+LATENT: Final = ("FairPC", "LatNB")
+"""Models with a hidden decision Df between S and D."""
+
 S: Final = 0
 DF: Final = 1
+
+EQUAL: Final = 1e-8
+EQUALISING: Final = 50
+"""Share of the rows by which masses may differ, and rounds in which they are made equal."""
 
 Graft = Callable[[CircuitBuilder, int, int, range], int]
 """Adds the sub-circuit of X for decision f in group s, given the columns of X; its root."""
@@ -53,11 +67,8 @@ class Layout:
 
     @classmethod
     def of(cls, model: Model, rows: Rows, n_components: int = 1) -> Layout:
-        return cls(
-            rows.n_groups, rows.n_classes, rows.names, tuple(rows.arities.tolist()),
-            latent=model in ("FairPC", "LatNB"), tied=model != "TwoNB",
-            n_components=n_components,
-        )  # fmt: skip
+        sizes = rows.n_groups, rows.n_classes, rows.names, tuple(rows.arities.tolist())
+        return cls(*sizes, model in LATENT, model != "TwoNB", n_components)
 
     @property
     def d(self) -> int:
@@ -194,3 +205,225 @@ def _leaf(graph: Graph, column: int, cell: int) -> int:
 def _parameters(graph: Graph, node: int) -> Ints:
     block = graph.block[node]
     return np.arange(graph.block_ptr[block], graph.block_ptr[block + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Least and largest P(Df = f), [f], and P(D = d | Df = f, S = s), [s, f, d]."""
+
+    rate_lower: Floats
+    rate_upper: Floats
+    mechanism_lower: Floats
+    mechanism_upper: Floats
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            getattr(self, f.name).flags.writeable = False
+
+    def bounds(self, graph: Graph, layout: Layout) -> Bounds:
+        """The same as bounds of the parameters of a circuit."""
+        top = Top.of(graph, layout)
+        lower, upper = np.zeros(graph.n_parameters), np.ones(graph.n_parameters)
+        lower[top.decision], upper[top.decision] = self.rate_lower, self.rate_upper
+        lower[top.mechanism], upper[top.mechanism] = self.mechanism_lower, self.mechanism_upper
+        return Bounds.of(graph, lower, upper)
+
+    def shares(self, decision: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
+        """P(Df) and the mechanism in proportion to counts, as nearly as the limits allow."""
+        return (
+            filled(decision, self.rate_lower, self.rate_upper),
+            filled(mechanism, self.mechanism_lower, self.mechanism_upper),
+        )
+
+    def allow(self, rate: Floats, mechanism: Floats) -> bool:
+        """Whether a P(Df) and a mechanism keep to the limits, up to rounding."""
+        return bool(
+            (rate >= self.rate_lower - SLACK).all()
+            and (rate <= self.rate_upper + SLACK).all()
+            and (mechanism >= self.mechanism_lower - SLACK).all()
+            and (mechanism <= self.mechanism_upper + SLACK).all()
+        )
+
+    def refuse_contradicted(self, rows: Rows) -> None:
+        """A LearningError where a known fair decision is one that the limits exclude."""
+        if rows.f is None:
+            return
+        known = np.flatnonzero((rows.f >= 0) & (rows.weights > 0))
+        s, f, d = rows.s[known], rows.f[known], rows.d[known]
+        labelled = (s >= 0) & (d >= 0)
+        bad = self.rate_upper[f] <= 0
+        bad[labelled] |= self.mechanism_upper[s[labelled], f[labelled], d[labelled]] <= 0
+        if bad.any():
+            raise LearningError(
+                f"row {known[int(np.argmax(bad))]} has a fair label that the stated knowledge "
+                "excludes: correct the label, or drop that part of the knowledge"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Every row once for each group that it may be from: its own, or all where S is missing.
+
+    Attributes:
+        row, s: row and group of each place.
+        d: observed label of each place, -1 = missing.
+        weights: weight of each row.
+        n_groups, n_classes: number of values of S and of D.
+        f: fair decision of each place, -1 = hidden; None where all are.
+    """
+
+    row: Ints
+    s: Ints
+    d: Ints
+    weights: Floats
+    n_groups: int
+    n_classes: int
+    f: Ints | None = None
+
+    @classmethod
+    def of(cls, rows: Rows) -> Places:
+        known, unknown = np.flatnonzero(rows.s >= 0), np.flatnonzero(rows.s < 0)
+        row = np.concatenate([known, np.tile(unknown, rows.n_groups)])
+        s = np.concatenate([rows.s[known], np.repeat(np.arange(rows.n_groups), len(unknown))])
+        d = rows.d[row].astype(np.int64)
+        f = None if rows.f is None else rows.f[row].astype(np.int64)
+        sizes = rows.n_groups, rows.n_classes
+        return cls(row, s.astype(np.int64), d, rows.weights, *sizes, f)
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weights.sum())
+
+    def normalised(self, joint: Floats) -> tuple[Floats, Floats]:
+        """log P of each row and its posterior of (s, f), from log P(s, f, row), places × classes.
+
+        Where the fair decision is known, the others are left out. A row of probability zero
+        has no posterior: zeros.
+        """
+        n = len(self.weights)
+        if self.f is not None:
+            excluded = (self.f[:, None] >= 0) & (self.f[:, None] != np.arange(self.n_classes))
+            joint = np.where(excluded, -np.inf, joint)
+        top = np.full(n, -np.inf)
+        np.maximum.at(top, self.row, joint.max(axis=1))
+        top[np.isneginf(top)] = 0.0
+        values = np.exp(joint - top[self.row, None])
+        total = np.bincount(self.row, values.sum(axis=1), n)
+        with np.errstate(divide="ignore"):
+            logs = top + np.log(total)
+        posterior: Floats = values / np.where(total > 0, total, 1.0)[self.row, None]
+        return logs, posterior
+
+    def equalised(self, joint: Floats, rate: Floats, shift: Floats) -> Floats:
+        """The posterior with log-odds of f shifted so that its mass in each group follows ``rate``.
+
+        ``shift`` [s, f] is where the shifts start, and is set to where they end.
+        """
+        for _ in range(EQUALISING):
+            posterior = self.normalised(joint + shift[self.s])[1]
+            mass = self.counts(posterior).sum(axis=2)
+            wanted = rate * mass.sum(axis=1, keepdims=True)
+            if np.abs(mass - wanted).max() <= EQUAL * self.total_weight:
+                break
+            known = (mass > 0) & (wanted > 0)
+            shift += np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
+        return posterior
+
+    def counts(self, posterior: Floats) -> Floats:
+        """Expected rows of each (s, f, d); where d is missing, it is the last value."""
+        k = self.n_classes
+        d = np.where(self.d < 0, k, self.d)
+        cell = self.s * (k + 1) + d
+        weighted = posterior * self.weights[self.row, None]
+        sums = [np.bincount(cell, weighted[:, f], self.n_groups * (k + 1)) for f in range(k)]
+        return np.stack([total.reshape(self.n_groups, k + 1) for total in sums], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class TopRates:
+    """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes."""
+
+    group_rate: Floats
+    decision_rate: Floats
+    mechanism: Floats
+
+    def log_joint(self, places: Places, densities: Floats) -> Floats:
+        """log P(s, f, d, x), from log P(x | f, s); both places × classes."""
+        with np.errstate(divide="ignore"):
+            group, decision, mechanism = (
+                np.log(p) for p in (self.group_rate, self.decision_rate, self.mechanism)
+            )
+        # A label that is missing is summed out: one more value of probability 1.
+        label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
+        d = np.where(places.d < 0, places.n_classes, places.d)
+        result: Floats = label[places.s, :, d] + densities + group[places.s, None] + decision
+        return result
+
+    def updated(self, counts: Floats, prior: TopRates, limits: Limits | None = None) -> TopRates:
+        """The M-step from expected rows [s, f, d], the last d being "missing"; within limits."""
+        by_cell = counts.sum(axis=2)
+        labels = counts[:, :, :-1] + prior.mechanism
+        totals = labels.sum(axis=2, keepdims=True)
+        mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
+        group = by_cell.sum(axis=1) + prior.group_rate
+        decision = by_cell.sum(axis=0) + prior.decision_rate
+        rate = decision / decision.sum()
+        if limits is not None:
+            known = np.where(totals > 0, labels, self.mechanism)
+            rate, mechanism = limits.shares(decision, known)
+        return TopRates(group / group.sum(), rate, mechanism)
+
+    def within(self, limits: Limits) -> TopRates:
+        """The same brought within limits."""
+        return TopRates(self.group_rate, *limits.shares(self.decision_rate, self.mechanism))
+
+    def of_free(self, limits: Limits) -> TopRates:
+        """Pseudo-counts for what is not bound to be zero: a prior says nothing of the rest."""
+        return TopRates(
+            self.group_rate,
+            np.where(limits.rate_upper > 0, self.decision_rate, 0.0),
+            np.where(limits.mechanism_upper > 0, self.mechanism, 0.0),
+        )
+
+    def log_prior(self, prior: TopRates) -> float:
+        """Σ prior · log θ."""
+        pairs = [(getattr(self, f.name), getattr(prior, f.name)) for f in fields(self)]
+        return sum(log_prior(theta, count) for theta, count in pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class TopStep(AnyStep):
+    """A step of EM over the upper layers alone."""
+
+    rates: TopRates
+
+
+def top_em(
+    places: Places,
+    densities: Floats,
+    start: TopRates,
+    prior: TopRates,
+    limits: Limits | None = None,
+    equal_mass: bool = False,
+) -> Iterator[TopStep]:
+    """EM over the upper layers as an endless iterator of steps, the start among them.
+
+    ``densities`` holds log P(x | f, s), places × classes. The objective leaves out
+    the prior of the parameters that are fixed. With ``equal_mass`` the mass of Df in the
+    rows is the same in all groups (see :class:`fairpc.fair.fit.BalancedPlan`); the objective
+    may then fall.
+    """
+    rates, iteration = start, 0
+    shift = np.zeros((places.n_groups, places.n_classes))
+    if limits is not None:
+        rates, prior = start.within(limits), prior.of_free(limits)
+    while True:
+        joint = rates.log_joint(places, densities)
+        logs, posterior = places.normalised(joint)
+        used = places.weights > 0
+        log_likelihood = float((places.weights[used] * logs[used]).sum())
+        objective = log_likelihood + rates.log_prior(prior)
+        yield TopStep(iteration, log_likelihood, objective, rates)
+        if equal_mass:
+            posterior = places.equalised(joint, rates.decision_rate, shift)
+        rates, iteration = rates.updated(places.counts(posterior), prior, limits), iteration + 1

@@ -1,4 +1,4 @@
-"""A table or figure as data: records, grids of text, notes, claims and a drawing."""
+"""A table or figure as data: records, grids of text, notes, claims, a drawing; and its files."""
 
 from __future__ import annotations
 
@@ -11,10 +11,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairpc.data.atomic import write_atomically
-from fairpc.paper.figures import Figure, saved
+from fairpc.evidence.plain import plain
+from fairpc.paper.figures import Figure, pictures
 
 Record = dict[str, Any]
+
+
+class Records(list[Record]):
+    """The numbers of an exhibit, flat."""
+
+    def where(self, **values: Any) -> Records:
+        """Those that have these values."""
+        return Records(r for r in self if all(r[key] == value for key, value in values.items()))
+
+    def values(self, key: str, **values: Any) -> list[Any]:
+        """One number of those that have these values."""
+        return [r[key] for r in self.where(**values)]
+
+    def mean(self, key: str, **values: Any) -> float:
+        """The mean of it."""
+        return float(np.mean(self.values(key, **values)))
 
 
 @dataclass(frozen=True)
@@ -24,8 +43,8 @@ class Grid:
     ``numeric`` says that all columns but the first are set flush right.
     """
 
-    head: tuple[str, ...]
-    lines: tuple[tuple[str, ...], ...]
+    head: Sequence[str]
+    lines: Sequence[Sequence[str]]
     title: str = ""
     numeric: bool = True
 
@@ -46,7 +65,7 @@ class Exhibit:
     Attributes:
         name: of the command, and of the files.
         title: what is shown.
-        records: the numbers, flat.
+        records: the numbers.
         grids: the numbers, to be read.
         notes: sentences below them.
         claims: statements of the paper that the numbers confirm or not.
@@ -55,10 +74,10 @@ class Exhibit:
 
     name: str
     title: str
-    records: tuple[Record, ...]
-    grids: tuple[Grid, ...] = ()
-    notes: tuple[str, ...] = ()
-    claims: tuple[Claim, ...] = ()
+    records: Records
+    grids: Sequence[Grid] = ()
+    notes: Sequence[str] = ()
+    claims: Sequence[Claim] = ()
     draw: Callable[[], Figure] | None = None
 
 
@@ -71,7 +90,7 @@ def write(exhibit: Exhibit, folder: Path) -> list[Path]:
         "md": markdown(exhibit).encode(),
     }
     if exhibit.draw is not None:
-        files |= saved(exhibit.draw)
+        files |= pictures(exhibit.draw)
     paths = []
     for suffix, data in files.items():
         path = folder / f"{exhibit.name}.{suffix}"
@@ -82,15 +101,7 @@ def write(exhibit: Exhibit, folder: Path) -> list[Path]:
 
 def as_json(records: Sequence[Record]) -> str:
     """One array; what is not a number is null."""
-    return json.dumps([_finite(r) for r in records], indent=2, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(plain(records), indent=2, allow_nan=False)
 
 
 def _csv(records: Sequence[Record]) -> str:
@@ -99,7 +110,7 @@ def _csv(records: Sequence[Record]) -> str:
     names = [k for k in records[0] if not isinstance(records[0][k], (list, dict))]
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_finite(record) for record in records)
+    writer.writerows(plain(records))
     return text.getvalue()
 
 
@@ -114,7 +125,7 @@ def markdown(exhibit: Exhibit, figure: str | None = None) -> str:
             parts.append(f"**{grid.title}**")
         parts.append(markdown_table(grid))
     if exhibit.notes:
-        parts.append("\n".join(f"- {note}" for note in exhibit.notes))
+        parts.append(bullets(exhibit.notes))
     if exhibit.claims:
         parts.append(markdown_table(claim_grid(exhibit.claims)))
     return "\n\n".join(parts) + "\n"
@@ -124,20 +135,34 @@ def claim_grid(claims: Sequence[Claim]) -> Grid:
     lines = [
         (c.statement, "confirmed" if c.holds else "**not confirmed**", c.evidence) for c in claims
     ]
-    return Grid(("the paper says", "here", "numbers"), tuple(lines), numeric=False)
+    return Grid(("the paper says", "here", "numbers"), lines, numeric=False)
 
 
 def markdown_table(grid: Grid) -> str:
     rule = ["---"] + ["---:" if grid.numeric else "---"] * (len(grid.head) - 1)
-    lines = [grid.head, tuple(rule), *grid.lines]
+    lines = [grid.head, rule, *grid.lines]
     return "\n".join(
         "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines
     )
 
 
+def bullets(sentences: Sequence[str]) -> str:
+    return "\n".join(f"- {sentence}" for sentence in sentences)
+
+
 def number(value: float, digits: int = 3) -> str:
     """A number as text; a dash where there is none."""
     return "—" if not math.isfinite(value) else f"{value:.{digits}f}".replace("-", "−")
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """A number with its sign."""
+    return "—" if not math.isfinite(value) else f"{value:+.{digits}f}".replace("-", "−")
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation."""
+    return f"{number(float(np.mean(values)))} ± {number(float(np.std(values, ddof=1)))}"
 
 
 def p_value(p: float) -> str:

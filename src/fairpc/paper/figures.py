@@ -1,4 +1,4 @@
-"""How figures look: readable labels; marker, hatch and dash tell methods apart, not colour."""
+"""How figures look: readable labels; marker and hatch tell methods apart, not colour alone."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ class Look:
     colour: str
     marker: str
     hatch: str
-    dash: Any
 
 
 # Colours of Okabe and Ito, which most colour-blind readers tell apart.
 LOOKS: Final = {
-    "FairPC": Look("#D55E00", "*", "", "-"),
-    "LatNB": Look("#E69F00", "s", "///", "--"),
-    "NLatPC": Look("#0072B2", "o", "...", "-."),
-    "2NB": Look("#56B4E9", "^", "\\\\\\", ":"),
-    "FairLR": Look("#009E73", "D", "xx", (0, (5, 1))),
-    "Reduction": Look("#CC79A7", "P", "++", (0, (3, 1, 1, 1))),
-    "Reweight": Look("#7F7F00", "X", "oo", (0, (1, 1))),
-    "LR": Look("#000000", "v", "--", "-"),
-    "Rand": Look("#777777", "d", "||", "--"),
-    "FairPC-rand": Look("#882255", "h", "OO", ":"),
-    "FairPC-auto": Look("#882255", "p", "**", "-"),
+    "FairPC": Look("#D55E00", "*", ""),
+    "LatNB": Look("#E69F00", "s", "///"),
+    "NLatPC": Look("#0072B2", "o", "..."),
+    "2NB": Look("#56B4E9", "^", "\\\\\\"),
+    "FairLR": Look("#009E73", "D", "xx"),
+    "Reduction": Look("#CC79A7", "P", "++"),
+    "Reweight": Look("#7F7F00", "X", "oo"),
+    "LR": Look("#000000", "v", "--"),
+    "Rand": Look("#777777", "d", "||"),
+    "FairPC-rand": Look("#882255", "h", "OO"),
+    "FairPC-auto": Look("#882255", "p", "**"),
 }
-STYLE: Final[dict[str, Any]] = {
+_STYLE: Final[dict[str, Any]] = {
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.labelsize": 9,
@@ -52,24 +51,22 @@ STYLE: Final[dict[str, Any]] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "hatch.linewidth": 0.6,
+    "savefig.dpi": 150,
+    "savefig.bbox": "tight",
     "svg.fonttype": "none",
     "svg.hashsalt": "fairpc",
 }
-_PIXELS_PER_INCH: Final = 150
 
 
-def saved(draw: Callable[[], Figure]) -> dict[str, bytes]:
+def pictures(draw: Callable[[], Figure]) -> dict[str, bytes]:
     """A figure as PNG and SVG; the same numbers give the same bytes."""
     check_extra()
-    mpl: Any = import_module("matplotlib")
     files = {}
-    with mpl.rc_context(STYLE):
+    with import_module("matplotlib").rc_context(_STYLE):
         figure = draw()
         for suffix, metadata in (("png", {"Software": None}), ("svg", {"Date": None})):
             buffer = io.BytesIO()
-            figure.savefig(
-                buffer, format=suffix, dpi=_PIXELS_PER_INCH, metadata=metadata, bbox_inches="tight"
-            )
+            figure.savefig(buffer, format=suffix, metadata=metadata)
             files[suffix] = buffer.getvalue()
     return files
 
@@ -88,6 +85,12 @@ def panels(
         figsize=(columns * width, rows * height), layout="constrained"
     )
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
+
+
+def legend_below(figure: Figure, panel: Any, columns: int, title: str | None = None) -> None:
+    """The legend of one panel for all of them, below the figure."""
+    handles, labels = panel.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=title)
 
 
 def point(axes: Any, method: str, x: Any, y: Any, **options: Any) -> None:

@@ -8,18 +8,16 @@ their distribution (paper, Section "Motivation"): the gap is shown against the l
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, number
-from fairpc.paper.figures import Figure, panels, point
-from fairpc.paper.methods import DISTRIBUTIONS, FAIRPC_AUTO
-from fairpc.paper.real_world import measure
-from fairpc.paper.sources import TITLES
-from fairpc.paper.study import Study
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, spread
+from fairpc.paper.figures import Figure, legend_below, panels, point
+from fairpc.paper.methods import DISTRIBUTIONS, FAIRPC_AUTO, Outcome
+from fairpc.paper.runs import Study, held_out_gap
+from fairpc.paper.sources import TITLES, PaperTable
 
-NAME: Final = "guarantee"
 METHODS: Final = (*DISTRIBUTIONS, FAIRPC_AUTO)
 PROMISING: Final = ("FairPC", "LatNB", "NLatPC")
 """Models of the paper whose decision is independent of S by construction."""
@@ -29,66 +27,65 @@ def exhibit(study: Study) -> Exhibit:
     """What each model promises, and what held-out rows show."""
     tables, absent = study.real_world
     runs = study.run(tables, METHODS, "promise and held-out gap")
-    records: list[Record] = []
-    for table in tables:
-        for method in METHODS:
-            for k, outcome in enumerate(runs[table.name, method]):
-                records.append(
-                    {
-                        "dataset": table.name,
-                        "method": method,
-                        "fold": k,
-                        "promised_gap": outcome.parity_gap,
-                        "held_out_gap": measure(table, k, outcome)[3],
-                        "log_likelihood": outcome.mean_log_likelihood,
-                    }
-                )
+    records = Records(
+        _record(table, method, k, outcome)
+        for table in tables
+        for method in METHODS
+        for k, outcome in enumerate(runs[table.name, method])
+    )
     names = [t.name for t in tables]
     return Exhibit(
-        name=NAME,
+        name="guarantee",
         title="What the models promise, and the gap on held-out rows",
-        records=tuple(records),
-        grids=tuple(_grid(n, records) for n in names),
+        records=records,
+        grids=[_grid(n, records.where(dataset=n)) for n in names],
         notes=(
             "The promised gap is that of P(decision = 1 | S) under the fitted model, by exact "
             "query; the held-out gap is the absolute difference of mean scores on test rows. 2NB "
             "promises nothing. FairPC-auto is not in the paper.",
             *absent,
         ),
-        claims=tuple(_claims(records, names)),
+        claims=_claims(records, names),
         draw=lambda: _draw(records, names),
     )
 
 
-def _mean(records: Sequence[Record], name: str, method: str, key: str) -> float:
-    some = [r[key] for r in records if r["dataset"] == name and r["method"] == method]
-    return float(np.mean(np.abs(some) if key == "held_out_gap" else some))
+def _record(table: PaperTable, method: str, fold: int, outcome: Outcome) -> Record:
+    return {
+        "dataset": table.name,
+        "method": method,
+        "fold": fold,
+        "promised_gap": outcome.parity_gap,
+        "held_out_gap": held_out_gap(table, fold, outcome),
+        "log_likelihood": outcome.mean_log_likelihood,
+    }
 
 
-def _spread(records: Sequence[Record], name: str, method: str) -> str:
-    """Standard deviation over folds of the absolute held-out gap."""
-    some = [r["held_out_gap"] for r in records if (r["dataset"], r["method"]) == (name, method)]
-    return number(float(np.std(np.abs(some), ddof=1)))
+def _gaps(records: Records, method: str) -> list[float]:
+    """Held-out gaps of the folds, by their absolute values."""
+    return [abs(gap) for gap in records.values("held_out_gap", method=method)]
 
 
-def _grid(name: str, records: Sequence[Record]) -> Grid:
-    keys = ("promised_gap", "held_out_gap", "log_likelihood")
-    lines = tuple(
-        (method, *(number(_mean(records, name, method, key), 4) for key in keys))
-        for method in METHODS
-    )
+def _grid(name: str, records: Records) -> Grid:
+    lines = []
+    for method in METHODS:
+        promised = records.mean("promised_gap", method=method)
+        fit = records.mean("log_likelihood", method=method)
+        means = (promised, float(np.mean(_gaps(records, method))), fit)
+        lines.append((method, *(number(value, 4) for value in means)))
     return Grid(("model", "promised gap", "held-out gap", "held-out LL"), lines, TITLES[name])
 
 
-def _claims(records: Sequence[Record], names: Sequence[str]) -> list[Claim]:
+def _claims(records: Records, names: Sequence[str]) -> list[Claim]:
     exact = max(abs(r["promised_gap"]) for r in records if r["method"] in PROMISING)
     words, ordered = [], True
     for name in names:
-        fits = {m: _mean(records, name, m, "log_likelihood") for m in PROMISING}
-        gaps = {m: _mean(records, name, m, "held_out_gap") for m in PROMISING}
+        some = records.where(dataset=name)
+        fits = {m: some.mean("log_likelihood", method=m) for m in PROMISING}
+        gaps = {m: _gaps(some, m) for m in PROMISING}
         by_fit = sorted(PROMISING, key=lambda m: -fits[m])
-        ordered &= by_fit == sorted(PROMISING, key=lambda m: gaps[m])
-        listed = ", ".join(f"{m} {number(gaps[m])} ± {_spread(records, name, m)}" for m in by_fit)
+        ordered &= by_fit == sorted(PROMISING, key=lambda m: np.mean(gaps[m]))
+        listed = ", ".join(f"{m} {spread(gaps[m])}" for m in by_fit)
         words.append(f"{TITLES[name]}: {listed}")
     return [
         Claim(
@@ -104,22 +101,18 @@ def _claims(records: Sequence[Record], names: Sequence[str]) -> list[Claim]:
     ]
 
 
-def _draw(records: Sequence[Record], names: Sequence[str]) -> Figure:
+def _draw(records: Records, names: Sequence[str]) -> Figure:
     figure, axes = panels(1, len(names), 3.4, 3.0)
     for panel, name in zip(axes[0], names, strict=True):
+        some = records.where(dataset=name)
         for method in METHODS:
-            _points(panel, [r for r in records if r["dataset"] == name], method)
+            fits = some.values("log_likelihood", method=method)
+            gaps = _gaps(some, method)
+            # Each fold small, their mean large.
+            point(panel, method, fits, gaps, s=12, alpha=0.4, linewidths=0.2, label=None)
+            point(panel, method, [np.mean(fits)], [np.mean(gaps)], zorder=3)
         panel.set(title=TITLES[name], xlabel="held-out log-likelihood")
         panel.set_ylim(bottom=0)
     axes[0][0].set_ylabel("|gap of mean scores| on held-out rows")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(METHODS))
+    legend_below(figure, axes[0][0], len(METHODS))
     return figure
-
-
-def _points(axes: Any, records: Sequence[Record], method: str) -> None:
-    """Each fold small, their mean large."""
-    some = [r for r in records if r["method"] == method]
-    fits, gaps = [r["log_likelihood"] for r in some], [abs(r["held_out_gap"]) for r in some]
-    point(axes, method, fits, gaps, s=12, alpha=0.4, linewidths=0.2, label=None)
-    point(axes, method, [np.mean(fits)], [np.mean(gaps)], zorder=3)

@@ -1,4 +1,4 @@
-"""The methods of the experiments: how each is fitted to a fold, in the paper's protocol.
+"""The methods of the experiments: how each is fitted to a fold, and what it did there.
 
 The four distributions learn structure on training rows, keep the iterate that is
 best on validation rows, and run 500 EM iterations on training rows. Classifiers
@@ -7,23 +7,29 @@ see training rows only (paper, Section "Experiments").
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import io
+import zipfile
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from fairpc import baselines
 from fairpc.circuit.em import Step
-from fairpc.errors import LearningError
+from fairpc.data.atomic import read_whole, write_atomically
+from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats
-from fairpc.fair.alignment import aligned
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit, fit_parameters
+from fairpc.fair.initial import initial_model, learn_structure
 from fairpc.fair.recipe import fit_auto
+from fairpc.fair.restarts import aligned
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import learn_structure, start_circuit
-from fairpc.fair.top import Model, Top
-from fairpc.paper.outcome import Outcome
+from fairpc.fair.top import Model
 
 FAIRPC_RAND: Final = "FairPC-rand"
 """FairPC from random parameters instead of the prior start."""
@@ -45,22 +51,66 @@ _MODEL: Final[dict[str, Model]] = {
 }
 _HOLES_OPTIONS: Final = Options(tol=1e-5, max_iter=150)
 """Of rows with holes: the best iterate on validation rows comes long before."""
+_MAX_BYTES: Final = 2**26
+
+Parts = tuple[Rows, Rows, Rows]
+"""Training, validation and test rows."""
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What is run on a fold.
+_NOTHING: Final = partial(np.empty, 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Results on the test rows of a fold; what a method does not have is empty or nan.
 
     Attributes:
-        method: name of the method.
-        seed: of all chance in it.
-        missing: share of the training cells of X that are hidden, the structure being that of
-            complete rows; for FairPC only. None: the paper's protocol.
+        scores: probability of the positive decision, per test row.
+        predicted: the decision, per test row.
+        seconds: time of the fit.
+        log_likelihood: log P(s, d, x), per test row.
+        log_likelihood_all: its mean over training, validation and test rows.
+        parity_gap: difference of P(decision = 1 | S) between groups under the model itself.
+        mechanism: P(D = d | Df = f, S = s), [s, f, d].
+        curve: mean log-likelihood of the test rows, per EM iteration.
+        mechanism_curve: the mechanism, per EM iteration.
     """
 
-    method: str
-    seed: int
-    missing: float | None = None
+    scores: Floats
+    predicted: npt.NDArray[np.int8]
+    seconds: float
+    log_likelihood: Floats = field(default_factory=_NOTHING)
+    log_likelihood_all: float = float("nan")
+    parity_gap: float = float("nan")
+    mechanism: Floats = field(default_factory=_NOTHING)
+    curve: Floats = field(default_factory=_NOTHING)
+    mechanism_curve: Floats = field(default_factory=_NOTHING)
+
+    @property
+    def mean_log_likelihood(self) -> float:
+        """Mean over the test rows; nan for a method that is no distribution."""
+        return float(self.log_likelihood.mean()) if len(self.log_likelihood) else float("nan")
+
+
+def save(outcome: Outcome, path: Path) -> None:
+    """One file of arrays, no code in it."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **{f.name: getattr(outcome, f.name) for f in fields(Outcome)})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, buffer.getvalue())
+
+
+def load(path: Path) -> Outcome | None:
+    """The outcome in a file; None if there is no such file, or it is not whole."""
+    if not path.is_file():
+        return None
+    try:
+        with np.load(io.BytesIO(read_whole(path, _MAX_BYTES)), allow_pickle=False) as arrays:
+            found = {f.name: arrays[f.name] for f in fields(Outcome)}
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, FileFormatError):
+        return None
+    values: dict[str, Any] = {k: v if v.ndim else float(v) for k, v in found.items()}
+    return Outcome(**values)
 
 
 def is_distribution(method: str) -> bool:
@@ -68,53 +118,61 @@ def is_distribution(method: str) -> bool:
     return method in _MODEL or method == FAIRPC_AUTO
 
 
-def run(setting: Setting, train: Rows, valid: Rows, test: Rows) -> Outcome:
-    """Fit a method to a fold and apply it to the test rows."""
-    if is_distribution(setting.method):
-        return _run_distribution(setting, train, valid, test)
-    return _run_classifier(setting, train, test)
+def run(method: str, parts: Parts, seed: int, missing: float | None = None) -> Outcome:
+    """Fit a method to a fold and apply it to the test rows.
+
+    Args:
+        method: name of the method.
+        parts: the rows of the fold.
+        seed: of all chance in it.
+        missing: share of the training cells of X that are hidden, the structure being that of
+            complete rows; for FairPC only. None: the paper's protocol.
+    """
+    if is_distribution(method):
+        return _run_distribution(method, parts, seed, missing)
+    return _run_classifier(method, parts, seed)
 
 
-def _run_distribution(setting: Setting, train: Rows, valid: Rows, test: Rows) -> Outcome:
+def _run_distribution(method: str, parts: Parts, seed: int, missing: float | None) -> Outcome:
     began = perf_counter()
-    fitted = _fit(setting, train, valid, test)
+    fitted = _fit(method, parts, seed, missing)
     seconds = perf_counter() - began
-    raw, model = fitted.distribution, aligned(fitted.distribution)
-    curve = fitted.history["mechanism"]
-    if model is not raw:
-        curve = curve[:, :, ::-1]  # one permutation of Df for all groups; it has two values here
-    latent = model.layout.latent
+    model, test = aligned(fitted.distribution), parts[-1]
     scores = model.decision(test.s, test.x)[:, 1]
-    log_likelihood = model.log_likelihood(test.s, test.d, test.x)
-    return Outcome(
+    everywhere = [_log_likelihood(model, part) for part in parts if part.n_rows]
+    outcome = Outcome(
         scores=scores,
         predicted=(scores > 0.5).astype(np.int8),
-        log_likelihood=log_likelihood,
-        log_likelihood_all=_mean_over([train, valid, test], model),
-        parity_gap=float(model.parity_gap()[1]),
-        mechanism=model.mechanism if latent else np.empty(0),
-        curve=fitted.history.get("test", np.empty(0)),
-        mechanism_curve=curve if latent else np.empty(0),
         seconds=seconds,
+        log_likelihood=_log_likelihood(model, test),
+        log_likelihood_all=float(np.concatenate(everywhere).mean()),
+        parity_gap=float(model.parity_gap()[1]),
+        curve=fitted.history.get("test", np.empty(0)),
     )
+    if not model.layout.latent:
+        return outcome
+    curve = fitted.history["mechanism"]
+    if model is not fitted.distribution:
+        curve = curve[:, :, ::-1]  # one permutation of Df for all groups; it has two values here
+    return replace(outcome, mechanism=model.mechanism, mechanism_curve=curve)
 
 
-def _fit(setting: Setting, train: Rows, valid: Rows, test: Rows) -> Fitted:
-    if setting.method == FAIRPC_AUTO:
+def _log_likelihood(model: FairDistribution, rows: Rows) -> Floats:
+    return model.log_likelihood(rows.s, rows.d, rows.x)
+
+
+def _fit(method: str, parts: Parts, seed: int, missing: float | None) -> Fitted:
+    train, valid, test = parts
+    if method == FAIRPC_AUTO:
         return fit_auto(train, validation=valid, evaluation={"test": test})
-    if setting.missing is not None:
-        return fit_with_holes(setting, setting.missing, train, valid)
-    options = Options(
-        init="random" if setting.method == FAIRPC_RAND else "prior",
-        tol=0,
-        random_state=setting.seed,
-    )
-    return fit(
-        _MODEL[setting.method], train, validation=valid, evaluation={"test": test}, options=options
-    )
+    if missing is not None:
+        return fit_with_holes(method, seed, missing, train, valid)
+    init: Literal["prior", "random"] = "random" if method == FAIRPC_RAND else "prior"
+    options = Options(init=init, tol=0, random_state=seed)
+    return fit(_MODEL[method], train, validation=valid, evaluation={"test": test}, options=options)
 
 
-def fit_with_holes(setting: Setting, share: float, train: Rows, valid: Rows) -> Fitted:
+def fit_with_holes(method: str, seed: int, share: float, train: Rows, valid: Rows) -> Fitted:
     """FairPC on rows with hidden cells, its structure that of the complete rows.
 
     Paper, Section "Learning With Missing Values". No parameter may remember the hidden
@@ -122,19 +180,18 @@ def fit_with_holes(setting: Setting, share: float, train: Rows, valid: Rows) -> 
     much is hidden EM overfits in the end: the iterate that is best on the validation
     rows, which have holes too, is kept.
     """
-    if setting.method != "FairPC":
-        raise LearningError(f"{setting.method} is not run on rows with holes: choose FairPC")
-    rng = np.random.default_rng(setting.seed)
+    if method != "FairPC":
+        raise LearningError(f"{method} is not run on rows with holes: choose FairPC")
+    rng = np.random.default_rng(seed)
     options = _HOLES_OPTIONS
     cells = learn_structure(train, valid, options.structure, options.smoothing, rng)
-    layout, circuit = start_circuit("FairPC", train, cells, options.smoothing)
-    start = circuit.graph.uniform()
-    top = Top.of(circuit.graph, layout)
+    model = initial_model("FairPC", train, cells, options.smoothing)
+    start, top = model.circuit.graph.uniform(), model.top
     for part in (top.group, top.decision, top.mechanism):
-        start[part] = circuit.parameters[part]
+        start[part] = model.circuit.parameters[part]
     holed, held_out = with_holes(train, share, rng), with_holes(valid, share, rng)
-    best = _Best(FairDistribution("FairPC", layout, circuit.with_parameters(start)), held_out)
-    fitted = fit_parameters("FairPC", layout, best.model.circuit, holed, {}, options, best)
+    best = _Best(model.with_parameters(start), held_out)
+    fitted = fit_parameters(best.model, holed, {}, options, best)
     return replace(fitted, distribution=best.model)
 
 
@@ -146,9 +203,8 @@ class _Best:
         self._highest = -np.inf
 
     def __call__(self, step: Step) -> None:
-        circuit = self.model.circuit.with_parameters(step.parameters)
-        model = FairDistribution(self.model.model, self.model.layout, circuit)
-        value = float(model.log_likelihood(self._rows.s, self._rows.d, self._rows.x).mean())
+        model = self.model.with_parameters(step.parameters)
+        value = float(_log_likelihood(model, self._rows).mean())
         if value > self._highest:
             self.model, self._highest = model, value
 
@@ -157,48 +213,19 @@ def with_holes(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
     """The rows with this share of the cells of X hidden, completely at random."""
     x = rows.x.copy(order="F")
     x[rng.random(x.shape) < share] = -1
-    return Rows(
-        rows.s, rows.d, x, rows.weights, rows.n_groups, rows.n_classes, rows.arities, rows.names
-    )
+    return replace(rows, x=x)
 
 
-def _mean_over(parts: list[Rows], model: FairDistribution) -> float:
-    """Mean log-likelihood over all rows of several parts."""
-    values = [model.log_likelihood(p.s, p.d, p.x) for p in parts if p.n_rows]
-    return float(np.concatenate(values).mean())
-
-
-def _run_classifier(setting: Setting, train: Rows, test: Rows) -> Outcome:
-    model = _classifier(setting)
-    began = perf_counter()
-    model.fit(_features(train), train.d, sensitive_features=train.s)
-    seconds = perf_counter() - began
-    scores = model.predict_proba(_features(test), sensitive_features=test.s)[:, 1]
-    nothing: Floats = np.empty(0)
-    return Outcome(
-        scores=np.asarray(scores, np.float64),
-        predicted=(scores > 0.5).astype(np.int8),
-        log_likelihood=nothing,
-        log_likelihood_all=float("nan"),
-        parity_gap=float("nan"),
-        mechanism=nothing,
-        curve=nothing,
-        mechanism_curve=nothing,
-        seconds=seconds,
-    )
-
-
-def _features(rows: Rows) -> Floats:
-    return rows.x.astype(np.float64)
-
-
-def _classifier(setting: Setting) -> Any:
-    from fairpc.baselines import LR, FairLR, Rand, Reduction, Reweight
-
-    kinds = {"FairLR": FairLR, "Reduction": Reduction, "Reweight": Reweight, "LR": LR}
-    if setting.method == "Rand":
-        return Rand(random_state=setting.seed)
-    if setting.method not in kinds:
+def _run_classifier(method: str, parts: Parts, seed: int) -> Outcome:
+    if method not in (*FAIR_CLASSIFIERS, "LR", "Rand"):
         known = ", ".join((*ALL_METHODS, FAIRPC_RAND, FAIRPC_AUTO))
-        raise LearningError(f"there is no method {setting.method!r}: choose one of {known}")
-    return kinds[setting.method]()
+        raise LearningError(f"there is no method {method!r}: choose one of {known}")
+    train, _, test = parts
+    chance = {"random_state": seed} if method == "Rand" else {}
+    model = getattr(baselines, method)(**chance)
+    began = perf_counter()
+    model.fit(train.x.astype(np.float64), train.d, sensitive_features=train.s)
+    seconds = perf_counter() - began
+    features = test.x.astype(np.float64)
+    scores = model.predict_proba(features, sensitive_features=test.s)[:, 1]
+    return Outcome(np.asarray(scores, np.float64), (scores > 0.5).astype(np.int8), seconds)

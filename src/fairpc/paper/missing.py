@@ -11,17 +11,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
-from fairpc.metrics import accuracy, discrimination
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, number
+from fairpc.metrics import accuracy
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number
 from fairpc.paper.figures import LOOKS, Figure, panels
-from fairpc.paper.outcome import Outcome
-from fairpc.paper.runs import Task
-from fairpc.paper.sources import TITLES, PaperTable
-from fairpc.paper.study import Study
+from fairpc.paper.methods import Outcome
+from fairpc.paper.runs import Study, Task, held_out_gap
+from fairpc.paper.sources import TITLES
 
-NAME: Final = "missing"
 SHARES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99)
 QUICK_SHARES: Final = (0.0, 0.8, 0.99)
 N_FOLDS: Final = 3
@@ -47,13 +43,13 @@ def exhibit(study: Study) -> Exhibit:
         for fold in range(len(table.folds))
     ]
     outcomes = study.runner(tasks, "rows with holes")
-    records = tuple(_record(t, o) for t, o in zip(tasks, outcomes, strict=True))
+    records = Records(_record(t, o) for t, o in zip(tasks, outcomes, strict=True))
     names = [t.name for t in tables]
     return Exhibit(
-        name=NAME,
+        name="missing",
         title="Learning with missing values",
         records=records,
-        grids=tuple(_grid(n, records) for n in names),
+        grids=[_grid(n, records, shares) for n in names],
         notes=(
             "Cells of X in training and validation rows are hidden completely at random; structure "
             "from complete rows, parameters from what is left, the EM iterate that is best on "
@@ -63,8 +59,8 @@ def exhibit(study: Study) -> Exhibit:
             "where much is hidden: the likelihood then falls faster than shown here.",
             *absent,
         ),
-        claims=tuple(_claims(records, names)),
-        draw=lambda: _draw(records, names),
+        claims=[_claim(records, names)],
+        draw=lambda: _draw(records, names, shares),
     )
 
 
@@ -73,76 +69,56 @@ def _title(name: str) -> str:
 
 
 def _record(task: Task, outcome: Outcome) -> Record:
-    table: PaperTable = task.table
-    test = table.folds[task.fold].test
-    labels = table.rows.d[test] if table.truth is None else table.truth[test]
+    test = task.table.folds[task.fold].test
     return {
-        "dataset": table.name,
+        "dataset": task.table.name,
         "missing": task.missing,
         "fold": task.fold,
         "log_likelihood": outcome.mean_log_likelihood,
-        "accuracy": accuracy(labels, outcome.predicted),
-        "discrimination": abs(discrimination(outcome.scores, table.rows.s[test])),
+        "accuracy": accuracy(task.table.decisions[test], outcome.predicted),
+        "discrimination": abs(held_out_gap(task.table, task.fold, outcome)),
     }
 
 
-def _mean(records: Sequence[Record], name: str, share: float, key: str) -> float:
-    return float(
-        np.mean([r[key] for r in records if r["dataset"] == name and r["missing"] == share])
-    )
-
-
-def _shares(records: Sequence[Record]) -> list[float]:
-    return sorted({r["missing"] for r in records})
-
-
-def _grid(name: str, records: Sequence[Record]) -> Grid:
-    lines = tuple(
-        (f"{share:.0%}", *(number(_mean(records, name, share, key)) for key in QUANTITIES))
-        for share in _shares(records)
-    )
+def _grid(name: str, records: Records, shares: Sequence[float]) -> Grid:
+    lines = [
+        (f"{p:.0%}", *(number(records.mean(key, dataset=name, missing=p)) for key in QUANTITIES))
+        for p in shares
+    ]
     return Grid(("missing", "LL", "accuracy", "discrimination"), lines, _title(name))
 
 
-def _claims(records: Sequence[Record], names: Sequence[str]) -> list[Claim]:
+def _claim(records: Records, names: Sequence[str]) -> Claim:
     words, gentle, losses = [], True, []
     for name in names:
-        fits = [_mean(records, name, share, "log_likelihood") for share in (0.0, 0.8, 0.99)]
+        fits = [records.mean("log_likelihood", dataset=name, missing=p) for p in (0.0, 0.8, 0.99)]
         part = (fits[0] - fits[1]) / (fits[0] - fits[2])
         gentle &= part < 0.5
         losses.append(((fits[0] - fits[1]) / abs(fits[0]), _title(name)))
-        listed = ", ".join(number(fit) for fit in fits)
-        words.append(f"{_title(name)} {listed} ({part:.0%})")
-    return [
-        Claim(
-            "the likelihood falls gently up to 80 % missing (by less than half of what is lost at "
-            "99 %)",
-            gentle,
-            f"at 0, 80 and 99 %: {'; '.join(words)}; the largest loss at 80 % is "
-            f"{max(losses)[0]:.1%} of the likelihood ({max(losses)[1]})",
-        )
-    ]
+        words.append(f"{_title(name)} {', '.join(map(number, fits))} ({part:.0%})")
+    return Claim(
+        "the likelihood falls gently up to 80 % missing (by less than half of what is lost at "
+        "99 %)",
+        gentle,
+        f"at 0, 80 and 99 %: {'; '.join(words)}; the largest loss at 80 % is "
+        f"{max(losses)[0]:.1%} of the likelihood ({max(losses)[1]})",
+    )
 
 
-def _draw(records: Sequence[Record], names: Sequence[str]) -> Figure:
+def _draw(records: Records, names: Sequence[str], shares: Sequence[float]) -> Figure:
     figure, axes = panels(len(QUANTITIES), len(names), 2.6, 2.1, sharex=True)
-    shares, look = _shares(records), LOOKS["FairPC"]
+    line = {"color": LOOKS["FairPC"].colour, "marker": "o", "markersize": 4, "linewidth": 1.2}
     for column, name in enumerate(names):
+        some = records.where(dataset=name)
+        hidden = [100 * r["missing"] for r in some]
         for row, (key, words) in enumerate(QUANTITIES.items()):
             panel = axes[row][column]
-            some = [r for r in records if r["dataset"] == name]
-            panel.scatter(
-                [100 * r["missing"] for r in some], [r[key] for r in some], s=10, color="#999999"
-            )
-            panel.plot(
-                [100 * share for share in shares],
-                [_mean(records, name, share, key) for share in shares],
-                color=look.colour, marker="o", markersize=4, linewidth=1.2,
-            )  # fmt: skip
+            panel.scatter(hidden, some.values(key), s=10, color="#999999")
+            means = [some.mean(key, missing=share) for share in shares]
+            panel.plot([100 * share for share in shares], means, **line)
             if column == 0:
                 panel.set_ylabel(words)
-            if key == "discrimination":
-                panel.set_ylim(bottom=0)
-                panel.set_xlabel("cells missing (%)")
+        axes[-1][column].set_ylim(bottom=0)
+        axes[-1][column].set_xlabel("cells missing (%)")
         axes[0][column].set_title(_title(name))
     return figure

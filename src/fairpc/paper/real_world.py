@@ -1,87 +1,116 @@
-"""Table "Comparison on real world datasets" (Appendix, "Detailed results"), ours and the paper's.
+"""Real-world data sets: the table "Comparison on real world datasets" and its two figures.
 
 The paper's log-likelihood is the mean over training, validation and test rows of
-the model fitted on training rows, and its F1 is made of rates. Ours are held out;
-the paper's kinds stand beside them.
+the model fitted on training rows, and its F1 is made of rates (Appendix, "Detailed
+results"). Ours are held out; the paper's kinds stand beside them.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Sequence
+from math import isnan, nan
+from typing import Any, Final
 
 import numpy as np
 
-from fairpc.metrics import accuracy, discrimination, f1, rate_f1
-from fairpc.paper import published
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, number
-from fairpc.paper.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS
-from fairpc.paper.outcome import Outcome
+from fairpc.metrics import accuracy, f1, rate_f1
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number
+from fairpc.paper.figures import LOOKS, Figure, legend_below, panels, point
+from fairpc.paper.methods import ALL_METHODS, DISTRIBUTIONS, FAIR_CLASSIFIERS, Outcome
+from fairpc.paper.runs import Study, held_out_gap
 from fairpc.paper.sources import TITLES, PaperTable
-from fairpc.paper.study import Study
 
-NAME: Final = "real-world"
-SHOWN: Final = ("log_likelihood", "log_likelihood_all", "accuracy", "rate_f1", "discrimination")
+BARS: Final = ("2NB", "LatNB", "NLatPC", "FairPC")
+"""The bars from left to right, as in the paper."""
+BAR_PANELS: Final = {
+    "log_likelihood": ("log-likelihood (axis cut)", "higher"),
+    "rate_f1": ("F1 from rates", "higher"),
+    "discrimination": ("|discrimination|", "lower"),
+}
+POINTS: Final = ("FairPC", *FAIR_CLASSIFIERS, "LR", "Rand")
+QUALITIES: Final = {"accuracy": "accuracy", "rate_f1": "F1 from rates"}
+_COLUMNS: Final = {
+    "log_likelihood": "LL",
+    "log_likelihood_all": "LL (all)",
+    "accuracy": "accuracy",
+    "rate_f1": "F1",
+    "discrimination": "discrimination",
+}
 
+# Log-likelihood (over all rows), accuracy, F1 from rates, discrimination: table "Comparison on
+# real world datasets".
+PRINTED: Final[dict[tuple[str, str], tuple[float, float, float, float]]] = {
+    ("compas", "FairPC"): (-3.919, 0.881, 0.868, 0.009),
+    ("compas", "LatNB"): (-4.210, 0.881, 0.897, 0.036),
+    ("compas", "NLatPC"): (-3.922, 0.877, 0.723, 0.024),
+    ("compas", "2NB"): (-4.228, 0.879, 0.808, 0.057),
+    ("compas", "FairLR"): (nan, 0.878, 0.699, 0.007),
+    ("compas", "Reduction"): (nan, 0.882, 0.769, 0.011),
+    ("compas", "Reweight"): (nan, 0.882, 0.764, 0.049),
+    ("adult", "FairPC"): (-5.962, 0.822, 0.674, 0.028),
+    ("adult", "LatNB"): (-6.515, 0.634, 0.761, 0.132),
+    ("adult", "NLatPC"): (-5.980, 0.831, 0.649, 0.084),
+    ("adult", "2NB"): (-6.764, 0.823, 0.725, 0.205),
+    ("adult", "FairLR"): (nan, 0.786, 0.377, 0.009),
+    ("adult", "Reduction"): (nan, 0.821, 0.625, 0.019),
+    ("adult", "Reweight"): (nan, 0.803, 0.709, 0.007),
+    ("german", "FairPC"): (-11.422, 0.647, 0.641, 0.056),
+    ("german", "LatNB"): (-11.999, 0.499, 0.476, 0.081),
+    ("german", "NLatPC"): (-11.454, 0.680, 0.663, 0.050),
+    ("german", "2NB"): (-12.207, 0.683, 0.665, 0.064),
+    ("german", "FairLR"): (nan, 0.711, 0.684, 0.034),
+    ("german", "Reduction"): (nan, 0.706, 0.679, 0.071),
+    ("german", "Reweight"): (nan, 0.715, 0.684, 0.038),
+}
 
-@dataclass(frozen=True)
-class Score:
-    """One line of the table: means over the folds, discrimination by its absolute value."""
-
-    dataset: str
-    method: str
-    log_likelihood: float
-    log_likelihood_all: float
-    accuracy: float
-    f1: float
-    rate_f1: float
-    discrimination: float
-
-
-def score(table: PaperTable, method: str, outcomes: list[Outcome]) -> Score:
-    """Means over folds of what is measured on their test rows."""
-    found = [measure(table, k, outcome) for k, outcome in enumerate(outcomes)]
-    right, harmonic, from_rates, gap = np.abs(found).mean(axis=0).tolist()
-    return Score(
-        dataset=table.name,
-        method=method,
-        log_likelihood=float(np.mean([o.mean_log_likelihood for o in outcomes])),
-        log_likelihood_all=float(np.mean([o.log_likelihood_all for o in outcomes])),
-        accuracy=right,
-        f1=harmonic,
-        rate_f1=from_rates,
-        discrimination=gap,
-    )
-
-
-def measure(table: PaperTable, fold: int, outcome: Outcome) -> tuple[float, float, float, float]:
-    """Accuracy, F1, F1 from rates, and signed discrimination, on one fold."""
-    test = table.folds[fold].test
-    d, s, guess = table.rows.d[test], table.rows.s[test], outcome.predicted
-    gap = discrimination(outcome.scores, s)
-    return accuracy(d, guess), f1(d, guess), rate_f1(d, guess), gap
-
-
-def scores(study: Study) -> tuple[Score, ...]:
-    """The whole table."""
-    tables, _ = study.real_world
-    return tuple(
-        score(table, method, study.real_world_runs[table.name, method])
-        for table in tables
-        for method in study.methods
-    )
+Scores = dict[tuple[str, str], Record]
+"""Records of the table by data set and method."""
 
 
-def exhibit(study: Study) -> Exhibit:
+def printed(dataset: str, method: str) -> dict[str, float]:
+    """The printed line of a method, by the names of our numbers; empty where there is none."""
+    keys = ("log_likelihood_all", "accuracy", "rate_f1", "discrimination")
+    return dict(zip(keys, PRINTED.get((dataset, method), ()), strict=False))
+
+
+def measure(table: PaperTable, fold: int, outcome: Outcome) -> Record:
+    """What is measured on the test rows of one fold; discrimination by its absolute value."""
+    d, guess = table.rows.d[table.folds[fold].test], outcome.predicted
+    return {
+        "accuracy": accuracy(d, guess),
+        "f1": f1(d, guess),
+        "rate_f1": rate_f1(d, guess),
+        "discrimination": abs(held_out_gap(table, fold, outcome)),
+    }
+
+
+def scores(study: Study, methods: Sequence[str] = ALL_METHODS) -> Scores:
+    """Means over the folds of the real-world tables."""
+    found = {}
+    for table in study.real_world[0]:
+        for method in methods:
+            outcomes = study.real_world_runs[table.name, method]
+            folds = [measure(table, k, o) for k, o in enumerate(outcomes)]
+            means = np.mean([list(fold.values()) for fold in folds], axis=0).tolist()
+            found[table.name, method] = {
+                "dataset": table.name,
+                "method": method,
+                "log_likelihood": float(np.mean([o.mean_log_likelihood for o in outcomes])),
+                "log_likelihood_all": float(np.mean([o.log_likelihood_all for o in outcomes])),
+                **dict(zip(folds[0], means, strict=True)),
+            }
+    return found
+
+
+def table(study: Study) -> Exhibit:
     """The table, with the paper's numbers beside ours."""
     found = scores(study)
     tables, absent = study.real_world
-    grids = tuple(_grid(table, [s for s in found if s.dataset == table.name]) for table in tables)
     return Exhibit(
-        name=NAME,
+        name="real-world",
         title="Comparison on real-world data sets",
-        records=tuple(asdict(s) for s in found),
-        grids=grids,
+        records=Records(found.values()),
+        grids=[_table_grid(table, found) for table in tables],
         notes=(
             "LL is the held-out log-likelihood per row, in nats; LL (all) the mean over "
             "training, validation and test rows, which is what the paper prints.",
@@ -91,101 +120,222 @@ def exhibit(study: Study) -> Exhibit:
             "classifier. In parentheses: the paper.",
             *absent,
         ),
-        claims=_claims(found),
+        claims=_table_claims(found, [t.name for t in tables]),
     )
 
 
-def _grid(table: PaperTable, found: list[Score]) -> Grid:
-    best = _best(found)
-    fairpc = next((s for s in found if s.method == "FairPC"), None)
-    lines = tuple((s.method, *(_cell(s, name, best, fairpc) for name in SHOWN)) for s in found)
-    features = len(table.rows.names) + 1
+def _table_grid(table: PaperTable, found: Scores) -> Grid:
+    lines = [
+        (method, *(_cell(found, table.name, method, key) for key in _COLUMNS))
+        for method in ALL_METHODS
+    ]
     title = (
-        f"{table.title}: {features} features with S, {table.rows.n_rows:,} rows, "
-        f"{len(table.folds)} folds"
+        f"{table.title}: {len(table.rows.names) + 1} features with S, "
+        f"{table.rows.n_rows:,} rows, {len(table.folds)} folds"
     )
-    heads = ("LL", "LL (all)", "accuracy", "F1", "discrimination")
-    return Grid(("method", *heads), lines, title)
+    return Grid(("method", *_COLUMNS.values()), lines, title)
 
 
-def _best(found: list[Score]) -> dict[str, str]:
-    """The best of the four distributions in each column."""
-    some = [s for s in found if s.method in DISTRIBUTIONS]
-    if not some:
-        return {}
-    return {name: max(some, key=lambda s: _good(s, name)).method for name in SHOWN}
+def _cell(found: Scores, name: str, method: str, key: str) -> str:
+    def good(m: str) -> float:
+        """The larger the better."""
+        value: float = found[name, m][key]
+        return -value if key == "discrimination" else value
 
-
-def _good(s: Score, name: str) -> float:
-    """The larger the better."""
-    value = float(getattr(s, name))
-    return -value if name == "discrimination" else value
-
-
-def _cell(s: Score, name: str, best: dict[str, str], fairpc: Score | None) -> str:
-    text = number(getattr(s, name), 4 if name == "discrimination" else 3)
-    if best.get(name) == s.method:
+    text = number(found[name, method][key], 4 if key == "discrimination" else 3)
+    if method == max(DISTRIBUTIONS, key=good):
         text = f"**{text}**"
-    if s.method in FAIR_CLASSIFIERS and fairpc is not None and name in SHOWN[2:]:
-        text += "↑" if _good(fairpc, name) > _good(s, name) else "↓"
-    theirs = _published(s, name)
-    return text if np.isnan(theirs) else f"{text} ({number(theirs)})"
+    if method in FAIR_CLASSIFIERS and not key.startswith("log_likelihood"):
+        text += "↑" if good("FairPC") > good(method) else "↓"
+    theirs = printed(name, method).get(key, nan)
+    return text if isnan(theirs) else f"{text} ({number(theirs)})"
 
 
-def _published(s: Score, name: str) -> float:
-    line = published.REAL_WORLD.get((s.dataset, s.method))
-    order = ("log_likelihood_all", "accuracy", "rate_f1", "discrimination")
-    return published.NAN if line is None or name not in order else line[order.index(name)]
+def _table_claims(found: Scores, names: list[str]) -> list[Claim]:
+    def gap(n: str, m: str) -> float:
+        return float(found[n, m]["discrimination"])
 
-
-def _claims(found: tuple[Score, ...]) -> tuple[Claim, ...]:
-    by = {(s.dataset, s.method): s for s in found}
-    names = [n for n in TITLES if all((n, m) in by for m in DISTRIBUTIONS)]
-    if not names:
-        return ()
-
-    def order(statement: str, better: tuple[str, ...], worse: tuple[str, ...]) -> Claim:
+    def fits(statement: str, better: tuple[str, ...], worse: tuple[str, ...]) -> Claim:
         """Whether every one of some distributions has a higher likelihood than the others."""
         holds, words = True, []
         for n in names:
-            low = min(by[n, m].log_likelihood for m in better)
-            high = max(by[n, m].log_likelihood for m in worse)
+            low = min(found[n, m]["log_likelihood"] for m in better)
+            high = max(found[n, m]["log_likelihood"] for m in worse)
             holds &= low > high
             words.append(f"{TITLES[n]} {number(low)} against {number(high)}")
         return Claim(statement, holds, "; ".join(words))
 
-    return (
-        order("PCs fit better than naive Bayes models", ("FairPC", "NLatPC"), ("LatNB", "2NB")),
-        order("LatNB fits better than 2NB", ("LatNB",), ("2NB",)),
-        order("FairPC fits better than NLatPC", ("FairPC",), ("NLatPC",)),
-        *_discrimination_claims(by, names),
-    )
-
-
-def _discrimination_claims(by: dict[tuple[str, str], Score], names: list[str]) -> tuple[Claim, ...]:
-    def gap(n: str, m: str) -> float:
-        return by[n, m].discrimination
-
-    lowest = [n for n in ("compas", "adult") if n in names]
-    others = [m for m in DISTRIBUTIONS if m != "FairPC"]
-    pairs = (("FairPC", "LatNB"), ("NLatPC", "2NB"))
-    return (
+    others = {
+        n: min(gap(n, m) for m in DISTRIBUTIONS if m != "FairPC") for n in names if n != "german"
+    }
+    pairs = [(n, a, b) for n in names for a, b in (("FairPC", "LatNB"), ("NLatPC", "2NB"))]
+    return [
+        fits("PCs fit better than naive Bayes models", ("FairPC", "NLatPC"), ("LatNB", "2NB")),
+        fits("LatNB fits better than 2NB", ("LatNB",), ("2NB",)),
+        fits("FairPC fits better than NLatPC", ("FairPC",), ("NLatPC",)),
         Claim(
             "FairPC has the lowest discrimination of the four on COMPAS and Adult",
-            all(gap(n, "FairPC") < min(gap(n, m) for m in others) for n in lowest),
+            all(gap(n, "FairPC") < other for n, other in others.items()),
             "; ".join(
-                f"{TITLES[n]} {number(gap(n, 'FairPC'))} against "
-                f"{number(min(gap(n, m) for m in others))}"
-                for n in lowest
+                f"{TITLES[n]} {number(gap(n, 'FairPC'))} against {number(other)}"
+                for n, other in others.items()
             ),
         ),
         Claim(
             "PCs have lower discrimination than their naive Bayes counterparts",
-            all(gap(n, a) < gap(n, b) for n in names for a, b in pairs),
+            all(gap(n, a) < gap(n, b) for n, a, b in pairs),
             "; ".join(
-                f"{TITLES[n]} {a} {number(gap(n, a))}, {b} {number(gap(n, b))}"
-                for n in names
-                for a, b in pairs
+                f"{TITLES[n]} {a} {number(gap(n, a))}, {b} {number(gap(n, b))}" for n, a, b in pairs
             ),
         ),
+    ]
+
+
+def bars(study: Study) -> Exhibit:
+    """Figure "Comparison of fair probability distributions": means over folds, their spread."""
+    tables, absent = study.real_world
+    records = Records(_spreads(study, table, method) for table in tables for method in BARS)
+    lines = [
+        (
+            f"{TITLES[r['dataset']]} {r['method']}",
+            *(f"{number(r[key])} ± {number(r[f'{key}_sd'])}" for key in BAR_PANELS),
+        )
+        for r in records
+    ]
+    return Exhibit(
+        name="bars",
+        title="Four distributions: likelihood, F1, discrimination",
+        records=records,
+        grids=[Grid(("model", "LL", "F1", "discrimination"), lines)],
+        notes=(
+            "Held-out; means over folds ± standard deviation over folds (the black lines).",
+            *absent,
+        ),
+        draw=lambda: _draw_bars(records, [t.name for t in tables]),
     )
+
+
+def _spreads(study: Study, table: PaperTable, method: str) -> Record:
+    """Mean and standard deviation over the folds of each quantity."""
+    outcomes = study.real_world_runs[table.name, method]
+    folds = [
+        measure(table, k, o) | {"log_likelihood": o.mean_log_likelihood}
+        for k, o in enumerate(outcomes)
+    ]
+    record: Record = {"dataset": table.name, "method": method}
+    for key in BAR_PANELS:
+        values = [fold[key] for fold in folds]
+        record[key] = float(np.mean(values))
+        record[f"{key}_sd"] = float(np.std(values, ddof=1))
+    return record
+
+
+def _draw_bars(records: Records, names: list[str]) -> Figure:
+    figure, axes = panels(len(names), len(BAR_PANELS), 3.2, 2.4)
+    for row, name in zip(axes, names, strict=True):
+        for panel, (key, (words, better)) in zip(row, BAR_PANELS.items(), strict=True):
+            _bars(panel, records.where(dataset=name), key)
+            panel.set(ylabel=words, title=f"{TITLES[name]} ({better} is better)")
+    return figure
+
+
+def _bars(axes: Any, records: Records, key: str) -> None:
+    spreads = [r[f"{key}_sd"] for r in records]
+    low = min(r[key] - sd for r, sd in zip(records, spreads, strict=True))
+    high = max(r[key] + sd for r, sd in zip(records, spreads, strict=True))
+    # Bars of likelihoods from zero would hide their differences: the axis is cut.
+    base = low - 0.3 * (high - low) if key == "log_likelihood" else 0.0
+    outline = {"edgecolor": "black", "linewidth": 0.8, "width": 0.7, "capsize": 4}
+    for i, (record, sd) in enumerate(zip(records, spreads, strict=True)):
+        look = LOOKS[record["method"]]
+        drawn = {"color": look.colour, "hatch": look.hatch} | outline
+        axes.bar(i, record[key] - base, bottom=base, yerr=sd, **drawn)
+    axes.set_xticks(range(len(records)), [r["method"] for r in records])
+    axes.grid(visible=False, axis="x")
+    axes.set_ylim(base, high + 0.1 * (high - base))
+
+
+def trade_off(study: Study) -> Exhibit:
+    """Figure "Predictive performance vs. discrimination score": FairPC and the fair classifiers."""
+    found = scores(study, POINTS)
+    tables, absent = study.real_world
+    names = [t.name for t in tables]
+    records = Records(_above(found, n, m) for n in names for m in POINTS)
+    return Exhibit(
+        name="trade-off",
+        title="Accuracy and F1 against discrimination",
+        records=records,
+        grids=[_trade_off_grid(n, records.where(dataset=n)) for n in names],
+        notes=(
+            "The line joins Rand, which knows nothing, and LR, which knows no constraint; the "
+            "further above it, the better the trade-off.",
+            *absent,
+        ),
+        claims=_trade_off_claims(found, names),
+        draw=lambda: _draw_trade_off(found, names),
+    )
+
+
+def above_line(score: Record, rand: Record, lr: Record, quality: str) -> float:
+    """How far a method lies above the line between Rand and LR, at its discrimination.
+
+    Paper: "the further above the line between these baselines, the better".
+    """
+    run = lr["discrimination"] - rand["discrimination"]
+    share = (score["discrimination"] - rand["discrimination"]) / run if run else 0.0
+    return float(score[quality] - (rand[quality] + share * (lr[quality] - rand[quality])))
+
+
+def _above(found: Scores, name: str, method: str) -> Record:
+    score, rand, lr = (found[name, m] for m in (method, "Rand", "LR"))
+    record = {key: score[key] for key in ("dataset", "method", "discrimination")}
+    for quality in QUALITIES:
+        record[quality] = score[quality]
+        record[f"{quality}_above_line"] = above_line(score, rand, lr, quality)
+    return record
+
+
+def _trade_off_grid(name: str, records: Records) -> Grid:
+    head = ("method", "discrimination", "accuracy", "above the line", "F1", "above the line")
+    keys = ("discrimination", "accuracy", "accuracy_above_line", "rate_f1", "rate_f1_above_line")
+    lines = [(r["method"], *(number(r[k]) for k in keys)) for r in records]
+    return Grid(head, lines, TITLES[name])
+
+
+def _trade_off_claims(found: Scores, names: list[str]) -> list[Claim]:
+    claims = []
+    for name in (n for n in names if n != "german"):
+        ours = found[name, "FairPC"]
+        best = {q: max(found[name, m][q] for m in FAIR_CLASSIFIERS) for q in QUALITIES}
+        claims.append(
+            Claim(
+                f"{TITLES[name]}: FairPC has the best or close to best accuracy and F1 of the "
+                "fair methods (within .005, .04)",
+                ours["accuracy"] > best["accuracy"] - 0.005
+                and ours["rate_f1"] > best["rate_f1"] - 0.04,
+                f"accuracy {number(ours['accuracy'])}, best other {number(best['accuracy'])}; "
+                f"F1 {number(ours['rate_f1'])}, best other {number(best['rate_f1'])}",
+            )
+        )
+    right = {m: found["german", m]["accuracy"] for m in ("FairPC", *FAIR_CLASSIFIERS)}
+    order = sorted(right, key=lambda m: -right[m])
+    german = Claim(
+        "German: FairLR and Reweight have the best performance on average",
+        set(order[:2]) == {"FairLR", "Reweight"},
+        "accuracy " + ", ".join(f"{m} {number(right[m])}" for m in order),
+    )
+    return [*claims, german]
+
+
+def _draw_trade_off(found: Scores, names: list[str]) -> Figure:
+    figure, axes = panels(len(names), len(QUALITIES), 3.6, 2.6)
+    for row, name in zip(axes, names, strict=True):
+        for panel, (quality, words) in zip(row, QUALITIES.items(), strict=True):
+            marks = {m: (found[name, m]["discrimination"], found[name, m][quality]) for m in POINTS}
+            ends = zip(marks["LR"], marks["Rand"], strict=True)
+            panel.plot(*map(list, ends), color="#777777", linestyle="--", linewidth=1, zorder=1)
+            for method, (x, y) in marks.items():
+                point(panel, method, [x], [y])
+            panel.set(title=TITLES[name], ylabel=words, xlabel="|discrimination|, mean over folds")
+    legend_below(figure, axes[0][0], len(POINTS))
+    return figure

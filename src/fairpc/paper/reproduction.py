@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from fairpc.data.atomic import write_atomically
-from fairpc.paper import published
+from fairpc.paper import (
+    guarantee,
+    learning,
+    missing,
+    real_world,
+    recipe,
+    significance_tables,
+    synthetic,
+)
 from fairpc.paper.exhibit import (
     Exhibit,
     Grid,
-    Record,
+    Records,
+    bullets,
     claim_grid,
     markdown,
     markdown_table,
     number,
+    signed,
     write,
 )
+from fairpc.paper.runs import Study
 from fairpc.paper.sources import SHARED_SIZES, Sources
-from fairpc.paper.study import Study
 
+EXHIBITS: Final[dict[str, Callable[[Study], Exhibit]]] = {
+    "real-world": real_world.table,
+    "tests": significance_tables.exhibit,
+    "bars": real_world.bars,
+    "trade-off": real_world.trade_off,
+    "curves": learning.curves,
+    "synthetic": synthetic.exhibit,
+    "init": learning.starts,
+    "missing": missing.exhibit,
+    "guarantee": guarantee.exhibit,
+    "recipe": recipe.exhibit,
+}
+"""What makes the exhibit of each name, in the order of the page."""
 PAGE: Final = "reproduction.md"
 FOLDER: Final = "reproduction"
 """Beside the page: its figures, and every number as CSV and JSON."""
@@ -36,10 +59,8 @@ def write_page(exhibits: Sequence[Exhibit], study: Study, folder: Path) -> list[
 
 def page_text(exhibits: Sequence[Exhibit], sources: Sources) -> str:
     """The whole page as Markdown."""
-    by = {e.name: e for e in exhibits}
-    parts = [_opening(sources), _claims(exhibits)]
-    if "real-world" in by:
-        parts.append(_differences(by["real-world"], sources))
+    (table,) = [e for e in exhibits if e.name == "real-world"]
+    parts = [_opening(sources), _claims(exhibits), _differences(table.records, sources)]
     for exhibit in exhibits:
         figure = f"{FOLDER}/{exhibit.name}.png" if exhibit.draw is not None else None
         parts.append(markdown(exhibit, figure).strip())
@@ -76,42 +97,31 @@ def _claims(exhibits: Sequence[Exhibit]) -> str:
     )
 
 
-def _differences(table: Exhibit, sources: Sources) -> str:
-    """Where our numbers and the paper's are not the same, and why."""
-    by = {(r["dataset"], r["method"]): r for r in table.records}
-    parts = [
-        "## Differences, and why",
-        markdown_table(_difference_grid(table.records)),
-        _bullets(_reasons(by, sources)),
-    ]
-    return "\n\n".join(parts)
-
-
-def _difference_grid(records: Sequence[Record]) -> Grid:
-    """Ours minus the paper's, in the paper's own kinds of numbers."""
-    keys = ("log_likelihood_all", "accuracy", "rate_f1", "discrimination")
+def _differences(records: Records, sources: Sources) -> str:
+    """Where our numbers and the paper's are not the same, in its own kinds of numbers, and why."""
     lines = []
     for r in records:
-        theirs = published.REAL_WORLD.get((r["dataset"], r["method"]))
-        if theirs is not None:
-            gaps = [r[key] - value for key, value in zip(keys, theirs, strict=True)]
-            lines.append((f"{r['dataset']} {r['method']}", *(_signed(gap) for gap in gaps)))
-    return Grid(
-        ("ours minus the paper's", "LL (all)", "accuracy", "F1", "discrimination"), tuple(lines)
-    )
+        theirs = real_world.printed(r["dataset"], r["method"])
+        if theirs:
+            gaps = (signed(r[key] - value) for key, value in theirs.items())
+            lines.append((f"{r['dataset']} {r['method']}", *gaps))
+    head = ("ours minus the paper's", "LL (all)", "accuracy", "F1", "discrimination")
+    table, reasons = markdown_table(Grid(head, lines)), bullets(_reasons(records, sources))
+    return f"## Differences, and why\n\n{table}\n\n{reasons}"
 
 
-def _signed(value: float) -> str:
-    return number(value) if value != value or value < 0 else f"+{number(value)}"
-
-
-def _reasons(by: dict[tuple[str, str], Record], sources: Sources) -> list[str]:
-    found = [
+def _reasons(records: Records, sources: Sources) -> list[str]:
+    first, *_, german = records.where(method="FairPC")
+    held_out, everywhere = number(german["log_likelihood"]), number(german["log_likelihood_all"])
+    by_rates, usual = number(first["rate_f1"]), number(first["f1"])
+    given = "the given tables" if sources.data_dir is not None else "our tables"
+    return [
         "**All-rows likelihood.** The paper's likelihood is the mean over training, validation "
         "and test rows of the model fitted on training rows. Held out it is lower where there are "
-        f"few rows{_overfit(by)}. We report the held-out one and print the other beside it.",
+        f"few rows (German, FairPC: {held_out} against {everywhere}). We report the held-out one "
+        "and print the other beside it.",
         "**F1.** The paper's F1 is made of rates, tpr / (tpr + (fpr + fnr) / 2). It weighs classes "
-        f"alike and is not the usual F1{_usual_f1(by)}.",
+        f"alike and is not the usual F1 ({first['dataset']}, FairPC: {by_rates} against {usual}).",
         "**COMPAS rows.** The paper says 60,843 rows; the authors' table has 48,834: two-digit "
         "birth years below 68 became 20xx, and whoever was then not yet born was dropped. Up to "
         "three rows belong to one assessment, so folds of rows share people.",
@@ -121,30 +131,7 @@ def _reasons(by: dict[tuple[str, str], Record], sources: Sources) -> list[str]:
         "**Adult, LatNB.** Independent features cannot describe the rows, and where EM ends "
         "depends on the fold and the start: our folds spread widely (see the bars), so the mean "
         "of one start does not repeat.",
-    ]
-    given = "the given tables" if sources.data_dir is not None else "our tables"
-    found.append(
         f"**Synthetic data.** The paper's numbers are of other tables: {given} of "
         f"{SHARED_SIZES[0]} to {SHARED_SIZES[-1]} features are another draw of the same process. "
-        "Orders and averages compare, single numbers do not."
-    )
-    return found
-
-
-def _overfit(by: dict[tuple[str, str], Record]) -> str:
-    r = by.get(("german", "FairPC"))
-    if r is None:
-        return ""
-    held_out, everywhere = number(r["log_likelihood"]), number(r["log_likelihood_all"])
-    return f" (German, FairPC: {held_out} against {everywhere})"
-
-
-def _usual_f1(by: dict[tuple[str, str], Record]) -> str:
-    r = next((by[n, "FairPC"] for n in ("compas", "adult") if (n, "FairPC") in by), None)
-    if r is None:
-        return ""
-    return f" ({r['dataset']}, FairPC: {number(r['rate_f1'])} against {number(r['f1'])})"
-
-
-def _bullets(sentences: Sequence[str]) -> str:
-    return "\n".join(f"- {sentence}" for sentence in sentences)
+        "Orders and averages compare, single numbers do not.",
+    ]

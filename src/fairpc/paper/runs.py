@@ -8,41 +8,48 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from fairpc.data.hashing import fingerprint
-from fairpc.paper.methods import Setting, is_distribution, run
-from fairpc.paper.outcome import Outcome, load, save
-from fairpc.paper.sources import PaperTable
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+from fairpc.metrics import discrimination
+from fairpc.paper.methods import (
+    ALL_METHODS,
+    METHODS,
+    Outcome,
+    is_distribution,
+    load,
+    run,
+    save,
+)
+from fairpc.paper.sources import PaperTable, Sources
 
 _FORMAT: Final = 1
 _CLASSIFIER_CODE: Final = ("baselines",)
 _DISTRIBUTION_CODE: Final = ("circuit", "data", "fair", "structure")
 _LIBRARIES: Final = ("fairlearn", "numpy", "scikit-learn", "scipy")
+_BY_COST: Final = ("Reduction", "Reweight", "FairPC-auto", "FairPC-rand", "FairPC", *METHODS)
+
+Runs = dict[tuple[str, str], list[Outcome]]
+"""Outcomes of the folds, by table and method."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One setting on one fold of a table."""
+    """A method on one fold of a table, whose number is the seed; ``missing`` as in :func:`run`."""
 
     table: PaperTable
     fold: int
     method: str
     missing: float | None = None
-
-    @property
-    def setting(self) -> Setting:
-        return Setting(self.method, seed=self.fold, missing=self.missing)
 
     @cached_property
     def key(self) -> str:
@@ -50,12 +57,13 @@ class Task:
         rows, fold = self.table.rows, self.table.folds[self.fold]
         data = fingerprint(rows.s, rows.d, rows.x, fold.train, fold.valid, fold.test)
         parts = _DISTRIBUTION_CODE if is_distribution(self.method) else _CLASSIFIER_CODE
-        text = f"{_FORMAT};{_code(parts)};{self.setting!r};{data}"
+        text = f"{_FORMAT};{_code(parts)};{self.method};{self.fold};{self.missing};{data}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def run(self) -> Outcome:
         rows, fold = self.table.rows, self.table.folds[self.fold]
-        return run(self.setting, rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
+        parts = (rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
+        return run(self.method, parts, self.fold, self.missing)
 
 
 @dataclass(frozen=True)
@@ -74,24 +82,25 @@ class Runner:
 
     def __call__(self, tasks: Sequence[Task], what: str) -> list[Outcome]:
         """Outcomes in the order of the tasks; ``what`` names them beside the bar."""
-        outcomes: list[Outcome | None] = [load(self._path(task)) for task in tasks]
-        open_tasks = [i for i, outcome in enumerate(outcomes) if outcome is None]
-        with _bar(self.progress, what, len(tasks), len(tasks) - len(open_tasks)) as advance:
-            for i, outcome in self._results(tasks, open_tasks):
-                outcomes[i] = outcome
-                advance()
-        return [outcome for outcome in outcomes if outcome is not None]
+        found = {i: kept for i, task in enumerate(tasks) if (kept := load(self._path(task)))}
+        left = [i for i in range(len(tasks)) if i not in found]
+        with _bar(self.progress) as bar:
+            shown = bar.add_task(what, total=len(tasks), completed=len(found))
+            for i, outcome in self._results(tasks, left):
+                found[i] = outcome
+                bar.advance(shown)
+        return [found[i] for i in range(len(tasks))]
 
     def _results(self, tasks: Sequence[Task], some: Sequence[int]) -> Iterable[tuple[int, Outcome]]:
         joblib: Any = import_module("joblib")
         n_jobs = min(self.n_jobs or joblib.cpu_count(), max(len(some), 1))
-        jobs = [(i, tasks[i], self._path(tasks[i])) for i in some]
+        jobs = [(i, tasks[i], self._path(tasks[i]), n_jobs > 1) for i in some]
         if n_jobs == 1:
             return (_work(*job) for job in jobs)
         with joblib.parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
             pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
             results: Iterable[tuple[int, Outcome]] = pool(
-                joblib.delayed(_work_apart)(*job) for job in jobs
+                joblib.delayed(_work)(*job) for job in jobs
             )
         return results
 
@@ -105,16 +114,18 @@ def default_folder() -> Path:
     return Path(base) / "fairpc" / "paper"
 
 
-def _work(index: int, task: Task, path: Path) -> tuple[int, Outcome]:
+def _bar(shown: bool) -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), disable=not shown)
+
+
+def _work(index: int, task: Task, path: Path, apart: bool) -> tuple[int, Outcome]:
+    """Run a task and keep its outcome, here or in a process apart."""
+    if apart:
+        os.environ.setdefault("FAIRPC_THREADS", "1")  # leave the other cores to other processes
     outcome = task.run()
     save(outcome, path)
     return index, outcome
-
-
-def _work_apart(index: int, task: Task, path: Path) -> tuple[int, Outcome]:
-    """The same in a process of its own, whose kernels then leave the other cores alone."""
-    os.environ.setdefault("FAIRPC_THREADS", "1")
-    return _work(index, task, path)
 
 
 @cache
@@ -134,30 +145,38 @@ def _code(parts: tuple[str, ...]) -> str:
     return digest.hexdigest()
 
 
-class _Advance:
-    """Moves a bar on by one; without a bar nothing happens."""
+@dataclass(frozen=True)
+class Study:
+    """Where the tables of one command come from, how tasks are run, and what exhibits share."""
 
-    def __init__(self, bar: Progress | None, task: TaskID | None) -> None:
-        self._bar, self._task = bar, task
+    sources: Sources
+    runner: Runner
 
-    def __call__(self) -> None:
-        if self._bar is not None and self._task is not None:
-            self._bar.advance(self._task)
+    @cached_property
+    def real_world(self) -> tuple[tuple[PaperTable, ...], tuple[str, ...]]:
+        """The real-world tables, and a sentence for each that is absent."""
+        return self.sources.real_world()
+
+    @cached_property
+    def real_world_runs(self) -> Runs:
+        """Every method on every fold of the real-world tables."""
+        return self.run(self.real_world[0], ALL_METHODS, "real-world tables")
+
+    def run(self, tables: Sequence[PaperTable], methods: Sequence[str], what: str) -> Runs:
+        """Each method on each fold of each table."""
+        tasks = [
+            Task(table, fold, method)
+            # Long ones first, so that no process is left alone with one at the end.
+            for method in sorted(methods, key=lambda m: (*_BY_COST, m).index(m))
+            for table in tables
+            for fold in range(len(table.folds))
+        ]
+        found: Runs = {(t.name, m): [] for t in tables for m in methods}
+        for task, outcome in zip(tasks, self.runner(tasks, what), strict=True):
+            found[task.table.name, task.method].append(outcome)
+        return found
 
 
-@contextmanager
-def _bar(shown: bool, what: str, total: int, done: int) -> Iterator[_Advance]:
-    if not shown:
-        yield _Advance(None, None)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        yield _Advance(bar, bar.add_task(what, total=total, completed=done))
+def held_out_gap(table: PaperTable, fold: int, outcome: Outcome) -> float:
+    """Difference of mean scores between groups on the test rows, signed."""
+    return discrimination(outcome.scores, table.rows.s[table.folds[fold].test])

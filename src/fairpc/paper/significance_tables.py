@@ -6,27 +6,55 @@ not independent: the same tests clustered by person stand beside the paper's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import combinations
+from math import nan
 from typing import Final
 
 import numpy as np
 
 from fairpc.errors.arrays import Ints
 from fairpc.metrics import TestResult, mcnemar, wilcoxon
-from fairpc.paper import published
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, p_value
-from fairpc.paper.methods import DISTRIBUTIONS, METHODS
-from fairpc.paper.outcome import Outcome
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, p_value
+from fairpc.paper.methods import Outcome
+from fairpc.paper.runs import Study
 from fairpc.paper.sources import REAL_WORLD, TITLES, PaperTable
-from fairpc.paper.study import Study
 
-NAME: Final = "tests"
 LEVEL: Final = 0.01
 """Differences with a larger p-value are called equivalent in the paper ("confidence 99%")."""
-_ORDER: Final = ("2NB", "LatNB", "NLatPC", "FairPC", "Reduction", "Reweight", "FairLR")
 
-Pairs = Mapping[tuple[str, str], tuple[float, float, float]]
+# Table "Pairwise Wilcoxon test p-values for test log-likelihoods"; 0 is printed 0.00E+00.
+WILCOXON: Final[dict[tuple[str, str], tuple[float, float, float]]] = {
+    ("2NB", "LatNB"): (9.08e-2, 0.0, 5.53e-8),
+    ("2NB", "NLatPC"): (0.0, 0.0, 4.27e-37),
+    ("2NB", "FairPC"): (0.0, 0.0, 1.53e-36),
+    ("LatNB", "NLatPC"): (0.0, 0.0, 6.05e-19),
+    ("LatNB", "FairPC"): (0.0, 0.0, 9.03e-23),
+    ("NLatPC", "FairPC"): (1.42e-302, 0.0, 3.34e-1),
+}
+
+# Table "Pairwise McNemar's test p-values for test prediction accuracy": COMPAS, Adult, German.
+MCNEMAR: Final[dict[tuple[str, str], tuple[float, float, float]]] = {
+    ("2NB", "LatNB"): (7.031e-2, 0.0, 1.810e-17),
+    ("2NB", "NLatPC"): (3.205e-1, 1.438e-5, 8.299e-1),
+    ("2NB", "FairPC"): (7.049e-2, 3.830e-1, 2.444e-6),
+    ("2NB", "Reduction"): (6.489e-2, 2.099e-1, 3.347e-2),
+    ("2NB", "Reweight"): (7.339e-2, 2.516e-30, 4.678e-3),
+    ("2NB", "FairLR"): (5.207e-1, 2.431e-50, 8.730e-3),
+    ("LatNB", "NLatPC"): (3.497e-2, 0.0, 3.158e-15),
+    ("LatNB", "FairPC"): (9.547e-1, 0.0, 1.904e-8),
+    ("LatNB", "Reduction"): (4.921e-1, 0.0, 8.699e-19),
+    ("LatNB", "Reweight"): (5.628e-1, 0.0, 1.094e-19),
+    ("LatNB", "FairLR"): (8.014e-2, 0.0, 2.806e-20),
+    ("NLatPC", "FairPC"): (2.060e-2, 2.775e-20, 1.688e-6),
+    ("NLatPC", "Reduction"): (6.854e-5, 1.486e-21, 4.108e-2),
+    ("NLatPC", "Reweight"): (1.009e-4, 2.101e-60, 7.096e-3),
+    ("NLatPC", "FairLR"): (7.791e-1, 1.017e-104, 1.911e-2),
+    ("FairPC", "Reduction"): (4.710e-1, 5.240e-1, 4.913e-9),
+    ("FairPC", "Reweight"): (5.478e-1, 8.664e-34, 5.139e-10),
+    ("FairPC", "FairLR"): (6.730e-2, 1.560e-59, 6.094e-10),
+    ("Reduction", "Reweight"): (6.392e-1, 5.095e-29, 1.060e-1),
+    ("Reduction", "FairLR"): (7.083e-4, 1.574e-65, 4.458e-1),
+    ("Reweight", "FairLR"): (8.349e-4, 1.338e-11, 6.115e-1),
+}
 
 
 def likelihood_test(
@@ -43,9 +71,9 @@ def likelihood_test(
 def prediction_test(
     table: PaperTable, a: list[Outcome], b: list[Outcome], *, clustered: bool = False
 ) -> TestResult:
-    """McNemar's test of the predictions of two methods against the observed labels."""
+    """McNemar's test of the predictions of two methods: against the true Df, or else the label."""
     return mcnemar(
-        table.rows.d[pooled_rows(table, len(a))],
+        table.decisions[pooled_rows(table, len(a))],
         np.concatenate([o.predicted for o in a]),
         np.concatenate([o.predicted for o in b]),
         clusters=_clusters(table, len(a)) if clustered else None,
@@ -63,109 +91,87 @@ def _clusters(table: PaperTable, n_folds: int) -> Ints | None:
 
 def exhibit(study: Study) -> Exhibit:
     """Both tables, with the paper's p-values beside ours."""
-    records = tuple(_records(study))
     tables, absent = study.real_world
-    persons = any(t.persons is not None for t in tables)
-    notes = (
-        "Two-sided, per test row, pooled over folds. Bold: not different with confidence 99 %. "
-        "In parentheses: the paper, which prints 0 where a p-value underflows.",
-        "COMPAS has several rows per person; clustered by person, each counts once."
-        if persons
-        else "COMPAS was not clustered by person: its persons are in the raw scores only, which "
-        "are read from the folder FAIRPC_DATA.",
-    )
+    records = Records(record for table in tables for record in _records(study, table))
     return Exhibit(
-        name=NAME,
+        name="tests",
         title="Are the differences significant? Wilcoxon on likelihoods, McNemar on predictions",
         records=records,
-        grids=(
+        grids=[
             _grid("Wilcoxon signed-rank test on held-out likelihoods", "wilcoxon", records),
             _grid("McNemar's test on predictions of the observed label", "mcnemar", records),
+        ],
+        notes=(
+            "Two-sided, per test row, pooled over folds. Bold: not different with confidence 99 %. "
+            "In parentheses: the paper, which prints 0 where a p-value underflows.",
+            "COMPAS has several rows per person; clustered by person, each counts once."
+            if any(t.persons is not None for t in tables)
+            else "COMPAS was not clustered by person: its persons are in the raw scores only, "
+            "which are read from the folder FAIRPC_DATA.",
+            *absent,
         ),
-        notes=(*notes, *absent),
-        claims=tuple(_claims(records)),
+        claims=[
+            _claim("wilcoxon", "likelihoods", records),
+            _claim("mcnemar", "predictions", records),
+        ],
     )
 
 
-def _records(study: Study) -> list[Record]:
+def _records(study: Study, table: PaperTable) -> list[Record]:
     found: list[Record] = []
-    runs = study.real_world_runs
-    for table in study.real_world[0]:
-        for test, names, run, theirs in (
-            ("wilcoxon", DISTRIBUTIONS, likelihood_test, published.WILCOXON),
-            ("mcnemar", METHODS, prediction_test, published.MCNEMAR),
-        ):
-            order = [m for m in _ORDER if m in names and m in study.methods]
-            for a, b in combinations(order, 2):
-                pair = runs[table.name, a], runs[table.name, b]
-                result = run(table, *pair)
-                apart = run(table, *pair, clustered=True) if table.persons is not None else None
-                found.append(_record(table, test, a, b, result, apart, theirs))
+    for name, test, printed in (
+        ("wilcoxon", likelihood_test, WILCOXON),
+        ("mcnemar", prediction_test, MCNEMAR),
+    ):
+        for (a, b), theirs in printed.items():
+            pair = [study.real_world_runs[table.name, method] for method in (a, b)]
+            ours, by_person = test(table, *pair), nan
+            if table.persons is not None:
+                by_person = test(table, *pair, clustered=True).p_value
+            found.append(
+                {
+                    "dataset": table.name,
+                    "test": name,
+                    "a": a,
+                    "b": b,
+                    "effect": ours.effect,
+                    "p_value": ours.p_value,
+                    "p_value_clustered": by_person,
+                    "p_value_paper": theirs[REAL_WORLD.index(table.name)],
+                }
+            )
     return found
 
 
-def _record(
-    table: PaperTable,
-    test: str,
-    a: str,
-    b: str,
-    result: TestResult,
-    clustered: TestResult | None,
-    theirs: Pairs,
-) -> Record:
-    return {
-        "dataset": table.name,
-        "test": test,
-        "a": a,
-        "b": b,
-        "effect": result.effect,
-        "p_value": result.p_value,
-        "p_value_clustered": published.NAN if clustered is None else clustered.p_value,
-        "p_value_paper": theirs[a, b][REAL_WORLD.index(table.name)],
-    }
-
-
-def _grid(title: str, test: str, records: tuple[Record, ...]) -> Grid:
-    some = [r for r in records if r["test"] == test]
-    names = list(dict.fromkeys(r["dataset"] for r in some))
-    by = {(r["dataset"], r["a"], r["b"]): r for r in some}
-    clustered = [
-        n
-        for n in names
-        if any(np.isfinite(r["p_value_clustered"]) for r in some if r["dataset"] == n)
-    ]
-    head = ["pair"]
-    for name in names:
-        head += [TITLES[name]] + [f"{TITLES[name]}, clustered"] * (name in clustered)
-    lines = []
-    for a, b in dict.fromkeys((r["a"], r["b"]) for r in some):
-        line = [f"{a} – {b}"]
-        for name in names:
-            r = by[name, a, b]
+def _grid(title: str, test: str, records: Records) -> Grid:
+    some = records.where(test=test)
+    heads = ["pair"]
+    lines: dict[str, list[str]] = {}
+    for name in dict.fromkeys(r["dataset"] for r in some):
+        mine = some.where(dataset=name)
+        clustered = any(np.isfinite(r["p_value_clustered"]) for r in mine)
+        heads += [TITLES[name]] + [f"{TITLES[name]}, clustered"] * clustered
+        for r in mine:
+            pair = f"{r['a']} – {r['b']}"
+            line = lines.setdefault(pair, [pair])
             line.append(f"{_marked(r['p_value'])} ({p_value(r['p_value_paper'])})")
-            if name in clustered:
+            if clustered:
                 line.append(_marked(r["p_value_clustered"]))
-        lines.append(tuple(line))
-    return Grid(tuple(head), tuple(lines), title)
+    return Grid(tuple(heads), list(lines.values()), title)
 
 
 def _marked(p: float) -> str:
     return f"**{p_value(p)}**" if p > LEVEL else p_value(p)
 
 
-def _claims(records: tuple[Record, ...]) -> list[Claim]:
+def _claim(test: str, words: str, records: Records) -> Claim:
     """Whether each comparison comes out on the same side of the paper's level."""
-    claims = []
-    for test, words in (("wilcoxon", "likelihoods"), ("mcnemar", "predictions")):
-        some = [r for r in records if r["test"] == test]
-        other = [r for r in some if (r["p_value"] > LEVEL) != (r["p_value_paper"] > LEVEL)]
-        listed = ", ".join(f"{TITLES[r['dataset']]} {r['a']} – {r['b']}" for r in other)
-        claims.append(
-            Claim(
-                f"which pairs differ in their {words} (p < .01)",
-                not other,
-                f"{len(some) - len(other)} of {len(some)} as in the paper"
-                + (f"; not so: {listed}" if other else ""),
-            )
-        )
-    return claims
+    some = records.where(test=test)
+    other = [r for r in some if (r["p_value"] > LEVEL) != (r["p_value_paper"] > LEVEL)]
+    listed = ", ".join(f"{TITLES[r['dataset']]} {r['a']} – {r['b']}" for r in other)
+    return Claim(
+        f"which pairs differ in their {words} (p < .01)",
+        not other,
+        f"{len(some) - len(other)} of {len(some)} as in the paper"
+        + (f"; not so: {listed}" if other else ""),
+    )

@@ -7,14 +7,16 @@ folder), or the same tables made by the loaders, with stratified folds of our ow
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from fairpc import datasets
 from fairpc.errors import FairpcError, FileFormatError
-from fairpc.errors.arrays import Ints
+from fairpc.errors.arrays import Array, Ints
 from fairpc.fair.rows import Rows
 from fairpc.metrics import Fold, read_folds, stratified_folds
 
@@ -60,7 +62,17 @@ class PaperTable:
 
     @property
     def title(self) -> str:
-        return TITLES.get(self.name, f"synthetic, {self.name} features")
+        return title_of(self.name)
+
+    @property
+    def decisions(self) -> Array:
+        """What predictions are compared with: the true Df, or the label where it is not known."""
+        return self.rows.d if self.truth is None else self.truth
+
+
+def title_of(name: str) -> str:
+    """Title of the table of this name."""
+    return TITLES.get(name, f"synthetic, {name} features")
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,7 @@ class Sources:
     seed: int = 0
     n_folds: int = N_FOLDS
 
-    def real_world(self) -> tuple[list[PaperTable], list[str]]:
+    def real_world(self) -> tuple[tuple[PaperTable, ...], tuple[str, ...]]:
         """The real-world tables that can be had, and a sentence for each that cannot."""
         tables, absent = [], []
         for name in REAL_WORLD:
@@ -92,20 +104,18 @@ class Sources:
                 if self.data_dir is not None:
                     raise
                 absent.append(f"{TITLES[name]} is left out: {error}")
-        return tables, absent
+        return tuple(tables), tuple(absent)
 
     def table(self, name: str) -> PaperTable:
         """One of the real-world tables."""
-        if self.data_dir is not None:
+        if self.data_dir is None:
+            data = _load(name)
+            rows = _loaded(data)
+            persons = None if data.persons is None else data.persons.to_numpy()
+        else:
             path = self.data_dir / "processed" / f"{name}_binerized.csv"
             rows, _ = read_table(path, *ROLES[name])
             persons = _known_persons(name, rows.n_rows)
-            return PaperTable(name, rows, self._folds(name, rows, persons), persons=persons)
-        data = _load(name)
-        rows = Rows.of(
-            data.sensitive.to_numpy(), data.y.to_numpy(), data.X.to_numpy(), names=data.X.columns
-        )
-        persons = None if data.persons is None else data.persons.to_numpy()
         return PaperTable(name, rows, self._folds(name, rows, persons), persons=persons)
 
     def synthetic(self, n_features: int) -> PaperTable:
@@ -141,15 +151,9 @@ def own_folds(rows: Rows, seed: int, persons: Ints | None = None) -> tuple[Fold,
 
 def drawn(n_features: int, seed: int, n_folds: int) -> PaperTable:
     """A draw of the paper's process (Section "Synthetic Data")."""
-    from fairpc.datasets import make_synthetic
-
-    data = make_synthetic(
-        n_features, N_SYNTHETIC_ROWS, np.random.default_rng([seed, n_features]), trees="shared"
-    )
-    rows = Rows.of(
-        data.sensitive.to_numpy(), data.y.to_numpy(), data.X.to_numpy(),
-        n_groups=2, n_classes=2, arities=np.full(n_features, 2), names=data.X.columns,
-    )  # fmt: skip
+    rng = np.random.default_rng([seed, n_features])
+    data = datasets.make_synthetic(n_features, N_SYNTHETIC_ROWS, rng, trees="shared")
+    rows = _loaded(data)
     truth = data.df.to_numpy().astype(np.int64)
     folds = own_folds(rows, seed)[:n_folds]
     return PaperTable(str(n_features), rows, folds, truth, data.model)
@@ -171,24 +175,26 @@ def read_table(path: Path, label: str, sensitive: str) -> tuple[Rows, Ints | Non
             raise FileFormatError(f"{path} has no column {lacking[0]!r}: give the authors' table")
         try:
             codes = np.loadtxt(file, delimiter=",", dtype=np.int16, ndmin=2)
+            columns = dict(zip(header, codes.T, strict=True))
         except ValueError as error:
             raise FileFormatError(f"{path} is not a table of whole numbers: {error}") from error
-    features = [j for j, c in enumerate(header) if c not in (label, sensitive, "Df")]
-    rows = Rows.of(
-        codes[:, header.index(sensitive)], codes[:, header.index(label)], codes[:, features],
-        n_groups=2, n_classes=2, arities=np.full(len(features), 2),
-        names=[header[j] for j in features],
-    )  # fmt: skip
-    truth = codes[:, header.index("Df")].astype(np.int64) if "Df" in header else None
-    return rows, truth
+    s, d, truth = columns.pop(sensitive), columns.pop(label), columns.pop("Df", None)
+    rows = _binary(s, d, np.column_stack(list(columns.values())), list(columns))
+    return rows, None if truth is None else truth.astype(np.int64)
+
+
+def _binary(s: Array, d: Array, x: Array, names: Sequence[str]) -> Rows:
+    two = np.full(len(names), 2)
+    return Rows.of(s, d, x, n_groups=2, n_classes=2, arities=two, names=names)
+
+
+def _loaded(data: Any) -> Rows:
+    s, d, x = (frame.to_numpy() for frame in (data.sensitive, data.y, data.X))
+    return _binary(s, d, x, data.X.columns)
 
 
 def _load(name: str) -> Any:
-    from fairpc.datasets import load_adult, load_compas, load_german
-
-    if name == "adult":
-        return load_adult(version="paper")
-    return load_german(version="paper") if name == "german" else load_compas(version="paper")
+    return getattr(datasets, f"load_{name}")(version="paper")
 
 
 def _known_persons(name: str, n_rows: int) -> Ints | None:

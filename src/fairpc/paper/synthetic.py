@@ -11,58 +11,71 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.metrics import accuracy, discrimination
-from fairpc.paper import published
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, number
+from fairpc.circuit import Circuit, CircuitBuilder
+from fairpc.datasets.synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
+from fairpc.fair.initial import cells_of
+from fairpc.fair.top import Layout, build
+from fairpc.metrics import accuracy
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, signed
 from fairpc.paper.figures import Figure, panels, point
-from fairpc.paper.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS, FAIRPC_RAND, METHODS
-from fairpc.paper.outcome import Outcome
+from fairpc.paper.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS, FAIRPC_RAND, METHODS, Outcome
+from fairpc.paper.runs import Study, held_out_gap
 from fairpc.paper.sources import PaperTable
-from fairpc.paper.study import Runs, Study
-from fairpc.paper.truth import true_log_likelihood
+from fairpc.structure import learn_cells
 
-NAME: Final = "synthetic"
 SIZES: Final = tuple(range(10, 31))
 QUICK_SIZES: Final = (10, 20)
 N_FOLDS: Final = 3
 """Folds of each of the tables; together they are as many runs as anyone can see in a figure."""
-COLUMNS: Final = {
+_COLUMNS: Final = {
     "True": "True",
     "LatNB": "LatNB",
     "NLatPC": "NLatPC",
     FAIRPC_RAND: "FairPC-rand",
     "FairPC": "FairPC-prior",
 }
+# Table "Comparison of log-likelihoods on synthetic datasets", by number of features.
+_PRINTED_METHODS: Final = ("True", "LatNB", "NLatPC", "FairPC-rand", "FairPC")
+PRINTED: Final[dict[int, tuple[float, ...]]] = {
+    10: (-6.975, -7.361, -7.059, -7.024, -7.022),
+    11: (-7.468, -8.068, -7.612, -7.540, -7.540),
+    12: (-8.091, -8.614, -8.224, -8.166, -8.163),
+    13: (-8.573, -9.146, -8.717, -8.644, -8.644),
+    14: (-9.149, -9.832, -9.392, -9.281, -9.276),
+    15: (-9.808, -10.677, -10.057, -9.920, -9.920),
+    16: (-10.210, -10.989, -10.537, -10.407, -10.405),
+    17: (-11.119, -11.626, -11.408, -11.269, -11.269),
+    18: (-11.296, -12.524, -11.680, -11.513, -11.513),
+    19: (-11.718, -13.003, -12.207, -11.973, -11.973),
+    20: (-12.476, -13.592, -12.971, -12.755, -12.755),
+}
 
 
 def tables(study: Study) -> list[PaperTable]:
     """The synthetic tables, with the folds that are used here."""
     sources = replace(study.sources, n_folds=N_FOLDS)
-    sizes = QUICK_SIZES if sources.quick else SIZES
-    return [sources.synthetic(n) for n in sizes]
-
-
-def runs(study: Study, some: Sequence[PaperTable]) -> Runs:
-    """All methods on the synthetic tables."""
-    return study.run(some, (*METHODS, FAIRPC_RAND), "synthetic tables")
+    return [sources.synthetic(n) for n in (QUICK_SIZES if sources.quick else SIZES)]
 
 
 def exhibit(study: Study) -> Exhibit:
     """Every run as a point, and mean likelihoods."""
-    found = tables(study)
-    outcomes = runs(study, found)
-    records = tuple(
+    found, methods = tables(study), (*METHODS, FAIRPC_RAND)
+    runs = study.run(found, methods, "synthetic tables")
+    records = Records(
         _record(table, k, method, outcome)
         for table in found
-        for method in (*METHODS, FAIRPC_RAND)
-        for k, outcome in enumerate(outcomes[table.name, method])
+        for method in methods
+        for k, outcome in enumerate(runs[table.name, method])
     )
-    truth = {t.name: _mean([true_log_likelihood(t, k) for k in range(len(t.folds))]) for t in found}
+    truth = {
+        int(t.name): float(np.mean([true_log_likelihood(t, k) for k in range(len(t.folds))]))
+        for t in found
+    }
     return Exhibit(
-        name=NAME,
+        name="synthetic",
         title="Synthetic data: accuracy to the true Df, discrimination, likelihood",
         records=records,
-        grids=(_summary(records), _likelihoods(records, truth)),
+        grids=[_summary(records), _likelihoods(records, truth)],
         notes=(
             "Accuracy is to the true Df, which no method sees; discrimination is signed, "
             "minority (S = 1) minus majority. A point is a fold of a table of 10 to 30 features.",
@@ -70,8 +83,42 @@ def exhibit(study: Study) -> Exhibit:
             "process with other random numbers: orders compare, single numbers do not.",
             *_unknown(found),
         ),
-        claims=tuple(_claims(records)),
+        claims=[*_claims(records), *_likelihood_claims(records)],
         draw=lambda: _draw(records),
+    )
+
+
+def true_log_likelihood(table: PaperTable, fold: int) -> float:
+    """Mean log-likelihood of test rows under the distribution they were drawn from.
+
+    Where only rows are known, its trees are estimated: see :func:`estimated_model`.
+    """
+    model = estimated_model(table, fold) if table.model is None else table.model
+    test = table.rows.take(table.folds[fold].test)
+    codes = Layout.of("FairPC", test).codes(test.s, test.d, test.x)
+    return float(model.log_marginal(codes).mean())
+
+
+def estimated_model(table: PaperTable, fold: int) -> Circuit:
+    """The paper's process, its trees being Chow–Liu trees of each cell (Df, S).
+
+    P(S), P(Df) and P(D | Df, S) are those of Section "Synthetic Data"; the trees come
+    from training and validation rows with the true Df, which no method sees.
+    """
+    fit = table.folds[fold].fit
+    rows = table.rows.take(fit)
+    shown = replace(rows, d=table.decisions[fit].astype(np.int16))
+    cells = learn_cells(cells_of(shown), method="chow-liu", trees="cell")
+
+    def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
+        return cells.graft(b, 2 * f + s, columns)
+
+    return build(
+        Layout.of("FairPC", rows),
+        graft,
+        np.array([1.0 - GROUP_RATE, GROUP_RATE]),
+        np.tile([1.0 - FAIR_RATE, FAIR_RATE], (2, 1)),
+        np.array([[[1.0 - p, p] for p in by_decision] for by_decision in MECHANISM]),
     )
 
 
@@ -87,75 +134,57 @@ def _unknown(found: Sequence[PaperTable]) -> list[str]:
 
 def _record(table: PaperTable, fold: int, method: str, outcome: Outcome) -> Record:
     test = table.folds[fold].test
-    truth = np.full(len(test), -1) if table.truth is None else table.truth[test]
     return {
         "n_features": int(table.name),
         "fold": fold,
         "method": method,
-        "accuracy_df": accuracy(truth, outcome.predicted),
+        "accuracy_df": accuracy(table.decisions[test], outcome.predicted),
         "accuracy_d": accuracy(table.rows.d[test], outcome.predicted),
-        "discrimination": discrimination(outcome.scores, table.rows.s[test]),
+        "discrimination": held_out_gap(table, fold, outcome),
         "log_likelihood": outcome.mean_log_likelihood,
     }
 
 
-def _mean(values: list[float]) -> float:
-    return float(np.mean(values))
+def _gaps(records: Records, method: str) -> np.ndarray[Any, Any]:
+    return np.array(records.values("discrimination", method=method))
 
 
-def _values(records: Sequence[Record], method: str, key: str) -> list[float]:
-    return [r[key] for r in records if r["method"] == method]
-
-
-def _summary(records: Sequence[Record]) -> Grid:
+def _summary(records: Records) -> Grid:
     lines = []
     for method in METHODS:
-        gaps = np.array(_values(records, method, "discrimination"))
-        lines.append(
-            (
-                method,
-                number(_mean(_values(records, method, "accuracy_df"))),
-                number(_mean(_values(records, method, "accuracy_d"))),
-                number(float(gaps.mean())),
-                number(float(np.abs(gaps).mean())),
-                f"{(gaps < 0).mean():.0%}",
-            )
-        )
+        gaps = _gaps(records, method)
+        right = [records.mean(key, method=method) for key in ("accuracy_df", "accuracy_d")]
+        means = (*right, float(gaps.mean()), float(np.abs(gaps).mean()))
+        lines.append((method, *map(number, means), f"{(gaps < 0).mean():.0%}"))
     head = ("method", "accuracy to Df", "accuracy to D", "discrimination", "absolute", "below zero")
-    return Grid(head, tuple(lines), "Means over all runs")
+    return Grid(head, lines, "Means over all runs")
 
 
-def _likelihoods(records: Sequence[Record], truth: dict[str, float]) -> Grid:
+def _likelihoods(records: Records, truth: dict[int, float]) -> Grid:
     """A line per number of features; the paper's table has a column."""
     lines = []
-    for n in dict.fromkeys(r["n_features"] for r in records):
-        some = [r for r in records if r["n_features"] == n]
-        line = [str(n)]
-        for method in COLUMNS:
-            ours = (
-                truth[str(n)]
-                if method == "True"
-                else _mean(_values(some, method, "log_likelihood"))
-            )
-            line.append(number(ours) + _theirs(method, n))
-        lines.append(tuple(line))
-    return Grid(("features", *COLUMNS.values()), tuple(lines), "Log-likelihood per row")
+    for n, true in truth.items():
+        theirs = dict(zip(_PRINTED_METHODS, PRINTED.get(n, ()), strict=False))
+        ours = {"True": true} | _fits(records, n)
+        cells = (number(ours[m]) + (f" ({number(theirs[m])})" if theirs else "") for m in _COLUMNS)
+        lines.append((str(n), *cells))
+    return Grid(("features", *_COLUMNS.values()), lines, "Log-likelihood per row")
 
 
-def _theirs(method: str, n: int) -> str:
-    if n not in published.SYNTHETIC_SIZES:
-        return ""
-    value = published.SYNTHETIC[method][published.SYNTHETIC_SIZES.index(n)]
-    return f" ({number(value)})"
+def _fits(records: Records, n: int) -> dict[str, float]:
+    """Mean likelihoods on a table."""
+    methods = [m for m in _COLUMNS if m != "True"]
+    return {m: records.mean("log_likelihood", n_features=n, method=m) for m in methods}
 
 
-def _claims(records: Sequence[Record]) -> list[Claim]:
-    right = {m: _mean(_values(records, m, "accuracy_df")) for m in METHODS}
-    gap = {m: np.array(_values(records, m, "discrimination")) for m in METHODS}
+def _claims(records: Records) -> list[Claim]:
+    right = {m: records.mean("accuracy_df", method=m) for m in METHODS}
+    gap = {m: _gaps(records, m) for m in METHODS}
     size = {m: float(np.abs(g).mean()) for m, g in gap.items()}
     numbers = ", ".join(f"{m} {number(right[m])}" for m in DISTRIBUTIONS)
     sides = ", ".join(f"{m} {(gap[m] < 0).mean():.0%} of runs" for m in DISTRIBUTIONS)
     lead = right["FairPC"] - right["FairLR"]
+    sizes = {r["n_features"] for r in records}
     return [
         Claim(
             "accuracy to Df: PCs above naive Bayes models",
@@ -169,7 +198,11 @@ def _claims(records: Sequence[Record]) -> list[Claim]:
         ),
         Claim(
             "2NB and NLatPC always have negative scores (mean of a table)",
-            all(_sides(records, m) for m in ("2NB", "NLatPC")),
+            all(
+                records.mean("discrimination", n_features=n, method=m) < 0
+                for m in ("2NB", "NLatPC")
+                for n in sizes
+            ),
             f"below zero: {sides}",
         ),
         Claim(
@@ -192,45 +225,30 @@ def _claims(records: Sequence[Record]) -> list[Claim]:
             size["FairPC"] <= 2 * max(size[m] for m in FAIR_CLASSIFIERS),
             ", ".join(f"{m} {number(size[m])}" for m in ("FairPC", *FAIR_CLASSIFIERS)),
         ),
-        *_likelihood_claims(records),
     ]
 
 
-def _sides(records: Sequence[Record], method: str) -> bool:
-    """Whether the mean over folds is below zero for every table."""
-    sizes = {r["n_features"] for r in records}
-    some = [r for r in records if r["method"] == method]
-    return all(
-        _mean([r["discrimination"] for r in some if r["n_features"] == n]) < 0 for n in sizes
-    )
-
-
-def _likelihood_claims(records: Sequence[Record]) -> list[Claim]:
-    best = worst = 0
-    differences = []
-    sizes = sorted({r["n_features"] for r in records})
-    for n in sizes:
-        some = [r for r in records if r["n_features"] == n]
-        mean = {m: _mean(_values(some, m, "log_likelihood")) for m in COLUMNS if m != "True"}
-        order = sorted(mean, key=lambda m: mean[m])
-        best += order[-1] in ("FairPC", FAIRPC_RAND)
-        worst += order[0] == "LatNB"
-        differences.append(mean["FairPC"] - mean[FAIRPC_RAND])
+def _likelihood_claims(records: Records) -> list[Claim]:
+    fits = [_fits(records, n) for n in sorted({r["n_features"] for r in records})]
+    orders = [sorted(fit, key=lambda m: fit[m]) for fit in fits]
+    best = sum(order[-1] in ("FairPC", FAIRPC_RAND) for order in orders)
+    worst = sum(order[0] == "LatNB" for order in orders)
+    difference = float(np.mean([fit["FairPC"] - fit[FAIRPC_RAND] for fit in fits]))
     return [
         Claim(
             "FairPC has the best likelihood and LatNB the worst",
-            best == worst == len(sizes),
-            f"{best} and {worst} of {len(sizes)} tables",
+            best == worst == len(fits),
+            f"{best} and {worst} of {len(fits)} tables",
         ),
         Claim(
             "the prior start is as good as the random one in likelihood, or slightly better",
-            _mean(differences) > -0.002,
-            f"{_mean(differences):+.4f} nats on average".replace("-", "−"),
+            difference > -0.002,
+            f"{signed(difference, 4)} nats on average",
         ),
     ]
 
 
-def _draw(records: Sequence[Record]) -> Figure:
+def _draw(records: Records) -> Figure:
     figure, axes = panels(1, 2, 4.4, 3.6, sharey=True)
     _panel(axes[0][0], records, DISTRIBUTIONS)
     _panel(axes[0][1], records, ("FairPC", *FAIR_CLASSIFIERS))
@@ -238,12 +256,10 @@ def _draw(records: Sequence[Record]) -> Figure:
     return figure
 
 
-def _panel(axes: Any, records: Sequence[Record], methods: Sequence[str]) -> None:
+def _panel(axes: Any, records: Records, methods: Sequence[str]) -> None:
     axes.axvline(0, color="#777777", linestyle="--", linewidth=1, zorder=1)
     for method in reversed(methods):
-        point(
-            axes, method, _values(records, method, "discrimination"),
-            _values(records, method, "accuracy_df"), s=28, alpha=0.75, linewidths=0.4,
-        )  # fmt: skip
+        right = records.values("accuracy_df", method=method)
+        point(axes, method, _gaps(records, method), right, s=28, alpha=0.75, linewidths=0.4)
     axes.set_xlabel("discrimination: minority − majority")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(methods))

@@ -22,7 +22,8 @@ from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats, Ints
 from fairpc.evidence.plain import Record
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.knowledge import Knowledge, Limits
+from fairpc.fair.knowledge import Knowledge
+from fairpc.fair.top import Limits
 from fairpc.refits.workbench import (
     Report,
     Subject,

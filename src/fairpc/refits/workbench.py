@@ -23,12 +23,11 @@ from fairpc.errors import LearningError
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
 from fairpc.estimators.training import rows_in_order
-from fairpc.fair.balance import BalancedPlan
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import parameter_prior
-from fairpc.fair.knowledge import Limits
+from fairpc.fair.fit import BalancedPlan
+from fairpc.fair.priors import parameter_prior
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Top
+from fairpc.fair.top import Limits, Top
 
 
 @dataclass(frozen=True)

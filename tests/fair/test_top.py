@@ -10,10 +10,10 @@ from hypothesis import given, settings
 
 from fair.tables import log_likelihood, random_rows, rows_of_any_kind
 from fairpc.fair.fit import Options, fit
+from fairpc.fair.initial import Structure
 from fairpc.fair.parts import Part
 from fairpc.fair.rows import Rows
-from fairpc.fair.start import Structure
-from fairpc.fair.upper import Places, Upper, upper_em
+from fairpc.fair.top import Places, TopRates, top_em
 from strategies import examples
 
 
@@ -29,21 +29,21 @@ def test_upper_em_is_em_of_the_circuit_with_the_rest_fixed() -> None:
     start = fit("FairPC", rows, options=replace(options, max_iter=0)).distribution
     after = fit("FairPC", rows, options=options).distribution
     codes = start.layout.codes(part.places.s, None, part.rows.x[part.places.row])
-    upper = Upper.of(start)
+    upper = start.top_rates
     densities = np.empty((len(codes), 2))
     for f in range(2):
         codes[:, 1] = f
         densities[:, f] = start.circuit.log_marginal(codes)
         densities[:, f] -= np.log(upper.group_rate[part.places.s] * upper.decision_rate[f])
-    prior = Upper(np.full(3, 1 / 3), np.full(2, 0.5), np.full((3, 2, 2), 0.5))
-    steps = upper_em(part.places, densities, upper, prior)
+    prior = TopRates(np.full(3, 1 / 3), np.full(2, 0.5), np.full((3, 2, 2), 0.5))
+    steps = top_em(part.places, densities, upper, prior)
     first, second = next(steps), next(steps)
     assert first.log_likelihood == pytest.approx(
         float(rows.weights @ log_likelihood(start, rows)), abs=1e-8
     )
-    np.testing.assert_allclose(second.upper.group_rate, after.group_rate, atol=1e-10)
-    np.testing.assert_allclose(second.upper.decision_rate, after.decision_rate[0], atol=1e-10)
-    np.testing.assert_allclose(second.upper.mechanism, after.mechanism, atol=1e-10)
+    np.testing.assert_allclose(second.rates.group_rate, after.group_rate, atol=1e-10)
+    np.testing.assert_allclose(second.rates.decision_rate, after.decision_rate[0], atol=1e-10)
+    np.testing.assert_allclose(second.rates.mechanism, after.mechanism, atol=1e-10)
     assert second.objective > first.objective
 
 

@@ -1,4 +1,10 @@
-"""One structure of P(x | f, s) for all cells, and the ways to learn it."""
+"""Components of P(x | f, s): the rows of each cell, and the circuits learned from them.
+
+Soft cells are the rows of each (f, s), with weights P(f, s | row) in place of a hard label. A
+structure learned on them is that of P(x | f, s) with the hidden decision filled in by its posterior
+(structural EM), where the paper puts D in its place. A component has a circuit for each cell;
+components of clusters describe a part of each cell's rows.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +22,20 @@ from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats
-from fairpc.fair.start import Structure
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.initial import Structure
+from fairpc.fair.priors import CLUSTER_ROWS, shrinkage
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import DF, Places
 from fairpc.structure import (
+    METHODS,
     CellCircuits,
-    Gain,
-    Smoothing,
-    Stop,
     Strudel,
     bootstrap_weights,
     graft,
+    soft_clusters,
 )
 from fairpc.structure.cells import CellSearch
-from fairpc.structure.search import Method
 
 
 @dataclass(frozen=True)
@@ -36,30 +44,35 @@ class Kind:
 
     Attributes:
         trees: what they start from: the Chow–Liu tree of all rows, or of each cell's own.
-        splits: how edges are split, if they are.
+        splits: how edges are split; of Chow–Liu trees, none is.
         clusters: whether the rows are those of one cluster of each cell, not all of it; their
             trees are pruned, as there are fewer rows.
     """
 
     trees: Literal["pooled", "cell"]
-    splits: Literal["gain", "strudel", "none"]
+    splits: Literal["gain", "strudel", "chow-liu"]
     clusters: bool = False
 
     @property
     def words(self) -> str:
         tree = {"pooled": "one tree for all cells", "cell": "a tree for each cell"}[self.trees]
-        split = {"gain": ", split by gain", "strudel": ", split as in Strudel", "none": ""}
+        split = {"gain": ", split by gain", "strudel": ", split as in Strudel", "chow-liu": ""}
         return tree + split[self.splits] + (", of a cluster of its rows" if self.clusters else "")
 
 
 PAPER: Final = Kind("pooled", "strudel")
-TREES: Final = Kind("cell", "none")
+TREES: Final = Kind("cell", "chow-liu")
 SINGLE: Final = Kind("cell", "gain")
 MIXED: Final = (SINGLE, Kind("cell", "strudel"), Kind("pooled", "gain"), PAPER)
 """The components of a mixture of structures, in turn."""
-CLUSTER: Final = Kind("cell", "none", clusters=True)
+CLUSTER: Final = Kind("cell", "chow-liu", clusters=True)
+KINDS: Final = (TREES, *MIXED, CLUSTER)
 REFINEMENTS: Final = 5
 """Updates of EM by which parameters forget the completions they came from."""
+CLUSTER_STEPS: Final = 30
+"""Iterations of the latent class model from whose clusters EM over the whole model starts."""
+NEXT_TO_NONE: Final = 0.002
+"""Probability, as a multiple of an equal share, under which a cell is left out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,27 +98,19 @@ class Component:
     @cached_property
     def circuits(self) -> tuple[Circuit, ...]:
         """The circuit of each cell."""
-        return self.refined or tuple(
-            self.learned.circuit(i) for i in range(len(self.learned.cells))
-        )
+        learned = self.learned
+        return self.refined or tuple(learned.circuit(i) for i in range(len(learned.cells)))
 
-    def shrunk(self, strength: float) -> Component:
-        """The same counts of complete or completed rows, shrunk with another strength."""
-        cells = tuple(c.with_counts(c.counts, shrinkage(strength)) for c in self.learned.cells)
+    def shrunk(self, strength: float, share: float = 1.0) -> Component:
+        """This share of the counts of complete or completed rows, shrunk with another strength."""
+        prior = shrinkage(strength)
+        cells = tuple(c.with_counts(share * c.counts, prior) for c in self.learned.cells)
         return replace(self, learned=replace(self.learned, cells=cells), refined=())
 
     @cached_property
     def base(self) -> Component:
         """The same structures with the parameters that shrinking goes towards."""
-        cells = tuple(
-            c.with_counts(np.zeros(len(c.counts)), shrinkage(1.0)) for c in self.learned.cells
-        )
-        return replace(self, learned=replace(self.learned, cells=cells), refined=())
-
-
-def shrinkage(strength: float) -> Smoothing:
-    """Prior rows for every sum, spread as if the cell's features were independent."""
-    return Smoothing(strength, "marginal")
+        return self.shrunk(1.0, share=0.0)
 
 
 def learn_component(
@@ -124,10 +129,11 @@ def learn_component(
     ``bootstrap`` the structure is learned on Bayesian-bootstrap weights of the
     rows; parameters always come from the rows as they are.
     """
+    asked = METHODS | {"strudel": Strudel(stop=structure.stop)}
     search = CellSearch(
         cells,
         validation=held_out if kind.splits == "strudel" else None,
-        method=_method(kind, structure),
+        method=asked[kind.splits],
         trees=kind.trees,
         prune="aic" if kind.clusters else None,
         smoothing=shrinkage(strength),
@@ -175,9 +181,8 @@ def _counts(circuit: Circuit, table: Table, prior: Floats) -> Floats:
     used = np.flatnonzero(table.weights > 0)
     if not len(used):
         return np.zeros(circuit.graph.n_parameters)
-    rows = Table(
-        np.asfortranarray(table.codes[used]), table.weights[used], table.arities, table.names
-    )
+    codes = np.asfortranarray(table.codes[used])
+    rows = replace(table, codes=codes, weights=table.weights[used])
     # Without holes a deterministic circuit has the same counts whatever its parameters; but
     # without a prior some of them may be zero where these rows are.
     n_updates = REFINEMENTS if (rows.codes < 0).any() else 0
@@ -186,12 +191,68 @@ def _counts(circuit: Circuit, table: Table, prior: Floats) -> Floats:
     return next(islice(steps, n_updates, None)).flows
 
 
-def _method(kind: Kind, structure: Structure) -> Method:
-    if kind.splits == "gain":
-        return Gain()
-    most = structure.max_splits if kind.splits == "strudel" else 0
-    return Strudel(stop=Stop(most, structure.patience))
-
-
 def _reweighted(table: Table, rng: np.random.Generator) -> Floats:
     return bootstrap_weights(table, rng) if table.weights.any() else table.weights
+
+
+def cell_posterior(
+    distribution: FairDistribution, rows: Rows, places: Places
+) -> tuple[Floats, Floats]:
+    """log P(row), and P(f, s | row) for each place: places × classes."""
+    codes = distribution.layout.codes(places.s, places.d, rows.x[places.row])
+    joint = np.empty((len(codes), rows.n_classes))
+    for f in range(rows.n_classes):
+        codes[:, DF] = f
+        joint[:, f] = distribution.circuit.log_marginal(codes)
+    return places.normalised(joint)
+
+
+def soft_cells(rows: Rows, places: Places, posterior: Floats) -> list[Table]:
+    """The rows of each cell (f, s), with f as the slow index, weighted by their posterior.
+
+    A row does not enter cells that are next to impossible for it, and its weight is
+    shared out among the others: cells are then smaller, and searches over them faster.
+    """
+    tables = []
+    weighted = _likely(places, posterior) * rows.weights[places.row, None]
+    of_group = [np.flatnonzero(places.s == s) for s in range(rows.n_groups)]
+    for f in range(rows.n_classes):
+        for group in of_group:
+            here = group[weighted[group, f] > 0]
+            x = np.asfortranarray(rows.x[places.row[here]])
+            tables.append(Table(x, weighted[here, f], rows.arities, rows.names))
+    return tables
+
+
+def _likely(places: Places, posterior: Floats) -> Floats:
+    """The posterior without cells of next to no probability; each row still sums to one."""
+    least = NEXT_TO_NONE / (places.n_groups * places.n_classes)  # less than the likeliest cell has
+    kept = np.where(posterior < least, 0.0, posterior)
+    total = np.bincount(places.row, kept.sum(axis=1), len(places.weights))
+    result: Floats = kept / np.where(total > 0, total, 1.0)[places.row, None]
+    return result
+
+
+def learn_clusters(
+    cells: Sequence[Table],
+    n_clusters: int,
+    structure: Structure,
+    strength: float,
+    rng: np.random.Generator,
+) -> tuple[list[Component], Floats]:
+    """A component for each cluster, and the clusters' shares of the rows: cells × clusters.
+
+    Clusters are the classes of a latent class model of each cell; EM over the whole
+    model moves them afterwards.
+    """
+    posteriors = [soft_clusters(table, n_clusters, rng, n_iter=CLUSTER_STEPS) for table in cells]
+    components = []
+    for k in range(n_clusters):
+        parts = [
+            replace(table, weights=table.weights * posterior[:, k])
+            for table, posterior in zip(cells, posteriors, strict=True)
+        ]
+        components.append(learn_component(CLUSTER, parts, None, structure, strength, rng))
+    masses = np.stack([p.T @ table.weights for table, p in zip(cells, posteriors, strict=True)])
+    masses = masses + CLUSTER_ROWS / n_clusters
+    return components, masses / masses.sum(axis=1, keepdims=True)

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from fairpc.baselines import LR, FairLR, Rand, Reduction, Reweight, ThresholdOptimizer
-from fairpc.baselines.fair_lr import group_covariance
 from fairpc.baselines.inputs import distinct_rows
+from fairpc.baselines.models import group_covariance
 from fairpc.errors import LearningError
 
 Array = npt.NDArray[Any]

@@ -1,21 +1,27 @@
-"""Several starts of EM: aligned, compared, and none chosen by likelihood alone."""
+"""Several starts of EM: aligned, compared, and none chosen by likelihood alone.
+
+Permuting the values of Df in all groups at once changes no likelihood, so a random start may
+end with them in any order (label switching). One global permutation puts them back next to the
+observed classes. A permutation inside one group only is another model, and often as likely: it is
+reported, never repaired.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from fairpc.circuit.em import Step
+from fairpc.circuit.graph import INDICATOR
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Floats
-from fairpc.fair.alignment import aligned, switched_groups
+from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit
-from fairpc.fair.knowledge import Limits
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Model
+from fairpc.fair.top import DF, Limits, Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +67,10 @@ def fit_starts(
     if n_init > 1 and chosen.init != "random":
         raise LearningError("several starts from the prior are one and the same: set init='random'")
     rng = np.random.default_rng(chosen.random_state)
+    again = partial(fit, validation=validation, evaluation=evaluation, callback=callback)
     fits, starts = [], []
     for _ in range(n_init):
-        fitted = fit(
-            model, rows, validation=validation, evaluation=evaluation,
-            options=replace(chosen, random_state=rng), callback=callback,
-        )  # fmt: skip
+        fitted = again(model, rows, options=replace(chosen, random_state=rng))
         distribution = named_alike(fitted.distribution, rows, chosen.limits)
         fits.append(replace(fitted, distribution=distribution))
         end = float(fitted.history["objective"][-1])
@@ -86,3 +90,41 @@ def named_alike(
     if limits is None or limits.allow(named.decision_rate[0], named.mechanism):
         return named
     return distribution
+
+
+def _agreement(distribution: FairDistribution) -> Floats:
+    """P(Df = f, D = d | S = s), [s, f, d]: how often each pair of them occurs."""
+    result: Floats = distribution.decision_rate[:, :, None] * distribution.mechanism
+    return result
+
+
+def _best_permutation(joint: Floats) -> Ints:
+    """For each value of Df the class that it should be called, for the largest total agreement."""
+    from scipy.optimize import linear_sum_assignment
+
+    return np.asarray(linear_sum_assignment(joint, maximize=True)[1], np.int64)
+
+
+def aligned(distribution: FairDistribution) -> FairDistribution:
+    """The same distribution with the values of Df named by the classes they agree with most."""
+    if not distribution.layout.latent:
+        return distribution
+    joint = np.tensordot(distribution.group_rate, _agreement(distribution), axes=1)
+    order = _best_permutation(joint)
+    if (order == np.arange(len(order))).all():
+        return distribution
+    graph = distribution.circuit.graph
+    is_decision = (graph.kind == INDICATOR) & (graph.variable == DF)
+    value = graph.value.copy()
+    value[is_decision] = order[value[is_decision]]
+    circuit = replace(distribution.circuit, graph=replace(graph, value=value))
+    return replace(distribution, circuit=circuit)
+
+
+def switched_groups(distribution: FairDistribution) -> tuple[int, ...]:
+    """Groups in which another order of Df would agree better with the observed labels."""
+    if not distribution.layout.latent:
+        return ()
+    joint = _agreement(distribution)
+    same = np.arange(distribution.layout.n_classes)
+    return tuple(s for s in range(len(joint)) if (_best_permutation(joint[s]) != same).any())

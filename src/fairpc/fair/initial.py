@@ -6,23 +6,19 @@ Exact equality is a fixed point of EM, so the start is P(D = f | Df = f, S) = .9
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats, check_choice
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.priors import LEAST, agreeing_mechanism, smoothed
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, build
 from fairpc.structure import MODEL_METHODS, CellCircuits, Stop, Strudel, learn_cells
-from fairpc.structure.search import Step
-
-AGREEMENT: Final = 0.9
-"""P(D = f | Df = f, S) at the start."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,11 @@ class Structure:
     def __post_init__(self) -> None:
         check_choice("structure", self.method, MODEL_METHODS)
 
+    @property
+    def stop(self) -> Stop:
+        """When Strudel stops."""
+        return Stop(self.max_splits, self.patience)
+
 
 def cells_of(rows: Rows) -> list[Table]:
     """The rows of each cell (d, s), with d as the slow index."""
@@ -53,36 +54,33 @@ def learn_structure(
     structure: Structure,
     smoothing: float,
     random_state: int | np.random.Generator | None = None,
-    callback: Callable[[Step], None] | None = None,
 ) -> CellCircuits:
     """P(x | d, s) for every cell, as in the paper: with D in place of Df.
 
     Chance enters only where features are missing, which the search fills in by draws.
     """
-    held_out = None if validation is None else cells_of(validation)
-    if structure.method == "strudel":
-        method = Strudel(stop=Stop(structure.max_splits, structure.patience))
-        return learn_cells(
-            cells_of(rows), validation=held_out, method=method, smoothing=smoothing,
-            random_state=random_state, callback=callback,
-        )  # fmt: skip
+    splits = structure.method == "strudel"
     return learn_cells(
-        cells_of(rows), method="chow-liu", smoothing=smoothing, random_state=random_state
+        cells_of(rows),
+        validation=cells_of(validation) if splits and validation is not None else None,
+        method=Strudel(stop=structure.stop) if splits else "chow-liu",
+        smoothing=smoothing,
+        random_state=random_state,
     )
 
 
-def start_circuit(
+def initial_model(
     model: Model, rows: Rows, cells: CellCircuits | None, smoothing: float
-) -> tuple[Layout, Circuit]:
+) -> FairDistribution:
     """The model with parameters from the rows; ``cells`` None means naive Bayes."""
     layout = Layout.of(model, rows)
     counts = _label_counts(rows)
-    group_rate = _smoothed(counts.sum(axis=1), smoothing)
+    group_rate = smoothed(counts.sum(axis=1), smoothing)
     if layout.tied:
-        rate = _smoothed(counts.sum(axis=0), smoothing)
+        rate = smoothed(counts.sum(axis=0), smoothing)
         decision_rate = np.tile(rate, (layout.n_groups, 1))
     else:
-        decision_rate = np.stack([_smoothed(row, smoothing) for row in counts])
+        decision_rate = np.stack([smoothed(row, smoothing) for row in counts])
     mechanism = agreeing_mechanism(layout) if layout.latent else None
 
     def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
@@ -90,15 +88,8 @@ def start_circuit(
             return cells.graft(b, f * layout.n_groups + s, columns)
         return _naive(b, rows.cell(f, s), columns, smoothing, (f, s))
 
-    return layout, build(layout, graft, group_rate, decision_rate, mechanism)
-
-
-def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> Floats:
-    """P(D = d | Df = f, S = s): D = f with this probability, the other classes alike; [s, f, d]."""
-    k = layout.n_classes
-    table = np.full((k, k), (1.0 - agreement) / (k - 1))
-    np.fill_diagonal(table, agreement)
-    return np.tile(table, (layout.n_groups, 1, 1))
+    circuit = build(layout, graft, group_rate, decision_rate, mechanism)
+    return FairDistribution(model, layout, circuit)
 
 
 def _label_counts(rows: Rows) -> Floats:
@@ -107,11 +98,6 @@ def _label_counts(rows: Rows) -> Floats:
     counts = np.zeros((rows.n_groups, rows.n_classes))
     np.add.at(counts, (rows.s[known], rows.d[known]), rows.weights[known])
     return counts
-
-
-def _smoothed(counts: Floats, alpha: float) -> Floats:
-    result: Floats = (counts + alpha / len(counts)) / (counts.sum() + alpha)
-    return result
 
 
 def _naive(
@@ -123,6 +109,6 @@ def _naive(
         codes = table.codes[:, j]
         seen = codes >= 0
         counts = np.bincount(codes[seen], table.weights[seen], arity)
-        weights = _smoothed(np.asarray(counts, np.float64), max(smoothing, 1e-12))
+        weights = smoothed(np.asarray(counts, np.float64), max(smoothing, LEAST))
         leaves.append(b.categorical(column, weights.tolist(), tie=("naive", key, j)))
     return b.product(*leaves)

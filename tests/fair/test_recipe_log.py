@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fair.tables import SHORT, biased_rows
-from fairpc.fair.choices import paired_gain
 from fairpc.fair.recipe import Stage, fit_auto
+from fairpc.fair.recipe_log import paired_gain
 
 
 def test_choices_in_words() -> None:
@@ -22,9 +22,8 @@ def test_choices_in_words() -> None:
     assert "A mixture was" in text
     assert "fitted again to training and validation rows" in text
     assert sum(fitted.choices.weights) == pytest.approx(1.0)
-    assert set(fitted.choices.start_scores) == {
-        "a tree for each cell", "one tree for all cells, split as in Strudel",
-    }  # fmt: skip
+    starts = {"a tree for each cell", "one tree for all cells, split as in Strudel"}
+    assert set(fitted.choices.start_scores) == starts
     assert [s.last for s in stages] == [False] * 4 + [True]
     assert stages[-1].fitted is fitted
 

@@ -1,13 +1,19 @@
-"""What a recipe chose, and on what grounds."""
+"""What a recipe chose, and on what grounds: in numbers, in words, and as data of a file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
 
 import numpy as np
 
+from fairpc.circuit.bounds import SLACK
 from fairpc.data.plural import counted
+from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
+from fairpc.fair.components import KINDS
 
 
 @dataclass(frozen=True)
@@ -75,9 +81,8 @@ class Choices:
         shares = [f"{w:.0%} {c}" for c, w in zip(self.components, self.weights, strict=True)]
         parts.append(f"Structure of P(x | Df, S): {'; '.join(shares)}.")
         if self.dropped:
-            parts.append(
-                f"Components of too little weight were dropped: {'; '.join(self.dropped)}."
-            )
+            dropped = "; ".join(self.dropped)
+            parts.append(f"Components of too little weight were dropped: {dropped}.")
         if self.refitted:
             parts.append("The chosen model was fitted again to training and validation rows.")
         if self.interrupted:
@@ -86,6 +91,22 @@ class Choices:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON-safe data: mappings as pairs, None where a number is not known."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Choices:
+        """The choices of ``to_dict``; a LearningError names what the recipe cannot have said."""
+        declared = {f.name: str(f.type) for f in fields(cls)}
+        if not isinstance(data, dict) or set(data) != set(declared):
+            raise LearningError(f"the recipe's choices are not {', '.join(declared)}")
+        read = cls(**{name: _read(name, kind, data[name]) for name, kind in declared.items()})
+        whole = len(read.components) == len(read.weights) and read.start in read.start_scores
+        if not (whole and all(0 <= weight <= 1 + SLACK for weight in read.weights)):
+            raise LearningError("the recipe's choices do not fit each other")
+        return read
 
 
 def paired_gain(
@@ -101,3 +122,34 @@ def paired_gain(
     mean = float(share @ difference)
     variance = float(share @ (difference - mean) ** 2)
     return mean, float(np.sqrt(variance / max(n_rows - 1.0, 1.0)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [[_plain(key), _plain(item)] for key, item in value.items()]
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_WORDS: Final = frozenset(kind.words for kind in KINDS)
+_IS: Final[dict[str, Callable[[Any], bool]]] = {
+    "int": lambda v: type(v) is int and 0 <= v < 1 << 63,
+    "bool": lambda v: type(v) is bool,
+    "float": lambda v: v is None or (type(v) is float and math.isfinite(v)),
+    "str": lambda v: isinstance(v, str) and v in _WORDS,
+}
+"""What a value of a file must be, so that a report can show it: its words are the recipe's own."""
+
+
+def _read(name: str, kind: str, value: Any) -> Any:
+    """A value of a declared type, from JSON."""
+    outer, _, inner = kind.rstrip("]").partition("[")
+    kinds = [k for k in inner.split(", ") if k not in ("", "...")]
+    if isinstance(value, list) and outer == "tuple":
+        return tuple(_read(name, kinds[0], item) for item in value)
+    if isinstance(value, list) and outer == "dict":
+        return {_read(name, kinds[0], k): _read(name, kinds[1], v) for k, v in value}
+    if outer not in _IS or not _IS[outer](value):
+        raise LearningError(f"{name} of the recipe's choices cannot be {value!r}")
+    return math.nan if value is None else value
