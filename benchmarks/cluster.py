@@ -29,11 +29,10 @@ from fairpc.cluster import held
 from fairpc.cluster.parts import DaskParts
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.errors.arrays import Floats
-from fairpc.fair.fit import row_plan
 from fairpc.fair.initial import Structure, initial_model, learn_structure
-from fairpc.fair.parted import PartedRows
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
+from fairpc.fair.training_rows import PartedRows
 
 FEATURES = 38
 SAMPLE = 50_000
@@ -168,7 +167,7 @@ def main() -> None:
     theirs: Mapping[str, int] = {}
     there = {"Dask": (Timed(), cluster.SETTINGS), "Dask's malloc": (Timed(), theirs)}
     for k in range(args.rounds):
-        here.run(lambda: row_plan(circuit, layout, rows), theta, args.repeats, use)
+        here.run(lambda: rows.plan(circuit, layout), theta, args.repeats, use)
         for timed, settings in list(there.values())[:: 1 if k % 2 == 0 else -1]:
             with (
                 patch.object(cluster, "SETTINGS", settings),

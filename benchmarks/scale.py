@@ -285,7 +285,6 @@ def sampled(rows: int, wide: bool) -> Sample:
     from fairpc.data.fit_encoding import fit_coding
     from fairpc.data.source import Roles, open_source
     from fairpc.data.table_coding import RowEncoder
-    from fairpc.fair.fit import row_plan
     from fairpc.fair.initial import Structure, initial_model, learn_structure
     from fairpc.fair.rows import Rows
 
@@ -307,9 +306,9 @@ def sampled(rows: int, wide: bool) -> Sample:
     cells = learn_structure(some, None, Structure("chow-liu"), 1.0, 0)
     start = initial_model("FairPC", some, cells, 1.0)
     layout, circuit = start.layout, start.circuit
-    row_plan(circuit, layout, some)(circuit.parameters)  # compiles
-    ready = _least(lambda: row_plan(circuit, layout, codes), 3)
-    plan = row_plan(circuit, layout, codes)
+    some.plan(circuit, layout)(circuit.parameters)  # compiles
+    ready = _least(lambda: codes.plan(circuit, layout), 3)
+    plan = codes.plan(circuit, layout)
     iteration = _least(lambda: plan(circuit.parameters))
     once = _least(lambda: plan_once(circuit.graph, plan.table, 1)(circuit.parameters), 3)
     return Sample(

@@ -23,7 +23,7 @@ from fairpc.errors.arrays import Floats, Words
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.tables import FittedColumns, check_not_apart
 from fairpc.estimators.training import ROW_BYTES, memory_bytes, rows_in_order
-from fairpc.fair.parted import digest_name
+from fairpc.fair.training_rows import digest_name
 
 DRAWN: Final = 100_000
 """Rows that are kept as they are in the table, at least."""

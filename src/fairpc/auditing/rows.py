@@ -21,8 +21,8 @@ from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.training import rows_in_order
-from fairpc.fair.parted import rows_fingerprint
 from fairpc.fair.rows import Rows
+from fairpc.fair.training_rows import rows_fingerprint
 
 BLOCK: Final = 1 << 18
 """Rows that the model is asked about at once."""

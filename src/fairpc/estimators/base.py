@@ -29,14 +29,14 @@ from fairpc.estimators.settings import check_beside, check_settings, plain
 from fairpc.estimators.tables import GivenTable
 from fairpc.estimators.training import FitFolder, Training, coded_rows
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
-from fairpc.fair.fit import Fitted, Options
+from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.journal import Journal
 from fairpc.fair.knowledge import Knowledge
-from fairpc.fair.parted import PartedRows, count_anchors, fit_parted, label_counts
 from fairpc.fair.recipe import AutoFitted
 from fairpc.fair.restarts import FittedFromStarts
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Limits, Model
+from fairpc.fair.training_rows import count_anchors, label_counts
 
 Triple = Sequence[Any]
 """(X, y, sensitive features)."""
@@ -164,10 +164,11 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
         if same is not None:
             # No error: scikit-learn's checks take a column of X for the label.
             warnings.warn(same, SameAsLabelWarning, stacklevel=3)
-        if isinstance(rows, PartedRows):
-            on_sample = self._fit_rows(sample, validation, {}, limits, step)
-            return fit_parted(on_sample, rows, self._em_options(limits), step)
-        return self._fit_rows(sample, validation, evaluation, limits, step)
+        if sample is rows:
+            return self._fit_rows(sample, validation, evaluation, limits, step)
+        on_sample = self._fit_rows(sample, validation, {}, limits, step)
+        # All parameters are learned from all rows, those of a mixture's components too.
+        return fit_parameters(on_sample.distribution, rows, {}, self._em_options(limits), step)
 
     def _triple(self, coding: TableCoding, data: Triple) -> Rows:
         """Rows beside the training rows, in memory or in files."""

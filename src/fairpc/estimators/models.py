@@ -13,11 +13,11 @@ from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.settings import Settings
+from fairpc.fair.distinct_rows import hold_out
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.initial import Structure
 from fairpc.fair.journal import VALIDATION
-from fairpc.fair.parts import hold_out
 from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.fair.recipe import fit_auto
 from fairpc.fair.restarts import fit_starts

@@ -27,8 +27,8 @@ from fairpc.data.table_coding import RowEncoder, TableCoding, check_rows
 from fairpc.errors import Argument, LearningError, TableError
 from fairpc.estimators.checkpoint import Checkpoint, ending_on_sigterm, identity
 from fairpc.estimators.tables import GivenTable
-from fairpc.fair.parted import PartedRows, TrainingRows, rows_fingerprint
 from fairpc.fair.rows import Rows
+from fairpc.fair.training_rows import PartedRows, TrainingRows, rows_fingerprint
 
 ROW_BYTES: Final = 2048
 """About what a distinct row takes in memory while a model is fitted to it."""

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.flows import RowPlan, prepare
+from fairpc.circuit.graph import Circuit
 from fairpc.data.distinct import CodedRows, Packing
 from fairpc.data.hashing import row_digest
 from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
+
+if TYPE_CHECKING:
+    from fairpc.fair.top import Layout
 
 T = TypeVar("T")
 
@@ -123,12 +128,23 @@ class Rows:
         return replace(self, weights=weights, copies=copies)
 
     @property
+    def complete(self) -> bool:
+        """Whether nothing is missing but, perhaps, fair decisions."""
+        return not any((codes < 0).any() for codes in (self.s, self.d, self.x))
+
+    @property
     def each(self) -> Floats:
         """How many rows of the table each row is: whole weights count them, others do not."""
         if self.copies is not None:
             return self.copies
         whole = np.array_equal(self.weights, np.floor(self.weights))
         return self.weights if whole else (self.weights > 0).astype(np.float64)
+
+    def plan(self, circuit: Circuit, layout: Layout) -> RowPlan:
+        """The plan of the rows for the circuit of a model."""
+        codes = layout.codes(self.s, self.d, self.x, self.f)
+        table = Table.of(codes, self.weights, arities=circuit.arities, names=circuit.names)
+        return prepare(circuit.graph, table)
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
         """What ``work`` makes of the rows: all are in memory."""

@@ -11,10 +11,10 @@ import pytest
 
 from fairpc.data.distinct import Packing, add_distinct
 from fairpc.data.parts import Parts, PartWriter
-from fairpc.errors import FileFormatError
+from fairpc.errors import FileFormatError, LearningError
 from fairpc.fair.fit import Options, fit, fit_parameters
-from fairpc.fair.parted import PartedRows, fit_parted, label_counts, rows_fingerprint
 from fairpc.fair.rows import Rows
+from fairpc.fair.training_rows import PartedRows, label_counts, rows_fingerprint
 
 
 def random_codes(n: int, seed: int, packing: Packing) -> list[npt.NDArray[np.int16]]:
@@ -47,12 +47,14 @@ def test_em_over_parts_takes_the_steps_of_em_over_rows(tmp_path: Path) -> None:
     sample = on_disk.sample(800, np.random.default_rng(0))
     options = Options(max_iter=25, tol=0.0, mechanism_prior=10.0)
     start = fit("LatNB", sample, options=options)
-    ours = fit_parted(start, on_disk, options)
+    ours = fit_parameters(start.distribution, on_disk, {}, options)
     theirs = fit_parameters(start.distribution, rows, {}, options)
     assert np.allclose(
         ours.distribution.circuit.parameters, theirs.distribution.circuit.parameters, rtol=1e-10
     )
     assert np.allclose(ours.history["objective"], theirs.history["objective"], rtol=1e-12)
+    with pytest.raises(LearningError, match="equal_mass needs all rows in memory"):
+        fit_parameters(start.distribution, on_disk, {}, Options(equal_mass=True))
     counts = label_counts(on_disk, ours.distribution)
     assert counts.sum() == pytest.approx(rows.weights.sum())
 

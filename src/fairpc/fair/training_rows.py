@@ -1,4 +1,4 @@
-"""Training rows, in memory or not: structure on a sample, parameters on all rows."""
+"""Training rows, in memory or in parts elsewhere: what a fit asks of them, wherever they lie."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from fairpc.circuit.em import Step
 from fairpc.circuit.flows import FlowPlan
 from fairpc.circuit.graph import Circuit, Graph
 from fairpc.circuit.part_plan import PartPlan
@@ -18,11 +17,8 @@ from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
 from fairpc.data.hashing import fingerprint, row_uniform
 from fairpc.data.parts import RowParts
 from fairpc.data.table import Table
-from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats, Ints, Words
 from fairpc.fair.distribution import FairDistribution, turned_labels
-from fairpc.fair.fit import Fitted, Options, run_em
-from fairpc.fair.priors import parameter_prior
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
 
@@ -38,6 +34,10 @@ class TrainingRows(Protocol):
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """The rows to learn structure from: about ``n``, or all where they are in memory."""
+        ...
+
+    def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
+        """The plan of all rows for the circuit of a model."""
         ...
 
 
@@ -167,26 +167,3 @@ def _drawn(
         drawn[several] = stats.binom.ppf(chance[several], coded.each[several], share)
     used = np.flatnonzero(drawn)
     return Distinct(np.ascontiguousarray(words[:, used]), drawn[used])
-
-
-def fit_parted(
-    on_sample: Fitted,
-    rows: PartedRows,
-    options: Options,
-    callback: Callable[[Step], object] | None = None,
-) -> Fitted:
-    """EM over all rows, from a model whose structure was learned on a sample of them.
-
-    All parameters are learned, those of a mixture's components too.
-    """
-    if options.equal_mass:
-        raise LearningError(
-            "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
-        )
-    start = on_sample.distribution
-    circuit, layout = start.circuit, start.layout
-    prior = parameter_prior(circuit, layout, start.top, options)
-    bounds = None
-    if options.limits is not None:
-        bounds = options.limits.bounds(circuit.graph, layout)
-    return run_em(start, rows.plan(circuit, layout), {}, options, prior, bounds, callback)

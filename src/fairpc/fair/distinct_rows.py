@@ -1,4 +1,4 @@
-"""Parts of the rows: distinct rows with their weights, what is held out, parts put together."""
+"""Distinct rows with their weights: what is held out, and rows put together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairpc.fair.top import Places
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DistinctRows:
     """Distinct rows with summed weights.
 
     Attributes:
@@ -30,7 +30,7 @@ class Part:
     effective: float
 
     @classmethod
-    def of(cls, rows: Rows) -> Part:
+    def of(cls, rows: Rows) -> DistinctRows:
         merged = _merged(rows)
         count = rows.n_rows if rows.copies is None and not _whole(rows.weights) else rows.each.sum()
         return cls(merged, Places.of(merged), round(float(count)), _effective(rows))
