@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 from unittest.mock import patch
 
 import numpy as np
-from fairpc.cluster.passes import exchanged
 
 from fairpc.circuit.flows import FlowPlan
 from fairpc.circuit.graph import Circuit
 from fairpc.cluster import client as cluster
-from fairpc.cluster import held
+from fairpc.cluster import plan as cluster_plan
+from fairpc.cluster.exchange import exchanged
 from fairpc.cluster.parts import DaskParts
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.errors.arrays import Floats
@@ -108,7 +108,7 @@ class Timed:
 
 def keep_nothing() -> None:
     """Have a worker think that it has no memory in which rows could be kept ready."""
-    held._room = lambda: 0
+    cluster_plan._room = lambda: 0
 
 
 @contextmanager

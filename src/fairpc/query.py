@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.data.coding import code_values
+from fairpc.data.codes_of import code_values
 from fairpc.data.encoding import Encoding
 from fairpc.data.groups import Groups
 from fairpc.data.labels import Labels

@@ -34,7 +34,7 @@ from fairpc.data.source import Progress as ReadingProgress
 from fairpc.data.source import Watcher, is_source
 from fairpc.errors import AuditError, FairpcError, TableWarning
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.lazy import check_not_dask
+from fairpc.estimators.queries import check_not_dask
 from fairpc.evidence import AssumptionTest
 from fairpc.refits.workbench import Progress, Report
 

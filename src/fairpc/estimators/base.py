@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -20,11 +21,10 @@ from fairpc.data.columns import Options as EncodingOptions
 from fairpc.data.fit_encoding import resolve
 from fairpc.data.frame import read_frame
 from fairpc.data.groups import same_as_label
-from fairpc.data.source import is_source, shown_name
+from fairpc.data.source import Progress, is_source, shown_name
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError, SameAsLabelWarning, TableError
-from fairpc.estimators.answers import FittedAnswers
-from fairpc.estimators.progress import progress, reading
+from fairpc.estimators.queries import FittedQueries
 from fairpc.estimators.settings import check_beside, check_settings, plain
 from fairpc.estimators.tables import GivenTable
 from fairpc.estimators.training import FitFolder, Training, coded_rows
@@ -42,7 +42,7 @@ Triple = Sequence[Any]
 """(X, y, sensitive features)."""
 
 
-class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CircuitClassifier(FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of FairPC, NLatPC, LatNB and TwoNB."""
 
     _model: Model
@@ -298,3 +298,44 @@ def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> Fa
 def _listed(columns: Any) -> tuple[str | int, ...]:
     """A setting that names one column, or several."""
     return (columns,) if isinstance(columns, str | int) else tuple(columns)
+
+
+@contextmanager
+def progress(
+    name: str, verbose: int, callback: Callable[[Step], object] | None
+) -> Iterator[Callable[[Step], object]]:
+    """A function to call with each step: the user's callback and, if ``verbose``, a line."""
+    if not verbose:
+        yield callback or (lambda step: None)
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status(f"{name}: structure") as status:
+
+        def show(step: Step) -> None:
+            status.update(f"{name}: EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
+            if callback is not None:
+                callback(step)
+
+        yield show
+
+
+@contextmanager
+def reading(name: str, verbose: int) -> Iterator[Callable[[Progress], object] | None]:
+    """A function to call with how far a table is read; None unless ``verbose``."""
+    if not verbose:
+        yield None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status(f"{name}: reading") as status:
+
+        def show(progress: Progress) -> None:
+            done = f"{progress.done:,} {progress.unit}"
+            if progress.total:
+                done = f"{progress.done / progress.total:.0%} of {progress.total / 1e6:,.0f} MB"
+            status.update(f"{name}: {progress.stage}, {done}")
+
+        yield show

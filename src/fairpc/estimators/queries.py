@@ -1,19 +1,27 @@
-"""What a fitted model can be asked: scores, decisions, any probability, what was learned."""
+"""What a fitted model can be asked: scores, decisions, any probability, what was learned.
+
+What is asked of rows is also answered for tables that are read in batches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from fairpc.circuit.graph import Circuit
+from fairpc.cluster.client import need_dask
+from fairpc.cluster.table import by_partition, is_dask
+from fairpc.data.source import Warned, is_source, open_source
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats
-from fairpc.estimators.lazy import answers_in_parts
+from fairpc.estimators.tables import FittedColumns, check_not_apart
 from fairpc.fair.distribution import (
     BiasAccount,
     Contribution,
@@ -28,8 +36,103 @@ from fairpc.fair.distribution import (
 if TYPE_CHECKING:
     from fairpc.plots import ModelPlots
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-class FittedAnswers:
+PREFIXES: Final = {"predict_proba": "p_df_", "predict_observed_proba": "p_d_"}
+"""Of the columns of lazy predictions, before the name of each class."""
+
+LAZY: Final = ("predict", *PREFIXES)
+"""Methods that are lazy for a Dask frame."""
+
+
+def in_batches(method: Callable[P, R]) -> Callable[P, R]:
+    """A method of a classifier that gives something per row, and takes tables in parts too.
+
+    Of a file, a folder, a glob or a polars lazy frame it gives what it gives of the table in
+    memory, while a few batches of rows are there at a time; ``y`` then names a column. Of a Dask
+    frame, decisions become a lazy series, probabilities a lazy frame with a column per class.
+    """
+    names = tuple(signature(method).parameters)
+
+    @wraps(method)
+    def either(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+        model, table = given.pop("self"), given.pop("X", None)
+        if is_dask(table):
+            lazily: Any = _lazy(model, method.__name__, table, given)
+            return lazily  # type: ignore[no-any-return]
+        if is_source(table):
+            joined: Any = _streamed(model, method, names, table, given)
+            return joined  # type: ignore[no-any-return]
+        return method(*args, **kwargs)
+
+    return either
+
+
+def check_not_dask(table: Any) -> None:
+    """A TableError where a table is a Dask frame."""
+    if is_dask(table):
+        raise TableError(
+            f"a Dask frame was given: fit, {', '.join(LAZY)} take one, this takes its rows, "
+            "frame.compute(), or the files that it was read from"
+        )
+
+
+def _streamed(
+    model: Any,
+    method: Callable[..., Any],
+    names: tuple[str, ...],
+    table: Any,
+    given: Mapping[str, Any],
+) -> Any:
+    """What the method gives of each batch, one after the other; warnings are given once."""
+    apart = dict(given)
+    label = apart.pop("y", None)
+    check_not_apart(**apart)
+    source = open_source(table)
+    columns = FittedColumns.of(source, model._coding(), label=label)
+    warned, parts = Warned(), []
+    with warned.watching():
+        for batch in source.map(columns.columns, _itself):
+            rows = columns.given(batch)
+            parts.append(method(model, **{name: rows[name] for name in names if name in rows}))
+    if not parts:
+        raise TableError("the table is empty: it has no rows, give at least one")
+    warned.warn(stacklevel=3)
+    if not isinstance(parts[0], tuple):
+        return np.concatenate(parts)
+    columns_of = zip(*parts, strict=True)
+    return tuple(None if some[0] is None else np.concatenate(some) for some in columns_of)
+
+
+def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
+    need_dask()
+    for name, value in given.items():
+        if value is not None:
+            raise TableError(
+                f"{name} were given apart from a Dask frame: make them columns of it, for its "
+                "partitions are read one by one"
+            )
+    classes = model.classes_  # says so where the model is not fitted
+    if method not in LAZY:
+        check_not_dask(frame)
+    call = partial(_called, model, method)
+    if method not in PREFIXES:
+        return by_partition(frame, call, ["decision"], classes.dtype)
+    return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
+
+
+def _called(model: Any, method: str, part: Any) -> Array:
+    values: Array = getattr(model, method)(part)
+    return values
+
+
+def _itself(batch: Any) -> Any:
+    return batch
+
+
+class FittedQueries:
     """Queries of a fitted model; what they read is set by ``fit`` or by ``fairpc.load``.
 
     What is asked of rows is also answered for tables that are read in batches: the path of
@@ -88,7 +191,7 @@ class FittedAnswers:
         check_is_fitted(self, "distribution_")
         return self.distribution_
 
-    @answers_in_parts
+    @in_batches
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """P(Df = k | what is known of each row), rows × classes.
 
@@ -97,12 +200,12 @@ class FittedAnswers:
         """
         return self._distribution().decision(*self._evidence(X, sensitive_features))
 
-    @answers_in_parts
+    @in_batches
     def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """P(D = k | what is known of each row): the label as it would be observed."""
         return self._distribution().observed(*self._evidence(X, sensitive_features))
 
-    @answers_in_parts
+    @in_batches
     def predict(self, X: Any, *, sensitive_features: Any = None) -> Array:
         """The decision of each row: by ``threshold_`` for two classes, else the likeliest class.
 
@@ -170,7 +273,7 @@ class FittedAnswers:
         self.threshold_ = equalised(scores, groups, len(self.groups_), selection_rate)
         return self
 
-    @answers_in_parts
+    @in_batches
     def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Floats:
         """log P of each encoded row (bins are masses); what is missing is summed out.
 
@@ -307,14 +410,14 @@ class FittedAnswers:
         self._distribution()
         return ModelPlots(self)
 
-    @answers_in_parts
+    @in_batches
     def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:
         """P(decision = positive) of each row, and its group, None where no group is given."""
         groups, features = self._evidence(X, sensitive_features)
         scores = self._distribution().decision(groups, features)
         return scores[:, self._coding().labels.positive], groups
 
-    @answers_in_parts
+    @in_batches
     def _labels(self, X: Any, y: Any) -> Array:
         """The labels of the rows, as classes."""
         return self._coding().labels.inverse(self._coding().labels.transform(y))
