@@ -204,13 +204,13 @@ def labels_of(y: Any) -> Array:
     return array
 
 
-def check_rows(**parts: Any) -> None:
+def check_rows(**given: Any) -> None:
     """The same number of rows everywhere, and the same index where there is one."""
-    sizes = {name: len(part) for name, part in parts.items() if part is not None}
+    sizes = {name: len(values) for name, values in given.items() if values is not None}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
         raise LearningError(f"the numbers of rows differ ({listed}): give one row for each")
-    indexed = [(name, part.index) for name, part in parts.items() if hasattr(part, "iloc")]
+    indexed = [(name, values.index) for name, values in given.items() if hasattr(values, "iloc")]
     for name, index in indexed[1:]:
         if not indexed[0][1].equals(index):
             raise LearningError(

@@ -343,17 +343,17 @@ def _folds(
     if not isinstance(cv, Iterable) or isinstance(cv, str):
         raise ComparisonError(f"cv is {cv!r}: give a number of folds, or the folds")
     folds = []
-    for part in cv:
-        if not isinstance(part, Fold):
-            train, test = (np.asarray(rows, np.int64) for rows in part)
-            part = Fold(train, np.empty(0, np.int64), test)
-        last = max(part.fit.max(), part.test.max())
+    for fold in cv:
+        if not isinstance(fold, Fold):
+            train, test = (np.asarray(rows, np.int64) for rows in fold)
+            fold = Fold(train, np.empty(0, np.int64), test)
+        last = max(fold.fit.max(), fold.test.max())
         if last >= table.n_rows:
             raise ComparisonError(
                 f"a fold names row {last} and the table has {table.n_rows} rows: give the folds of "
                 "this table"
             )
-        folds.append(part)
+        folds.append(fold)
     if not folds:
         raise ComparisonError("cv is empty: give a number of folds, or at least one fold")
     return tuple(folds)

@@ -53,10 +53,8 @@ _HOLES_OPTIONS: Final = Options(tol=1e-5, max_iter=150)
 """Of rows with holes: the best iterate on validation rows comes long before."""
 _MAX_BYTES: Final = 2**26
 
-Parts = tuple[Rows, Rows, Rows]
+FoldRows = tuple[Rows, Rows, Rows]
 """Training, validation and test rows."""
-
-
 _NOTHING: Final = partial(np.empty, 0)
 
 
@@ -118,28 +116,28 @@ def is_distribution(method: str) -> bool:
     return method in _MODEL or method == FAIRPC_AUTO
 
 
-def run(method: str, parts: Parts, seed: int, missing: float | None = None) -> Outcome:
+def run(method: str, fold: FoldRows, seed: int, missing: float | None = None) -> Outcome:
     """Fit a method to a fold and apply it to the test rows.
 
     Args:
         method: name of the method.
-        parts: the rows of the fold.
+        fold: training, validation and test rows.
         seed: of all chance in it.
         missing: share of the training cells of X that are hidden, the structure being that of
             complete rows; for FairPC only. None: the paper's protocol.
     """
     if is_distribution(method):
-        return _run_distribution(method, parts, seed, missing)
-    return _run_classifier(method, parts, seed)
+        return _run_distribution(method, fold, seed, missing)
+    return _run_classifier(method, fold, seed)
 
 
-def _run_distribution(method: str, parts: Parts, seed: int, missing: float | None) -> Outcome:
+def _run_distribution(method: str, fold: FoldRows, seed: int, missing: float | None) -> Outcome:
     began = perf_counter()
-    fitted = _fit(method, parts, seed, missing)
+    fitted = _fit(method, fold, seed, missing)
     seconds = perf_counter() - began
-    model, test = aligned(fitted.distribution), parts[-1]
+    model, test = aligned(fitted.distribution), fold[-1]
     scores = model.decision(test.s, test.x)[:, 1]
-    everywhere = [_log_likelihood(model, part) for part in parts if part.n_rows]
+    everywhere = [_log_likelihood(model, rows) for rows in fold if rows.n_rows]
     outcome = Outcome(
         scores=scores,
         predicted=(scores > 0.5).astype(np.int8),
@@ -161,8 +159,8 @@ def _log_likelihood(model: FairDistribution, rows: Rows) -> Floats:
     return model.log_likelihood(rows.s, rows.d, rows.x)
 
 
-def _fit(method: str, parts: Parts, seed: int, missing: float | None) -> Fitted:
-    train, valid, test = parts
+def _fit(method: str, fold: FoldRows, seed: int, missing: float | None) -> Fitted:
+    train, valid, test = fold
     if method == FAIRPC_AUTO:
         return fit_auto(train, validation=valid, evaluation={"test": test})
     if missing is not None:
@@ -187,8 +185,8 @@ def fit_with_holes(method: str, seed: int, share: float, train: Rows, valid: Row
     cells = learn_structure(train, valid, options.structure, options.smoothing, rng)
     model = initial_model("FairPC", train, cells, options.smoothing)
     start, top = model.circuit.graph.uniform(), model.top
-    for part in (top.group, top.decision, top.mechanism):
-        start[part] = model.circuit.parameters[part]
+    for some in (top.group, top.decision, top.mechanism):
+        start[some] = model.circuit.parameters[some]
     holed, held_out = with_holes(train, share, rng), with_holes(valid, share, rng)
     best = _Best(model.with_parameters(start), held_out)
     fitted = fit_parameters(best.model, holed, {}, options, best)
@@ -216,11 +214,11 @@ def with_holes(rows: Rows, share: float, rng: np.random.Generator) -> Rows:
     return replace(rows, x=x)
 
 
-def _run_classifier(method: str, parts: Parts, seed: int) -> Outcome:
+def _run_classifier(method: str, fold: FoldRows, seed: int) -> Outcome:
     if method not in (*FAIR_CLASSIFIERS, "LR", "Rand"):
         known = ", ".join((*ALL_METHODS, FAIRPC_RAND, FAIRPC_AUTO))
         raise LearningError(f"there is no method {method!r}: choose one of {known}")
-    train, _, test = parts
+    train, _, test = fold
     chance = {"random_state": seed} if method == "Rand" else {}
     model = getattr(baselines, method)(**chance)
     began = perf_counter()

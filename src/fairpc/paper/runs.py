@@ -56,14 +56,14 @@ class Task:
         """Hash of all that the outcome depends on."""
         rows, fold = self.table.rows, self.table.folds[self.fold]
         data = fingerprint(rows.s, rows.d, rows.x, fold.train, fold.valid, fold.test)
-        parts = _DISTRIBUTION_CODE if is_distribution(self.method) else _CLASSIFIER_CODE
-        text = f"{_FORMAT};{_code(parts)};{self.method};{self.fold};{self.missing};{data}"
+        packages = _DISTRIBUTION_CODE if is_distribution(self.method) else _CLASSIFIER_CODE
+        text = f"{_FORMAT};{_code(packages)};{self.method};{self.fold};{self.missing};{data}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def run(self) -> Outcome:
         rows, fold = self.table.rows, self.table.folds[self.fold]
-        parts = (rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
-        return run(self.method, parts, self.fold, self.missing)
+        taken = (rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
+        return run(self.method, taken, self.fold, self.missing)
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,13 @@ def _work(index: int, task: Task, path: Path, apart: bool) -> tuple[int, Outcome
 
 
 @cache
-def _code(parts: tuple[str, ...]) -> str:
-    """Hash of the source of parts of the package, and of the versions of libraries."""
-    package = Path(__file__).resolve().parents[1]
-    files = [path for part in parts for path in sorted((package / part).rglob("*.py"))]
+def _code(packages: tuple[str, ...]) -> str:
+    """Hash of the source of some of our packages, and of the versions of libraries."""
+    root = Path(__file__).resolve().parents[1]
+    files = [path for name in packages for path in sorted((root / name).rglob("*.py"))]
     digest = hashlib.sha256()
-    for path in (*files, package / "paper" / "methods.py"):
-        digest.update(f"{path.relative_to(package).as_posix()};".encode())
+    for path in (*files, root / "paper" / "methods.py"):
+        digest.update(f"{path.relative_to(root).as_posix()};".encode())
         digest.update(path.read_bytes())
     for name in _LIBRARIES:
         try:
