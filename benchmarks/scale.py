@@ -277,7 +277,7 @@ class Sample:
 
 def sampled(rows: int, wide: bool) -> Sample:
     """Measure a table: both passes, a merge, what EM does with its distinct rows."""
-    from fairpc.circuit.part_plan import plan_bytes, plan_once
+    from fairpc.circuit.flows import plan_bytes, plan_once
     from fairpc.data.distinct import add_distinct
     from fairpc.data.passes import BatchEncoder, compress, fit_source
     from fairpc.data.source import open_source

@@ -8,9 +8,8 @@ from threading import Lock
 from typing import Any, Final, Self
 from weakref import WeakSet
 
-from fairpc.circuit.flows import RowPlan, prepare
+from fairpc.circuit.flows import RowPlan, plan_bytes, plan_once, prepare
 from fairpc.circuit.graph import Graph
-from fairpc.circuit.part_plan import plan_bytes, plan_once
 from fairpc.cluster.sums import Sums, added, leaf
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.data.table import Table

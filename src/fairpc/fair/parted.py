@@ -10,9 +10,8 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from fairpc.circuit.em import Step
-from fairpc.circuit.flows import FlowPlan
+from fairpc.circuit.flows import FlowPlan, PartPlan
 from fairpc.circuit.graph import Circuit, Graph
-from fairpc.circuit.part_plan import PartPlan
 from fairpc.data.distinct import Distinct, Packing, add_distinct
 from fairpc.data.fingerprint import fingerprint
 from fairpc.data.hashing import row_uniform
