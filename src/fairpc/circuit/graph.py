@@ -353,7 +353,7 @@ def _check_nodes(g: Graph) -> None:
         raise CircuitError(f"node {odd} has unknown kind {g.kind[odd]}: use 0, 1 or 2", odd)
     leaf = g.kind == INDICATOR
     known = (g.variable >= 0) & (g.variable < g.n_variables)
-    node = _first(leaf & ~known)
+    node = first_of(leaf & ~known)
     if node is not None:
         raise CircuitError(
             f"indicator node {node} tests variable {g.variable[node]}, and there are "
@@ -361,7 +361,7 @@ def _check_nodes(g: Graph) -> None:
             node,
         )
     arity = g.arities[np.where(known, g.variable, 0)]
-    node = _first(leaf & ((g.value < 0) | (g.value >= arity)))
+    node = first_of(leaf & ((g.value < 0) | (g.value >= arity)))
     if node is not None:
         name = g.names[g.variable[node]]
         raise CircuitError(
@@ -369,7 +369,7 @@ def _check_nodes(g: Graph) -> None:
             f"are 0 to {arity[node] - 1}",
             node,
         )
-    node = _first(~leaf & ((g.variable != -1) | (g.value != -1)))
+    node = first_of(~leaf & ((g.variable != -1) | (g.value != -1)))
     if node is not None:
         raise CircuitError(f"{g.name(node)} names a variable: only indicators do, use -1", node)
 
@@ -378,14 +378,14 @@ def _check_edges(g: Graph) -> None:
     sizes = np.diff(g.child_ptr)
     if g.child_ptr[0] != 0 or g.child_ptr[-1] != g.n_edges or (sizes < 0).any():
         raise CircuitError("child_ptr does not cut the edges: it must rise from 0 to their number")
-    node = _first((sizes == 0) & (g.kind != INDICATOR))
+    node = first_of((sizes == 0) & (g.kind != INDICATOR))
     if node is not None:
         raise CircuitError(f"{g.name(node)} has no children: give it at least one", node)
-    node = _first((sizes > 0) & (g.kind == INDICATOR))
+    node = first_of((sizes > 0) & (g.kind == INDICATOR))
     if node is not None:
         raise CircuitError(f"{g.name(node)} has children: an indicator is a leaf", node)
     parent = np.repeat(np.arange(g.n_nodes), sizes)
-    edge = _first((g.child < 0) | (g.child >= g.n_nodes))
+    edge = first_of((g.child < 0) | (g.child >= g.n_nodes))
     if edge is not None:
         node = int(parent[edge])
         raise CircuitError(
@@ -393,12 +393,12 @@ def _check_edges(g: Graph) -> None:
             f"0 to {g.n_nodes - 1}",
             node,
         )
-    edge = _first(g.child >= parent)
+    edge = first_of(g.child >= parent)
     if edge is not None:
         _raise_order(g, int(parent[edge]), int(g.child[edge]))
     seen = np.zeros(g.n_variables, bool)
     seen[g.variable[g.kind == INDICATOR]] = True
-    unseen = _first(~seen)
+    unseen = first_of(~seen)
     if unseen is not None:
         raise CircuitError(
             f"variable {g.names[unseen]!r} is tested by no node: leave it out of the variables"
@@ -406,7 +406,7 @@ def _check_edges(g: Graph) -> None:
     reached = np.zeros(g.n_nodes, bool)
     reached[g.child] = True
     reached[g.root] = True
-    node = _first(~reached)
+    node = first_of(~reached)
     if node is not None:
         raise CircuitError(
             f"{g.name(node)} is no descendant of the root (the last node): leave it out", node
@@ -448,7 +448,7 @@ def _check_blocks(g: Graph) -> None:
     n_blocks = len(g.block_ptr) - 1
     if n_blocks < 0 or g.block_ptr[0] != 0 or (np.diff(g.block_ptr) < 1).any():
         raise CircuitError("block_ptr does not cut the parameters: it must rise from 0")
-    node = _first(np.where(is_sum, (g.block < 0) | (g.block >= n_blocks), g.block != -1))
+    node = first_of(np.where(is_sum, (g.block < 0) | (g.block >= n_blocks), g.block != -1))
     if node is not None:
         raise CircuitError(
             f"{g.name(node)} has parameter block {g.block[node]}: a sum node names one of the "
@@ -457,7 +457,7 @@ def _check_blocks(g: Graph) -> None:
         )
     sizes = np.diff(g.child_ptr)
     block_sizes = np.diff(g.block_ptr)
-    node = _first(is_sum & (sizes != np.append(block_sizes, 0)[g.block]))
+    node = first_of(is_sum & (sizes != np.append(block_sizes, 0)[g.block]))
     if node is not None:
         raise CircuitError(
             f"{g.name(node)} has {sizes[node]} children and {block_sizes[g.block[node]]} "
@@ -466,12 +466,13 @@ def _check_blocks(g: Graph) -> None:
         )
     used = np.zeros(n_blocks, bool)
     used[g.block[is_sum]] = True
-    block = _first(~used)
+    block = first_of(~used)
     if block is not None:
         raise CircuitError(f"parameter block {block} belongs to no sum node: leave it out")
 
 
-def _first(mask: Bools) -> int | None:
+def first_of(mask: Bools) -> int | None:
+    """Place of the first that is true, None where none is."""
     return int(np.argmax(mask)) if mask.any() else None
 
 
@@ -484,14 +485,14 @@ def check_parameters(graph: Graph, parameters: npt.ArrayLike) -> Floats:
         )
     if not len(theta):
         return theta
-    bad = _first(~(theta >= 0) | ~np.isfinite(theta))
+    bad = first_of(~(theta >= 0) | ~np.isfinite(theta))
     if bad is not None:
         node = _node_of(graph, int(graph.parameter_block[bad]))
         raise CircuitError(
             f"{graph.name(node)} has weight {theta[bad]}: weights are numbers from 0 to 1", node
         )
     totals = np.add.reduceat(theta, graph.block_ptr[:-1])
-    block = _first(np.abs(totals - 1.0) > WEIGHT_TOLERANCE)
+    block = first_of(np.abs(totals - 1.0) > WEIGHT_TOLERANCE)
     if block is not None:
         node = _node_of(graph, block)
         raise CircuitError(

@@ -21,7 +21,7 @@ from fairpc.circuit.graph import INDICATOR, PRODUCT, Graph
 from fairpc.circuit.properties import require
 from fairpc.data.table import readonly
 from fairpc.errors import OptionError
-from fairpc.errors.arrays import Array, Bytes, Codes, Floats, Int32s, Ints, Words
+from fairpc.errors.arrays import Bytes, Codes, Floats, Int32s, Ints, Words
 
 T = TypeVar("T")
 
@@ -86,12 +86,13 @@ class Program:
         from fairpc.circuit import _kernels
 
         ids, spare = np.empty((2, len(self.scopes.leaf), stop - start), np.int32)
-        size, *arrays = _kernels.project(
+        size, map_ptr, maps, leaf_ptr, leaf_code = _kernels.project(
             self.scopes, readonly(codes.T), start, stop, merge, ids, spare
         )
         off = np.zeros(self.graph.n_nodes + 1, np.int64)
         np.cumsum(size[self.arrays.scope], out=off[1:])
-        return Projection(self, ChunkArrays(*arrays, off), ids[self.arrays.scope[-1]].copy())
+        arrays = ChunkArrays(map_ptr, maps, leaf_ptr, leaf_code, off)
+        return Projection(self, arrays, ids[self.arrays.scope[-1]].copy())
 
     def chunks(
         self,
@@ -239,13 +240,14 @@ def _compile(g: Graph) -> Program:
     links, which = np.unique(pairs.reshape(-1, 2), axis=0, return_inverse=True)
     edge_link = np.full(g.n_edges, -1, np.int32)
     edge_link[product_edges] = which.ravel()
-    taken = (g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter, edge_link, scope)
-    scopes = (leaf, g.arities, *_parts(g, scope, len(number)), *links.T.astype(np.int32))
-    return Program(g, GraphArrays(*map(_in, taken)), Scopes(*map(_in, scopes)))
-
-
-def _in(array: Array) -> Array:
-    return readonly(np.ascontiguousarray(array))
+    own = (g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter)
+    link_from, link_to = links.T.astype(np.int32)
+    part_ptr, part = _parts(g, scope, len(number))
+    return Program(
+        g,
+        GraphArrays(*own, readonly(edge_link), readonly(scope)),
+        Scopes(*map(readonly, (leaf, g.arities, part_ptr, part, link_from, link_to))),
+    )
 
 
 def _parts(g: Graph, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
