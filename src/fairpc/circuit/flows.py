@@ -118,8 +118,8 @@ class Chunk:
     form: ActiveTerms | Projection | None
 
     @property
-    def n_active(self) -> int:
-        return self.stop - self.start if isinstance(self.form, ActiveTerms) else 0
+    def rows(self) -> slice:
+        return slice(self.start, self.stop)
 
 
 def _chunks(program: Program, codes: Codes, path: Path, n_threads: int) -> Iterator[Chunk]:
@@ -136,22 +136,15 @@ def _forms(
     if path == "general":
         yield from program.chunks(codes)
         return
+    find = partial(active_terms, at_any_cost=path == "active")
     projections = program.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES)
     while some := list(islice(projections, n_threads)):
-        find = partial(_active_terms_of, some, path == "active")
-        for (start, stop, _), form in zip(
-            some, map_in_order(find, len(some), n_threads), strict=True
-        ):
+        found = map_in_order(find, [chunk for _, _, chunk in some], n_threads)
+        for (start, stop, _), form in zip(some, found, strict=True):
             if form is None:
                 yield from program.chunks(codes, start, stop)
             else:
                 yield start, stop, form
-
-
-def _active_terms_of(
-    some: list[tuple[int, int, Projection]], at_any_cost: bool, k: int
-) -> ActiveTerms | None:
-    return active_terms(some[k][2], at_any_cost=at_any_cost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +170,7 @@ class RowPlan:
     @property
     def n_active(self) -> int:
         """Distinct rows that take the active path."""
-        return sum(chunk.n_active for chunk in self.chunks)
+        return sum(len(form.root) for form in self._active)
 
     @property
     def total_weight(self) -> float:
@@ -186,11 +179,13 @@ class RowPlan:
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         theta = self._checked(parameters, 1)
         w = self._distinct_weights(weights)
+
+        def task(chunk: Chunk) -> tuple[float, Floats]:
+            return self._form(chunk).flows(theta, w[chunk.rows], self._work)
+
         log_likelihood, flows = 0.0, np.zeros(len(theta))
-        for part, flow in map_in_order(
-            lambda k: self._flows(k, theta, w), len(self.chunks), self._threads(1)
-        ):
-            log_likelihood += part
+        for more, flow in map_in_order(task, self.chunks, self._threads(1)):
+            log_likelihood += more
             flows += flow
         return log_likelihood, flows
 
@@ -198,10 +193,11 @@ class RowPlan:
         """The same without the flows, to the bit: half the work."""
         theta = self._checked(parameters, 1)
         w = self._distinct_weights(weights)
-        parts = map_in_order(
-            lambda k: self._log_likelihood(k, theta, w), len(self.chunks), self._threads(1)
-        )
-        return sum(parts, 0.0)
+
+        def task(chunk: Chunk) -> float:
+            return self._form(chunk).log_likelihood(theta, w[chunk.rows], self._work)
+
+        return sum(map_in_order(task, self.chunks, self._threads(1)), 0.0)
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         theta = self._checked(parameters, 2)
@@ -213,59 +209,43 @@ class RowPlan:
             raise CodesError(
                 f"{len(theta)} parameter sets and {len(per_set)} weight vectors: give as many"
             )
+
+        def task(work: tuple[Chunk, slice]) -> tuple[Floats, Floats]:
+            chunk, sets = work
+            form, w = self._form(chunk), per_set[sets, chunk.rows]
+            return form.flows_of_sets(theta[sets], w, self._work)
+
+        tasks = [
+            (chunk, sets) for chunk in self.chunks for sets in self._sets_of(chunk, len(theta))
+        ]
         log_likelihood, flows = np.zeros(len(theta)), np.zeros(theta.shape)
-        n_chunks = len(self.chunks)
-        width = self._sets_at_once()
-        slices = [slice(low, low + width) for low in range(0, len(theta), width)]
-
-        def task(k: int) -> tuple[Floats, Floats]:
-            sets = slices[k // n_chunks]
-            return self._flows_of_sets(k % n_chunks, theta[sets], per_set[sets])
-
-        tasks = map_in_order(task, n_chunks * len(slices), self._threads(len(theta)))
-        for k, (part, flow) in enumerate(tasks):
-            log_likelihood[slices[k // n_chunks]] += part
-            flows[slices[k // n_chunks]] += flow
+        found = map_in_order(task, tasks, self._threads(len(theta)))
+        for (_, sets), (more, flow) in zip(tasks, found, strict=True):
+            log_likelihood[sets] += more
+            flows[sets] += flow
         return log_likelihood, flows
 
     @cached_property
     def _active(self) -> tuple[ActiveTerms, ...]:
         return tuple(c.form for c in self.chunks if isinstance(c.form, ActiveTerms))
 
-    def _sets_at_once(self) -> int:
+    def _sets_of(self, chunk: Chunk, n_sets: int) -> list[slice]:
+        """Parameter sets to handle at once; all of them where the rows must be projected anew."""
+        if chunk.form is None:
+            return [slice(0, n_sets)]
         slots = max((form.n_slots for form in self._active), default=1)
-        return max(1, min(BATCH, BATCH_NUMBERS // slots))
+        width = max(1, min(BATCH, BATCH_NUMBERS // slots))
+        return [slice(low, low + width) for low in range(0, n_sets, width)]
 
     def _threads(self, n_sets: int) -> int:
         terms = sum(len(form.terms) for form in self._active)
         few = len(self._active) == len(self.chunks) and terms * n_sets < FEW_TERMS
         return 1 if few else self.n_threads
 
-    def _form(self, k: int) -> ActiveTerms | Projection:
-        chunk = self.chunks[k]
+    def _form(self, chunk: Chunk) -> ActiveTerms | Projection:
         if chunk.form is not None:
             return chunk.form
         return program_of(self.graph).project(self.table.codes, chunk.start, chunk.stop)
-
-    def _log_likelihood(self, k: int, theta: Floats, weights: Floats) -> float:
-        form, own = self._form(k), weights[self.chunks[k].start : self.chunks[k].stop]
-        if isinstance(form, ActiveTerms):
-            return form.log_likelihood(theta, own, self._work)
-        return _risen(form, theta, own, self._work.take(form.n_values))[0]
-
-    def _flows(self, k: int, theta: Floats, weights: Floats) -> tuple[float, Floats]:
-        form, own = self._form(k), weights[self.chunks[k].start : self.chunks[k].stop]
-        if isinstance(form, ActiveTerms):
-            return form.flows(theta, own, self._work)
-        log_likelihood, edge_flows = chunk_flows(form, theta, own, self._work)
-        return log_likelihood, parameter_flows(self.graph, edge_flows)
-
-    def _flows_of_sets(self, k: int, theta: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        form, rows = self.chunks[k].form, slice(self.chunks[k].start, self.chunks[k].stop)
-        if isinstance(form, ActiveTerms):
-            return form.flows_of_sets(theta, weights[:, rows], self._work)
-        parts = [self._flows(k, t, w) for t, w in zip(theta, weights, strict=True)]
-        return np.array([part[0] for part in parts]), np.stack([part[1] for part in parts])
 
     def _checked(self, parameters: Floats, ndim: int) -> Floats:
         theta = np.ascontiguousarray(parameters, np.float64)
@@ -308,8 +288,7 @@ class PartPlan:
     _full: bool = field(default=False, repr=False)
 
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
-        if weights is not None:
-            raise CodesError("rows on disk have the weights they were written with: give None")
+        _refuse_weights(weights)
         log_likelihood, flows = 0.0, np.zeros(self.graph.n_parameters)
         for plan in self._plans(1):
             more, flow = plan(parameters)
@@ -319,11 +298,9 @@ class PartPlan:
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """Several parameter sets in one pass over the parts."""
-        if weights is not None:
-            raise CodesError("rows on disk have the weights they were written with: give None")
-        sets = len(parameters)
-        log_likelihood, flows = np.zeros(sets), np.zeros((sets, self.graph.n_parameters))
-        for plan in self._plans(sets):
+        _refuse_weights(weights)
+        log_likelihood, flows = np.zeros(len(parameters)), np.zeros(parameters.shape)
+        for plan in self._plans(len(parameters)):
             more, flow = plan.batch(parameters)
             log_likelihood += more
             flows += flow
@@ -355,6 +332,11 @@ class PartPlan:
         return plan_once(self.graph, table, n_sets)
 
 
+def _refuse_weights(weights: Floats | None) -> None:
+    if weights is not None:
+        raise CodesError("rows on disk have the weights they were written with: give None")
+
+
 def plan_once(graph: Graph, table: Table, n_sets: int, n_threads: int | None = None) -> RowPlan:
     """A plan that is used once, for some parameter sets.
 
@@ -372,61 +354,6 @@ def plan_bytes(plan: RowPlan) -> int:
     return kept + table.codes.nbytes + table.weights.nbytes + plan.row_of.nbytes
 
 
-def chunk_flows(
-    chunk: Projection,
-    theta: Floats,
-    weights: Floats,
-    work: Workspace | None = None,
-) -> tuple[float, Floats]:
-    """Log-likelihood and expected flow of every sum edge for one chunk of rows.
-
-    Plain floating point first; where some likelihood is so small that digits may
-    have been lost, the chunk is done again with extended range.
-    """
-    val, flow = (work or Workspace()).take(2, chunk.n_values)
-    edge_flow = np.zeros(chunk.program.graph.n_edges)
-    log_likelihood, at_root, scaled = _risen(chunk, theta, weights, val)
-    flow[:] = 0.0
-    flow[chunk.root] = at_root
-    if scaled is None:
-        chunk.downward(theta, val, flow, edge_flow)
-    else:
-        chunk.downward_scaled(Scaled.of(theta), scaled, flow, edge_flow)
-    return log_likelihood, edge_flow
-
-
-def _risen(
-    chunk: Projection, theta: Floats, weights: Floats, val: Floats
-) -> tuple[float, Floats, Scaled | None]:
-    """Log-likelihood, flow into each projection at the root, and values with extended range.
-
-    The latter only where ``val`` was not enough. A row of probability zero has no
-    flow: it is told by the log-likelihood alone.
-    """
-    from fairpc.circuit import _kernels
-
-    root = chunk.root
-    at_root = np.asarray(
-        np.bincount(chunk.root_ids, weights, minlength=root.stop - root.start), np.float64
-    )
-    chunk.upward(theta, val)
-    log_likelihood, least = _kernels.weighted_log(val[root], at_root)
-    if least > _kernels.TINY:
-        return log_likelihood, at_root, None
-    values = chunk.upward_scaled(Scaled.of(theta))
-    logs = values.log(root)
-    weighed = at_root > 0
-    log_likelihood = float((at_root[weighed] * logs[weighed]).sum())
-    return log_likelihood, np.where(np.isfinite(logs), at_root, 0.0), values
-
-
-def parameter_flows(graph: Graph, edge_flows: Floats) -> Floats:
-    """Flow per parameter: the flows of all edges that share it are added up."""
-    edges = graph.edge_parameter >= 0
-    flows = np.bincount(graph.edge_parameter[edges], edge_flows[edges], graph.n_parameters)
-    return np.asarray(flows, np.float64)
-
-
 def expected_flows(
     circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
 ) -> Floats:
@@ -434,8 +361,9 @@ def expected_flows(
     rows = check_codes(codes, circuit.arities, circuit.names)
     w = check_weights(weights, len(rows))
     total = np.zeros(circuit.graph.n_edges)
+    work = Workspace()
     for start, stop, chunk in program_of(circuit.graph).chunks(rows):
-        total += chunk_flows(chunk, circuit.parameters, w[start:stop])[1]
+        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
     return _with_product_edges(circuit.graph, total, float(w[_positive(circuit, rows)].sum()))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +23,7 @@ from fairpc.data.table import readonly
 from fairpc.errors import OptionError
 from fairpc.errors.arrays import Bytes, Codes, Floats, Int32s, Ints, Words
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 CHUNK_ROWS: Final = 8192
@@ -161,6 +162,65 @@ class Projection:
         off = self.arrays.off
         return slice(int(off[n]), int(off[n + 1]))
 
+    def log_likelihood(self, theta: Floats, weights: Floats, work: Workspace) -> float:
+        """Of the rows together: the way up alone."""
+        return self._rise(theta, weights, work.take(self.n_values))[0]
+
+    def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
+        """Log-likelihood and expected flow per parameter: edges that share one are added up."""
+        log_likelihood, edge_flows = self.edge_flows(theta, weights, work)
+        g = self.program.graph
+        used = g.edge_parameter >= 0
+        flows = np.bincount(g.edge_parameter[used], edge_flows[used], g.n_parameters)
+        return log_likelihood, np.asarray(flows, np.float64)
+
+    def flows_of_sets(
+        self, theta: Floats, weights: Floats, work: Workspace
+    ) -> tuple[Floats, Floats]:
+        """The same for several parameter sets (B, P), with weights (B, rows)."""
+        found = [self.flows(t, w, work) for t, w in zip(theta, weights, strict=True)]
+        return np.array([logs for logs, _ in found]), np.stack([flows for _, flows in found])
+
+    def edge_flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
+        """Log-likelihood and expected flow of every sum edge.
+
+        Plain floating point first; where some likelihood is so small that digits may
+        have been lost, the chunk is done again with extended range.
+        """
+        val, flow = work.take(2, self.n_values)
+        edge_flow = np.zeros(self.program.graph.n_edges)
+        log_likelihood, at_root, scaled = self._rise(theta, weights, val)
+        flow[:] = 0.0
+        flow[self.root] = at_root
+        if scaled is None:
+            self.downward(theta, val, flow, edge_flow)
+        else:
+            self.downward_scaled(Scaled.of(theta), scaled, flow, edge_flow)
+        return log_likelihood, edge_flow
+
+    def _rise(
+        self, theta: Floats, weights: Floats, val: Floats
+    ) -> tuple[float, Floats, Scaled | None]:
+        """Log-likelihood, flow into each projection at the root, and values with extended range.
+
+        The latter only where ``val`` was not enough. A row of probability zero has no
+        flow: it is told by the log-likelihood alone.
+        """
+        from fairpc.circuit import _kernels
+
+        root = self.root
+        summed = np.bincount(self.root_ids, weights, minlength=root.stop - root.start)
+        at_root = np.asarray(summed, np.float64)
+        self.upward(theta, val)
+        log_likelihood, least = _kernels.weighted_log(val[root], at_root)
+        if least > _kernels.TINY:
+            return log_likelihood, at_root, None
+        values = self.upward_scaled(Scaled.of(theta))
+        logs = values.log(root)
+        weighed = at_root > 0
+        log_likelihood = float((at_root[weighed] * logs[weighed]).sum())
+        return log_likelihood, np.where(np.isfinite(logs), at_root, 0.0), values
+
     def upward(self, theta: Floats, val: Floats) -> None:
         """Value of every node, into ``val``."""
         from fairpc.circuit import _kernels
@@ -275,15 +335,15 @@ def thread_count(n_threads: int | None) -> int:
     return n_threads
 
 
-def map_in_order(function: Callable[[int], T], n_tasks: int, n_threads: int) -> Iterable[T]:
-    """``function(0), function(1), …``, computed side by side, given back in order.
+def map_in_order(function: Callable[[S], T], tasks: Sequence[S], n_threads: int) -> Iterable[T]:
+    """What ``function`` gives for each task, computed side by side, given back in order.
 
     What a task computes never depends on the number of threads, and callers add
     results up in order: the sums are the same to the bit for any number.
     """
-    if n_threads == 1 or n_tasks <= 1:
-        return map(function, range(n_tasks))
-    return _pool(n_threads).map(function, range(n_tasks))
+    if n_threads == 1 or len(tasks) <= 1:
+        return map(function, tasks)
+    return _pool(n_threads).map(function, tasks)
 
 
 @cache

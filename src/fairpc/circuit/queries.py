@@ -59,8 +59,7 @@ def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> Floats:
         for start, stop, chunk in program.chunks(rows, k * step, min((k + 1) * step, len(rows))):
             result[start:stop] = _root_logs(circuit, chunk)[chunk.root_ids]
 
-    n_tasks = -(-len(rows) // step)
-    for _ in map_in_order(part, n_tasks, thread_count(n_threads)):
+    for _ in map_in_order(part, range(-(-len(rows) // step)), thread_count(n_threads)):
         pass
     return result
 
