@@ -131,9 +131,9 @@ class Graph:
     @cached_property
     def properties(self) -> Properties:
         """Structural properties; computed once, since the graph never changes."""
-        from fairpc.circuit.properties import analyse
+        from fairpc.circuit.properties import Properties
 
-        return analyse(self)
+        return Properties(self)
 
     def name(self, node: int) -> str:
         """``sum node 7``, or ``indicator node 2 [sex = 1]``."""

@@ -11,7 +11,7 @@ context. All logarithms are natural.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from fairpc.circuit.flows import check_complete, node_flows
 from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph, variable_index
 from fairpc.circuit.program import Projection, Scaled, map_in_order, program_of, thread_count
-from fairpc.circuit.properties import PropertyName, require
+from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
 from fairpc.data.table import check_codes, distinct_rows
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
@@ -291,7 +291,7 @@ def kl(p: Circuit, q: Circuit) -> float:
     _same_variables(p.graph, q.graph)
     if p.graph is q.graph or p.graph.same_as(q.graph):
         return _kl_of_one_graph(p, q)
-    both = _Pairs(p, q)(p.graph.root, q.graph.root)
+    both = _Pairs(p, q).meeting(p.graph.root, q.graph.root)
     if both.states < _support_size(p):
         return math.inf
     # Rounding can leave a divergence of zero a little below it.
@@ -351,7 +351,7 @@ class _Meeting(NamedTuple):
 
 
 _NOTHING = _Meeting(0, 0.0, 0.0)
-_Question = Generator[tuple[int, int], Any, _Meeting]
+_Question = Question[_Meeting]
 
 
 class _Side:
@@ -390,25 +390,10 @@ class _Pairs:
     def __init__(self, p: Circuit, q: Circuit) -> None:
         self._p = _Side(p)
         self._q = _Side(q)
-        self._memo: dict[tuple[int, int], _Meeting] = {}
+        self._memo: dict[Pair, _Meeting] = {}
 
-    def __call__(self, n: int, m: int) -> _Meeting:
-        """The meeting of two nodes; a stack of suspended questions, however deep the circuits."""
-        pair = (n, m)
-        stack = [(pair, self._ask(*pair))]
-        answer: _Meeting | None = None
-        while stack:
-            pair, question = stack[-1]
-            try:
-                wanted = question.send(answer)
-            except StopIteration as end:
-                answer = self._memo[pair] = end.value
-                stack.pop()
-                continue
-            answer = self._memo.get(wanted)
-            if answer is None:
-                stack.append((wanted, self._ask(*wanted)))
-        return answer or _NOTHING
+    def meeting(self, n: int, m: int) -> _Meeting:
+        return answered((n, m), self._ask, self._memo.get, self._memo)
 
     def _ask(self, n: int, m: int) -> _Question:
         """Yields the pairs whose meetings it needs, and returns the meeting of (n, m)."""
