@@ -1,4 +1,11 @@
-"""Circuits for the eye: an SVG of the top layers, and a summary in a few lines."""
+"""Circuits for the eye: an SVG of the top layers, and a summary in a few lines.
+
+Drawings are layered, every edge points down and few edges cross. The method is that of
+Sugiyama, Tagawa and Toda (1981): nodes get layers by their longest path from the top;
+edges over several layers get a bend in each of them; layers are ordered by the
+barycentres of their neighbours; then places are found that are close to the
+neighbours' without changing that order.
+"""
 
 from __future__ import annotations
 
@@ -420,14 +427,12 @@ class Layout:
         return max(self.layer) + 1
 
 
-@dataclass
-class _Row:
-    """Things side by side in one layer."""
+_Row = list[int]  # things side by side in one layer
+_Neighbours = list[list[int]]
 
-    items: list[int]
 
-    def rank(self) -> dict[int, int]:
-        return {item: i for i, item in enumerate(self.items)}
+def _rank(row: _Row) -> dict[int, int]:
+    return {item: i for i, item in enumerate(row)}
 
 
 def layered(edges: Sequence[Edge], widths: Sequence[float], gap: float) -> Layout:
@@ -435,17 +440,17 @@ def layered(edges: Sequence[Edge], widths: Sequence[float], gap: float) -> Layou
     layer = [0] * len(widths)
     for parent, child in sorted(edges):
         layer[child] = max(layer[child], layer[parent] + 1)
-    rows = [_Row([]) for _ in range(max(layer) + 1)]
+    rows: list[_Row] = [[] for _ in range(max(layer) + 1)]
     for node in _depth_first(edges, len(widths)):
-        rows[layer[node]].items.append(node)
+        rows[layer[node]].append(node)
 
-    above: list[list[int]] = [[] for _ in widths]
-    below: list[list[int]] = [[] for _ in widths]
+    above: _Neighbours = [[] for _ in widths]
+    below: _Neighbours = [[] for _ in widths]
     chains: list[list[int]] = []
     for parent, child in edges:
         chain = [parent]
         for depth in range(layer[parent] + 1, layer[child]):
-            rows[depth].items.append(len(above))
+            rows[depth].append(len(above))
             chain.append(len(above))
             above.append([])
             below.append([])
@@ -454,7 +459,7 @@ def layered(edges: Sequence[Edge], widths: Sequence[float], gap: float) -> Layou
             above[b].append(a)
         chains.append(chain[1:])
 
-    _order(rows, above, below)
+    rows = _ordered(rows, above, below)
     bend = 2 * gap / 3
     x = _place(rows, above, below, [*widths, *[bend] * (len(above) - len(widths))], gap)
     return Layout(x[: len(widths)], layer, [[x[item] for item in chain] for chain in chains])
@@ -462,7 +467,7 @@ def layered(edges: Sequence[Edge], widths: Sequence[float], gap: float) -> Layou
 
 def _depth_first(edges: Sequence[Edge], n: int) -> list[int]:
     """Nodes in the order of a depth-first walk: relatives start out side by side."""
-    below: list[list[int]] = [[] for _ in range(n)]
+    below: _Neighbours = [[] for _ in range(n)]
     for parent, child in edges:
         below[parent].append(child)
     seen: dict[int, None] = {}
@@ -475,40 +480,38 @@ def _depth_first(edges: Sequence[Edge], n: int) -> list[int]:
     return list(seen)
 
 
-def _order(rows: list[_Row], above: list[list[int]], below: list[list[int]]) -> None:
+def _ordered(rows: list[_Row], above: _Neighbours, below: _Neighbours) -> list[_Row]:
     """Sweep down and up; keep the order with the fewest crossings."""
-    best = [list(row.items) for row in rows]
-    fewest = _crossings(rows, below)
+    best, fewest = rows, _crossings(rows, below)
     for sweep in range(_ORDER_SWEEPS):
-        down = sweep % 2 == 0
-        fixed = rows[0] if down else rows[-1]
-        for row in rows[1:] if down else rows[-2::-1]:
-            _sort(row, fixed.rank(), above if down else below)
-            fixed = row
+        step, near = (1, above) if sweep % 2 == 0 else (-1, below)
+        swept = rows[::step][:1]
+        for row in rows[::step][1:]:
+            swept.append(_sorted(row, _rank(swept[-1]), near))
+        rows = swept[::step]
         found = _crossings(rows, below)
         if found < fewest:
-            fewest, best = found, [list(row.items) for row in rows]
-    for row, items in zip(rows, best, strict=True):
-        row.items = items
+            best, fewest = rows, found
+    return best
 
 
-def _sort(row: _Row, rank: dict[int, int], neighbours: list[list[int]]) -> None:
-    own = row.rank()
+def _sorted(row: _Row, rank: dict[int, int], neighbours: _Neighbours) -> _Row:
+    own = _rank(row)
     scale = len(rank) / max(len(own), 1)
 
     def centre(item: int) -> float:
-        near = [rank[n] for n in neighbours[item] if n in rank]
-        return sum(near) / len(near) if near else own[item] * scale
+        near = [float(rank[n]) for n in neighbours[item] if n in rank]
+        return _mean(near, own[item] * scale)
 
-    row.items.sort(key=centre)
+    return sorted(row, key=centre)
 
 
-def _crossings(rows: list[_Row], below: list[list[int]]) -> int:
+def _crossings(rows: list[_Row], below: _Neighbours) -> int:
     count = 0
     for row, following in pairwise(rows):
-        rank = following.rank()
+        rank = _rank(following)
         seen: list[int] = []
-        for item in row.items:
+        for item in row:
             ends = sorted(rank[n] for n in below[item])
             count += sum(len(seen) - bisect(seen, end) for end in ends)
             for end in ends:
@@ -517,30 +520,29 @@ def _crossings(rows: list[_Row], below: list[list[int]]) -> int:
 
 
 def _place(
-    rows: list[_Row],
-    above: list[list[int]],
-    below: list[list[int]],
-    widths: list[float],
-    gap: float,
+    rows: list[_Row], above: _Neighbours, below: _Neighbours, widths: list[float], gap: float
 ) -> list[float]:
     """Centres, drawn to the mean of their neighbours again and again."""
     x = [0.0] * len(widths)
-    for row in rows:
-        places = _spread([0.0] * len(row.items), row, widths, gap)
-        for item, place in zip(row.items, places, strict=True):
+
+    def put(row: _Row, wanted: list[float]) -> None:
+        for item, place in zip(row, _spread(wanted, row, widths, gap), strict=True):
             x[item] = place
+
+    for row in rows:
+        put(row, [0.0] * len(row))
     for sweep in range(_PLACE_SWEEPS):
-        last = sweep >= _PLACE_SWEEPS - 2
-        for row in rows if sweep % 2 == 0 else rows[::-1]:
-            wanted = []
-            for item in row.items:
-                near = above[item] if sweep % 2 == 0 else below[item]
-                near = above[item] + below[item] if last else near
-                wanted.append(sum(x[n] for n in near) / len(near) if near else x[item])
-            for item, place in zip(row.items, _spread(wanted, row, widths, gap), strict=True):
-                x[item] = place
+        near, step = (above, 1) if sweep % 2 == 0 else (below, -1)
+        if sweep >= _PLACE_SWEEPS - 2:
+            near = [a + b for a, b in zip(above, below, strict=True)]
+        for row in rows[::step]:
+            put(row, [_mean([x[n] for n in near[item]], x[item]) for item in row])
     left = min(place - width / 2 for place, width in zip(x, widths, strict=True))
     return [place - left for place in x]
+
+
+def _mean(values: list[float], default: float) -> float:
+    return sum(values) / len(values) if values else default
 
 
 def _spread(wanted: list[float], row: _Row, widths: list[float], gap: float) -> list[float]:
@@ -550,7 +552,7 @@ def _spread(wanted: list[float], row: _Row, widths: list[float], gap: float) -> 
     left to right: isotonic regression, by pooling neighbours that violate it.
     """
     room = [0.0]
-    for a, b in pairwise(row.items):
+    for a, b in pairwise(row):
         room.append(room[-1] + (widths[a] + widths[b]) / 2 + gap)
     pools: list[tuple[float, int]] = []
     for place, before in zip(wanted, room, strict=True):
