@@ -268,10 +268,7 @@ class Circuit:
         return queries.sample_given(self, codes, rng)
 
     def expectation(
-        self,
-        function: Function,
-        variables: Sequence[int | str],
-        codes: npt.ArrayLike | None = None,
+        self, function: Function, variables: Sequence[int | str], codes: npt.ArrayLike | None = None
     ) -> Floats:
         """E[f(A) | e] of a function of a few variables A."""
         from fairpc.circuit import queries
@@ -279,9 +276,7 @@ class Circuit:
         return queries.expectation(self, function, variables, codes)
 
     def expectation_of_sum(
-        self,
-        tables: Mapping[Any, npt.ArrayLike],
-        codes: npt.ArrayLike | None = None,
+        self, tables: Mapping[Any, npt.ArrayLike], codes: npt.ArrayLike | None = None
     ) -> Floats:
         """E[Σ_j g_j(X_j) | e] for any number of variables."""
         from fairpc.circuit import queries

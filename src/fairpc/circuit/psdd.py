@@ -93,23 +93,27 @@ def _built(lines: _Lines, names: Sequence[str]) -> Circuit:
     element, it is the product itself. Lines over variables that the root lacks are left out.
     """
     builder = CircuitBuilder({f"X{i}": 2 for i in range(1, len(names) + 1)})
-    theta, used = lines.weights().tolist(), 0
-    pairs = zip(lines.prime, lines.sub, strict=True)
+    coins, theta = lines.weights()
+    elements = zip(lines.prime, lines.sub, theta.tolist(), strict=True)
+    of_true = iter(coins.tolist())
     nodes: list[int] = []
     for line, (letter, number) in enumerate(zip(lines.letter, lines.number, strict=True)):
-        below = [(nodes[p], nodes[s]) for p, s in islice(pairs, number if letter == _D else 0)]
-        start = used
-        used += 2 if letter == _T else len(below) if len(below) > 1 else 0
-        if (letter != _D and abs(number) > len(names)) or (below and min(map(min, below)) < 0):
-            nodes.append(-1)
-        elif letter == _L:
-            nodes.append(builder.indicator(abs(number) - 1, int(number > 0)))
-        elif len(below) == 1:
-            nodes.append(builder.product(*below[0]))
-        else:
-            both = [builder.indicator(number - 1, v) for v in (0, 1)] if letter == _T else []
-            children = both or [builder.product(*pair) for pair in below]
-            nodes.append(builder.sum(children, theta[start:used], tie=line))
+        node, column = -1, abs(number) - 1
+        if letter == _D:
+            below = list(islice(elements, number))
+            pairs = [(nodes[p], nodes[s]) for p, s, _ in below]
+            if min(map(min, pairs)) >= 0:
+                products = [builder.product(*pair) for pair in pairs]
+                weights = [w for _, _, w in below]
+                node = products[0] if number == 1 else builder.sum(products, weights, tie=line)
+        elif letter == _T:
+            coin = next(of_true)
+            if column < len(names):
+                both = [builder.indicator(column, value) for value in (0, 1)]
+                node = builder.sum(both, coin, tie=line)
+        elif column < len(names):
+            node = builder.indicator(column, int(number > 0))
+        nodes.append(node)
     circuit = builder.build(nodes[-1])
     return Circuit(replace(circuit.graph, names=tuple(names)), circuit.parameters)
 
@@ -297,8 +301,8 @@ class _Lines:
             )
         return len(variables)
 
-    def weights(self) -> Floats:
-        """Parameters of the sums in the order of their lines; those of a T are (1 - p, p)."""
+    def weights(self) -> tuple[Floats, Floats]:
+        """(1 - p, p) of each T; and of each element θ, divided by their sum if that is not 1."""
         letter, number = np.asarray(self.letter), np.asarray(self.number)
         true, decision = np.flatnonzero(letter == _T), np.flatnonzero(letter == _D)
         size = number[decision]
@@ -310,19 +314,12 @@ class _Lines:
         self._check_totals(true[both], np.exp(log_p[both]) + np.exp(log_q[both]))
         theta = np.exp(log)
         if len(theta):
-            totals = np.add.reduceat(theta, _starts(size)[:-1])
+            totals = np.add.reduceat(theta, np.cumsum(size) - size)
             self._check_totals(decision, totals)
             totals[np.abs(totals - 1.0) <= _EXACT] = 1.0
             theta /= np.repeat(totals, size)
-        mixed, width = size > 1, np.zeros(len(self._at), np.int64)
-        width[true], width[decision] = 2, np.where(mixed, size, 0)
-        start = _starts(width)
-        weights = np.empty(int(start[-1]))
         log_p = np.minimum(log_p, 0.0)
-        weights[start[true]], weights[start[true] + 1] = -np.expm1(log_p), np.exp(log_p)
-        width[true] = 0
-        weights[np.repeat(width > 1, np.diff(start))] = theta[np.repeat(mixed, size)]
-        return weights
+        return np.stack([-np.expm1(log_p), np.exp(log_p)], axis=1), theta
 
     def _check_logs(self, where: Ints, logs: Floats) -> None:
         bad = first_of(~(logs <= TOLERANCE))
@@ -352,11 +349,6 @@ def _meeting(parent: dict[int, int], a: int, b: int) -> int:
     while b not in above:
         b = parent[b]
     return b
-
-
-def _starts(sizes: Ints) -> Ints:
-    """Where consecutive runs of these sizes start, and at the end their total."""
-    return np.concatenate([[0], np.cumsum(sizes)])
 
 
 def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> None:

@@ -86,11 +86,7 @@ def _root_logs(circuit: Circuit, chunk: Projection) -> Floats:
 
 
 def posterior(
-    circuit: Circuit,
-    variable: int | str,
-    codes: npt.ArrayLike,
-    *,
-    n_threads: int | None = None,
+    circuit: Circuit, variable: int | str, codes: npt.ArrayLike, *, n_threads: int | None = None
 ) -> Floats:
     """P(variable = v | e) for each row: rows × values. Much faster than all conditionals."""
     rows = check_codes(codes, circuit.arities, circuit.names)
@@ -250,9 +246,7 @@ def _tabulate(
 
 
 def expectation_of_sum(
-    circuit: Circuit,
-    tables: Mapping[Any, npt.ArrayLike],
-    codes: npt.ArrayLike | None = None,
+    circuit: Circuit, tables: Mapping[Any, npt.ArrayLike], codes: npt.ArrayLike | None = None
 ) -> Floats:
     """E[Σ_j g_j(X_j) | e] for any number of variables; ``tables`` gives g_j as one value each."""
     nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
