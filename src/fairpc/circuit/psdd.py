@@ -83,16 +83,19 @@ def read_psdd(
             f"{len(names)} names were given for the {n} variables of {lines.file.path}: "
             "give one per variable"
         )
-    return _built(lines, names or [f"X{i}" for i in range(1, n + 1)])
+    circuit = _built(lines, n)
+    if names is None:
+        return circuit
+    return Circuit(replace(circuit.graph, names=tuple(names)), circuit.parameters)
 
 
-def _built(lines: _Lines, names: Sequence[str]) -> Circuit:
+def _built(lines: _Lines, n: int) -> Circuit:
     """The circuit of checked lines.
 
     A literal is an indicator, a T the sum of both, a decision a sum of products; with one
     element, it is the product itself. Lines over variables that the root lacks are left out.
     """
-    builder = CircuitBuilder({f"X{i}": 2 for i in range(1, len(names) + 1)})
+    builder = CircuitBuilder({f"X{i}": 2 for i in range(1, n + 1)})
     coins, theta = lines.weights()
     elements = zip(lines.prime, lines.sub, theta.tolist(), strict=True)
     of_true = iter(coins.tolist())
@@ -108,14 +111,13 @@ def _built(lines: _Lines, names: Sequence[str]) -> Circuit:
                 node = products[0] if number == 1 else builder.sum(products, weights, tie=line)
         elif letter == _T:
             coin = next(of_true)
-            if column < len(names):
+            if column < n:
                 both = [builder.indicator(column, value) for value in (0, 1)]
                 node = builder.sum(both, coin, tie=line)
-        elif column < len(names):
+        elif column < n:
             node = builder.indicator(column, int(number > 0))
         nodes.append(node)
-    circuit = builder.build(nodes[-1])
-    return Circuit(replace(circuit.graph, names=tuple(names)), circuit.parameters)
+    return builder.build(nodes[-1])
 
 
 class _Lines:
