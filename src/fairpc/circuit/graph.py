@@ -348,24 +348,21 @@ def _check_nodes(g: Graph) -> None:
         raise CircuitError(f"node {odd} has unknown kind {g.kind[odd]}: use 0, 1 or 2", odd)
     leaf = g.kind == INDICATOR
     known = (g.variable >= 0) & (g.variable < g.n_variables)
-    node = first_of(leaf & ~known)
-    if node is not None:
+    if (node := first_of(leaf & ~known)) is not None:
         raise CircuitError(
             f"indicator node {node} tests variable {g.variable[node]}, and there are "
             f"{g.n_variables} variables",
             node,
         )
     arity = g.arities[np.where(known, g.variable, 0)]
-    node = first_of(leaf & ((g.value < 0) | (g.value >= arity)))
-    if node is not None:
+    if (node := first_of(leaf & ((g.value < 0) | (g.value >= arity)))) is not None:
         name = g.names[g.variable[node]]
         raise CircuitError(
             f"indicator node {node} tests {name} = {g.value[node]}, and the values of {name!r} "
             f"are 0 to {arity[node] - 1}",
             node,
         )
-    node = first_of(~leaf & ((g.variable != -1) | (g.value != -1)))
-    if node is not None:
+    if (node := first_of(~leaf & ((g.variable != -1) | (g.value != -1)))) is not None:
         raise CircuitError(f"{g.name(node)} names a variable: only indicators do, use -1", node)
 
 
@@ -373,36 +370,30 @@ def _check_edges(g: Graph) -> None:
     sizes = np.diff(g.child_ptr)
     if g.child_ptr[0] != 0 or g.child_ptr[-1] != g.n_edges or (sizes < 0).any():
         raise CircuitError("child_ptr does not cut the edges: it must rise from 0 to their number")
-    node = first_of((sizes == 0) & (g.kind != INDICATOR))
-    if node is not None:
+    if (node := first_of((sizes == 0) & (g.kind != INDICATOR))) is not None:
         raise CircuitError(f"{g.name(node)} has no children: give it at least one", node)
-    node = first_of((sizes > 0) & (g.kind == INDICATOR))
-    if node is not None:
+    if (node := first_of((sizes > 0) & (g.kind == INDICATOR))) is not None:
         raise CircuitError(f"{g.name(node)} has children: an indicator is a leaf", node)
     parent = np.repeat(np.arange(g.n_nodes), sizes)
-    edge = first_of((g.child < 0) | (g.child >= g.n_nodes))
-    if edge is not None:
+    if (edge := first_of((g.child < 0) | (g.child >= g.n_nodes))) is not None:
         node = int(parent[edge])
         raise CircuitError(
             f"{g.name(node)} has the unknown child {g.child[edge]}: nodes are numbered "
             f"0 to {g.n_nodes - 1}",
             node,
         )
-    edge = first_of(g.child >= parent)
-    if edge is not None:
+    if (edge := first_of(g.child >= parent)) is not None:
         _raise_order(g, int(parent[edge]), int(g.child[edge]))
     seen = np.zeros(g.n_variables, bool)
     seen[g.variable[g.kind == INDICATOR]] = True
-    unseen = first_of(~seen)
-    if unseen is not None:
+    if (unseen := first_of(~seen)) is not None:
         raise CircuitError(
             f"variable {g.names[unseen]!r} is tested by no node: leave it out of the variables"
         )
     reached = np.zeros(g.n_nodes, bool)
     reached[g.child] = True
     reached[g.root] = True
-    node = first_of(~reached)
-    if node is not None:
+    if (node := first_of(~reached)) is not None:
         raise CircuitError(
             f"{g.name(node)} is no descendant of the root (the last node): leave it out", node
         )
@@ -452,8 +443,7 @@ def _check_blocks(g: Graph) -> None:
         )
     sizes = np.diff(g.child_ptr)
     block_sizes = np.diff(g.block_ptr)
-    node = first_of(is_sum & (sizes != np.append(block_sizes, 0)[g.block]))
-    if node is not None:
+    if (node := first_of(is_sum & (sizes != np.append(block_sizes, 0)[g.block]))) is not None:
         raise CircuitError(
             f"{g.name(node)} has {sizes[node]} children and {block_sizes[g.block[node]]} "
             "parameters: give one parameter per child",
@@ -461,8 +451,7 @@ def _check_blocks(g: Graph) -> None:
         )
     used = np.zeros(n_blocks, bool)
     used[g.block[is_sum]] = True
-    block = first_of(~used)
-    if block is not None:
+    if (block := first_of(~used)) is not None:
         raise CircuitError(f"parameter block {block} belongs to no sum node: leave it out")
 
 
@@ -480,15 +469,13 @@ def check_parameters(graph: Graph, parameters: npt.ArrayLike) -> Floats:
         )
     if not len(theta):
         return theta
-    bad = first_of(~(theta >= 0) | ~np.isfinite(theta))
-    if bad is not None:
+    if (bad := first_of(~(theta >= 0) | ~np.isfinite(theta))) is not None:
         node = _node_of(graph, int(graph.parameter_block[bad]))
         raise CircuitError(
             f"{graph.name(node)} has weight {theta[bad]}: weights are numbers from 0 to 1", node
         )
     totals = np.add.reduceat(theta, graph.block_ptr[:-1])
-    block = first_of(np.abs(totals - 1.0) > WEIGHT_TOLERANCE)
-    if block is not None:
+    if (block := first_of(np.abs(totals - 1.0) > WEIGHT_TOLERANCE)) is not None:
         node = _node_of(graph, block)
         raise CircuitError(
             f"{graph.name(node)} has weights that sum to {totals[block]:.9g}: "

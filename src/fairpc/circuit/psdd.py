@@ -324,8 +324,7 @@ class _Lines:
         return np.stack([-np.expm1(log_p), np.exp(log_p)], axis=1), theta
 
     def _check_logs(self, where: Ints, logs: Floats) -> None:
-        bad = first_of(~(logs <= TOLERANCE))
-        if bad is not None:
+        if (bad := first_of(~(logs <= TOLERANCE))) is not None:
             self.file.fail(
                 f"node {list(self._at)[where[bad]]} has the log-probability {logs[bad]:.9g}: "
                 "give a number that is not above 0",
@@ -333,8 +332,7 @@ class _Lines:
             )
 
     def _check_totals(self, where: Ints, totals: Floats) -> None:
-        bad = first_of(~(np.abs(totals - 1.0) <= TOLERANCE))
-        if bad is not None:
+        if (bad := first_of(~(np.abs(totals - 1.0) <= TOLERANCE))) is not None:
             self.file.fail(
                 f"the weights of node {list(self._at)[where[bad]]} sum to {totals[bad]:.9g}: "
                 "weights are exp(log(theta)) and must sum to 1",

@@ -55,11 +55,11 @@ def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> Floats:
     result = np.empty(len(rows))
     step = program.chunk_rows()
 
-    def part(k: int) -> None:
+    def task(k: int) -> None:
         for start, stop, chunk in program.chunks(rows, k * step, min((k + 1) * step, len(rows))):
             result[start:stop] = _root_logs(circuit, chunk)[chunk.root_ids]
 
-    for _ in map_in_order(part, range(-(-len(rows) // step)), thread_count(n_threads)):
+    for _ in map_in_order(task, range(-(-len(rows) // step)), thread_count(n_threads)):
         pass
     return result
 
