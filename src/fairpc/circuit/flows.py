@@ -29,7 +29,6 @@ from fairpc.circuit.program import (
     Scaled,
     Workspace,
     map_in_order,
-    program_of,
     thread_count,
 )
 from fairpc.circuit.properties import require
@@ -89,7 +88,7 @@ def prepare(
     check_table(graph, table)
     merged, row_of = table.merged()
     threads = thread_count(n_threads)
-    chunks = tuple(_chunks(program_of(graph), merged.codes, path, threads))
+    chunks = tuple(_chunks(graph.program, merged.codes, path, threads))
     return RowPlan(graph, merged, row_of, chunks, threads)
 
 
@@ -245,7 +244,7 @@ class RowPlan:
     def _form(self, chunk: Chunk) -> ActiveTerms | Projection:
         if chunk.form is not None:
             return chunk.form
-        return program_of(self.graph).project(self.table.codes, chunk.start, chunk.stop)
+        return self.graph.program.project(self.table.codes, chunk.start, chunk.stop)
 
     def _checked(self, parameters: Floats, ndim: int) -> Floats:
         theta = np.ascontiguousarray(parameters, np.float64)
@@ -362,7 +361,7 @@ def expected_flows(
     w = check_weights(weights, len(rows))
     total = np.zeros(circuit.graph.n_edges)
     work = Workspace()
-    for start, stop, chunk in program_of(circuit.graph).chunks(rows):
+    for start, stop, chunk in circuit.graph.program.chunks(rows):
         total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
     return _with_product_edges(circuit.graph, total, float(w[_positive(circuit, rows)].sum()))
 
@@ -444,7 +443,7 @@ def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Floats
 
 def _rows_apart(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Projection]]:
     """Chunks in which every row stands alone."""
-    program = program_of(circuit.graph)
+    program = circuit.graph.program
     step = max(1, min(APART_ROWS, APART_VALUES // circuit.graph.n_nodes))
     for start in range(0, len(rows), step):
         stop = min(start + step, len(rows))

@@ -22,6 +22,7 @@ from fairpc.errors import CircuitError
 from fairpc.errors.arrays import Array, Bools, Bytes, Codes, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
+    from fairpc.circuit.program import Program
     from fairpc.circuit.properties import Properties
     from fairpc.circuit.queries import Function
 
@@ -134,6 +135,13 @@ class Graph:
         from fairpc.circuit.properties import Properties
 
         return Properties(self)
+
+    @cached_property
+    def program(self) -> Program:
+        """What kernels take of a smooth and decomposable graph; made once, too."""
+        from fairpc.circuit.program import compiled
+
+        return compiled(self)
 
     def name(self, node: int) -> str:
         """``sum node 7``, or ``indicator node 2 [sex = 1]``."""

@@ -279,17 +279,9 @@ class Scaled(NamedTuple):
         return result
 
 
-def program_of(graph: Graph) -> Program:
-    """The program of a smooth and decomposable graph, made once per graph."""
-    cached: Program | None = graph.__dict__.get("_program")
-    if cached is None:
-        require(graph, "evaluation", "smooth", "decomposable")
-        cached = _compile(graph)
-        graph.__dict__["_program"] = cached
-    return cached
-
-
-def _compile(g: Graph) -> Program:
+def compiled(g: Graph) -> Program:
+    """The program of a smooth and decomposable graph."""
+    require(g, "evaluation", "smooth", "decomposable")
     number: dict[int, int] = {}
     scope = np.array([number.setdefault(mask, len(number)) for mask in g.scopes], np.int32)
     leaf = np.full(len(number), -1, np.int32)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from fairpc.circuit.flows import check_complete, node_flows
 from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph, variable_index
-from fairpc.circuit.program import Projection, Scaled, map_in_order, program_of, thread_count
+from fairpc.circuit.program import Projection, Scaled, map_in_order, thread_count
 from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
 from fairpc.data.table import check_codes, distinct_rows
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
@@ -51,7 +51,7 @@ def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> Floats:
     if _many_equal(rows):
         row_of, first = distinct_rows(rows, circuit.arities)
         return _log_values(circuit, np.asfortranarray(rows[first]), n_threads)[row_of]
-    program = program_of(circuit.graph)
+    program = circuit.graph.program
     result = np.empty(len(rows))
     step = program.chunk_rows()
 
@@ -141,7 +141,7 @@ def mpe(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Codes, Floats]:
     theta = Scaled.of(circuit.parameters)
     completed = np.empty(rows.shape, np.int16)
     logs = np.empty(len(rows))
-    for start, stop, chunk in program_of(circuit.graph).chunks(rows):
+    for start, stop, chunk in circuit.graph.program.chunks(rows):
         values = chunk.upward_scaled(theta, use_max=True)
         logs[start:stop] = values.log(chunk.root)[chunk.root_ids]
         _refuse_impossible(logs[:stop])
@@ -156,7 +156,7 @@ def sample(circuit: Circuit, n: int, rng: np.random.Generator | int | None = Non
     nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
     rows = check_codes(nothing, circuit.arities)
     theta = Scaled.of(circuit.parameters)
-    chunk = program_of(circuit.graph).project(rows, 0, 1)
+    chunk = circuit.graph.program.project(rows, 0, 1)
     drawn = np.empty((n, circuit.graph.n_variables), np.int16)
     chunk.trace(theta, chunk.upward_scaled(theta), np.zeros(n, np.int32), _seeds(rng, n), drawn)
     return drawn
@@ -174,7 +174,7 @@ def sample_given(
     theta = Scaled.of(circuit.parameters)
     seeds = _seeds(rng, len(rows))
     drawn = np.empty(rows.shape, np.int16)
-    for start, stop, chunk in program_of(circuit.graph).chunks(rows):
+    for start, stop, chunk in circuit.graph.program.chunks(rows):
         values = chunk.upward_scaled(theta)
         logs = values.log(chunk.root)[chunk.root_ids]
         _refuse_impossible(np.concatenate([np.zeros(start), logs]))
