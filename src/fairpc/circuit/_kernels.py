@@ -232,17 +232,23 @@ def weighted_log(values, weights):
 
 
 @kernel
+def _scaled_times(v, e, x, x_exponent):
+    """The product of two scaled numbers."""
+    v *= x
+    if v == 0.0:
+        return 0.0, np.int64(ZERO_EXPONENT)
+    e += x_exponent
+    if v < UNSCALE:
+        v *= SCALE
+        e -= 1
+    return v, e
+
+
+@kernel
 def _scaled_product(out, exponent, x, x_exponent, i):
     for u in range(len(out)):
-        m = out[u] * x[i[u]]
-        e = exponent[u] + x_exponent[i[u]]
-        if m == 0.0:
-            e = ZERO_EXPONENT
-        elif m < UNSCALE:
-            m *= SCALE
-            e -= 1
-        out[u] = m
-        exponent[u] = e
+        k = i[u]
+        out[u], exponent[u] = _scaled_times(out[u], np.int64(exponent[u]), x[k], x_exponent[k])
 
 
 @kernel
@@ -710,19 +716,6 @@ def fall_sets(theta, terms, root, rate, val, slope, flow):
     for p in range(len(theta)):
         for k in range(n_sets):
             flow[p, k] = theta[p, k] * slope[FIRST + p, k]
-
-
-@kernel
-def _scaled_times(v, e, x, x_exponent):
-    """The product of two scaled numbers."""
-    v *= x
-    if v == 0.0:
-        return 0.0, np.int64(ZERO_EXPONENT)
-    e += x_exponent
-    if v < UNSCALE:
-        v *= SCALE
-        e -= 1
-    return v, e
 
 
 @kernel
