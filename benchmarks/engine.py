@@ -24,7 +24,7 @@ from adult_like import DF, Codes, adult_rows, latent_circuit, with_holes
 from fairpc.circuit import Circuit
 from fairpc.circuit.em import fit, laplace
 from fairpc.circuit.flows import prepare
-from fairpc.circuit.program import Program, program_of
+from fairpc.circuit.program import Program
 from fairpc.data import Table
 from fairpc.data.table import check_codes
 from numpy_twin import flows as twin_flows
@@ -58,7 +58,7 @@ def rows_apart(program: Program, rows: Codes, theta: npt.NDArray[np.float64], do
 
 def against_numpy(circuit: Circuit, rows: Codes) -> None:
     print("(a) against the NumPy twin, one thread")
-    program, theta = program_of(circuit.graph), circuit.parameters
+    program, theta = circuit.graph.program, circuit.parameters
     some = rows[:4000]
     for name, sample in (("Df hidden", some), ("30 % missing", with_holes(some, 0.3))):
         twin = best(partial(twin_log_values, circuit, sample), 3)
@@ -84,7 +84,7 @@ def against_numpy(circuit: Circuit, rows: Codes) -> None:
 
 def em_iterations(circuit: Circuit, rows: Codes) -> None:
     print("(b) EM iteration, one thread")
-    program, theta = program_of(circuit.graph), circuit.parameters
+    program, theta = circuit.graph.program, circuit.parameters
     prior = laplace(circuit.graph, 1.0)
     for name, sample in (("Df hidden", rows), ("30 % missing", with_holes(rows, 0.3))):
         table = Table.of(sample, arities=circuit.arities)

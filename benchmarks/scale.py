@@ -280,7 +280,7 @@ class Sample:
 
 def sampled(rows: int, wide: bool) -> Sample:
     """Measure a table: both passes, a merge, what EM does with its distinct rows."""
-    from fairpc.circuit.part_plan import plan_bytes, plan_once
+    from fairpc.circuit.flows import plan_bytes, plan_once
     from fairpc.data.distinct import Distinct, add_distinct
     from fairpc.data.fit_encoding import fit_coding
     from fairpc.data.source import Roles, open_source

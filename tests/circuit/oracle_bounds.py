@@ -25,9 +25,10 @@ def best_value(counts: Array, lower: Array, upper: Array) -> float:
     def loss(theta: Array) -> float:
         return -float(counts[used] @ np.log(np.maximum(theta[used], 1e-12)))
 
-    found = optimize.minimize(
-        loss, start, method="SLSQP", bounds=list(zip(lower, upper, strict=True)),
-        constraints={"type": "eq", "fun": lambda theta: theta.sum() - 1},
-        options={"ftol": 1e-13, "maxiter": 1000},
-    )  # fmt: skip
+    options = {
+        "bounds": list(zip(lower, upper, strict=True)),
+        "constraints": {"type": "eq", "fun": lambda theta: theta.sum() - 1},
+        "options": {"ftol": 1e-13, "maxiter": 1000},
+    }
+    found = optimize.minimize(loss, start, method="SLSQP", **options)
     return value(counts, np.clip(found.x, lower, upper))

@@ -15,7 +15,9 @@ from fairpc.circuit import flows as flows_module
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.flows import RowPlan, prepare, row_flows
 from fairpc.circuit.graph import Circuit
+from fairpc.circuit.program import Program, Projection
 from fairpc.data.table import Table
+from fairpc.errors.arrays import Codes
 from strategies import Case, cases, examples, many
 
 
@@ -91,6 +93,32 @@ def test_rows_that_find_no_room_are_projected_at_each_call(
     assert len(kept) < len(tight.chunks) == len(roomy.chunks)
     assert sum(form.n_bytes for form in kept) <= room
     agree(tight, roomy, circuit.graph.random(np.random.default_rng(0)))
+
+
+def test_rows_that_find_no_room_are_projected_once_for_all_sets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    circuit = decisions(12)
+    table = Table.of(holes(many(3_000), 12, 0.2), arities=circuit.arities)
+    monkeypatch.setattr(flows_module, "ACTIVE_ROWS", 500)
+    monkeypatch.setattr(flows_module, "KEPT_BYTES", 0)
+    plan = prepare(circuit.graph, table)
+    rng = np.random.default_rng(1)
+    sets = np.stack([circuit.graph.random(rng) for _ in range(40)])
+    projected = []
+
+    def project(self: Program, codes: Codes, start: int, stop: int) -> Projection:
+        projected.append((start, stop))
+        return once(self, codes, start, stop)
+
+    once = Program.project
+    monkeypatch.setattr(Program, "project", project)
+    logs, flows = plan.batch(sets)
+    assert sorted(projected) == [(chunk.start, chunk.stop) for chunk in plan.chunks]
+    for b, theta in enumerate(sets):
+        log_likelihood, flow = plan(theta)
+        assert logs[b] == log_likelihood
+        assert np.array_equal(flows[b], flow)
 
 
 @pytest.mark.parametrize("numbers", [1, 2_000, 1 << 22])

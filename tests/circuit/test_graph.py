@@ -15,10 +15,9 @@ from fairpc.circuit.graph import (
     SUM,
     Circuit,
     Graph,
+    check_parameters,
     variable_index,
-    variable_indices,
 )
-from fairpc.circuit.wellformed import check_parameters
 from fairpc.data.table import MAX_ARITY
 from fairpc.errors import CircuitError, FairpcError
 from strategies import any_circuits, examples
@@ -221,7 +220,7 @@ def test_circuit_reads_its_graph() -> None:
 def test_variables_by_name_and_number() -> None:
     g = graph()
     assert variable_index(g, "B") == 1
-    assert variable_indices(g, ["B", 0]) == (1, 0)
+    assert [variable_index(g, v) for v in ("B", 0)] == [1, 0]
     with pytest.raises(CircuitError, match="no variable 'C': the circuit has A, B"):
         variable_index(g, "C")
     with pytest.raises(CircuitError, match="no variable 2: columns are 0 to 1"):

@@ -47,9 +47,9 @@ for n in (1, 300):
 """
 
 COUNT = """
-from fairpc.circuit import _kernels, _active_kernels
+from fairpc.circuit import _kernels
 from fairpc.data import _kernels as data_kernels
-for module in (_kernels, _active_kernels, data_kernels):
+for module in (_kernels, data_kernels):
     for name, kernel in vars(module).items():
         if hasattr(kernel, "signatures") and kernel.__module__ == module.__name__:
             print(name, len(kernel.signatures))

@@ -16,7 +16,6 @@ from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
 from fairpc.circuit.properties import (
     Properties,
     Property,
-    analyse,
     deterministic_by_enumeration,
     require,
 )
@@ -66,7 +65,7 @@ def test_properties_are_computed_once_and_listed() -> None:
     answers = graph.properties
     assert answers is graph.properties
     assert answers.smooth is answers["smooth"]
-    assert [p.name for p in answers] == list(answers.as_dict())
+    assert [p.name for p in answers] == list(properties.NAMES)
     assert all(answers)
     assert repr(answers).splitlines()[0] == "smooth"
     with pytest.raises(PropertyError, match="no property 'tidy': ask for smooth"):
@@ -76,7 +75,7 @@ def test_properties_are_computed_once_and_listed() -> None:
 
 
 def test_a_sum_of_different_scopes_is_not_smooth() -> None:
-    answer = analyse(not_smooth()).smooth
+    answer = Properties(not_smooth()).smooth
     assert not answer
     assert answer.node == 5
     assert answer.violation == "child 0 of sum node 5 lacks B, C, which a sibling has"
@@ -85,7 +84,7 @@ def test_a_sum_of_different_scopes_is_not_smooth() -> None:
 def test_many_variables_are_not_all_listed() -> None:
     b = CircuitBuilder({f"X{i}": 2 for i in range(9)})
     wide = b.product(*(b.indicator(i, 0) for i in range(9)))
-    answer = analyse(b.build(b.sum([b.indicator(0, 1), wide])).graph).smooth
+    answer = Properties(b.build(b.sum([b.indicator(0, 1), wide])).graph).smooth
     assert answer.violation is not None
     assert "lacks X1, X2, X3, X4, X5 and 3 more" in answer.violation
 
@@ -94,7 +93,7 @@ def test_a_product_of_overlapping_scopes_is_not_decomposable() -> None:
     b = CircuitBuilder({"A": 2, "B": 2})
     pair = b.product(b.categorical("A"), b.categorical("B"))
     graph = b.build(b.product(b.categorical("A"), pair)).graph
-    answers = analyse(graph)
+    answers = Properties(graph)
     assert not answers.decomposable
     assert answers.decomposable.node == graph.root
     assert answers.decomposable.violation is not None
@@ -104,7 +103,7 @@ def test_a_product_of_overlapping_scopes_is_not_decomposable() -> None:
 
 
 def test_decompositions_that_cross_are_not_structured() -> None:
-    answers = analyse(two_splits())
+    answers = Properties(two_splits())
     assert answers.decomposable
     assert not answers.structured_decomposable
     assert answers.structured_decomposable.violation is not None
@@ -117,13 +116,13 @@ def test_products_of_different_width_along_one_tree_are_structured() -> None:
     b = CircuitBuilder({"A": 2, "B": 2, "C": 2})
     a, bb, c = (b.categorical(v) for v in "ABC")
     nested = b.product(b.product(a, bb), c)
-    assert analyse(b.build(b.sum([nested, b.product(a, bb, c)])).graph).structured_decomposable
+    assert Properties(b.build(b.sum([nested, b.product(a, bb, c)])).graph).structured_decomposable
 
 
 def test_children_that_overlap_are_named() -> None:
     b = CircuitBuilder({"A": 2})
     graph = b.build(b.sum([b.categorical("A", [0.5, 0.5]), b.categorical("A", [0.1, 0.9])])).graph
-    answer = analyse(graph).deterministic
+    answer = Properties(graph).deterministic
     assert answer.node == 4
     assert answer.violation == "sum node 4 has children 2 and 3 that can both be positive"
 
@@ -131,7 +130,7 @@ def test_children_that_overlap_are_named() -> None:
 def test_the_same_child_twice_is_a_violation() -> None:
     b = CircuitBuilder({"A": 2})
     leaf = b.indicator("A", 0)
-    answer = analyse(b.build(b.sum([leaf, leaf], [0.5, 0.5])).graph).deterministic
+    answer = Properties(b.build(b.sum([leaf, leaf], [0.5, 0.5])).graph).deterministic
     assert answer.violation == "sum node 1 has children 0 and 0 that can both be positive"
 
 
@@ -146,7 +145,7 @@ def test_equal_leaves_that_are_not_one_node_overlap() -> None:
         "block": [-1, -1, 0],
         "block_ptr": [0, 2],
     }
-    answer = analyse(Graph(names=("A",), **arrays)).deterministic
+    answer = Properties(Graph(names=("A",), **arrays)).deterministic
     assert answer.violation == "sum node 2 has children 0 and 1 that can both be positive"
 
 
@@ -159,7 +158,7 @@ def test_weights_of_zero_do_not_make_a_circuit_deterministic() -> None:
 
 
 def test_supports_with_equal_boxes_are_told_apart() -> None:
-    assert analyse(xor().graph).deterministic
+    assert Properties(xor().graph).deterministic
     assert deterministic_by_enumeration(xor().graph)
 
 
@@ -170,7 +169,7 @@ def test_what_is_not_proven_is_not_claimed_to_overlap() -> None:
     equal = b.sum([b.product(i("A", v), i("B", v)) for v in (0, 1)])
     c = b.categorical("C")
     graph = b.build(b.sum([b.product(equal, c), b.product(i("A", 0), i("B", 1), c)])).graph
-    answer = analyse(graph).deterministic
+    answer = Properties(graph).deterministic
     assert not answer
     assert answer.violation is not None
     assert "not shown to exclude each other" in answer.violation
@@ -182,12 +181,12 @@ def test_a_sum_that_is_not_smooth_does_not_hide_an_overlap() -> None:
     b = CircuitBuilder({"A": 2, "B": 2})
     either = b.sum([b.indicator("A", 0), b.indicator("B", 0)])
     graph = b.build(b.sum([either, b.indicator("A", 1)])).graph
-    assert not analyse(graph).deterministic
+    assert not Properties(graph).deterministic
 
 
 def test_the_bound_on_pairs_gives_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(properties, "MAX_PAIRS", 1)
-    answer = analyse(xor().graph).deterministic
+    answer = Properties(xor().graph).deterministic
     assert not answer
     assert answer.violation is not None
     assert "not proven" in answer.violation

@@ -29,15 +29,7 @@ _MODULE_OF = {
     "write_psdd": "psdd",
 }
 
-__all__ = [
-    "Circuit",
-    "CircuitBuilder",
-    "Graph",
-    "load_circuit",
-    "read_psdd",
-    "save_circuit",
-    "write_psdd",
-]
+__all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,8 @@
 """Compiled kernels of the circuit engine. Arrays in, arrays out; no validation.
 
+``g`` are the arrays of a graph, ``chunk`` those of a chunk of rows (GraphArrays and
+ChunkArrays of ``program``).
+
 Rows are merged *per scope*: the value of a node depends only on the row's
 projection onto the node's scope, so each node holds one number per distinct
 projection in the chunk, not per row. Node n owns ``val[off[n]:off[n + 1]]``.
@@ -7,6 +10,16 @@ A sum and its children have one scope (smoothness) and are combined elementwise;
 a product looks its children up through ``maps``, one per pair of scopes.
 
 Missing values are summed out by setting both indicators to one (code -1).
+
+The active path works without the circuit. A pair (node, projection) is *active* if
+it can be non-zero and some row reaches it from the root. What is not active never
+matters, whatever the parameters. The active pairs become *slots* in one array of
+numbers: two ones, a zero, the parameters, then sums. A sum is a list of *terms*, each
+the product of three slots before it:
+``val[terms[t, 3]] += val[terms[t, 0]] · val[terms[t, 1]] · val[terms[t, 2]]``.
+Products and sums of one term are written into the terms that use them where
+there is room. A term of fewer factors is filled up with ones; they are two, so
+that a term rarely names a slot twice and its sets can be handled side by side.
 """
 
 from __future__ import annotations
@@ -25,21 +38,27 @@ ZERO_EXPONENT = -(1 << 28)
 # extended range. Above it, whatever underflowed is smaller by a factor of 1e-50.
 TINY = 1e-250
 
+# Slots of the active path: zero, and the first parameter.
+ZERO = 2
+FIRST = 3
+REACHED = 3
+
 
 @kernel
-def project(
-    columns, start, stop, leaf, arities, part_ptr, part, link_from, link_to, merge,
-    size, ids, rep, map_ptr, leaf_ptr,
-):  # fmt: skip
+def project(scopes, columns, start, stop, merge, ids, rep):
     """Number the distinct projections of rows ``start:stop`` onto every scope.
 
     ``columns`` are the codes, variables × rows. ``leaf[s]`` is the variable of a
-    one-variable scope; other scopes are put together from their parts. Fills the
-    number of projections per scope, the places of the maps and of the leaves'
-    codes; returns the map of each link (projection of a scope -> projection of a
-    part of it) and the codes of the leaves' projections. ``ids`` holds each row's
-    projection per scope. With ``merge`` off every row stands alone.
+    one-variable scope; other scopes are put together from their parts. ``ids`` takes
+    each row's projection per scope. Returns the number of projections per scope; the
+    map of each link (projection of a scope -> projection of a part of it) and the
+    codes of the leaves' projections, each after the places where they start. With
+    ``merge`` off every row stands alone.
     """
+    leaf, arities, part_ptr, part, link_from, link_to = scopes
+    size = np.empty(len(leaf), np.int64)
+    map_ptr = np.zeros(len(link_from) + 1, np.int64)
+    leaf_ptr = np.zeros(len(leaf) + 1, np.int64)
     n = stop - start
     for s in range(len(leaf)):
         if not merge:
@@ -74,7 +93,7 @@ def project(
         t = link_to[link]
         for u in range(size[s]):
             maps[map_ptr[link] + u] = ids[t, rep[s, u]] if s != t else u
-    return maps, leaf_code
+    return size, map_ptr, maps, leaf_ptr, leaf_code
 
 
 @kernel
@@ -102,11 +121,10 @@ def _gather_times(out, x, i):
 
 
 @kernel
-def upward(
-    kind, value, child_ptr, child, edge_parameter, edge_link, scope, theta,
-    map_ptr, maps, leaf_ptr, leaf_code, off, val,
-):  # fmt: skip
+def upward(g, chunk, theta, val):
     """Pr_n of every node and projection, children first (Section "Probabilistic Circuits")."""
+    kind, _, value, child_ptr, child, edge_parameter, edge_link, scope = g
+    map_ptr, maps, leaf_ptr, leaf_code, off = chunk
     for n in range(len(kind)):
         out = val[off[n] : off[n + 1]]
         m = len(out)
@@ -127,10 +145,9 @@ def upward(
             b = child[e + 1]
             i = map_ptr[edge_link[e]]
             j = map_ptr[edge_link[e + 1]]
-            _gather_pair(
-                out, val[off[a] : off[a + 1]], maps[i : i + m],
-                val[off[b] : off[b + 1]], maps[j : j + m],
-            )  # fmt: skip
+            x = val[off[a] : off[a + 1]]
+            y = val[off[b] : off[b + 1]]
+            _gather_pair(out, x, maps[i : i + m], y, maps[j : j + m])
             for k in range(e + 2, stop):
                 a = child[k]
                 i = map_ptr[edge_link[k]]
@@ -138,10 +155,9 @@ def upward(
         else:
             a = child[e]
             b = child[e + 1]
-            _weighted_pair(
-                out, theta[edge_parameter[e]], val[off[a] : off[a + 1]],
-                theta[edge_parameter[e + 1]], val[off[b] : off[b + 1]],
-            )  # fmt: skip
+            x = val[off[a] : off[a + 1]]
+            y = val[off[b] : off[b + 1]]
+            _weighted_pair(out, theta[edge_parameter[e]], x, theta[edge_parameter[e + 1]], y)
             for k in range(e + 2, stop):
                 a = child[k]
                 _add_weighted(out, theta[edge_parameter[k]], val[off[a] : off[a + 1]])
@@ -170,16 +186,15 @@ def _scatter(flow, i, f):
 
 
 @kernel
-def downward(
-    kind, child_ptr, child, edge_parameter, edge_link, theta,
-    map_ptr, maps, off, val, flow, edge_flow,
-):  # fmt: skip
+def downward(g, chunk, theta, val, flow, edge_flow):
     """Expected flows, parents first: Algorithm 1 of the appendix, for a chunk of rows at once.
 
     ``flow`` holds the weight of each row at the root and zero elsewhere; at the
     end flow[off[n] + u] = EF(n), summed over the rows whose projection is u. What
     passes each sum edge is added to ``edge_flow``.
     """
+    kind, _, _, child_ptr, child, edge_parameter, edge_link, _ = g
+    map_ptr, maps, _, _, off = chunk
     longest = 0
     for n in range(len(kind)):
         longest = max(longest, off[n + 1] - off[n])
@@ -199,10 +214,9 @@ def downward(
             _quotient(ratio, own, val[off[n] : off[n + 1]])
             for e in range(child_ptr[n], child_ptr[n + 1]):
                 c = child[e]
-                edge_flow[e] += _push(
-                    flow[off[c] : off[c + 1]], theta[edge_parameter[e]], ratio,
-                    val[off[c] : off[c + 1]],
-                )  # fmt: skip
+                x = val[off[c] : off[c + 1]]
+                weight = theta[edge_parameter[e]]
+                edge_flow[e] += _push(flow[off[c] : off[c + 1]], weight, ratio, x)
 
 
 @kernel
@@ -218,17 +232,23 @@ def weighted_log(values, weights):
 
 
 @kernel
+def _scaled_times(v, e, x, x_exponent):
+    """The product of two scaled numbers."""
+    v *= x
+    if v == 0.0:
+        return 0.0, np.int64(ZERO_EXPONENT)
+    e += x_exponent
+    if v < UNSCALE:
+        v *= SCALE
+        e -= 1
+    return v, e
+
+
+@kernel
 def _scaled_product(out, exponent, x, x_exponent, i):
     for u in range(len(out)):
-        m = out[u] * x[i[u]]
-        e = exponent[u] + x_exponent[i[u]]
-        if m == 0.0:
-            e = ZERO_EXPONENT
-        elif m < UNSCALE:
-            m *= SCALE
-            e -= 1
-        out[u] = m
-        exponent[u] = e
+        k = i[u]
+        out[u], exponent[u] = _scaled_times(out[u], np.int64(exponent[u]), x[k], x_exponent[k])
 
 
 @kernel
@@ -265,11 +285,12 @@ def _scaled_add(out, exponent, weight, weight_exponent, x, x_exponent, use_max):
 
 
 @kernel
-def upward_scaled(
-    kind, value, child_ptr, child, edge_parameter, edge_link, scope, theta, theta_exponent,
-    map_ptr, maps, leaf_ptr, leaf_code, off, val, exponent, use_max,
-):  # fmt: skip
+def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
     """``upward`` with extended range: val · SCALE^exponent. ``use_max`` turns sums into maxima."""
+    kind, _, value, child_ptr, child, edge_parameter, edge_link, scope = g
+    map_ptr, maps, leaf_ptr, leaf_code, off = chunk
+    theta, theta_exponent = scaled_theta
+    val, exponent = scaled_val
     for n in range(len(kind)):
         out = val[off[n] : off[n + 1]]
         scale = exponent[off[n] : off[n + 1]]
@@ -287,10 +308,9 @@ def upward_scaled(
             for e in range(child_ptr[n], child_ptr[n + 1]):
                 c = child[e]
                 i = map_ptr[edge_link[e]]
-                _scaled_product(
-                    out, scale, val[off[c] : off[c + 1]], exponent[off[c] : off[c + 1]],
-                    maps[i : i + m],
-                )  # fmt: skip
+                x = val[off[c] : off[c + 1]]
+                x_scale = exponent[off[c] : off[c + 1]]
+                _scaled_product(out, scale, x, x_scale, maps[i : i + m])
         else:
             for u in range(m):
                 out[u] = 0.0
@@ -298,18 +318,20 @@ def upward_scaled(
             for e in range(child_ptr[n], child_ptr[n + 1]):
                 c = child[e]
                 p = edge_parameter[e]
-                _scaled_add(
-                    out, scale, theta[p], theta_exponent[p],
-                    val[off[c] : off[c + 1]], exponent[off[c] : off[c + 1]], use_max,
-                )  # fmt: skip
+                x = val[off[c] : off[c + 1]]
+                x_scale = exponent[off[c] : off[c + 1]]
+                _scaled_add(out, scale, theta[p], theta_exponent[p], x, x_scale, use_max)
 
 
 @kernel
-def _share(weight, weight_exponent, x, x_exponent, total, total_exponent):
-    """(weight · x) / total of scaled numbers, as an ordinary number; a share lies in [0, 1]."""
+def _share(theta, theta_exponent, p, val, exponent, below, above):
+    """(θ[p] · val[below]) / val[above] of scaled numbers, as an ordinary one between 0 and 1."""
+    weight = theta[p]
+    x = val[below]
+    total = val[above]
     if total == 0.0 or x == 0.0 or weight == 0.0:
         return 0.0
-    d = weight_exponent + x_exponent - total_exponent
+    d = theta_exponent[p] + exponent[below] - exponent[above]
     ratio = weight * x / total
     if d == 0:
         return ratio
@@ -321,11 +343,12 @@ def _share(weight, weight_exponent, x, x_exponent, total, total_exponent):
 
 
 @kernel
-def downward_scaled(
-    kind, child_ptr, child, edge_parameter, edge_link, theta, theta_exponent,
-    map_ptr, maps, off, val, exponent, flow, edge_flow,
-):  # fmt: skip
+def downward_scaled(g, chunk, scaled_theta, scaled_val, flow, edge_flow):
     """``downward`` on the values of ``upward_scaled``; flows themselves need no scaling."""
+    kind, _, _, child_ptr, child, edge_parameter, edge_link, _ = g
+    map_ptr, maps, _, _, off = chunk
+    theta, theta_exponent = scaled_theta
+    val, exponent = scaled_val
     for n in range(len(kind) - 1, -1, -1):
         if kind[n] == 0:
             continue
@@ -341,10 +364,7 @@ def downward_scaled(
             p = edge_parameter[e]
             total = 0.0
             for u in range(m):
-                f = flow[o + u] * _share(
-                    theta[p], theta_exponent[p], val[c + u], exponent[c + u],
-                    val[o + u], exponent[o + u],
-                )  # fmt: skip
+                f = flow[o + u] * _share(theta, theta_exponent, p, val, exponent, c + u, o + u)
                 flow[c + u] += f
                 total += f
             edge_flow[e] += total
@@ -371,15 +391,16 @@ def _uniform(state):
 
 
 @kernel
-def trace(
-    kind, variable, value, child_ptr, child, edge_parameter, edge_link, theta, theta_exponent,
-    map_ptr, maps, off, val, exponent, root_ids, seeds, draw, out,
-):  # fmt: skip
+def trace(g, chunk, scaled_theta, scaled_val, root_ids, seeds, draw, out):
     """Walk each row from the root to its leaves and write the values of the leaves.
 
     A sum goes to one child: drawn by its share where ``draw``, else the first
     with the largest share (after an upward pass with maxima: the MPE).
     """
+    kind, variable, value, child_ptr, child, edge_parameter, edge_link, _ = g
+    map_ptr, maps, _, _, off = chunk
+    theta, theta_exponent = scaled_theta
+    val, exponent = scaled_val
     root = len(kind) - 1
     stack_node = np.empty(len(kind) + 1, np.int64)
     stack_at = np.empty(len(kind) + 1, np.int64)
@@ -407,11 +428,9 @@ def trace(
                 chosen = -1
                 for e in range(child_ptr[n], child_ptr[n + 1]):
                     c = child[e]
+                    at = off[c] + u
                     p = edge_parameter[e]
-                    share = _share(
-                        theta[p], theta_exponent[p], val[off[c] + u], exponent[off[c] + u],
-                        val[off[n] + u], exponent[off[n] + u],
-                    )  # fmt: skip
+                    share = _share(theta, theta_exponent, p, val, exponent, at, off[n] + u)
                     if share <= 0.0:
                         continue
                     if draw:
@@ -425,3 +444,316 @@ def trace(
                 stack_node[depth] = chosen
                 stack_at[depth] = u
                 depth += 1
+
+
+@kernel
+def _either(out, x):
+    for u in range(len(out)):
+        out[u] |= x[u]
+
+
+@kernel
+def _both(out, x, i):
+    for u in range(len(out)):
+        out[u] &= x[i[u]]
+
+
+@kernel
+def mark_possible(g, chunk, on):
+    """Mark with one each pair that is non-zero for positive parameters."""
+    kind, _, value, child_ptr, child, _, edge_link, scope = g
+    map_ptr, maps, leaf_ptr, leaf_code, off = chunk
+    for n in range(len(kind)):
+        out = on[off[n] : off[n + 1]]
+        m = len(out)
+        if kind[n] == 0:
+            code = leaf_code[leaf_ptr[scope[n]] : leaf_ptr[scope[n]] + m]
+            for u in range(m):
+                out[u] = code[u] == value[n] or code[u] < 0
+            continue
+        for u in range(m):
+            out[u] = kind[n] == 1
+        for e in range(child_ptr[n], child_ptr[n + 1]):
+            c = child[e]
+            if kind[n] == 1:
+                i = map_ptr[edge_link[e]]
+                _both(out, on[off[c] : off[c + 1]], maps[i : i + m])
+            else:
+                _either(out, on[off[c] : off[c + 1]])
+
+
+@kernel
+def list_active(g, chunk, on, pairs, pair_ptr):
+    """The projections at which each node is active, ``pairs[pair_ptr[n]:pair_ptr[n + 1]]``.
+
+    Filled from the back, parents first, with room for one more in front; active
+    pairs are marked in ``on``.
+    """
+    kind, _, _, child_ptr, child, _, edge_link, _ = g
+    map_ptr, maps, _, _, off = chunk
+    k = len(pairs)
+    pair_ptr[len(kind)] = k
+    root = off[len(kind) - 1]
+    for u in range(root, off[len(kind)]):
+        if on[u]:
+            on[u] = REACHED
+    for n in range(len(kind) - 1, -1, -1):
+        o = off[n]
+        stop = k
+        for u in range(off[n + 1] - o - 1, -1, -1):
+            # Written in any case, and written over where it was not active: no branch.
+            pairs[k - 1] = u
+            k -= on[o + u] == REACHED
+        pair_ptr[n] = k
+        for e in range(child_ptr[n], child_ptr[n + 1]):
+            c = off[child[e]]
+            if kind[n] == 1:
+                i = map_ptr[edge_link[e]]
+                for j in range(k, stop):
+                    on[c + maps[i + pairs[j]]] = REACHED
+            else:
+                for j in range(k, stop):
+                    if on[c + pairs[j]]:
+                        on[c + pairs[j]] = REACHED
+
+
+@kernel
+def _write(terms, t, a, b, c, slot):
+    """A term; a factor 0 stands for none, and only ``c`` or both ``b`` and ``c`` may be."""
+    terms[t, 0] = a
+    terms[t, 1] = b
+    terms[t, 2] = c if c != 0 else 1
+    terms[t, 3] = slot
+
+
+@kernel
+def _product_slots(terms, t, slot, left, right, first, last, child, link, map_ptr, maps, off, u):
+    """The factors of the children as two slots; whatever is more gets a sum of its own.
+
+    Returns the two, and the numbers of terms and slots so far.
+    """
+    a = np.int64(0)
+    b = np.int64(0)
+    for e in range(first, last):
+        c = off[child[e]] + maps[map_ptr[link[e]] + u]
+        x = np.int64(left[c])
+        y = np.int64(right[c])
+        if a != 0 and y != 0:
+            _write(terms, t, x, y, np.int64(0), slot)
+            left[c] = slot
+            right[c] = 0
+            x = slot
+            y = np.int64(0)
+            t += 1
+            slot += 1
+        if x != 0 and a != 0 and b != 0:
+            _write(terms, t, a, b, np.int64(0), slot)
+            a = slot
+            b = x
+            t += 1
+            slot += 1
+        elif x != 0 and a != 0:
+            b = x
+        elif x != 0:
+            a = x
+            b = y
+    return a, b, t, slot
+
+
+@kernel
+def _sum_slots(terms, t, slot, left, right, on, off, u, first, last, child, edge_parameter):
+    """The active edges of a sum as terms of a new slot, or a single one as two factors."""
+    k = 0
+    only = np.int64(0)
+    for e in range(first, last):
+        if on[off[child[e]] + u]:
+            k += 1
+            only = e
+    at = off[child[only]] + u
+    if k == 1 and right[at] == 0:
+        return np.int64(edge_parameter[only] + FIRST), np.int64(left[at]), t, slot
+    for e in range(first, last):
+        at = off[child[e]] + u
+        if on[at]:
+            p = np.int64(edge_parameter[e] + FIRST)
+            _write(terms, t, p, np.int64(left[at]), np.int64(right[at]), slot)
+            t += 1
+    return slot, np.int64(0), t, slot + 1
+
+
+@kernel
+def list_terms(g, chunk, n_parameters, on, pairs, pair_ptr, left, right, terms):
+    """Terms of all active pairs, children first; returns the numbers of terms and of slots.
+
+    A pair's value is the product of the slots ``left`` and ``right``. With more terms
+    than there is room for, the number of terms returned is -1.
+    """
+    kind, _, _, child_ptr, child, edge_parameter, link, _ = g
+    map_ptr, maps, _, _, off = chunk
+    t = np.int64(0)
+    slot = np.int64(FIRST + n_parameters)
+    for n in range(len(kind)):
+        first = child_ptr[n]
+        last = child_ptr[n + 1]
+        for j in range(pair_ptr[n], pair_ptr[n + 1]):
+            if t + 2 * (last - first) + 1 > len(terms):
+                return np.int64(-1), slot
+            u = np.int64(pairs[j])
+            a = np.int64(0)
+            b = np.int64(0)
+            if kind[n] == 1:
+                a, b, t, slot = _product_slots(
+                    terms, t, slot, left, right, first, last, child, link, map_ptr, maps, off, u
+                )
+            elif kind[n] == 2:
+                a, b, t, slot = _sum_slots(
+                    terms, t, slot, left, right, on, off, u, first, last, child, edge_parameter
+                )
+            left[off[n] + u] = a
+            right[off[n] + u] = b
+    return t, slot
+
+
+@kernel
+def rise(theta, terms, root, weights, val, likelihood):
+    """The value of every slot, and of the rows; rows without weight count as certain."""
+    val[0] = 1.0
+    val[1] = 1.0
+    val[ZERO] = 0.0
+    for p in range(len(theta)):
+        val[FIRST + p] = theta[p]
+    for s in range(FIRST + len(theta), len(val)):
+        val[s] = 0.0
+    for t in range(len(terms)):
+        val[terms[t, 3]] += val[terms[t, 0]] * val[terms[t, 1]] * val[terms[t, 2]]
+    for r in range(len(root)):
+        likelihood[r] = val[root[r, 0]] * val[root[r, 1]] if weights[r] > 0.0 else 1.0
+
+
+@kernel
+def fall(theta, terms, root, rate, val, slope, flow):
+    """Expected flow per parameter: θ · ∂ log-likelihood / ∂θ, slopes from the rows down.
+
+    ``rate`` is weight / likelihood of each row. No slope exceeds the sum of the
+    rates, so nothing overflows where no likelihood is tiny.
+    """
+    for s in range(len(slope)):
+        slope[s] = 0.0
+    for r in range(len(root)):
+        a = root[r, 0]
+        b = root[r, 1]
+        slope[a] += rate[r] * val[b]
+        slope[b] += rate[r] * val[a]
+    for t in range(len(terms) - 1, -1, -1):
+        a = terms[t, 0]
+        b = terms[t, 1]
+        c = terms[t, 2]
+        above = slope[terms[t, 3]]
+        x = above * val[a]
+        y = val[b]
+        z = val[c]
+        slope[a] += above * y * z
+        slope[b] += x * z
+        slope[c] += x * y
+    for p in range(len(theta)):
+        flow[p] = theta[p] * slope[FIRST + p]
+
+
+@kernel
+def rise_sets(theta, terms, root, weights, val, likelihood):
+    """``rise`` for several parameter sets side by side, the sets being the last axis."""
+    n_sets = val.shape[1]
+    for k in range(n_sets):
+        val[0, k] = 1.0
+        val[1, k] = 1.0
+        val[ZERO, k] = 0.0
+    for p in range(len(theta)):
+        for k in range(n_sets):
+            val[FIRST + p, k] = theta[p, k]
+    for s in range(FIRST + len(theta), len(val)):
+        for k in range(n_sets):
+            val[s, k] = 0.0
+    for t in range(len(terms)):
+        a = terms[t, 0]
+        b = terms[t, 1]
+        c = terms[t, 2]
+        s = terms[t, 3]
+        for k in range(n_sets):
+            val[s, k] += val[a, k] * val[b, k] * val[c, k]
+    for r in range(len(root)):
+        a = root[r, 0]
+        b = root[r, 1]
+        for k in range(n_sets):
+            likelihood[r, k] = val[a, k] * val[b, k] if weights[r, k] > 0.0 else 1.0
+
+
+@kernel
+def fall_sets(theta, terms, root, rate, val, slope, flow):
+    """``fall`` for several parameter sets side by side."""
+    n_sets = val.shape[1]
+    for s in range(len(slope)):
+        for k in range(n_sets):
+            slope[s, k] = 0.0
+    for r in range(len(root)):
+        a = root[r, 0]
+        b = root[r, 1]
+        for k in range(n_sets):
+            slope[a, k] += rate[r, k] * val[b, k]
+            slope[b, k] += rate[r, k] * val[a, k]
+    for t in range(len(terms) - 1, -1, -1):
+        a = terms[t, 0]
+        b = terms[t, 1]
+        c = terms[t, 2]
+        s = terms[t, 3]
+        for k in range(n_sets):
+            above = slope[s, k]
+            x = above * val[a, k]
+            y = val[b, k]
+            z = val[c, k]
+            slope[a, k] += above * y * z
+            slope[b, k] += x * z
+            slope[c, k] += x * y
+    for p in range(len(theta)):
+        for k in range(n_sets):
+            flow[p, k] = theta[p, k] * slope[FIRST + p, k]
+
+
+@kernel
+def _relative(v, steps):
+    """v · SCALE^steps for steps ≤ 0; what is two steps below is nothing beside the rest."""
+    if steps == 0:
+        return v
+    return v * UNSCALE if steps == -1 else 0.0
+
+
+@kernel
+def _scaled_term(terms, t, val, exponent):
+    v, e = val[terms[t, 0]], np.int64(exponent[terms[t, 0]])
+    v, e = _scaled_times(v, e, val[terms[t, 1]], exponent[terms[t, 1]])
+    return _scaled_times(v, e, val[terms[t, 2]], exponent[terms[t, 2]])
+
+
+@kernel
+def rise_scaled(terms, val, exponent):
+    """``rise`` with extended range, val · SCALE^exponent; the parameters are in place."""
+    for t in range(len(terms)):
+        v, e = _scaled_term(terms, t, val, exponent)
+        s = terms[t, 3]
+        if v > 0.0:
+            top = max(e, np.int64(exponent[s]))
+            val[s] = _relative(v, e - top) + _relative(val[s], exponent[s] - top)
+            exponent[s] = top
+
+
+@kernel
+def fall_scaled(terms, val, exponent, flow):
+    """Expected flow of every slot on the values of ``rise_scaled``, from the rows down."""
+    for t in range(len(terms) - 1, -1, -1):
+        s = terms[t, 3]
+        v, e = _scaled_term(terms, t, val, exponent)
+        if v == 0.0:
+            continue
+        f = flow[s] * _relative(v / val[s], e - exponent[s])
+        flow[terms[t, 0]] += f
+        flow[terms[t, 1]] += f
+        flow[terms[t, 2]] += f

@@ -56,7 +56,7 @@ class CircuitBuilder:
         if len(children) == 1:
             return children[0]
         # A product commutes: sorting lets equal products meet.
-        return self._add((PRODUCT, -1, -1, tuple(sorted(int(c) for c in children)), -1))
+        return self._add((PRODUCT, -1, -1, tuple(sorted(map(int, children))), -1))
 
     def sum(
         self,
@@ -121,11 +121,10 @@ class CircuitBuilder:
         return int(variable)
 
     def _known(self, children: Sequence[int]) -> None:
+        n = len(self._nodes)
         for c in children:
-            if not 0 <= c < len(self._nodes):
-                raise CircuitError(
-                    f"node {len(self._nodes)} has the unknown child {c}: build children first"
-                )
+            if not 0 <= c < n:
+                raise CircuitError(f"node {n} has the unknown child {c}: build children first")
 
     def _block(
         self, children: tuple[int, ...], weights: Sequence[float] | None, tie: Hashable | None

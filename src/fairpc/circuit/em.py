@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.flows import FlowPlan, check_complete, prepare
-from fairpc.circuit.graph import Circuit, Graph
+from fairpc.circuit.graph import Circuit, Graph, check_parameters
 from fairpc.circuit.properties import require
-from fairpc.circuit.wellformed import check_parameters
 from fairpc.data.table import Table
 from fairpc.errors import CircuitError, EvidenceError
 from fairpc.errors.arrays import Floats

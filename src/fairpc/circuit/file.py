@@ -82,14 +82,12 @@ def from_dict(payload: object, source: str = "the circuit") -> Circuit:
     fields = _object(payload, _FIELDS, source)
     variables = _object(fields["variables"], ("names", "arities"), source)
     nodes = _object(fields["nodes"], _NODE_FIELDS, source)
-    names = _list(variables["names"], "names", (str,), source)
+    names = _list(variables["names"], "names", str, source)
     if not names:
         _fail(source, "it has no variables: it was altered")
     integers = {"arities": variables["arities"], **nodes}
     arrays: dict[str, Any] = {n: _integers(v, n, source) for n, v in integers.items()}
-    parameters = np.array(
-        _list(fields["parameters"], "parameters", (float,), source), dtype=np.float64
-    )
+    parameters = np.array(_list(fields["parameters"], "parameters", float, source), np.float64)
     if fields["checksum"] != _checksum(tuple(names), arrays, parameters):
         _fail(source, "its checksum does not fit its content: it was altered; use an intact copy")
     try:
@@ -156,15 +154,15 @@ def _object(value: object, names: tuple[str, ...], source: str) -> dict[str, Any
     return value
 
 
-def _list(value: object, name: str, types: tuple[type, ...], source: str) -> list[Any]:
-    if not isinstance(value, list) or not set(map(type, value)) <= set(types):
-        _fail(source, f"its field {name!r} is no list of {types[0].__name__}: it was altered")
+def _list(value: object, name: str, kind: type, source: str) -> list[Any]:
+    if not isinstance(value, list) or not set(map(type, value)) <= {kind}:
+        _fail(source, f"its field {name!r} is no list of {kind.__name__}: it was altered")
     return value
 
 
 def _integers(value: object, name: str, source: str) -> Ints:
     """Integers that fit the graph's arrays, which would else wrap around in silence."""
-    values = _list(value, name, (int,), source)
+    values = _list(value, name, int, source)
     largest = _LARGEST.get(name, np.iinfo(np.int32).max)
     if values and not -1 <= min(values) <= max(values) <= largest:
         _fail(source, f"its field {name!r} has a number out of range: it was altered")

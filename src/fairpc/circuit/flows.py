@@ -10,7 +10,8 @@ Where much of it is, the rows go through the circuit itself, merged per scope.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
@@ -21,9 +22,16 @@ import numpy.typing as npt
 
 from fairpc.circuit.active import ActiveTerms, active_terms
 from fairpc.circuit.graph import PRODUCT, SUM, Circuit, Graph
-from fairpc.circuit.program import CHUNK_VALUES, Program, Projection, Scaled, program_of
+from fairpc.circuit.program import (
+    CHUNK_VALUES,
+    Program,
+    Projection,
+    Scaled,
+    Workspace,
+    map_in_order,
+    thread_count,
+)
 from fairpc.circuit.properties import require
-from fairpc.circuit.threads import Workspace, map_in_order, thread_count
 from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import CodesError, OptionError
 from fairpc.errors.arrays import Bools, Codes, Floats, Int32s
@@ -40,6 +48,8 @@ FEW_TERMS: Final = 100_000
 BATCH: Final = 32
 BATCH_NUMBERS: Final = 1 << 22
 """Parameter sets handled in one pass, and slots × sets then in memory (twice 32 MB)."""
+SMALL_EDGES: Final = 16_384
+"""Edges of a circuit through which rows are sent faster than what is active in it is found."""
 APART_ROWS: Final = 512
 APART_VALUES: Final = 1 << 20
 
@@ -78,7 +88,7 @@ def prepare(
     check_table(graph, table)
     merged, row_of = table.merged()
     threads = thread_count(n_threads)
-    chunks = tuple(_chunks(program_of(graph), merged.codes, path, threads))
+    chunks = tuple(_chunks(graph.program, merged.codes, path, threads))
     return RowPlan(graph, merged, row_of, chunks, threads)
 
 
@@ -107,8 +117,8 @@ class Chunk:
     form: ActiveTerms | Projection | None
 
     @property
-    def n_active(self) -> int:
-        return self.stop - self.start if isinstance(self.form, ActiveTerms) else 0
+    def rows(self) -> slice:
+        return slice(self.start, self.stop)
 
 
 def _chunks(program: Program, codes: Codes, path: Path, n_threads: int) -> Iterator[Chunk]:
@@ -125,22 +135,15 @@ def _forms(
     if path == "general":
         yield from program.chunks(codes)
         return
+    find = partial(active_terms, at_any_cost=path == "active")
     projections = program.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES)
     while some := list(islice(projections, n_threads)):
-        find = partial(_active_terms_of, some, path == "active")
-        for (start, stop, _), form in zip(
-            some, map_in_order(find, len(some), n_threads), strict=True
-        ):
+        found = map_in_order(find, [chunk for _, _, chunk in some], n_threads)
+        for (start, stop, _), form in zip(some, found, strict=True):
             if form is None:
                 yield from program.chunks(codes, start, stop)
             else:
                 yield start, stop, form
-
-
-def _active_terms_of(
-    some: list[tuple[int, int, Projection]], at_any_cost: bool, k: int
-) -> ActiveTerms | None:
-    return active_terms(some[k][2], at_any_cost=at_any_cost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +169,7 @@ class RowPlan:
     @property
     def n_active(self) -> int:
         """Distinct rows that take the active path."""
-        return sum(chunk.n_active for chunk in self.chunks)
+        return sum(len(form.root) for form in self._active)
 
     @property
     def total_weight(self) -> float:
@@ -175,11 +178,13 @@ class RowPlan:
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         theta = self._checked(parameters, 1)
         w = self._distinct_weights(weights)
+
+        def task(chunk: Chunk) -> tuple[float, Floats]:
+            return self._form(chunk).flows(theta, w[chunk.rows], self._work)
+
         log_likelihood, flows = 0.0, np.zeros(len(theta))
-        for part, flow in map_in_order(
-            lambda k: self._flows(k, theta, w), len(self.chunks), self._threads(1)
-        ):
-            log_likelihood += part
+        for more, flow in map_in_order(task, self.chunks, self._threads(1)):
+            log_likelihood += more
             flows += flow
         return log_likelihood, flows
 
@@ -187,10 +192,11 @@ class RowPlan:
         """The same without the flows, to the bit: half the work."""
         theta = self._checked(parameters, 1)
         w = self._distinct_weights(weights)
-        parts = map_in_order(
-            lambda k: self._log_likelihood(k, theta, w), len(self.chunks), self._threads(1)
-        )
-        return sum(parts, 0.0)
+
+        def task(chunk: Chunk) -> float:
+            return self._form(chunk).log_likelihood(theta, w[chunk.rows], self._work)
+
+        return sum(map_in_order(task, self.chunks, self._threads(1)), 0.0)
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         theta = self._checked(parameters, 2)
@@ -202,59 +208,43 @@ class RowPlan:
             raise CodesError(
                 f"{len(theta)} parameter sets and {len(per_set)} weight vectors: give as many"
             )
+
+        def task(work: tuple[Chunk, slice]) -> tuple[Floats, Floats]:
+            chunk, sets = work
+            form, w = self._form(chunk), per_set[sets, chunk.rows]
+            return form.flows_of_sets(theta[sets], w, self._work)
+
+        tasks = [
+            (chunk, sets) for chunk in self.chunks for sets in self._sets_of(chunk, len(theta))
+        ]
         log_likelihood, flows = np.zeros(len(theta)), np.zeros(theta.shape)
-        n_chunks = len(self.chunks)
-        width = self._sets_at_once()
-        slices = [slice(low, low + width) for low in range(0, len(theta), width)]
-
-        def task(k: int) -> tuple[Floats, Floats]:
-            sets = slices[k // n_chunks]
-            return self._flows_of_sets(k % n_chunks, theta[sets], per_set[sets])
-
-        tasks = map_in_order(task, n_chunks * len(slices), self._threads(len(theta)))
-        for k, (part, flow) in enumerate(tasks):
-            log_likelihood[slices[k // n_chunks]] += part
-            flows[slices[k // n_chunks]] += flow
+        found = map_in_order(task, tasks, self._threads(len(theta)))
+        for (_, sets), (more, flow) in zip(tasks, found, strict=True):
+            log_likelihood[sets] += more
+            flows[sets] += flow
         return log_likelihood, flows
 
     @cached_property
     def _active(self) -> tuple[ActiveTerms, ...]:
         return tuple(c.form for c in self.chunks if isinstance(c.form, ActiveTerms))
 
-    def _sets_at_once(self) -> int:
+    def _sets_of(self, chunk: Chunk, n_sets: int) -> list[slice]:
+        """Parameter sets to handle at once; all of them where the rows must be projected anew."""
+        if chunk.form is None:
+            return [slice(0, n_sets)]
         slots = max((form.n_slots for form in self._active), default=1)
-        return max(1, min(BATCH, BATCH_NUMBERS // slots))
+        width = max(1, min(BATCH, BATCH_NUMBERS // slots))
+        return [slice(low, low + width) for low in range(0, n_sets, width)]
 
     def _threads(self, n_sets: int) -> int:
         terms = sum(len(form.terms) for form in self._active)
         few = len(self._active) == len(self.chunks) and terms * n_sets < FEW_TERMS
         return 1 if few else self.n_threads
 
-    def _form(self, k: int) -> ActiveTerms | Projection:
-        chunk = self.chunks[k]
+    def _form(self, chunk: Chunk) -> ActiveTerms | Projection:
         if chunk.form is not None:
             return chunk.form
-        return program_of(self.graph).project(self.table.codes, chunk.start, chunk.stop)
-
-    def _log_likelihood(self, k: int, theta: Floats, weights: Floats) -> float:
-        form, own = self._form(k), weights[self.chunks[k].start : self.chunks[k].stop]
-        if isinstance(form, ActiveTerms):
-            return form.log_likelihood(theta, own, self._work)
-        return _risen(form, theta, own, self._work.take(form.n_values))[0]
-
-    def _flows(self, k: int, theta: Floats, weights: Floats) -> tuple[float, Floats]:
-        form, own = self._form(k), weights[self.chunks[k].start : self.chunks[k].stop]
-        if isinstance(form, ActiveTerms):
-            return form.flows(theta, own, self._work)
-        log_likelihood, edge_flows = chunk_flows(form, theta, own, self._work)
-        return log_likelihood, parameter_flows(self.graph, edge_flows)
-
-    def _flows_of_sets(self, k: int, theta: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        form, rows = self.chunks[k].form, slice(self.chunks[k].start, self.chunks[k].stop)
-        if isinstance(form, ActiveTerms):
-            return form.flows_of_sets(theta, weights[:, rows], self._work)
-        parts = [self._flows(k, t, w) for t, w in zip(theta, weights, strict=True)]
-        return np.array([part[0] for part in parts]), np.stack([part[1] for part in parts])
+        return self.graph.program.project(self.table.codes, chunk.start, chunk.stop)
 
     def _checked(self, parameters: Floats, ndim: int) -> Floats:
         theta = np.ascontiguousarray(parameters, np.float64)
@@ -270,59 +260,97 @@ class RowPlan:
         return np.asarray(np.bincount(self.row_of, given, minlength=self.n_distinct), np.float64)
 
 
-def chunk_flows(
-    chunk: Projection,
-    theta: Floats,
-    weights: Floats,
-    work: Workspace | None = None,
-) -> tuple[float, Floats]:
-    """Log-likelihood and expected flow of every sum edge for one chunk of rows.
+@dataclass(eq=False)
+class PartPlan:
+    """A plan over parts: their log-likelihoods and flows, added in the order of the parts.
 
-    Plain floating point first; where some likelihood is so small that digits may
-    have been lost, the chunk is done again with extended range.
+    While one part is evaluated the next is read and made ready. Parts stay in memory
+    once they are ready until one does not fit into ``kept_bytes``; each iteration reads
+    that one and those after it.
+
+    Attributes:
+        graph: the circuit's structure.
+        n_rows, total_weight: of all parts.
+        n_parts: number of parts.
+        load: gives the table of a part by its number.
+        kept_bytes: what may stay in memory between calls.
     """
-    val, flow = (work or Workspace()).take(2, chunk.n_values)
-    edge_flow = np.zeros(chunk.program.graph.n_edges)
-    log_likelihood, at_root, scaled = _risen(chunk, theta, weights, val)
-    flow[:] = 0.0
-    flow[chunk.root] = at_root
-    if scaled is None:
-        chunk.downward(theta, val, flow, edge_flow)
-    else:
-        chunk.downward_scaled(Scaled.of(theta), scaled, flow, edge_flow)
-    return log_likelihood, edge_flow
+
+    graph: Graph
+    n_rows: int
+    total_weight: float
+    n_parts: int
+    load: Callable[[int], Table]
+    kept_bytes: int = 0
+    _kept: dict[int, FlowPlan] = field(default_factory=dict, repr=False)
+    _size: int = field(default=0, repr=False)
+    _full: bool = field(default=False, repr=False)
+
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
+        _refuse_weights(weights)
+        log_likelihood, flows = 0.0, np.zeros(self.graph.n_parameters)
+        for plan in self._plans(1):
+            more, flow = plan(parameters)
+            log_likelihood += more
+            flows += flow
+        return log_likelihood, flows
+
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+        """Several parameter sets in one pass over the parts."""
+        _refuse_weights(weights)
+        log_likelihood, flows = np.zeros(len(parameters)), np.zeros(parameters.shape)
+        for plan in self._plans(len(parameters)):
+            more, flow = plan.batch(parameters)
+            log_likelihood += more
+            flows += flow
+        return log_likelihood, flows
+
+    def _plans(self, n_sets: int) -> Iterator[FlowPlan]:
+        """The plan of each part in turn; a thread makes the next one ready."""
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(self._plan, 0, n_sets)
+            for k in range(self.n_parts):
+                plan = coming.result()
+                if k + 1 < self.n_parts:
+                    coming = ahead.submit(self._plan, k + 1, n_sets)
+                yield plan
+
+    def _plan(self, k: int, n_sets: int) -> FlowPlan:
+        if k in self._kept:
+            return self._kept[k]
+        table = self.load(k)
+        if self.kept_bytes and not self._full:
+            plan = prepare(self.graph, table)
+            size = plan_bytes(plan)
+            self._full = self._size + size > self.kept_bytes
+            if not self._full:
+                self._kept[k] = plan
+                self._size += size
+                return plan
+        # At the first call too, for other sums of the same numbers have other last bits.
+        return plan_once(self.graph, table, n_sets)
 
 
-def _risen(
-    chunk: Projection, theta: Floats, weights: Floats, val: Floats
-) -> tuple[float, Floats, Scaled | None]:
-    """Log-likelihood, flow into each projection at the root, and values with extended range.
+def _refuse_weights(weights: Floats | None) -> None:
+    if weights is not None:
+        raise CodesError("rows on disk have the weights they were written with: give None")
 
-    The latter only where ``val`` was not enough. A row of probability zero has no
-    flow: it is told by the log-likelihood alone.
+
+def plan_once(graph: Graph, table: Table, n_sets: int, n_threads: int | None = None) -> RowPlan:
+    """A plan that is used once, for some parameter sets.
+
+    Finding what is active pays in many evaluations, or where it is little of a large
+    circuit; other rows go through the circuit itself.
     """
-    from fairpc.circuit import _kernels
-
-    root = chunk.root
-    at_root = np.asarray(
-        np.bincount(chunk.root_ids, weights, minlength=root.stop - root.start), np.float64
-    )
-    chunk.upward(theta, val)
-    log_likelihood, least = _kernels.weighted_log(val[root], at_root)
-    if least > _kernels.TINY:
-        return log_likelihood, at_root, None
-    values = chunk.upward_scaled(Scaled.of(theta))
-    logs = values.log(root)
-    weighed = at_root > 0
-    log_likelihood = float((at_root[weighed] * logs[weighed]).sum())
-    return log_likelihood, np.where(np.isfinite(logs), at_root, 0.0), values
+    small = n_sets == 1 and graph.n_edges <= SMALL_EDGES
+    return prepare(graph, table, path="general" if small else "auto", n_threads=n_threads)
 
 
-def parameter_flows(graph: Graph, edge_flows: Floats) -> Floats:
-    """Flow per parameter: the flows of all edges that share it are added up."""
-    edges = graph.edge_parameter >= 0
-    flows = np.bincount(graph.edge_parameter[edges], edge_flows[edges], graph.n_parameters)
-    return np.asarray(flows, np.float64)
+def plan_bytes(plan: RowPlan) -> int:
+    """What a plan keeps in memory."""
+    table = plan.table
+    kept = sum(chunk.form.n_bytes for chunk in plan.chunks if chunk.form is not None)
+    return kept + table.codes.nbytes + table.weights.nbytes + plan.row_of.nbytes
 
 
 def expected_flows(
@@ -332,8 +360,9 @@ def expected_flows(
     rows = check_codes(codes, circuit.arities, circuit.names)
     w = check_weights(weights, len(rows))
     total = np.zeros(circuit.graph.n_edges)
-    for start, stop, chunk in program_of(circuit.graph).chunks(rows):
-        total += chunk_flows(chunk, circuit.parameters, w[start:stop])[1]
+    work = Workspace()
+    for start, stop, chunk in circuit.graph.program.chunks(rows):
+        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
     return _with_product_edges(circuit.graph, total, float(w[_positive(circuit, rows)].sum()))
 
 
@@ -414,7 +443,7 @@ def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Floats
 
 def _rows_apart(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Projection]]:
     """Chunks in which every row stands alone."""
-    program = program_of(circuit.graph)
+    program = circuit.graph.program
     step = max(1, min(APART_ROWS, APART_VALUES // circuit.graph.n_nodes))
     for start in range(0, len(rows), step):
         stop = min(start + step, len(rows))

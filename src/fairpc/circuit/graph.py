@@ -17,18 +17,21 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.data.table import MAX_ARITY
 from fairpc.errors import CircuitError
-from fairpc.errors.arrays import Array, Bytes, Codes, Floats, Int32s, Ints
+from fairpc.errors.arrays import Array, Bools, Bytes, Codes, Floats, Int32s, Ints
 
 if TYPE_CHECKING:
+    from fairpc.circuit.program import Program
     from fairpc.circuit.properties import Properties
     from fairpc.circuit.queries import Function
-
 
 INDICATOR: Final = 0
 PRODUCT: Final = 1
 SUM: Final = 2
 KIND_NAMES: Final = ("indicator", "product", "sum")
+
+WEIGHT_TOLERANCE: Final = 1e-8
 
 
 def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike) -> Array:
@@ -66,8 +69,6 @@ class Graph:
     block_ptr: Ints
 
     def __post_init__(self) -> None:
-        from fairpc.circuit.wellformed import check_graph
-
         freeze = object.__setattr__
         freeze(self, "names", tuple(self.names))
         for name, dtype in _DTYPES.items():
@@ -131,9 +132,16 @@ class Graph:
     @cached_property
     def properties(self) -> Properties:
         """Structural properties; computed once, since the graph never changes."""
-        from fairpc.circuit.properties import analyse
+        from fairpc.circuit.properties import Properties
 
-        return analyse(self)
+        return Properties(self)
+
+    @cached_property
+    def program(self) -> Program:
+        """What kernels take of a smooth and decomposable graph; made once, too."""
+        from fairpc.circuit.program import compiled
+
+        return compiled(self)
 
     def name(self, node: int) -> str:
         """``sum node 7``, or ``indicator node 2 [sex = 1]``."""
@@ -185,8 +193,6 @@ class Circuit:
     parameters: Floats = field()
 
     def __post_init__(self) -> None:
-        from fairpc.circuit.wellformed import check_parameters
-
         object.__setattr__(self, "parameters", check_parameters(self.graph, self.parameters))
 
     def __repr__(self) -> str:
@@ -270,10 +276,7 @@ class Circuit:
         return queries.sample_given(self, codes, rng)
 
     def expectation(
-        self,
-        function: Function,
-        variables: Sequence[int | str],
-        codes: npt.ArrayLike | None = None,
+        self, function: Function, variables: Sequence[int | str], codes: npt.ArrayLike | None = None
     ) -> Floats:
         """E[f(A) | e] of a function of a few variables A."""
         from fairpc.circuit import queries
@@ -281,9 +284,7 @@ class Circuit:
         return queries.expectation(self, function, variables, codes)
 
     def expectation_of_sum(
-        self,
-        tables: Mapping[Any, npt.ArrayLike],
-        codes: npt.ArrayLike | None = None,
+        self, tables: Mapping[Any, npt.ArrayLike], codes: npt.ArrayLike | None = None
     ) -> Floats:
         """E[Σ_j g_j(X_j) | e] for any number of variables."""
         from fairpc.circuit import queries
@@ -292,13 +293,13 @@ class Circuit:
 
     def entropy(self) -> float:
         """−E[log P(x)] in nats (deterministic)."""
-        from fairpc.circuit.information import entropy
+        from fairpc.circuit.queries import entropy
 
         return entropy(self)
 
     def kl(self, other: Circuit) -> float:
         """KL(self ‖ other) in nats (both deterministic, structured alike)."""
-        from fairpc.circuit.information import kl
+        from fairpc.circuit.queries import kl
 
         return kl(self, other)
 
@@ -317,6 +318,180 @@ def variable_index(graph: Graph, variable: int | str) -> int:
     return int(variable)
 
 
-def variable_indices(graph: Graph, variables: Sequence[int | str]) -> tuple[int, ...]:
-    """Columns of several variables."""
-    return tuple(variable_index(graph, v) for v in variables)
+def check_graph(graph: Graph) -> None:
+    """Variables, nodes, edges and parameter blocks of a graph; a CircuitError if one is wrong."""
+    _check_variables(graph)
+    _check_nodes(graph)
+    _check_edges(graph)
+    _check_blocks(graph)
+
+
+def _check_variables(g: Graph) -> None:
+    if not g.names:
+        raise CircuitError("the circuit has no variables: give at least one")
+    if len(g.arities) != len(g.names):
+        raise CircuitError(
+            f"{len(g.names)} variable names and {len(g.arities)} arities were given: "
+            "give one arity per name"
+        )
+    if len(set(g.names)) != len(g.names):
+        twice = next(n for n in g.names if g.names.count(n) > 1)
+        raise CircuitError(f"variable {twice!r} is named twice: give each variable its own name")
+    for name, arity in zip(g.names, g.arities, strict=True):
+        if not 1 <= arity <= MAX_ARITY:
+            raise CircuitError(
+                f"variable {name!r} has arity {arity}: an arity lies between 1 and {MAX_ARITY}"
+            )
+
+
+def _check_nodes(g: Graph) -> None:
+    n = g.n_nodes
+    if n == 0:
+        raise CircuitError("the circuit has no nodes: a circuit needs at least a root")
+    shapes = (len(g.variable), len(g.value), len(g.block), len(g.child_ptr) - 1)
+    if shapes != (n, n, n, n):
+        raise CircuitError("the arrays of nodes differ in length: give one entry per node")
+    if (g.kind > SUM).any():
+        odd = int(np.argmax(g.kind > SUM))
+        raise CircuitError(f"node {odd} has unknown kind {g.kind[odd]}: use 0, 1 or 2", odd)
+    leaf = g.kind == INDICATOR
+    known = (g.variable >= 0) & (g.variable < g.n_variables)
+    if (node := first_of(leaf & ~known)) is not None:
+        raise CircuitError(
+            f"indicator node {node} tests variable {g.variable[node]}, and there are "
+            f"{g.n_variables} variables",
+            node,
+        )
+    arity = g.arities[np.where(known, g.variable, 0)]
+    if (node := first_of(leaf & ((g.value < 0) | (g.value >= arity)))) is not None:
+        name = g.names[g.variable[node]]
+        raise CircuitError(
+            f"indicator node {node} tests {name} = {g.value[node]}, and the values of {name!r} "
+            f"are 0 to {arity[node] - 1}",
+            node,
+        )
+    if (node := first_of(~leaf & ((g.variable != -1) | (g.value != -1)))) is not None:
+        raise CircuitError(f"{g.name(node)} names a variable: only indicators do, use -1", node)
+
+
+def _check_edges(g: Graph) -> None:
+    sizes = np.diff(g.child_ptr)
+    if g.child_ptr[0] != 0 or g.child_ptr[-1] != g.n_edges or (sizes < 0).any():
+        raise CircuitError("child_ptr does not cut the edges: it must rise from 0 to their number")
+    if (node := first_of((sizes == 0) & (g.kind != INDICATOR))) is not None:
+        raise CircuitError(f"{g.name(node)} has no children: give it at least one", node)
+    if (node := first_of((sizes > 0) & (g.kind == INDICATOR))) is not None:
+        raise CircuitError(f"{g.name(node)} has children: an indicator is a leaf", node)
+    parent = np.repeat(np.arange(g.n_nodes), sizes)
+    if (edge := first_of((g.child < 0) | (g.child >= g.n_nodes))) is not None:
+        node = int(parent[edge])
+        raise CircuitError(
+            f"{g.name(node)} has the unknown child {g.child[edge]}: nodes are numbered "
+            f"0 to {g.n_nodes - 1}",
+            node,
+        )
+    if (edge := first_of(g.child >= parent)) is not None:
+        _raise_order(g, int(parent[edge]), int(g.child[edge]))
+    seen = np.zeros(g.n_variables, bool)
+    seen[g.variable[g.kind == INDICATOR]] = True
+    if (unseen := first_of(~seen)) is not None:
+        raise CircuitError(
+            f"variable {g.names[unseen]!r} is tested by no node: leave it out of the variables"
+        )
+    reached = np.zeros(g.n_nodes, bool)
+    reached[g.child] = True
+    reached[g.root] = True
+    if (node := first_of(~reached)) is not None:
+        raise CircuitError(
+            f"{g.name(node)} is no descendant of the root (the last node): leave it out", node
+        )
+
+
+def _raise_order(g: Graph, node: int, child: int) -> None:
+    """An edge points forward: say whether that closes a cycle or is only out of order."""
+    trail = _path(g, child, node)
+    if trail is not None:
+        cycle = " -> ".join(str(n) for n in (node, *trail))
+        raise CircuitError(f"{g.name(node)} lies on the cycle {cycle}: remove an edge of it", node)
+    raise CircuitError(
+        f"{g.name(node)} comes before its child {child}: list children before parents", node
+    )
+
+
+def _path(g: Graph, start: int, goal: int) -> list[int] | None:
+    """Some path from ``start`` down to ``goal``, by depth-first search."""
+    came: dict[int, int] = {start: -1}
+    stack = [start]
+    while stack:
+        node = stack.pop()
+        if node == goal:
+            trail = []
+            while node >= 0:
+                trail.append(node)
+                node = came[node]
+            return trail[::-1]
+        for c in g.children(node).tolist():
+            if c not in came:
+                came[c] = node
+                stack.append(c)
+    return None
+
+
+def _check_blocks(g: Graph) -> None:
+    is_sum = g.kind == SUM
+    n_blocks = len(g.block_ptr) - 1
+    if n_blocks < 0 or g.block_ptr[0] != 0 or (np.diff(g.block_ptr) < 1).any():
+        raise CircuitError("block_ptr does not cut the parameters: it must rise from 0")
+    node = first_of(np.where(is_sum, (g.block < 0) | (g.block >= n_blocks), g.block != -1))
+    if node is not None:
+        raise CircuitError(
+            f"{g.name(node)} has parameter block {g.block[node]}: a sum node names one of the "
+            f"{n_blocks} blocks, other nodes -1",
+            node,
+        )
+    sizes = np.diff(g.child_ptr)
+    block_sizes = np.diff(g.block_ptr)
+    if (node := first_of(is_sum & (sizes != np.append(block_sizes, 0)[g.block]))) is not None:
+        raise CircuitError(
+            f"{g.name(node)} has {sizes[node]} children and {block_sizes[g.block[node]]} "
+            "parameters: give one parameter per child",
+            node,
+        )
+    used = np.zeros(n_blocks, bool)
+    used[g.block[is_sum]] = True
+    if (block := first_of(~used)) is not None:
+        raise CircuitError(f"parameter block {block} belongs to no sum node: leave it out")
+
+
+def first_of(mask: Bools) -> int | None:
+    """Place of the first that is true, None where none is."""
+    return int(np.argmax(mask)) if mask.any() else None
+
+
+def check_parameters(graph: Graph, parameters: npt.ArrayLike) -> Floats:
+    """θ as a frozen float64 array, one probability vector per block; or a CircuitError."""
+    theta: Floats = frozen(parameters, np.float64)
+    if theta.shape != (graph.n_parameters,):
+        raise CircuitError(
+            f"parameters have shape {theta.shape}: the graph has {graph.n_parameters} of them"
+        )
+    if not len(theta):
+        return theta
+    if (bad := first_of(~(theta >= 0) | ~np.isfinite(theta))) is not None:
+        node = _node_of(graph, int(graph.parameter_block[bad]))
+        raise CircuitError(
+            f"{graph.name(node)} has weight {theta[bad]}: weights are numbers from 0 to 1", node
+        )
+    totals = np.add.reduceat(theta, graph.block_ptr[:-1])
+    if (block := first_of(np.abs(totals - 1.0) > WEIGHT_TOLERANCE)) is not None:
+        node = _node_of(graph, block)
+        raise CircuitError(
+            f"{graph.name(node)} has weights that sum to {totals[block]:.9g}: "
+            "divide them by their sum",
+            node,
+        )
+    return theta
+
+
+def _node_of(graph: Graph, block: int) -> int:
+    return int(np.argmax(graph.block == block))

@@ -1,16 +1,24 @@
-"""Circuits for the eye: an SVG of the top layers, and a summary in a few lines."""
+"""Circuits for the eye: an SVG of the top layers, and a summary in a few lines.
+
+Drawings are layered, every edge points down and few edges cross. The method is that of
+Sugiyama, Tagawa and Toda (1981): nodes get layers by their longest path from the top;
+edges over several layers get a bend in each of them; layers are ordered by the
+barycentres of their neighbours; then places are found that are close to the
+neighbours' without changing that order.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Final, Literal
 
 import numpy as np
 
 from fairpc.circuit.graph import INDICATOR, KIND_NAMES, PRODUCT, SUM, Circuit, Graph
-from fairpc.circuit.layout import Layout, layered
 from fairpc.circuit.properties import NAMES
 from fairpc.data.plural import counted
 
@@ -30,6 +38,9 @@ _MARGIN: Final = 16.0
 _LINE: Final = 15.0  # height of a line of text
 _LETTER: Final = 6.7  # width of a letter
 _LONGEST: Final = 20  # letters of a name
+
+_ORDER_SWEEPS: Final = 12
+_PLACE_SWEEPS: Final = 16
 
 # One palette for light and dark pages: coloured nodes, pale labels with dark text, grey edges.
 _STYLE: Final = "".join(
@@ -398,3 +409,157 @@ def _digits(weight: float) -> str:
 
 def _escaped(text: str) -> str:
     return escape(_printable(text))
+
+
+Edge = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things go: centre and layer of each node, centres of each edge's bends."""
+
+    x: list[float]
+    layer: list[int]
+    bends: list[list[float]]
+
+    @property
+    def n_layers(self) -> int:
+        return max(self.layer) + 1
+
+
+_Row = list[int]  # things side by side in one layer
+_Neighbours = list[list[int]]
+
+
+def _rank(row: _Row) -> dict[int, int]:
+    return {item: i for i, item in enumerate(row)}
+
+
+def layered(edges: Sequence[Edge], widths: Sequence[float], gap: float) -> Layout:
+    """A layout of the nodes 0 … n - 1, listed parents first; edges are (parent, child)."""
+    layer = [0] * len(widths)
+    for parent, child in sorted(edges):
+        layer[child] = max(layer[child], layer[parent] + 1)
+    rows: list[_Row] = [[] for _ in range(max(layer) + 1)]
+    for node in _depth_first(edges, len(widths)):
+        rows[layer[node]].append(node)
+
+    above: _Neighbours = [[] for _ in widths]
+    below: _Neighbours = [[] for _ in widths]
+    chains: list[list[int]] = []
+    for parent, child in edges:
+        chain = [parent]
+        for depth in range(layer[parent] + 1, layer[child]):
+            rows[depth].append(len(above))
+            chain.append(len(above))
+            above.append([])
+            below.append([])
+        for a, b in zip(chain, [*chain[1:], child], strict=True):
+            below[a].append(b)
+            above[b].append(a)
+        chains.append(chain[1:])
+
+    rows = _ordered(rows, above, below)
+    bend = 2 * gap / 3
+    x = _place(rows, above, below, [*widths, *[bend] * (len(above) - len(widths))], gap)
+    return Layout(x[: len(widths)], layer, [[x[item] for item in chain] for chain in chains])
+
+
+def _depth_first(edges: Sequence[Edge], n: int) -> list[int]:
+    """Nodes in the order of a depth-first walk: relatives start out side by side."""
+    below: _Neighbours = [[] for _ in range(n)]
+    for parent, child in edges:
+        below[parent].append(child)
+    seen: dict[int, None] = {}
+    stack = list(range(n - 1, -1, -1))
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen[node] = None
+            stack.extend(reversed(below[node]))
+    return list(seen)
+
+
+def _ordered(rows: list[_Row], above: _Neighbours, below: _Neighbours) -> list[_Row]:
+    """Sweep down and up; keep the order with the fewest crossings."""
+    best, fewest = rows, _crossings(rows, below)
+    for sweep in range(_ORDER_SWEEPS):
+        step, near = (1, above) if sweep % 2 == 0 else (-1, below)
+        swept = rows[::step][:1]
+        for row in rows[::step][1:]:
+            swept.append(_sorted(row, _rank(swept[-1]), near))
+        rows = swept[::step]
+        found = _crossings(rows, below)
+        if found < fewest:
+            best, fewest = rows, found
+    return best
+
+
+def _sorted(row: _Row, rank: dict[int, int], neighbours: _Neighbours) -> _Row:
+    own = _rank(row)
+    scale = len(rank) / max(len(own), 1)
+
+    def centre(item: int) -> float:
+        near = [float(rank[n]) for n in neighbours[item] if n in rank]
+        return _mean(near, own[item] * scale)
+
+    return sorted(row, key=centre)
+
+
+def _crossings(rows: list[_Row], below: _Neighbours) -> int:
+    count = 0
+    for row, following in pairwise(rows):
+        rank = _rank(following)
+        seen: list[int] = []
+        for item in row:
+            ends = sorted(rank[n] for n in below[item])
+            count += sum(len(seen) - bisect(seen, end) for end in ends)
+            for end in ends:
+                insort(seen, end)
+    return count
+
+
+def _place(
+    rows: list[_Row], above: _Neighbours, below: _Neighbours, widths: list[float], gap: float
+) -> list[float]:
+    """Centres, drawn to the mean of their neighbours again and again."""
+    x = [0.0] * len(widths)
+
+    def put(row: _Row, wanted: list[float]) -> None:
+        for item, place in zip(row, _spread(wanted, row, widths, gap), strict=True):
+            x[item] = place
+
+    for row in rows:
+        put(row, [0.0] * len(row))
+    for sweep in range(_PLACE_SWEEPS):
+        near, step = (above, 1) if sweep % 2 == 0 else (below, -1)
+        if sweep >= _PLACE_SWEEPS - 2:
+            near = [a + b for a, b in zip(above, below, strict=True)]
+        for row in rows[::step]:
+            put(row, [_mean([x[n] for n in near[item]], x[item]) for item in row])
+    left = min(place - width / 2 for place, width in zip(x, widths, strict=True))
+    return [place - left for place in x]
+
+
+def _mean(values: list[float], default: float) -> float:
+    return sum(values) / len(values) if values else default
+
+
+def _spread(wanted: list[float], row: _Row, widths: list[float], gap: float) -> list[float]:
+    """Places nearest to the wanted ones (least squares) that keep the order and the gaps.
+
+    Less the room that the things to the left take up, places must not fall from
+    left to right: isotonic regression, by pooling neighbours that violate it.
+    """
+    room = [0.0]
+    for a, b in pairwise(row):
+        room.append(room[-1] + (widths[a] + widths[b]) / 2 + gap)
+    pools: list[tuple[float, int]] = []
+    for place, before in zip(wanted, room, strict=True):
+        mean, size = place - before, 1
+        while pools and pools[-1][0] > mean:
+            other, n = pools.pop()
+            mean, size = (mean * size + other * n) / (size + n), size + n
+        pools.append((mean, size))
+    flat = [mean for mean, size in pools for _ in range(size)]
+    return [place + before for place, before in zip(flat, room, strict=True)]

@@ -1,18 +1,30 @@
-"""A graph made ready for the kernels, and chunks of rows projected onto its scopes."""
+"""A graph made ready for the kernels, chunks of rows projected onto its scopes, and threads.
+
+Kernels release the interpreter lock, so chunks are worked on by Python threads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Graph
+from fairpc.circuit.graph import INDICATOR, PRODUCT, Graph
 from fairpc.circuit.properties import require
 from fairpc.data.table import readonly
-from fairpc.errors.arrays import Array, Codes, Floats, Int32s, Ints, Words
+from fairpc.errors import OptionError
+from fairpc.errors.arrays import Bytes, Codes, Floats, Int32s, Ints, Words
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 CHUNK_ROWS: Final = 8192
 """Rows per chunk: the more rows, the more of them share a projection (at most 65,535)."""
@@ -22,50 +34,66 @@ SCOPE_NUMBERS: Final = 1 << 23
 """Rows × scopes per chunk (two 32 MB tables while projecting)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Program:
-    """The arrays of a graph in the form that kernels take, with its distinct scopes.
+class GraphArrays(NamedTuple):
+    """What kernels take of a graph.
 
     Attributes:
         scope: number of each node's scope; parts come before wholes.
-        leaf: variable of a one-variable scope, -1 for others.
-        part_ptr, part: scopes that together make up each larger scope.
         edge_link: for a product edge, the pair (scope of parent, scope of child).
-        link_from, link_to: those pairs.
-        longest: most sum edges on any induced tree.
     """
 
-    graph: Graph
+    kind: Bytes
+    variable: Int32s
+    value: Int32s
+    child_ptr: Ints
+    child: Int32s
+    edge_parameter: Int32s
+    edge_link: Int32s
     scope: Int32s
+
+
+class Scopes(NamedTuple):
+    """The distinct scopes of a graph.
+
+    Attributes:
+        leaf: variable of a one-variable scope, -1 for others.
+        arities: number of values of each variable.
+        part_ptr, part: scopes that together make up each larger scope.
+        link_from, link_to: the pairs of scopes that product edges connect.
+    """
+
     leaf: Int32s
+    arities: Ints
     part_ptr: Ints
     part: Int32s
-    edge_link: Int32s
     link_from: Int32s
     link_to: Int32s
-    longest: int
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A graph in the form that kernels take."""
+
+    graph: Graph
+    arrays: GraphArrays
+    scopes: Scopes
 
     def chunk_rows(self, most: int = CHUNK_ROWS) -> int:
         """Rows to try at once."""
-        return max(64, min(most, SCOPE_NUMBERS // len(self.leaf)))
+        return max(64, min(most, SCOPE_NUMBERS // len(self.scopes.leaf)))
 
     def project(self, codes: Codes, start: int, stop: int, *, merge: bool = True) -> Projection:
         """Rows ``start:stop`` as distinct projections onto every scope."""
         from fairpc.circuit import _kernels
 
-        n_scopes, n = len(self.leaf), stop - start
-        size = np.empty(n_scopes, np.int64)
-        ids = np.empty((n_scopes, n), np.int32)
-        map_ptr = np.zeros(len(self.link_from) + 1, np.int64)
-        leaf_ptr = np.zeros(n_scopes + 1, np.int64)
-        maps, leaf_code = _kernels.project(
-            readonly(codes.T), start, stop, self.leaf, self.graph.arities, self.part_ptr,
-            self.part, self.link_from, self.link_to, merge,
-            size, ids, np.empty_like(ids), map_ptr, leaf_ptr,
-        )  # fmt: skip
+        ids, spare = np.empty((2, len(self.scopes.leaf), stop - start), np.int32)
+        size, map_ptr, maps, leaf_ptr, leaf_code = _kernels.project(
+            self.scopes, readonly(codes.T), start, stop, merge, ids, spare
+        )
         off = np.zeros(self.graph.n_nodes + 1, np.int64)
-        np.cumsum(size[self.scope], out=off[1:])
-        return Projection(self, map_ptr, maps, leaf_ptr, leaf_code, off, ids[self.scope[-1]].copy())
+        np.cumsum(size[self.arrays.scope], out=off[1:])
+        arrays = ChunkArrays(map_ptr, maps, leaf_ptr, leaf_code, off)
+        return Projection(self, arrays, ids[self.arrays.scope[-1]].copy())
 
     def chunks(
         self,
@@ -89,101 +117,150 @@ class Program:
             start = stop
 
 
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """A chunk of rows, merged per scope.
+class ChunkArrays(NamedTuple):
+    """What kernels take of a chunk of rows.
 
-    Node n holds one number per distinct projection of the rows onto its scope, at
-    ``off[n]:off[n + 1]``; ``root_ids`` gives each row's place among the root's.
+    Attributes:
+        map_ptr, maps: for each link, the projection of a part that belongs to each of the whole.
+        leaf_ptr, leaf_code: the code in each projection onto a one-variable scope.
+        off: node n holds its numbers at ``off[n]:off[n + 1]``.
     """
 
-    program: Program
     map_ptr: Ints
     maps: npt.NDArray[np.uint16]
     leaf_ptr: Ints
     leaf_code: Int32s
     off: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """A chunk of rows, merged per scope.
+
+    A node holds one number per distinct projection of the rows onto its scope;
+    ``root_ids`` gives each row's place among the root's.
+    """
+
+    program: Program
+    arrays: ChunkArrays
     root_ids: Int32s
 
     @property
     def n_values(self) -> int:
-        return int(self.off[-1])
+        return int(self.arrays.off[-1])
 
     @property
     def n_bytes(self) -> int:
-        return self.maps.nbytes + self.off.nbytes + self.root_ids.nbytes + self.leaf_code.nbytes
+        a = self.arrays
+        return a.maps.nbytes + a.off.nbytes + self.root_ids.nbytes + a.leaf_code.nbytes
 
     @property
     def root(self) -> slice:
-        return slice(int(self.off[-2]), int(self.off[-1]))
+        return self.node(self.program.graph.root)
 
     def node(self, n: int) -> slice:
-        return slice(int(self.off[n]), int(self.off[n + 1]))
+        off = self.arrays.off
+        return slice(int(off[n]), int(off[n + 1]))
+
+    def log_likelihood(self, theta: Floats, weights: Floats, work: Workspace) -> float:
+        """Of the rows together: the way up alone."""
+        return self._rise(theta, weights, work.take(self.n_values))[0]
+
+    def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
+        """Log-likelihood and expected flow per parameter: edges that share one are added up."""
+        log_likelihood, edge_flows = self.edge_flows(theta, weights, work)
+        g = self.program.graph
+        used = g.edge_parameter >= 0
+        flows = np.bincount(g.edge_parameter[used], edge_flows[used], g.n_parameters)
+        return log_likelihood, np.asarray(flows, np.float64)
+
+    def flows_of_sets(
+        self, theta: Floats, weights: Floats, work: Workspace
+    ) -> tuple[Floats, Floats]:
+        """The same for several parameter sets (B, P), with weights (B, rows)."""
+        found = [self.flows(t, w, work) for t, w in zip(theta, weights, strict=True)]
+        return np.array([logs for logs, _ in found]), np.stack([flows for _, flows in found])
+
+    def edge_flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
+        """Log-likelihood and expected flow of every sum edge.
+
+        Plain floating point first; where some likelihood is so small that digits may
+        have been lost, the chunk is done again with extended range.
+        """
+        val, flow = work.take(2, self.n_values)
+        edge_flow = np.zeros(self.program.graph.n_edges)
+        log_likelihood, at_root, scaled = self._rise(theta, weights, val)
+        flow[:] = 0.0
+        flow[self.root] = at_root
+        if scaled is None:
+            self.downward(theta, val, flow, edge_flow)
+        else:
+            self.downward_scaled(Scaled.of(theta), scaled, flow, edge_flow)
+        return log_likelihood, edge_flow
+
+    def _rise(
+        self, theta: Floats, weights: Floats, val: Floats
+    ) -> tuple[float, Floats, Scaled | None]:
+        """Log-likelihood, flow into each projection at the root, and values with extended range.
+
+        The latter only where ``val`` was not enough. A row of probability zero has no
+        flow: it is told by the log-likelihood alone.
+        """
+        from fairpc.circuit import _kernels
+
+        root = self.root
+        summed = np.bincount(self.root_ids, weights, minlength=root.stop - root.start)
+        at_root = np.asarray(summed, np.float64)
+        self.upward(theta, val)
+        log_likelihood, least = _kernels.weighted_log(val[root], at_root)
+        if least > _kernels.TINY:
+            return log_likelihood, at_root, None
+        values = self.upward_scaled(Scaled.of(theta))
+        logs = values.log(root)
+        weighed = at_root > 0
+        log_likelihood = float((at_root[weighed] * logs[weighed]).sum())
+        return log_likelihood, np.where(np.isfinite(logs), at_root, 0.0), values
 
     def upward(self, theta: Floats, val: Floats) -> None:
         """Value of every node, into ``val``."""
         from fairpc.circuit import _kernels
 
-        p, g = self.program, self.program.graph
-        _kernels.upward(
-            g.kind, g.value, g.child_ptr, g.child, g.edge_parameter, p.edge_link, p.scope,
-            readonly(theta), self.map_ptr, self.maps, self.leaf_ptr, self.leaf_code, self.off, val,
-        )  # fmt: skip
+        _kernels.upward(self.program.arrays, self.arrays, readonly(theta), val)
 
     def downward(self, theta: Floats, val: Floats, flow: Floats, edge_flow: Floats) -> None:
         """Expected flow of every node, from the root's; sum edges add to ``edge_flow``."""
         from fairpc.circuit import _kernels
 
-        g = self.program.graph
-        _kernels.downward(
-            g.kind, g.child_ptr, g.child, g.edge_parameter, self.program.edge_link,
-            readonly(theta), self.map_ptr, self.maps, self.off, val, flow, edge_flow,
-        )  # fmt: skip
+        g = self.program.arrays
+        _kernels.downward(g, self.arrays, readonly(theta), val, flow, edge_flow)
 
     def upward_scaled(self, theta: Scaled, *, use_max: bool = False) -> Scaled:
         """Value of every node with extended range; maxima instead of sums with ``use_max``."""
         from fairpc.circuit import _kernels
 
-        p, g = self.program, self.program.graph
-        val = np.empty(self.n_values)
-        exponent = np.empty(self.n_values, np.int32)
-        _kernels.upward_scaled(
-            g.kind, g.value, g.child_ptr, g.child, g.edge_parameter, p.edge_link, p.scope,
-            theta.mantissa, theta.exponent, self.map_ptr, self.maps, self.leaf_ptr,
-            self.leaf_code, self.off, val, exponent, use_max,
-        )  # fmt: skip
-        return Scaled(val, exponent)
+        val = Scaled(np.empty(self.n_values), np.empty(self.n_values, np.int32))
+        _kernels.upward_scaled(self.program.arrays, self.arrays, theta, val, use_max)
+        return val
 
     def downward_scaled(self, theta: Scaled, val: Scaled, flow: Floats, edge_flow: Floats) -> None:
         """``downward`` on values with extended range."""
         from fairpc.circuit import _kernels
 
-        g = self.program.graph
-        _kernels.downward_scaled(
-            g.kind, g.child_ptr, g.child, g.edge_parameter, self.program.edge_link,
-            theta.mantissa, theta.exponent, self.map_ptr, self.maps, self.off,
-            val.mantissa, val.exponent, flow, edge_flow,
-        )  # fmt: skip
+        _kernels.downward_scaled(self.program.arrays, self.arrays, theta, val, flow, edge_flow)
 
     def trace(
-        self, theta: Scaled, val: Scaled, root_ids: Int32s,
-        seeds: Words | None, out: Codes,
-    ) -> None:  # fmt: skip
+        self, theta: Scaled, val: Scaled, root_ids: Int32s, seeds: Words | None, out: Codes
+    ) -> None:
         """One path per entry of ``root_ids`` into ``out``: drawn with ``seeds``, or the largest."""
         from fairpc.circuit import _kernels
 
-        g = self.program.graph
         draw = seeds is not None
         states = seeds if seeds is not None else np.zeros(len(root_ids), np.uint64)
-        _kernels.trace(
-            g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter,
-            self.program.edge_link, theta.mantissa, theta.exponent, self.map_ptr, self.maps,
-            self.off, val.mantissa, val.exponent, root_ids, states, draw, out,
-        )  # fmt: skip
+        g = self.program.arrays
+        _kernels.trace(g, self.arrays, theta, val, root_ids, states, draw, out)
 
 
-@dataclass(frozen=True, eq=False)
-class Scaled:
+class Scaled(NamedTuple):
     """Numbers of any size: mantissa · 2^(256 · exponent)."""
 
     mantissa: Floats
@@ -202,17 +279,9 @@ class Scaled:
         return result
 
 
-def program_of(graph: Graph) -> Program:
-    """The program of a smooth and decomposable graph, made once per graph."""
-    cached: Program | None = graph.__dict__.get("_program")
-    if cached is None:
-        require(graph, "evaluation", "smooth", "decomposable")
-        cached = _compile(graph)
-        graph.__dict__["_program"] = cached
-    return cached
-
-
-def _compile(g: Graph) -> Program:
+def compiled(g: Graph) -> Program:
+    """The program of a smooth and decomposable graph."""
+    require(g, "evaluation", "smooth", "decomposable")
     number: dict[int, int] = {}
     scope = np.array([number.setdefault(mask, len(number)) for mask in g.scopes], np.int32)
     leaf = np.full(len(number), -1, np.int32)
@@ -223,16 +292,14 @@ def _compile(g: Graph) -> Program:
     links, which = np.unique(pairs.reshape(-1, 2), axis=0, return_inverse=True)
     edge_link = np.full(g.n_edges, -1, np.int32)
     edge_link[product_edges] = which.ravel()
+    own = (g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter)
+    link_from, link_to = links.T.astype(np.int32)
     part_ptr, part = _parts(g, scope, len(number))
     return Program(
-        graph=g, scope=scope, leaf=_in(leaf), part_ptr=_in(part_ptr), part=_in(part),
-        edge_link=_in(edge_link), link_from=_in(links[:, 0].astype(np.int32)),
-        link_to=_in(links[:, 1].astype(np.int32)), longest=_longest_tree(g),
-    )  # fmt: skip
-
-
-def _in(array: Array) -> Array:
-    return readonly(np.ascontiguousarray(array))
+        g,
+        GraphArrays(*own, readonly(edge_link), readonly(scope)),
+        Scopes(*map(readonly, (leaf, g.arities, part_ptr, part, link_from, link_to))),
+    )
 
 
 def _parts(g: Graph, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
@@ -246,14 +313,50 @@ def _parts(g: Graph, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
     return ptr, np.array([s for p in parts for s in p], np.int32)
 
 
-def _longest_tree(g: Graph) -> int:
-    """Most sum edges on an induced tree."""
-    kind, ptr, child = g.kind.tolist(), g.child_ptr.tolist(), g.child.tolist()
-    length = [0] * g.n_nodes
-    for n in range(g.n_nodes):
-        below = [length[c] for c in child[ptr[n] : ptr[n + 1]]]
-        if kind[n] == SUM:
-            length[n] = 1 + max(below)
-        elif kind[n] == PRODUCT:
-            length[n] = sum(below)
-    return length[-1]
+def thread_count(n_threads: int | None) -> int:
+    """The number asked for, else ``FAIRPC_THREADS``, else the cores this process may use."""
+    if n_threads is None:
+        given = os.environ.get("FAIRPC_THREADS", "")
+        if given.isdecimal() and int(given) > 0:
+            return int(given)
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if n_threads < 1:
+        raise OptionError(f"n_threads is {n_threads}: give a number of threads from 1 on")
+    return n_threads
+
+
+def map_in_order(function: Callable[[S], T], tasks: Sequence[S], n_threads: int) -> Iterable[T]:
+    """What ``function`` gives for each task, computed side by side, given back in order.
+
+    What a task computes never depends on the number of threads, and callers add
+    results up in order: the sums are the same to the bit for any number.
+    """
+    if n_threads == 1 or len(tasks) <= 1:
+        return map(function, tasks)
+    return _pool(n_threads).map(function, tasks)
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    """Kept for the life of the process: EM asks for it at every iteration."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="fairpc")
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork; the child makes pools of its own.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+class Workspace(threading.local):
+    """Room for numbers, each thread's own: fresh pages would cost more than the arithmetic."""
+
+    _room: Floats = np.empty(0)
+
+    def take(self, *shape: int) -> Floats:
+        """An array of this shape with anything in it; what was taken before is given up."""
+        size = math.prod(shape)
+        if len(self._room) < size:
+            self._room = np.empty(size)
+        return self._room[:size].reshape(shape)

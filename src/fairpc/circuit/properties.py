@@ -14,11 +14,11 @@ Determinism is hard to decide in general. ``Properties.deterministic`` is a soun
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -91,17 +91,8 @@ class Properties:
     def __iter__(self) -> Iterator[Property]:
         return (self[name] for name in NAMES)
 
-    def as_dict(self) -> dict[str, Property]:
-        """The properties by name."""
-        return {name: self[name] for name in NAMES}
-
     def __repr__(self) -> str:
         return "\n".join(str(p) for p in self)
-
-
-def analyse(graph: Graph) -> Properties:
-    """The structural properties of ``graph``."""
-    return Properties(graph)
 
 
 def require(graph: Graph, query: str, *properties: PropertyName) -> None:
@@ -145,11 +136,7 @@ def deterministic_by_enumeration(graph: Graph, limit: int = 4096) -> Property:
                     f"sum node {n} has children {a} and {b} that are both positive at {where}",
                     n,
                 )
-    return _holds("deterministic")
-
-
-def _holds(name: PropertyName) -> Property:
-    return Property(name, True)
+    return Property("deterministic", True)
 
 
 def _fails(name: PropertyName, violation: str | None, node: int | None) -> Property:
@@ -178,7 +165,7 @@ def _smooth(graph: Graph) -> Property:
                 return _fails(
                     "smooth", f"child {c} of sum node {n} lacks {lacks}, which a sibling has", n
                 )
-    return _holds("smooth")
+    return Property("smooth", True)
 
 
 def _decomposable(graph: Graph) -> Property:
@@ -193,7 +180,7 @@ def _decomposable(graph: Graph) -> Property:
                     "decomposable", f"children {b} and {c} of product node {n} share {shared}", n
                 )
             seen |= scope[c]
-    return _holds("decomposable")
+    return Property("decomposable", True)
 
 
 def _laminar(graph: Graph) -> Property:
@@ -208,28 +195,43 @@ def _laminar(graph: Graph) -> Property:
     for n, children in _inner(graph, PRODUCT):
         for m in (*children, n):
             owner.setdefault(graph.scopes[m], m)
-    largest: dict[int, int] = {}
-    parent = list(range(graph.n_variables))
+    nested = NestedScopes(graph.n_variables)
     for scope in sorted(owner, key=lambda s: (s.bit_count(), owner[s])):
-        rest, top = scope, _top(parent, scope.bit_length() - 1)
-        while rest:
-            v = _top(parent, rest.bit_length() - 1)
-            inside = largest.get(v, 1 << v)
-            if inside & ~scope:
-                return _crossing(graph, owner[inside], owner[scope])
-            parent[v] = top
-            rest &= ~inside
-        parent[top] = top
-        largest[top] = scope
-    return _holds("structured_decomposable")
+        for seen in nested.parts(scope):
+            if seen & ~scope:
+                return _crossing(graph, owner[seen], owner[scope])
+        nested.join(scope)
+    return Property("structured_decomposable", True)
 
 
-def _top(parent: list[int], v: int) -> int:
-    """Representative of the set of v (union-find, halving the path)."""
-    while parent[v] != v:
-        parent[v] = parent[parent[v]]
-        v = parent[v]
-    return v
+class NestedScopes:
+    """Scopes that are nested or disjoint, as bit masks, from small to large."""
+
+    def __init__(self, n_variables: int) -> None:
+        self._parent = list(range(n_variables))
+        self._largest = [1 << v for v in range(n_variables)]  # at the representative
+
+    def parts(self, scope: int) -> list[int]:
+        """The largest scopes so far that share variables with ``scope``."""
+        found = []
+        while scope:
+            found.append(self._largest[self._top(scope.bit_length() - 1)])
+            scope &= ~found[-1]
+        return found
+
+    def join(self, scope: int) -> None:
+        """Add a scope that contains its parts."""
+        top = self._top(scope.bit_length() - 1)
+        for part in self.parts(scope):
+            self._parent[self._top(part.bit_length() - 1)] = top
+        self._largest[top] = scope
+
+    def _top(self, v: int) -> int:
+        """Representative of the set of v (union-find, halving the path)."""
+        while self._parent[v] != v:
+            self._parent[v] = self._parent[self._parent[v]]
+            v = self._parent[v]
+        return v
 
 
 def _crossing(graph: Graph, a: int, b: int) -> Property:
@@ -248,8 +250,9 @@ def _deterministic(graph: Graph, exact: bool) -> Property:
         if overlap.told_apart(children):
             continue
         for a, b in combinations(children, 2):
-            answer = overlap.compare(a, b)
-            if answer is None:
+            try:
+                answer = overlap.compare(a, b)
+            except _TooManyPairsError:
                 return _fails(
                     "deterministic",
                     f"not proven: after {MAX_PAIRS:,} pairs of nodes the children {a} and {b} of "
@@ -257,21 +260,54 @@ def _deterministic(graph: Graph, exact: bool) -> Property:
                     n,
                 )
             if answer != _DISJOINT:
-                how = (
-                    "that can both be positive"
-                    if answer == _MEET
-                    else "that are not shown to exclude each other"
+                meet = "can both be positive", "are not shown to exclude each other"
+                how = meet[answer != _MEET]
+                return _fails(
+                    "deterministic", f"sum node {n} has children {a} and {b} that {how}", n
                 )
-                return _fails("deterministic", f"sum node {n} has children {a} and {b} {how}", n)
-    return _holds("deterministic")
+    return Property("deterministic", True)
 
 
 _DISJOINT: Final = 1
 _UNDECIDED: Final = 0
 _MEET: Final = -1
 
-_Pair = tuple[int, int]
-_Question = Generator[_Pair, Any, int]
+A = TypeVar("A")
+Pair = tuple[int, int]
+Question = Generator[Pair, A, A]
+
+
+def answered(
+    pair: Pair,
+    ask: Callable[[int, int], Question[A]],
+    known: Callable[[Pair], A | None],
+    memo: dict[Pair, A],
+) -> A:
+    """The answer to a question about two nodes, by recursion over pairs of nodes.
+
+    ``ask`` yields the pairs whose answers it needs and returns its own, which goes into
+    ``memo``; ``known`` says what needs no asking. The recursion is a stack of suspended
+    questions, since chains of thousands of nodes are deeper than Python calls may be.
+    """
+    answer: Any = known(pair)
+    stack = [(pair, ask(*pair))] if answer is None else []
+    while stack:
+        pair, question = stack[-1]
+        try:
+            wanted = question.send(answer)
+        except StopIteration as end:
+            answer = memo[pair] = end.value
+            stack.pop()
+            continue
+        answer = known(wanted)
+        if answer is None:
+            stack.append((wanted, ask(*wanted)))
+    found: A = answer
+    return found
+
+
+class _TooManyPairsError(Exception):
+    """The bound on pairs is spent."""
 
 
 class _Overlap:
@@ -308,7 +344,7 @@ class _Overlap:
         ]
         self._ones: int = sum(self._fields)
         self._box, self._scope = self._boxes(starts)
-        self._memo: dict[_Pair, int] = {}
+        self._memo: dict[Pair, int] = {}
         self._examined = 0
 
     def _boxes(self, starts: list[int]) -> tuple[list[int], list[int]]:
@@ -352,31 +388,15 @@ class _Overlap:
             scope &= self._scope[n]
         return self._some_empty(twice, scope)
 
-    def compare(self, a: int, b: int) -> int | None:
-        """The answer for two nodes; None when the bound on pairs is spent.
+    def compare(self, a: int, b: int) -> int:
+        """The answer for two nodes; an error when the bound on pairs is spent."""
+        return answered((a, b), self._ask, self._known, self._memo)
 
-        The recursion is a stack of suspended questions, since chains of
-        thousands of nodes are deeper than Python calls may be.
-        """
-        pair = (a, b)
-        answer = self._known(pair)
-        stack = [(pair, self._ask(*pair))] if answer is None else []
-        while stack and self._examined <= MAX_PAIRS:
-            pair, question = stack[-1]
-            try:
-                wanted = question.send(answer)
-            except StopIteration as end:
-                answer = self._memo[pair] = end.value
-                stack.pop()
-                continue
-            answer = self._known(wanted)
-            if answer is None:
-                stack.append((wanted, self._ask(*wanted)))
-        return answer if self._examined <= MAX_PAIRS else None
-
-    def _known(self, pair: _Pair) -> int | None:
+    def _known(self, pair: Pair) -> int | None:
         """What the boxes, or an earlier comparison, say; None if the children must be asked."""
         self._examined += 1
+        if self._examined > MAX_PAIRS:
+            raise _TooManyPairsError
         a, b = pair
         scope = self._scope[a] & self._scope[b]
         if a == b or not scope:
@@ -387,7 +407,7 @@ class _Overlap:
             return self._meet
         return self._memo.get(pair)
 
-    def _ask(self, a: int, b: int) -> _Question:
+    def _ask(self, a: int, b: int) -> Question[int]:
         """Yields the pairs whose answers it needs, and returns the answer for (a, b)."""
         if self._kind[a] != SUM:
             a, b = b, a
@@ -409,7 +429,7 @@ class _Overlap:
     def _parts(self, n: int) -> list[int]:
         return self._children[n] or [n]
 
-    def _matched(self, a: int, b: int) -> list[_Pair]:
+    def _matched(self, a: int, b: int) -> list[Pair]:
         """Children of two products by equal scope; empty where their partitions differ."""
         of_a = {self._scope[c]: c for c in self._parts(a)}
         of_b = {self._scope[d]: d for d in self._parts(b)}

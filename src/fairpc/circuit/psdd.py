@@ -16,20 +16,35 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from array import array
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 import numpy as np
 
-from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
+from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph, first_of
 from fairpc.circuit.properties import require
-from fairpc.circuit.psdd_reader import circuit_of
 from fairpc.circuit.vtree import NodeLines, Vtree, read_vtree, vtree_of
 from fairpc.data.atomic import AnyPath, write_atomically
-from fairpc.errors import CircuitError
+from fairpc.errors import CircuitError, FileFormatError
+from fairpc.errors.arrays import Floats, Ints
 
 MAX_BYTES: Final = 32 * 2**20
 """Largest file that is read unless the caller says otherwise."""
+TOLERANCE: Final = 1e-5
+"""How far weights may sum from one: what six significant digits of log θ can lose."""
+
+_EXACT: Final = 1e-12  # nearer to one than this, the weights are left as they are
+_MAX_VARIABLE: Final = 2**31 - 1
+_L, _T, _D = b"LTD"
+_SIZES: Final = {b"L": (4, 4), b"T": (5, 6), b"D": (7, math.inf)}  # fields of a line
+_GRAMMAR: Final = (
+    "a node is 'L id vtree literal', 'T id vtree variable log(p)' or "
+    "'D id vtree k {prime sub log(theta)} × k'"
+)
 
 
 def read_psdd(
@@ -58,7 +73,282 @@ def read_psdd(
     """
     # A vtree has a line per variable, where a psdd has dozens.
     vtree = None if vtree_path is None else read_vtree(vtree_path, max_bytes // 8)
-    return circuit_of(NodeLines(psdd_path, "psdd", max_bytes), vtree, names)
+    lines = _Lines(NodeLines(psdd_path, "psdd", max_bytes), vtree)
+    lines.read()
+    # Counts first: of all that is wrong with a truncated file, that it is truncated says most.
+    lines.check_count()
+    n = lines.check_root()
+    if names is not None and len(names) != n:
+        raise CircuitError(
+            f"{len(names)} names were given for the {n} variables of {lines.file.path}: "
+            "give one per variable"
+        )
+    circuit = _built(lines, n)
+    if names is None:
+        return circuit
+    return Circuit(replace(circuit.graph, names=tuple(names)), circuit.parameters)
+
+
+def _built(lines: _Lines, n: int) -> Circuit:
+    """The circuit of checked lines.
+
+    A literal is an indicator, a T the sum of both, a decision a sum of products; with one
+    element, it is the product itself. Lines over variables that the root lacks are left out.
+    """
+    builder = CircuitBuilder({f"X{i}": 2 for i in range(1, n + 1)})
+    coins, theta = lines.weights()
+    elements = zip(lines.prime, lines.sub, theta.tolist(), strict=True)
+    of_true = iter(coins.tolist())
+    nodes: list[int] = []
+    for line, (letter, number) in enumerate(zip(lines.letter, lines.number, strict=True)):
+        node, column = -1, abs(number) - 1
+        if letter == _D:
+            below = list(islice(elements, number))
+            pairs = [(nodes[p], nodes[s]) for p, s, _ in below]
+            if min(map(min, pairs)) >= 0:
+                products = [builder.product(*pair) for pair in pairs]
+                weights = [w for _, _, w in below]
+                node = products[0] if number == 1 else builder.sum(products, weights, tie=line)
+        elif letter == _T:
+            coin = next(of_true)
+            if column < n:
+                both = [builder.indicator(column, value) for value in (0, 1)]
+                node = builder.sum(both, coin, tie=line)
+        elif column < n:
+            node = builder.indicator(column, int(number > 0))
+        nodes.append(node)
+    return builder.build(nodes[-1])
+
+
+class _Lines:
+    """The lines of a file and where they sit; a FileFormatError names the first that is wrong.
+
+    Every line has a place: its node in the vtree. Without a vtree the decisions define
+    one, and must agree about it: a place is then minus the number of a leaf's variable,
+    or the number of a pair of places, one for all primes, one for all subs of a decision.
+
+    Attributes:
+        letter, number: L, T or D, and the literal, the variable or the number of elements.
+        prime, sub: of each element of a decision, lines counted from 0.
+    """
+
+    def __init__(self, file: NodeLines, vtree: Vtree | None) -> None:
+        self.file, self._vtree = file, vtree
+        self._place_of = {} if vtree is None else {v: n for n, v in enumerate(vtree.ids.tolist())}
+        self._pairs: dict[tuple[int, int], int] = {}
+        self._at: dict[int, int] = {}  # lines by id
+        self.letter, self.number, self.prime, self.sub = (array("q") for _ in range(4))
+        self._line, self._place = array("q"), array("q")
+        self._log, self._log_p, self._log_q = array("d"), array("d"), array("d")
+
+    def read(self) -> None:
+        for line, tokens in self.file:
+            try:
+                self._read(line, tokens)
+            except FileFormatError:
+                raise
+            except (ValueError, OverflowError) as error:
+                self.file.fail(f"a field is no number of 64 bits ({error}): {_GRAMMAR}", line)
+        if not self._at:
+            self.file.fail("it has no nodes: the file is truncated")
+
+    def _read(self, line: int, tokens: list[bytes]) -> None:
+        letter, size = tokens[0], len(tokens)
+        least, most = _SIZES.get(letter, (1, 0))
+        if not least <= size <= most:
+            self.file.fail(f"this is no node: {_GRAMMAR}", line)
+        own, vtree, number = array("q", map(int, tokens[1:4]))  # refuses more than 64 bits
+        self.number.append(number)
+        if letter == b"D":
+            place = self._decision(line, own, vtree, number, tokens[4:])
+        else:
+            if not 0 < abs(number) <= _MAX_VARIABLE or (letter == b"T" and number < 0):
+                self.file.fail(f"node {own} names variable {number}: they count from 1", line)
+            place = self._leaf_place(line, own, vtree, abs(number))
+        if letter == b"T":
+            # Some tools write log(1 - p) too, before log(p).
+            self._log_p.append(float(tokens[-1]))
+            self._log_q.append(float(tokens[4]) if size == 6 else math.nan)
+        if own in self._at:
+            self.file.fail(f"node {own} is given twice: give each node its own id", line)
+        self._at[own] = len(self._at)
+        self.letter.append(letter[0])
+        self._line.append(line)
+        self._place.append(place)
+
+    def _decision(self, line: int, own: int, vtree: int, number: int, tokens: list[bytes]) -> int:
+        if len(tokens) != 3 * number:
+            self.file.fail(
+                f"node {own} declares {number:,} elements and {len(tokens):,} fields follow: "
+                "give prime, sub and log(theta) for each element",
+                line,
+            )
+        at, place = self._at, self._place
+        try:
+            primes = [at[int(token)] for token in tokens[::3]]
+            subs = [at[int(token)] for token in tokens[1::3]]
+        except KeyError as error:
+            self.file.fail(
+                f"node {own} names node {error.args[0]}, which is not above it: "
+                "list children before their parents",
+                line,
+            )
+        self.prime.extend(primes)
+        self.sub.extend(subs)
+        self._log.extend(map(float, tokens[2::3]))
+        sides = {(place[p], place[s]) for p, s in zip(primes, subs, strict=True)}
+        return self._inner_place(line, own, vtree, sides)
+
+    def _leaf_place(self, line: int, own: int, vtree: int, variable: int) -> int:
+        if self._vtree is None:
+            return -variable
+        place = self._known_place(line, vtree)
+        if self._vtree.variable[place] != variable - 1:
+            self.file.fail(
+                f"node {own} is over variable {variable} and vtree node {vtree} is not its leaf: "
+                "check that the files belong together",
+                line,
+            )
+        return place
+
+    def _inner_place(self, line: int, own: int, vtree: int, sides: set[tuple[int, int]]) -> int:
+        if self._vtree is None:
+            if len(sides) > 1:
+                self.file.fail(
+                    f"the elements of node {own} split its variables in different ways: all "
+                    "primes need the same variables, and all subs",
+                    line,
+                )
+            return self._pairs.setdefault(sides.pop(), len(self._pairs))
+        place = self._known_place(line, vtree)
+        if sides != {(self._vtree.left[place], self._vtree.right[place])}:
+            self.file.fail(
+                f"node {own} does not split its variables as vtree node {vtree} does: "
+                "primes belong to its left child, subs to its right child",
+                line,
+            )
+        return place
+
+    def _known_place(self, line: int, vtree: int) -> int:
+        if vtree not in self._place_of:
+            self.file.fail(f"there is no vtree node {vtree}: do the files belong together?", line)
+        return self._place_of[vtree]
+
+    def check_count(self) -> None:
+        """The header counts the lines; Juice.jl counts the elements as well, more or less.
+
+        So a larger count is believed if everything is below the last node: a file
+        that was cut before its root has loose ends.
+        """
+        claimed, found = self.file.count, len(self._at)
+        juice = found <= claimed <= found + len(self._log) and self._no_loose_ends()
+        if claimed != found and not juice:
+            self.file.fail(
+                f"the header declares {claimed:,} nodes and the file has {found:,}: "
+                "the file is truncated or its header is wrong"
+            )
+
+    def _no_loose_ends(self) -> bool:
+        """Whether the last line needs all others; literals may be needed by a T alone."""
+        needed = bytearray(len(self.letter))
+        needed[-1] = 1
+        literals: set[int] = set()
+        stop = len(self.prime)
+        for n in range(len(needed) - 1, -1, -1):
+            number = self.number[n]
+            start = stop - number if self.letter[n] == _D else stop
+            if needed[n]:
+                literals.update((number, -number) if self.letter[n] == _T else (number,))
+                for child in (*self.prime[start:stop], *self.sub[start:stop]):
+                    needed[child] = 1
+            stop = start
+        lines = zip(needed, self.letter, self.number, strict=True)
+        return all(used or (letter == _L and number in literals) for used, letter, number in lines)
+
+    def check_root(self) -> int:
+        """The last line is the root of the vtree, or of its own one; gives their variables."""
+        if self._vtree is None:
+            return self._check_tree(self._place[-1], list(self._pairs))
+        if self._place[-1] != self._vtree.root:
+            ids = self._vtree.ids
+            self.file.fail(
+                f"the last node is put at vtree node {ids[self._place[-1]]} and the root of the "
+                f"vtree is {ids[-1]}: the file is truncated, or the two do not belong together",
+                self._line[-1],
+            )
+        return len(self._vtree.ids) // 2 + 1
+
+    def _check_tree(self, root: int, pairs: list[tuple[int, int]]) -> int:
+        """No place occurs twice below the last line's, and the variables are 1 to n."""
+        parent = {root: root}
+        stack = [root]
+        while stack:
+            place = stack.pop()
+            for side in pairs[place] if place >= 0 else ():
+                if side in parent:
+                    at = self._place.index(_meeting(parent, place, parent[side]))
+                    self.file.fail(
+                        f"a prime and a sub of node {list(self._at)[at]} share variables: "
+                        "the two sides of a decision must be over different ones",
+                        self._line[at],
+                    )
+                parent[side] = place
+                stack.append(side)
+        variables = sorted(-place for place in parent if place < 0)
+        if variables[-1] != len(variables):
+            gap = next(i for i, v in enumerate(variables, 1) if i != v)
+            self.file.fail(
+                f"variable {gap} does not occur below the last node and variable {variables[-1]} "
+                "does: a psdd is over the variables 1 to n"
+            )
+        return len(variables)
+
+    def weights(self) -> tuple[Floats, Floats]:
+        """(1 - p, p) of each T; and of each element θ, divided by their sum if that is not 1."""
+        letter, number = np.asarray(self.letter), np.asarray(self.number)
+        true, decision = np.flatnonzero(letter == _T), np.flatnonzero(letter == _D)
+        size = number[decision]
+        log, log_p, log_q = map(np.asarray, (self._log, self._log_p, self._log_q))
+        self._check_logs(np.repeat(decision, size), log)
+        self._check_logs(true, log_p)
+        both = ~np.isnan(log_q)
+        self._check_logs(true[both], log_q[both])
+        self._check_totals(true[both], np.exp(log_p[both]) + np.exp(log_q[both]))
+        theta = np.exp(log)
+        if len(theta):
+            totals = np.add.reduceat(theta, np.cumsum(size) - size)
+            self._check_totals(decision, totals)
+            totals[np.abs(totals - 1.0) <= _EXACT] = 1.0
+            theta /= np.repeat(totals, size)
+        log_p = np.minimum(log_p, 0.0)
+        return np.stack([-np.expm1(log_p), np.exp(log_p)], axis=1), theta
+
+    def _check_logs(self, where: Ints, logs: Floats) -> None:
+        if (bad := first_of(~(logs <= TOLERANCE))) is not None:
+            self.file.fail(
+                f"node {list(self._at)[where[bad]]} has the log-probability {logs[bad]:.9g}: "
+                "give a number that is not above 0",
+                self._line[where[bad]],
+            )
+
+    def _check_totals(self, where: Ints, totals: Floats) -> None:
+        if (bad := first_of(~(np.abs(totals - 1.0) <= TOLERANCE))) is not None:
+            self.file.fail(
+                f"the weights of node {list(self._at)[where[bad]]} sum to {totals[bad]:.9g}: "
+                "weights are exp(log(theta)) and must sum to 1",
+                self._line[where[bad]],
+            )
+
+
+def _meeting(parent: dict[int, int], a: int, b: int) -> int:
+    """The lowest place above both (or one of them)."""
+    above = {a}
+    while parent[a] != a:
+        a = parent[a]
+        above.add(a)
+    while b not in above:
+        b = parent[b]
+    return b
 
 
 def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> None:

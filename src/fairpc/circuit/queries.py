@@ -1,30 +1,34 @@
 """Exact queries. Each refuses a circuit that lacks the structural property it needs.
 
 A smooth and decomposable circuit answers marginals in one upward pass (Section
-"Properties and inference"); determinism adds the most probable explanation.
+"Properties and inference"). Determinism adds the most probable explanation, entropy and
+Kullback–Leibler divergence: a complete assignment z activates one tree, so that
+log P(z) = ∑ log θ over the active sum edges (appendix "Parameter Learning using Expected
+Flows"), and the expectation of that sum needs nothing but the probability of each edge's
+context. All logarithms are natural.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit.flows import check_complete, node_flows
-from fairpc.circuit.graph import INDICATOR, Circuit, variable_index, variable_indices
-from fairpc.circuit.program import Projection, Scaled, program_of
-from fairpc.circuit.properties import require
-from fairpc.circuit.threads import map_in_order, thread_count
+from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph, variable_index
+from fairpc.circuit.program import Projection, Scaled, map_in_order, thread_count
+from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
 from fairpc.data.table import check_codes, distinct_rows
-from fairpc.errors import CircuitError, CodesError, EvidenceError
+from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
 
 MAX_STATES: Final = 1 << 16
 """Joint values over which an expectation may range."""
 SAMPLE_ROWS: Final = 2048
+_ONE_TREE: Final[tuple[PropertyName, ...]] = ("smooth", "decomposable", "deterministic")
 
 Function = Callable[[Ints], npt.ArrayLike] | Array
 
@@ -47,16 +51,15 @@ def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> Floats:
     if _many_equal(rows):
         row_of, first = distinct_rows(rows, circuit.arities)
         return _log_values(circuit, np.asfortranarray(rows[first]), n_threads)[row_of]
-    program = program_of(circuit.graph)
+    program = circuit.graph.program
     result = np.empty(len(rows))
     step = program.chunk_rows()
 
-    def part(k: int) -> None:
+    def task(k: int) -> None:
         for start, stop, chunk in program.chunks(rows, k * step, min((k + 1) * step, len(rows))):
             result[start:stop] = _root_logs(circuit, chunk)[chunk.root_ids]
 
-    n_tasks = -(-len(rows) // step)
-    for _ in map_in_order(part, n_tasks, thread_count(n_threads)):
+    for _ in map_in_order(task, range(-(-len(rows) // step)), thread_count(n_threads)):
         pass
     return result
 
@@ -83,11 +86,7 @@ def _root_logs(circuit: Circuit, chunk: Projection) -> Floats:
 
 
 def posterior(
-    circuit: Circuit,
-    variable: int | str,
-    codes: npt.ArrayLike,
-    *,
-    n_threads: int | None = None,
+    circuit: Circuit, variable: int | str, codes: npt.ArrayLike, *, n_threads: int | None = None
 ) -> Floats:
     """P(variable = v | e) for each row: rows × values. Much faster than all conditionals."""
     rows = check_codes(codes, circuit.arities, circuit.names)
@@ -142,7 +141,7 @@ def mpe(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Codes, Floats]:
     theta = Scaled.of(circuit.parameters)
     completed = np.empty(rows.shape, np.int16)
     logs = np.empty(len(rows))
-    for start, stop, chunk in program_of(circuit.graph).chunks(rows):
+    for start, stop, chunk in circuit.graph.program.chunks(rows):
         values = chunk.upward_scaled(theta, use_max=True)
         logs[start:stop] = values.log(chunk.root)[chunk.root_ids]
         _refuse_impossible(logs[:stop])
@@ -157,7 +156,7 @@ def sample(circuit: Circuit, n: int, rng: np.random.Generator | int | None = Non
     nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
     rows = check_codes(nothing, circuit.arities)
     theta = Scaled.of(circuit.parameters)
-    chunk = program_of(circuit.graph).project(rows, 0, 1)
+    chunk = circuit.graph.program.project(rows, 0, 1)
     drawn = np.empty((n, circuit.graph.n_variables), np.int16)
     chunk.trace(theta, chunk.upward_scaled(theta), np.zeros(n, np.int32), _seeds(rng, n), drawn)
     return drawn
@@ -175,7 +174,7 @@ def sample_given(
     theta = Scaled.of(circuit.parameters)
     seeds = _seeds(rng, len(rows))
     drawn = np.empty(rows.shape, np.int16)
-    for start, stop, chunk in program_of(circuit.graph).chunks(rows):
+    for start, stop, chunk in circuit.graph.program.chunks(rows):
         values = chunk.upward_scaled(theta)
         logs = values.log(chunk.root)[chunk.root_ids]
         _refuse_impossible(np.concatenate([np.zeros(start), logs]))
@@ -201,7 +200,7 @@ def expectation(
     per joint value, or is an array indexed by the values. Without ``codes`` the
     result is a single number, else one per row of evidence.
     """
-    columns = variable_indices(circuit.graph, variables)
+    columns = tuple(variable_index(circuit.graph, v) for v in variables)
     states, f = _tabulate(circuit, function, columns)
     if codes is None:
         evidence = np.full((1, circuit.graph.n_variables), -1, np.int16)
@@ -224,9 +223,9 @@ def _tabulate(
 ) -> tuple[Ints, Floats]:
     """All joint values of some variables, and the function at each."""
     arities = [int(circuit.arities[j]) for j in columns]
-    if prod(arities) > MAX_STATES:
+    if math.prod(arities) > MAX_STATES:
         raise CircuitError(
-            f"the {len(columns)} variables have {prod(arities)} joint values: an expectation "
+            f"the {len(columns)} variables have {math.prod(arities)} joint values: an expectation "
             f"ranges over {MAX_STATES} at most; use expectation_of_sum, or fewer variables"
         )
     if len(set(columns)) != len(columns):
@@ -247,9 +246,7 @@ def _tabulate(
 
 
 def expectation_of_sum(
-    circuit: Circuit,
-    tables: Mapping[Any, npt.ArrayLike],
-    codes: npt.ArrayLike | None = None,
+    circuit: Circuit, tables: Mapping[Any, npt.ArrayLike], codes: npt.ArrayLike | None = None
 ) -> Floats:
     """E[Σ_j g_j(X_j) | e] for any number of variables; ``tables`` gives g_j as one value each."""
     nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
@@ -265,3 +262,195 @@ def expectation_of_sum(
             )
         total += marginals[column] @ g
     return total[0] if codes is None else total
+
+
+def entropy(circuit: Circuit) -> float:
+    """H(P) = −∑ P(context of edge) · log θ over the sum edges, in nats."""
+    require(circuit.graph, "entropy", *_ONE_TREE)
+    edge, theta = _sum_edges(circuit)
+    used = edge > 0
+    return math.fsum(-edge[used] * np.log(theta[used])) + 0.0
+
+
+def kl(p: Circuit, q: Circuit) -> float:
+    """KL(P ‖ Q) in nats: infinite where P is positive and Q is zero.
+
+    Both circuits are smooth, decomposable and deterministic over the same
+    variables, and where their supports meet their products split the variables
+    alike. The recursion runs over pairs of nodes, so the time is at most the
+    product of the sizes; circuits with one graph need a single pass.
+    """
+    for role, circuit in (("the first", p), ("the second", q)):
+        require(circuit.graph, f"KL divergence, of {role} argument,", *_ONE_TREE)
+    _same_variables(p.graph, q.graph)
+    if p.graph is q.graph or p.graph.same_as(q.graph):
+        return _kl_of_one_graph(p, q)
+    both = _Pairs(p, q).meeting(p.graph.root, q.graph.root)
+    if both.states < _support_size(p):
+        return math.inf
+    # Rounding can leave a divergence of zero a little below it.
+    return max(-entropy(p) - both.log_q, 0.0)
+
+
+def _same_variables(p: Graph, q: Graph) -> None:
+    if p.names != q.names or not np.array_equal(p.arities, q.arities):
+        raise CircuitError(
+            f"KL divergence compares circuits over ({', '.join(p.names[:8])}) and "
+            f"({', '.join(q.names[:8])}): both need the same variables in the same order, with "
+            "the same number of values"
+        )
+
+
+def _sum_edges(circuit: Circuit) -> tuple[Floats, Floats]:
+    """P(context of the edge) and θ of each sum edge: Algorithm 1 without evidence.
+
+    Without evidence every node has value 1, so the flow of a node only divides among its children.
+    """
+    g = circuit.graph
+    ptr, child, kind = g.child_ptr.tolist(), g.child.tolist(), g.kind.tolist()
+    is_sum = g.edge_parameter >= 0
+    theta = np.where(is_sum, circuit.parameters[g.edge_parameter] if is_sum.any() else 1.0, 1.0)
+    share = theta.tolist()
+    node = [0.0] * g.n_nodes
+    node[g.root] = 1.0
+    edge = [0.0] * g.n_edges
+    for n in range(g.root, -1, -1):
+        if kind[n] == INDICATOR:
+            continue
+        for e in range(ptr[n], ptr[n + 1]):
+            edge[e] = node[n] * share[e]
+            node[child[e]] += edge[e]
+    return np.array(edge)[is_sum], theta[is_sum]
+
+
+def _kl_of_one_graph(p: Circuit, q: Circuit) -> float:
+    edge, theta = _sum_edges(p)
+    _, other = _sum_edges(q)
+    used = edge > 0
+    if (other[used] == 0).any():
+        return math.inf
+    return max(math.fsum(edge[used] * (np.log(theta[used]) - np.log(other[used]))), 0.0)
+
+
+class _Meeting(NamedTuple):
+    """What two nodes n of P and m of Q have in common: the part of n's support inside m's."""
+
+    states: int
+    """Number of assignments in both supports: exact, so that "Q covers P" is no matter of
+    rounding."""
+    mass: float
+    """P_n of them."""
+    log_q: float
+    """Their expectation under P_n of log Q_m."""
+
+
+_NOTHING = _Meeting(0, 0.0, 0.0)
+_Question = Question[_Meeting]
+
+
+class _Side:
+    """One circuit of a pair: its nodes as plain lists, weights beside the children."""
+
+    def __init__(self, circuit: Circuit) -> None:
+        g = circuit.graph
+        self.kind = g.kind.tolist()
+        self.scopes = g.scopes
+        self.leaf = list(zip(g.variable.tolist(), g.value.tolist(), strict=True))
+        self.children = [g.children(n).tolist() for n in range(g.n_nodes)]
+        self.weights = [
+            circuit.weights(n).tolist() if self.kind[n] == SUM else [] for n in range(g.n_nodes)
+        ]
+
+    def live(self, n: int) -> list[tuple[int, float]]:
+        """Children of a sum with their weights, those of weight zero left out."""
+        pairs = zip(self.children[n], self.weights[n], strict=True)
+        return [(c, w) for c, w in pairs if w > 0]
+
+    def unwrapped(self, n: int) -> int:
+        """The node itself, or what a product of a single child stands for."""
+        while self.kind[n] == PRODUCT and len(self.children[n]) == 1:
+            n = self.children[n][0]
+        return n
+
+
+class _Pairs:
+    """The recursion of ``kl`` over pairs of nodes, each pair once.
+
+    P_n = ∑ φ P_c and, by determinism, log Q_m = log θ + log Q_d on the support
+    of the one child d that is positive; a product multiplies counts and masses
+    of its parts, and adds their logarithms.
+    """
+
+    def __init__(self, p: Circuit, q: Circuit) -> None:
+        self._p = _Side(p)
+        self._q = _Side(q)
+        self._memo: dict[Pair, _Meeting] = {}
+
+    def meeting(self, n: int, m: int) -> _Meeting:
+        return answered((n, m), self._ask, self._memo.get, self._memo)
+
+    def _ask(self, n: int, m: int) -> _Question:
+        """Yields the pairs whose meetings it needs, and returns the meeting of (n, m)."""
+        n, m = self._p.unwrapped(n), self._q.unwrapped(m)
+        if self._p.kind[n] == SUM:
+            return (yield from self._mix_p(n, m))
+        if self._q.kind[m] == SUM:
+            return (yield from self._mix_q(n, m))
+        if self._p.kind[n] == self._q.kind[m] == INDICATOR:
+            return _Meeting(1, 1.0, 0.0) if self._p.leaf[n] == self._q.leaf[m] else _NOTHING
+        return (yield from self._multiply(n, m))
+
+    def _mix_p(self, n: int, m: int) -> _Question:
+        states, mass, log_q = _NOTHING
+        for c, weight in self._p.live(n):
+            part: _Meeting = yield c, m
+            states += part.states
+            mass += weight * part.mass
+            log_q += weight * part.log_q
+        return _Meeting(states, mass, log_q)
+
+    def _mix_q(self, n: int, m: int) -> _Question:
+        states, mass, log_q = _NOTHING
+        for d, weight in self._q.live(m):
+            part: _Meeting = yield n, d
+            states += part.states
+            mass += part.mass
+            log_q += part.mass * math.log(weight) + part.log_q
+        return _Meeting(states, mass, log_q)
+
+    def _multiply(self, n: int, m: int) -> _Question:
+        of_q = {self._q.scopes[d]: d for d in self._q.children[m] or [m]}
+        parts = sorted(self._p.children[n] or [n], key=lambda c: self._p.scopes[c].bit_count())
+        states, mass, log_q = 1, 1.0, 0.0
+        matched = 0
+        for c in parts:
+            d = of_q.get(self._p.scopes[c])
+            if d is None:
+                continue
+            matched += 1
+            part: _Meeting = yield c, d
+            # Supports that exclude each other need not split the other variables alike.
+            if part.states == 0:
+                return _NOTHING
+            log_q = log_q * part.mass + mass * part.log_q
+            mass *= part.mass
+            states *= part.states
+        if matched < max(len(parts), len(of_q)):
+            raise PropertyError(
+                "KL divergence needs circuits that split their variables alike: node "
+                f"{n} of the first and node {m} of the second have the same variables and "
+                "different parts"
+            )
+        return _Meeting(states, mass, log_q)
+
+
+def _support_size(circuit: Circuit) -> int:
+    """Number of assignments of positive probability: by determinism a sum at the sums."""
+    side = _Side(circuit)
+    sizes: list[int] = []
+    for n, kind in enumerate(side.kind):
+        if kind == SUM:
+            sizes.append(sum(sizes[c] for c, _ in side.live(n)))
+        else:
+            sizes.append(math.prod(sizes[c] for c in side.children[n]))
+    return sizes[-1]

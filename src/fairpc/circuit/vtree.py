@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from fairpc.circuit.graph import INDICATOR, PRODUCT, Graph
+from fairpc.circuit.properties import NestedScopes
 from fairpc.data.atomic import AnyPath, read_whole
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Ints
@@ -84,47 +85,19 @@ def vtree_of(graph: Graph) -> Vtree:
         factors = [n for n in nodes[part] if factor[n]]
         return not leaf[factors].all(), -len(factors), nodes[part][0]
 
-    grower = _Grower(graph.n_variables)
+    tree = [(-1, -1, v) for v in range(graph.n_variables)]
+    node_of = {1 << v: v for v in range(graph.n_variables)}
+    nested = NestedScopes(graph.n_variables)
     for scope in sorted(nodes, key=int.bit_count):
         if scope.bit_count() > 1:
-            grower.join(scope, sorted(grower.parts(scope), key=rank))
-    left, right, variable = (
-        np.array(column, np.int64) for column in zip(*grower.nodes, strict=True)
-    )
-    return Vtree(np.arange(len(left)), left, right, variable)
-
-
-class _Grower:
-    """A vtree grown from small scopes to large ones; union-find over the variables."""
-
-    def __init__(self, n_variables: int) -> None:
-        self.nodes = [(-1, -1, v) for v in range(n_variables)]
-        self._node = {1 << v: v for v in range(n_variables)}
-        self._parent = list(range(n_variables))
-        self._largest = [1 << v for v in range(n_variables)]  # scope so far, at the representative
-
-    def parts(self, scope: int) -> list[int]:
-        """The largest scopes so far that make up ``scope``."""
-        found = []
-        while scope:
-            found.append(self._largest[self._top(scope.bit_length() - 1)])
-            scope &= ~found[-1]
-        return found
-
-    def join(self, scope: int, parts: list[int]) -> None:
-        node, top = self._node[parts[-1]], self._top(parts[-1].bit_length() - 1)
-        for part in reversed(parts[:-1]):
-            self.nodes.append((self._node[part], node, -1))
-            node = len(self.nodes) - 1
-            self._parent[self._top(part.bit_length() - 1)] = top
-        self._node[scope] = node
-        self._largest[top] = scope
-
-    def _top(self, v: int) -> int:
-        while self._parent[v] != v:
-            self._parent[v] = self._parent[self._parent[v]]
-            v = self._parent[v]
-        return v
+            *others, last = sorted(nested.parts(scope), key=rank)
+            node_of[scope] = node_of[last]
+            for part in reversed(others):
+                tree.append((node_of[part], node_of[scope], -1))
+                node_of[scope] = len(tree) - 1
+            nested.join(scope)
+    left, right, variable = np.array(tree, np.int64).T
+    return Vtree(np.arange(len(tree)), left, right, variable)
 
 
 def read_vtree(path: AnyPath, max_bytes: int) -> Vtree:

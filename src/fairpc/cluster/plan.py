@@ -20,9 +20,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from fairpc.circuit.flows import RowPlan, prepare
+from fairpc.circuit.flows import RowPlan, plan_bytes, plan_once, prepare
 from fairpc.circuit.graph import Graph
-from fairpc.circuit.part_plan import plan_bytes, plan_once
 from fairpc.cluster.client import results
 from fairpc.data.distinct import CodedRows, Distinct, Packing
 from fairpc.data.table import Table

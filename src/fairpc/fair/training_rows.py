@@ -10,9 +10,8 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from fairpc.circuit.flows import FlowPlan
+from fairpc.circuit.flows import FlowPlan, PartPlan
 from fairpc.circuit.graph import Circuit, Graph
-from fairpc.circuit.part_plan import PartPlan
 from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
 from fairpc.data.hashing import fingerprint, row_uniform
 from fairpc.data.parts import RowParts
