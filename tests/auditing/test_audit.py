@@ -160,12 +160,13 @@ def test_calibration_counts_every_row(found: Audit) -> None:
 
 
 def test_what_if_holds_the_circuit_and_its_words(found: Audit) -> None:
-    model = fitted()
+    model, facts = fitted(), found.what_if
+    assert facts is not None
     circuit = from_dict(plain_json(found)["what_if"]["circuit"])
-    codes = np.full((1, len(found.what_if.variables)), -1, np.int16)
-    score = circuit.posterior(found.what_if.decision, codes)[0, found.what_if.positive]
+    codes = np.full((1, len(facts.variables)), -1, np.int16)
+    score = circuit.posterior(facts.decision, codes)[0, facts.positive]
     assert score == pytest.approx(model.fair_rate_[1])
-    for column, variable in enumerate(found.what_if.variables):
+    for column, variable in enumerate(facts.variables):
         assert variable.column == column
         assert len(variable.values) == circuit.arities[column]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from auditing.tables import QUICK, fitted, plain_json, table
-from fairpc.auditing import assumptions, audit, refitted
-from fairpc.auditing.mechanism import mechanism_facts
+from fairpc.auditing import audit, mechanism
+from fairpc.auditing.decidable import assumption_test
 from fairpc.auditing.rows import AuditedRows, audited_rows
 from fairpc.errors import AuditError
 
@@ -36,8 +36,8 @@ def test_many_rows_are_split_in_fewer_ways(
     X, y, s = table()
     rows = audited_rows(fitted(), X, y, s, None, None, None)
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    assert assumptions.tested(rows, 0.95, None, "logistic").n_seeds == n_seeds
-    assert assumptions.tested(rows, 0.95, 2, "logistic").n_seeds == 2
+    assert assumption_test(rows, 0.95, None, "logistic").n_seeds == n_seeds
+    assert assumption_test(rows, 0.95, 2, "logistic").n_seeds == 2
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_draws_are_as_many_as_are_quick(
     X, y, s = table()
     model = fitted()
     rows = audited_rows(model, X, y, s, None, None, None)
-    facts, test = mechanism_facts(model, rows), assumptions.tested(rows, 0.95, 1, "logistic")
+    facts, test = mechanism.mechanism_facts(model, rows), assumption_test(rows, 0.95, 1, "logistic")
     asked: list[int] = []
 
     def drawn(*_: Any, n_replicates: int, **__: Any) -> Any:
@@ -59,10 +59,10 @@ def test_draws_are_as_many_as_are_quick(
 
     edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    monkeypatch.setattr(refitted, "bootstrap_mechanism", drawn)
+    monkeypatch.setattr(mechanism, "bootstrap_mechanism", drawn)
     monkeypatch.setattr(type(model), "circuit_", edges)
     with pytest.raises(AuditError, match="drawn" if n_draws else "ask for it with n_replicates"):
-        refitted.mechanism_with_intervals(
+        mechanism.mechanism_with_intervals(
             model, rows, facts, test, level=0.95, n_replicates=None, random_state=0,
             progress=lambda now: None,
         )  # fmt: skip

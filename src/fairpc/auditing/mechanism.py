@@ -1,17 +1,30 @@
-"""The bias mechanism: P(D | Df, S), and how many labels were turned, either way."""
+"""The bias mechanism: P(D | Df, S), its intervals, and how many labels were turned, either way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
+from fairpc.auditing.decidable import as_given, named_test, refit_cost
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
+from fairpc.evidence import AssumptionTest
 from fairpc.fair.distribution import BiasAccount, turned_labels
-from fairpc.refits import MechanismIntervals
+from fairpc.refits import MechanismIntervals, bootstrap_mechanism
+from fairpc.refits.bootstrap import bootstrap_counted
+from fairpc.refits.workbench import Report
+from fairpc.refits.workbench import Subject
+
+REPLICATES: Final = 200
+FEWEST_REPLICATES: Final = 50
+STEPS: Final = 500
+
+DRAW_WORK: Final = 1e12
+"""``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +106,16 @@ def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFac
     counts = turned_labels(model.distribution_, rows.coded(model.coding_))
     cells = tuple(
         MechanismCell(
-            rows.groups[s], rows.classes[f], rows.classes[d], float(mechanism[s, f, d]), None,
-            float(counts[s, f, d]), float(training[s, f, d]),
+            group=rows.groups[s],
+            decision=rows.classes[f],
+            label=rows.classes[d],
+            probability=float(mechanism[s, f, d]),
+            interval=None,
+            count=float(counts[s, f, d]),
+            training_count=float(training[s, f, d]),
         )
         for s, f, d in np.ndindex(mechanism.shape)
-    )  # fmt: skip
+    )
     turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
     return MechanismFacts(
@@ -115,7 +133,77 @@ def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFac
     )
 
 
-def with_intervals(facts: MechanismFacts, found: MechanismIntervals) -> MechanismFacts:
+def mechanism_with_intervals(
+    model: CircuitClassifier,
+    rows: AuditedRows,
+    facts: MechanismFacts,
+    test: AssumptionTest | None,
+    *,
+    level: float,
+    n_replicates: int | None,
+    random_state: int,
+    progress: Report,
+) -> MechanismFacts:
+    """Bootstrap intervals for the mechanism of a model on its own training rows.
+
+    ``n_replicates`` None: from 50 to 200, as many as are quick; an AuditError says why there are
+    none.
+    """
+    if n_replicates == 0:
+        raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
+    tested = _check_drawable(rows, test)
+    if n_replicates is None:
+        quick = int(DRAW_WORK / (refit_cost(model, rows) * STEPS))
+        n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
+        if n_replicates > 2 * quick:
+            raise AuditError(
+                "fitting this model again to draws of these rows takes long: ask for it with "
+                f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
+            )
+    how: dict[str, Any] = {"n_steps": STEPS, "level": level, "random_state": random_state}
+    how |= {"n_replicates": n_replicates}
+    said = named_test(tested, rows)
+    if rows.counts is None:
+        given = as_given(rows)
+        found = bootstrap_mechanism(
+            model, rows.table, rows.labels, **given, **how, assumptions=said, callback=progress
+        )
+    else:
+        subject = Subject.of_codes(model, rows.coded(model.coding_))
+        found = bootstrap_counted(subject, rows.counts, said, **how, report=progress)
+    if found.refused is not None:
+        raise AuditError(found.refused)
+    return _with_intervals(facts, found)
+
+
+def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
+    """The test that allows intervals; an AuditError says what forbids them."""
+    if not rows.same_rows_as_fit:
+        other = "other rows were audited: audit the training rows to have them"
+        if rows.same_rows_as_fit is None:
+            other = "whether these are they is not known"
+        raise AuditError(
+            f"intervals of the mechanism come from drawing its training rows again, and {other}"
+        )
+    if rows.n_rows < rows.n_table:
+        raise AuditError(
+            "intervals of the mechanism come from drawing all training rows again, and more of "
+            "them differ than fit into memory: give more with max_memory"
+        )
+    if test is None:
+        raise AuditError(
+            "the assumptions behind a mechanism could not be tested on these rows, and an "
+            "interval would look surer than that"
+        )
+    if test.rejected:
+        raise AuditError(
+            "these rows contradict the assumptions behind a mechanism: there is nothing for an "
+            "interval to cover"
+        )
+    return test
+
+
+def _with_intervals(facts: MechanismFacts, found: MechanismIntervals) -> MechanismFacts:
     """The same facts with an interval per cell and for P(Df)."""
     cells = tuple(
         replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
@@ -123,9 +211,12 @@ def with_intervals(facts: MechanismFacts, found: MechanismIntervals) -> Mechanis
     )
     ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
     return replace(
-        facts, cells=cells, decision_rate_intervals=tuple(ends), level=found.level,
+        facts,
+        cells=cells,
+        decision_rate_intervals=tuple(ends),
+        level=found.level,
         n_replicates=found.n_replicates,
-    )  # fmt: skip
+    )
 
 
 def _turned(group: str, counts: Floats, positive: int) -> Turned:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fairpc.auditing.decidable import Decidable
-from fairpc.auditing.disparity import LabelDisparity
+from fairpc.auditing.gaps import LabelDisparity, ParityFacts
 from fairpc.auditing.mechanism import MechanismFacts
-from fairpc.auditing.parities import ParityFacts
 from fairpc.auditing.table import TableFacts
 from fairpc.data.plural import counted
 
