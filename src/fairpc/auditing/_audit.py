@@ -116,7 +116,7 @@ class Audit:
         # The page lies above the facts and reads nothing but them: imported late, here alone.
         from fairpc.report import render
 
-        return render(self.to_dict())
+        return render(self)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from fairpc.errors.arrays import Codes, Floats
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
-from fairpc.refits import Stability, stability
+from fairpc.refits import Stability as Stability
+from fairpc.refits import stability
 from fairpc.refits.workbench import Report
 
 MOST_SEEDS: Final = 11

@@ -16,7 +16,9 @@ from fairpc.auditing.numbers import gap, number, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors.arrays import Bools, Codes, Floats, Positions
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.evidence import EqualRates, Parity, equal_rates, parity, parity_curve
+from fairpc.evidence import EqualRates as EqualRates
+from fairpc.evidence import Parity as Parity
+from fairpc.evidence import equal_rates, parity, parity_curve
 from fairpc.evidence.gaps import PairGap as PairGap
 from fairpc.evidence.plain import fields_of, plain
 

@@ -1,9 +1,11 @@
-"""SVG elements, escaped, and the frame of a picture with its title and description."""
+"""SVG elements, escaped; the frame of a picture with its title and description; scales and axes."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from markupsafe import Markup, escape
@@ -15,6 +17,8 @@ LETTER: Final = 7.0
 MARKERS: Final = ("circle", "square", "triangle", "diamond", "cross", "ring")
 N_STYLES: Final = 6
 """Colours, dashes and markers before they repeat; CSS classes s0 … s5."""
+
+Form = Callable[[float], str]
 
 
 def number(value: float) -> str:
@@ -54,20 +58,27 @@ def style(i: int) -> str:
     return f"s{i % N_STYLES}"
 
 
-def picture(title: str, description: str, body: Iterable[Any], *, height: float) -> Markup:
-    """The picture as a whole, named and described for those who do not see it."""
-    content = together(body)
-    key = hashlib.sha256(f"{title}\0{description}\0{content}".encode()).hexdigest()[:10]
-    return element(
-        "svg",
-        element("title", title, id=f"t{key}"),
-        element("desc", description, id=f"d{key}"),
-        content,
-        viewBox=f"0 0 {number(WIDTH)} {number(height)}",
-        class_="plot",
-        role="img",
-        aria_labelledby=f"t{key} d{key}",
-    )
+@dataclass(frozen=True)
+class Picture:
+    """What is drawn, and how high; it gets its name where it is shown."""
+
+    body: Sequence[Markup]
+    height: float
+
+    def svg(self, title: str, description: str) -> Markup:
+        """The picture as a whole, named and described for those who do not see it."""
+        content = together(self.body)
+        key = hashlib.sha256(f"{title}\0{description}\0{content}".encode()).hexdigest()[:10]
+        return element(
+            "svg",
+            element("title", title, id=f"t{key}"),
+            element("desc", description, id=f"d{key}"),
+            content,
+            viewBox=f"0 0 {number(WIDTH)} {number(self.height)}",
+            class_="plot",
+            role="img",
+            aria_labelledby=f"t{key} d{key}",
+        )
 
 
 def words(
@@ -107,3 +118,64 @@ def marker(i: int, x: float, y: float, r: float = 4.5) -> Markup:
             path = f"M{number(x - r)} {number(y - r)}l{number(2 * r)} {number(2 * r)}"
             path += f"m0 {number(-2 * r)}l{number(-2 * r)} {number(2 * r)}"
             return element("path", d=path, class_=f"{css} stroked")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers ``low`` to ``high`` onto places ``start`` to ``end`` of the picture."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """Place of a number; those beyond an end stand at the end."""
+        inside = min(max(value, self.low), self.high)
+        return self.start + (inside - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """Round numbers, about five."""
+        return round_numbers(self.low, self.high)
+
+
+def round_numbers(low: float, high: float, about: int = 5) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten, from low to high."""
+    raw = (high - low) / max(about, 1)
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return [k * step for k in range(first, last + 1)]
+
+
+def limits(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of an axis that holds these numbers with some room."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return 0.0, 1.0
+    low, high = min(finite), max(finite)
+    room = 0.06 * (high - low) or 0.05 * max(abs(high), 1e-3)
+    return low - room, high + room
+
+
+def bottom_axis(
+    scale: Scale, top: float, bottom: float, form: Form, title: str
+) -> Iterator[Markup]:
+    """Grid lines from top to bottom, numbers below them, and what they mean."""
+    for tick in scale.ticks():
+        x = scale(tick)
+        yield line(x, top, x, bottom, "grid")
+        yield words(x, bottom + 15, form(tick), "tick", "middle")
+    if title:
+        yield words((scale.start + scale.end) / 2, bottom + 32, title, "axis", "middle")
+
+
+def left_axis(scale: Scale, left: float, right: float, form: Form, title: str) -> Iterator[Markup]:
+    """Grid lines from left to right, numbers left of them; the title stands above."""
+    for tick in scale.ticks():
+        y = scale(tick)
+        yield line(left, y, right, y, "grid")
+        yield words(left - 6, y + 4, form(tick), "tick", "end")
+    if title:
+        yield words(2.0, scale.end - 12, title, "axis")

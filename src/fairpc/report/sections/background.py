@@ -1,0 +1,310 @@
+"""What lies behind the numbers: how the model was learned, its circuit, its limits, provenance.
+
+The circuit also travels with the page, so that the browser can answer questions with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+import numpy as np
+from markupsafe import Markup
+
+from fairpc.auditing import Audit
+from fairpc.auditing.background import CircuitFacts, Learning, Limits, Provenance, Variable
+from fairpc.auditing.background import WhatIf as WhatIfFacts
+from fairpc.auditing.mechanism import MechanismFacts
+from fairpc.errors.arrays import Array
+from fairpc.report import text
+from fairpc.report.drawing import Plane, Series, curves
+from fairpc.report.svg import element, limits, together
+from fairpc.report.view import (
+    Block,
+    Choice,
+    Drawing,
+    Figure,
+    Heading,
+    KeyNumbers,
+    Paragraph,
+    Plain,
+    Points,
+    Side,
+    Table,
+    WhatIf,
+    section,
+)
+
+_NAMES: Final = {
+    "objective": "Objective, prior included",
+    "log_likelihood": "Log-likelihood",
+    "validation_log_likelihood": "Log-likelihood of validation rows",
+}
+_LISTED: Final = 12
+_LINES: Final = 6
+
+_TAGS: Final = {"svg", "title", "desc", "g", "rect", "circle", "path", "text"}
+_PLACES: Final = {"width", "height", "viewBox", "x", "y", "rx", "cx", "cy", "r", "d", "transform"}
+_ATTRIBUTES: Final = {"class", "role", "aria-label"} | _PLACES
+
+INDICATOR: Final = 0
+SUM: Final = 2
+_UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
+
+
+@section("learning", "Learning curves")
+def learning(audit: Audit, found: Learning) -> Iterator[Block]:
+    """The course of the fit."""
+    ended = "and stopped by itself" if found.converged else "and was stopped at its limit"
+    yield Paragraph(f"EM made {text.counted(found.n_iter, 'update')} {ended}.")
+    if found.choices:
+        yield Paragraph("How the structure was chosen:")
+        yield Points(found.choices)
+    if len(found.iterations) > 1:
+        yield Side(list(_courses(audit, found)))
+    else:
+        yield Paragraph("There is one iteration only, hence no curve.")
+
+
+def _courses(audit: Audit, found: Learning) -> Iterator[Figure]:
+    names = sorted(found.curves, key=lambda name: (name != "objective", name))
+    known = {
+        name: found.curves[name] for name in names if all(map(math.isfinite, found.curves[name]))
+    }
+    if known:
+        yield _objective(found.iterations, known)
+    if found.mechanism and audit.mechanism is not None:
+        yield _mechanism(audit.mechanism, found)
+
+
+def _objective(steps: Sequence[int], known: Mapping[str, Sequence[float]]) -> Figure:
+    """Each curve from its own first value: what is learned is the difference."""
+    names = [_NAMES.get(name, name) for name in known]
+    gains = [[value - values[0] for value in values] for values in known.values()]
+    sentence = (
+        f"Change of each quantity since the start, in nats a row. {names[0]}: "
+        f"{text.figures(gains[0][-1])} above the start at the end."
+    )
+    cells = [
+        (text.count(steps[i]), *(text.number(values[i], 5) for values in known.values()))
+        for i in _few(steps)
+    ]
+    caption = "Likelihood and objective, nats a row"
+    numbers = Table(caption, ["Iteration", *names], cells, folded=True)
+    y_ends = limits([value for values in gains for value in values])
+    plane = _over_steps(steps, "nats a row since the start", y_ends, text.number_tick)
+    series = [Series(name, steps, values) for name, values in zip(names, gains, strict=True)]
+    title, alone = "Objective and likelihood", "Objective over iterations"
+    return Figure(title, sentence, curves(plane, series), numbers, alone)
+
+
+def _mechanism(found: MechanismFacts, course: Learning) -> Figure:
+    steps, positive = course.iterations, found.classes.index(found.positive)
+    lines = [
+        Series(
+            f"{text.short(group, 20)}, Df = {text.short(decision, 20)}",
+            steps,
+            [step[s][f][positive] for step in course.mechanism],
+        )
+        for s, group in enumerate(found.groups)
+        for f, decision in enumerate(found.classes)
+    ]
+    sentence = (
+        f"Probability that a row is labelled {text.quoted(found.positive)}, by group and latent "
+        "decision."
+    )
+    if len(lines) > _LINES:
+        sentence += f" The first {_LINES} of {len(lines)} are drawn."
+    cells = [(text.count(steps[i]), *(text.share(one.y[i]) for one in lines)) for i in _few(steps)]
+    head = ["Iteration", *(one.name for one in lines)]
+    numbers = Table("The mechanism over iterations", head, cells, folded=True)
+    plane = _over_steps(steps, f"P(D = {text.short(found.positive, 20)} | Df, S)")
+    title, alone = "The mechanism while it was learned", "Mechanism over iterations"
+    return Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)
+
+
+def _over_steps(
+    steps: Sequence[int],
+    what: str,
+    y_ends: tuple[float, float] = (0.0, 1.0),
+    y_form: text.Tick = text.share_tick,
+) -> Plane:
+    x_ends = (steps[0], max(steps[-1], 1))
+    return Plane("iteration", what, x_ends, y_ends, text.number_tick, y_form)
+
+
+def _few(steps: Sequence[int]) -> list[int]:
+    """Places of about a dozen iterations, the first and the last among them."""
+    n = len(steps)
+    return sorted({round(k * (n - 1) / (_LISTED - 1)) for k in range(_LISTED)})
+
+
+@section("circuit", "The circuit")
+def circuit(_: Audit, found: CircuitFacts) -> Iterator[Block]:
+    """What the model is made of."""
+    yield Paragraph(
+        f"The model is a {text.name(found.model)}: one circuit of sums and products over "
+        f"{text.counted(len(found.variables), 'variable')}. Every probability in this "
+        "report that is said to be under the model is an exact evaluation of it."
+    )
+    yield KeyNumbers(
+        [
+            ("Nodes", text.count(found.n_nodes)),
+            ("Edges", text.count(found.n_edges)),
+            ("Parameters", text.count(found.n_parameters)),
+            ("Depth", text.count(found.depth)),
+            ("Components per cell", text.count(found.n_components)),
+        ]
+    )
+    drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
+    yield Drawing("Drawing of the circuit, root on top", _copied(drawn))
+    yield Paragraph("Sums are marked +, products ×. Of a large circuit the top is drawn.", "note")
+    yield Plain(found.summary)
+
+
+def _copied(part: ET.Element) -> Markup:
+    """A drawing with known shapes and attributes only; its colours are in the page's style."""
+    tag = part.tag.rpartition("}")[2]
+    if tag not in _TAGS:
+        return Markup("")
+    kept = {name: value for name, value in part.attrib.items() if name in _ATTRIBUTES}
+    children = [_copied(child) for child in part]
+    inside = [part.text.strip()] if part.text and part.text.strip() else []
+    return element(tag, *inside, *([together(children)] if children else []), **kept)
+
+
+@section("limits", "Assumptions and limits")
+def limits_of(_: Audit, found: Limits) -> Iterator[Block]:
+    """What is assumed, what follows, what does not."""
+    yield Heading("What the model assumes")
+    yield Points(found.assumptions)
+    if found.guaranteed:
+        yield Heading("What then holds exactly")
+        yield Points(found.guaranteed)
+    yield Heading("What does not follow")
+    yield Points(found.limits)
+
+
+@section("provenance", "Provenance")
+def provenance(_: Audit, found: Provenance) -> Iterator[Block]:
+    """What would be needed to do the audit again: hashes, versions, settings, date."""
+    yield Paragraph("The hashes identify the model and the rows; equal hashes mean equal content.")
+    identity = {
+        "Model": found.model,
+        "Circuit and parameters": found.model_hash,
+        "Training rows, encoded": found.training_hash,
+        "Audited rows, encoded": found.audited_hash,
+        "Date": found.date,
+        "Platform": found.platform,
+    }
+    yield _pairs("Identity", identity)
+    yield _pairs("Versions", found.versions)
+    yield _pairs("Settings of the model", found.settings, folded=True)
+    yield _pairs("Settings of the audit", found.audit_settings, folded=True)
+    times = {name: text.seconds(value) for name, value in found.seconds.items()}
+    yield _pairs("Time of each part", times, folded=True)
+
+
+def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> Table:
+    def shown(value: Any) -> str:
+        return text.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+    cells = [(name, shown(value)) for name, value in values.items()]
+    return Table(caption, ("What", "Value"), cells, words={1}, folded=folded)
+
+
+@section("what_if", "What if: ask the model")
+def what_if(audit: Audit, found: WhatIfFacts) -> Iterator[Block]:
+    """A form with every feature and the group; anything may stay unknown."""
+    yield Paragraph(
+        "Set what is known about a person and leave the rest unknown. The page evaluates the "
+        "circuit here, exactly; nothing leaves this file.",
+        "lead",
+    )
+    yield Paragraph(
+        "The answers are those of the model, with its assumptions and its errors. That a value "
+        "moves a probability does not mean that changing it would change a life."
+    )
+    yield WhatIf(
+        [
+            Choice(v.column, _name(v, audit), tuple(text.short(value) for value in v.values))
+            for v in _asked(found)
+        ]
+    )
+
+
+def questions(audit: Audit) -> dict[str, Any] | None:
+    """The circuit and the names, as the script of the page reads them."""
+    found = audit.what_if
+    if found is None:
+        return None
+    columns = {v.role: v for v in found.variables if v.role != "feature"}
+    return {
+        "circuit": packed_circuit(found.circuit),
+        "roles": {
+            "group": columns["group"].column,
+            "decision": found.decision,
+            "observed": columns["label"].column,
+            "positive": found.positive,
+        },
+        "classes": [text.short(value, 40) for value in columns["label"].values],
+        "decisionName": "P(Df | known)" if "decision" in columns else "P(D | known)",
+        "observedName": "P(D | known)",
+        "variables": [
+            {
+                "column": v.column,
+                "name": _name(v, audit),
+                "values": [text.short(value, 60) for value in v.values],
+            }
+            for v in _asked(found)
+        ],
+    }
+
+
+def _asked(found: WhatIfFacts) -> list[Variable]:
+    """The group, then the features."""
+    return [v for role in ("group", "feature") for v in found.variables if v.role == role]
+
+
+def _name(variable: Variable, audit: Audit) -> str:
+    if variable.role == "group":
+        return f"{text.listed(audit.data.sensitive)} (group)"
+    return text.short(variable.name, 60)
+
+
+def packed_circuit(circuit: Mapping[str, Any]) -> dict[str, Any]:
+    """A circuit as text that a browser turns into typed arrays without losing a digit.
+
+    Each array is its type and the base64 of its bytes. What follows from the kind of a node is
+    left out: indicators have a variable and a value, other nodes a number of children, sums the
+    place of their first weight.
+    """
+    nodes = {name: np.asarray(values) for name, values in circuit["nodes"].items()}
+    kind = nodes["kind"]
+    counts = np.diff(nodes["child_ptr"])
+    blocks = nodes["block"][kind == SUM]
+    return {
+        "arities": list(circuit["variables"]["arities"]),
+        "kind": whole_numbers(kind),
+        "variable": whole_numbers(nodes["variable"][kind == INDICATOR]),
+        "value": whole_numbers(nodes["value"][kind == INDICATOR]),
+        "n_children": whole_numbers(counts[kind != INDICATOR]),
+        "child": whole_numbers(nodes["child"]),
+        "start": whole_numbers(nodes["block_ptr"][blocks]),
+        "theta": _packed("f8", np.asarray(circuit["parameters"])),
+    }
+
+
+def whole_numbers(values: Array) -> str:
+    """Whole numbers from 0 in the narrowest type that holds the largest."""
+    largest = int(values.max(initial=0))
+    return _packed(next(name for name, limit in _UNSIGNED if largest < limit), values)
+
+
+def _packed(name: str, values: Array) -> str:
+    little_endian = values.astype(f"<{name}")
+    return f"{name}:{base64.b64encode(little_endian.tobytes()).decode('ascii')}"
