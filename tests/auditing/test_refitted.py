@@ -10,8 +10,30 @@ import pytest
 from auditing.tables import QUICK, fitted, plain_json, table
 from fairpc.auditing import audit, mechanism
 from fairpc.auditing.decidable import assumption_test
+from fairpc.auditing.job import Job, Settings
 from fairpc.auditing.rows import AuditedRows, audited_rows
+from fairpc.auditing.streamed import StreamedRows
 from fairpc.errors import AuditError
+
+
+def job(n_seeds: int | None) -> Job:
+    """An audit of the table in memory, its rows read."""
+    X, y, s = table()
+    rows = audited_rows(fitted(), X, y, s, None, None, None)
+    settings = Settings(
+        level=0.95,
+        random_state=0,
+        n_seeds=n_seeds,
+        classifier="logistic",
+        cv=3,
+        max_rows=None,
+        max_test_rows=None,
+        n_replicates=None,
+        n_starts=None,
+        baselines=True,
+        max_memory=None,
+    )
+    return Job(fitted(), settings, found={"scores": StreamedRows(rows, rows)})
 
 
 def test_intervals_and_starts_on_training_rows() -> None:
@@ -33,11 +55,9 @@ def test_intervals_and_starts_on_training_rows() -> None:
 def test_many_rows_are_split_in_fewer_ways(
     n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    X, y, s = table()
-    rows = audited_rows(fitted(), X, y, s, None, None, None)
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    assert assumption_test(rows, 0.95, None, "logistic").n_seeds == n_seeds
-    assert assumption_test(rows, 0.95, 2, "logistic").n_seeds == 2
+    assert assumption_test(job(n_seeds=None)).n_seeds == n_seeds
+    assert assumption_test(job(n_seeds=2)).n_seeds == 2
 
 
 @pytest.mark.parametrize(
@@ -47,10 +67,9 @@ def test_draws_are_as_many_as_are_quick(
     n_distinct: int, n_draws: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """(rows + 1000) × 1000 edges × 500 updates each, 10¹² in all; 50 draws for up to twice that."""
-    X, y, s = table()
-    model = fitted()
-    rows = audited_rows(model, X, y, s, None, None, None)
-    facts, test = mechanism.mechanism_facts(model, rows), assumption_test(rows, 0.95, 1, "logistic")
+    now = job(n_seeds=1)
+    now.found["mechanism"] = mechanism.mechanism_facts(now)
+    now.found["decidable.test"] = assumption_test(now)
     asked: list[int] = []
 
     def drawn(*_: Any, n_replicates: int, **__: Any) -> Any:
@@ -60,10 +79,7 @@ def test_draws_are_as_many_as_are_quick(
     edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
     monkeypatch.setattr(mechanism, "bootstrap_mechanism", drawn)
-    monkeypatch.setattr(type(model), "circuit_", edges)
+    monkeypatch.setattr(type(now.model), "circuit_", edges)
     with pytest.raises(AuditError, match="drawn" if n_draws else "ask for it with n_replicates"):
-        mechanism.mechanism_with_intervals(
-            model, rows, facts, test, level=0.95, n_replicates=None, random_state=0,
-            progress=lambda now: None,
-        )  # fmt: skip
+        mechanism.with_intervals(now)
     assert asked == ([] if n_draws is None else [n_draws])

@@ -9,40 +9,35 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from dataclasses import dataclass, fields
 from html import escape
-from time import perf_counter
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy.typing as npt
 
 from fairpc.auditing import agreement, background, decidable, gaps, mechanism
 from fairpc.auditing.agreement import GroupMetrics, ScoreCurves, TradeOff
 from fairpc.auditing.background import CircuitFacts, Learning, Limits, Provenance, WhatIf
-from fairpc.auditing.decidable import Decidable, IdentifiedFacts
+from fairpc.auditing.decidable import Decidable
 from fairpc.auditing.gaps import LabelDisparity, ParityFacts
+from fairpc.auditing.job import Classifier, Job, Settings, Step
 from fairpc.auditing.mechanism import MechanismFacts
-from fairpc.auditing.rows import AuditedRows, audited_rows
+from fairpc.auditing.rows import audited_rows
 from fairpc.auditing.streamed import StreamedRows, streamed_rows
 from fairpc.auditing.table import TableFacts, table_facts
 from fairpc.auditing.verdict import Verdict, verdict
 from fairpc.data.atomic import AnyPath, write_atomically
 from fairpc.data.source import Progress as Reading
 from fairpc.data.source import is_source, open_source
-from fairpc.errors import AuditError, FairpcError, TableWarning
+from fairpc.errors import AuditError, TableWarning
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.lazy import check_not_dask
 from fairpc.estimators.streaming import check_not_apart
-from fairpc.evidence import AssumptionTest
 from fairpc.evidence.plain import plain
-from fairpc.refits import Stability
 from fairpc.refits.workbench import Progress, Report
 
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
-
-Classifier = Literal["logistic", "boosting", "best"]
 
 MAX_ROWS: Final = 3000
 MAX_TEST_ROWS: Final = 20_000
@@ -119,56 +114,6 @@ class Audit:
         return render(self)
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Options of an audit; see :func:`audit`."""
-
-    level: float
-    random_state: int
-    n_seeds: int | None
-    classifier: Classifier
-    cv: int
-    max_rows: int | None
-    max_test_rows: int | None
-    n_replicates: int | None
-    n_starts: int | None
-    baselines: bool
-    max_memory: int | str | None
-
-    def __post_init__(self) -> None:
-        if not 0.5 <= self.level < 1:
-            raise AuditError(
-                f"level is {self.level}: give a confidence level, at least .5 and below 1"
-            )
-        if self.classifier not in ("logistic", "boosting", "best"):
-            raise AuditError(
-                f"classifier is {self.classifier!r}: give 'logistic', 'boosting' or 'best'"
-            )
-        for name, least in (
-            ("n_seeds", 1),
-            ("cv", 2),
-            ("max_rows", 100),
-            ("max_test_rows", 100),
-            ("random_state", 0),
-            ("n_replicates", 0),
-            ("n_starts", 0),
-        ):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise AuditError(f"{name} is {value}: give at least {least}")
-
-    @property
-    def n_drawn(self) -> int:
-        """Rows of a streamed table that are kept as they are."""
-        for name in ("max_rows", "max_test_rows"):
-            if getattr(self, name) is None:
-                raise AuditError(
-                    f"{name} is None, for all rows, and the table is streamed: give the size of a "
-                    "random sample, or read the table into memory"
-                )
-        return max(self.max_rows or 0, self.max_test_rows or 0)
-
-
 def audit(
     model: CircuitClassifier,
     X: Any,
@@ -243,20 +188,20 @@ def audit(
             sensitive_features=sensitive_features, clusters=clusters, fair_labels=fair_labels
         )
 
-    def read(job: _Job) -> StreamedRows:
+    def read(job: Job) -> StreamedRows:
         if streamed:
             return _streamed(job, X, y, sample_weight)
         rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
         return StreamedRows(rows, rows)
 
-    job = _Job(model, settings, progress)
-    job.run(Step("scores", read, needed=True))
+    job = Job(model, settings, progress, STEP_NAMES)
+    job.run(Step(STEP_NAMES[0], read, needed=True))
     with warnings.catch_warnings():
         # What is odd about the rows was said when they were read.
         warnings.simplefilter("ignore", TableWarning)
         for step in STEPS:
             job.run(step)
-        job.tell("the rest")
+        job.tell(STEP_NAMES[-1])
         found = job.found | {name: compute(job) for name, compute in AT_ONCE.items()}
         return Audit(**{section.name: found[section.name] for section in fields(Audit)})
 
@@ -271,80 +216,7 @@ def _check_model(model: object) -> None:
         raise AuditError(f"this {type(model).__name__} is not fitted: call fit first")
 
 
-@dataclass
-class _Job:
-    """An audit while it is made: what was found, how long it took, and why a part is not there."""
-
-    model: CircuitClassifier
-    settings: Settings
-    progress: Report | None
-    found: dict[str, Any] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> AuditedRows:
-        """All rows, equal ones perhaps merged: for what is a sum over rows."""
-        rows: AuditedRows = self.found["scores"].rows
-        return rows
-
-    @property
-    def drawn(self) -> AuditedRows:
-        """Rows as they are in the table."""
-        drawn: AuditedRows = self.found["scores"].drawn
-        return drawn
-
-    @cached_property
-    def sample(self) -> AuditedRows:
-        """Rows that models are fitted to."""
-        return self.drawn.sample(self.settings.max_rows, self.settings.random_state)
-
-    @property
-    def test(self) -> AssumptionTest | None:
-        return self.found.get("decidable.test")
-
-    def run(self, step: Step) -> None:
-        """Compute a step; where it has no answer, keep the reason and leave out its parts too."""
-        section = step.name.partition(".")[0]
-        if section in self.left_out:
-            return
-        self.tell(step.name)
-        began = perf_counter()
-        try:
-            self.found[step.name] = step.compute(self)
-            self.seconds[step.name] = perf_counter() - began
-        except FairpcError as error:
-            if step.needed:
-                raise
-            self.found[step.name] = None
-            self.left_out[step.name] = str(error)
-
-    def tell(self, step: str, inner: str = "") -> None:
-        if self.progress is not None:
-            names = ("scores", *(known.name for known in STEPS), "the rest")
-            self.progress(Progress(f"{step}{inner}", names.index(step), len(names)))
-
-    def within(self, step: str) -> Report:
-        """What tells of progress inside a step."""
-        return lambda inner: self.tell(step, f": {inner.what}")
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step of an audit.
-
-    Attributes:
-        name: of a section, or "section.part".
-        compute: what it says; a FairpcError says why these rows or this model have no answer.
-        needed: whether there is no audit without it.
-    """
-
-    name: str
-    compute: Callable[[_Job], Any]
-    needed: bool = False
-
-
-def _streamed(job: _Job, table: Any, label: Any, weight: Any) -> StreamedRows:
+def _streamed(job: Job, table: Any, label: Any, weight: Any) -> StreamedRows:
     tell, settings = job.within("scores"), job.settings
 
     def watch(read: Reading) -> None:
@@ -365,106 +237,32 @@ def _streamed(job: _Job, table: Any, label: Any, weight: Any) -> StreamedRows:
     )
 
 
-def _test(job: _Job) -> AssumptionTest:
-    settings = job.settings
-    classifier = None if settings.classifier == "best" else settings.classifier
-    sample = job.drawn.sample(settings.max_test_rows, settings.random_state)
-    return decidable.assumption_test(sample, settings.level, settings.n_seeds, classifier)
-
-
-def _intervals(job: _Job) -> MechanismFacts:
-    """The mechanism with intervals, from draws of all rows: as they are, or merged."""
-    whole = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
-    return mechanism.mechanism_with_intervals(
-        job.model,
-        whole,
-        job.found["mechanism"],
-        job.test,
-        level=job.settings.level,
-        n_replicates=job.settings.n_replicates,
-        random_state=job.settings.random_state,
-        progress=job.within("mechanism.intervals"),
-    )
-
-
-def _starts(job: _Job) -> Stability:
-    return decidable.spread_over_starts(
-        job.model,
-        job.sample,
-        n_starts=job.settings.n_starts,
-        random_state=job.settings.random_state,
-        progress=job.within("decidable.stability"),
-    )
-
-
-def _identified(job: _Job) -> IdentifiedFacts:
-    return decidable.identified_facts(job.model, job.rows, job.test)
-
-
-def _decidable(job: _Job) -> Decidable:
-    return Decidable(
-        test=None if job.test is None else decidable.assumption_facts(job.test, job.rows),
-        untested=job.left_out.get("decidable.test", ""),
-        identified=job.found["decidable.identified"],
-        stability=job.found["decidable.stability"],
-        stability_rows=job.sample.n_rows,
-    )
-
-
-def _metrics(job: _Job) -> GroupMetrics:
-    fitted_here = bool(job.rows.same_rows_as_fit)
-    return agreement.group_metrics(job.rows, job.settings.level, on_training_rows=fitted_here)
-
-
-def _trade_off(job: _Job) -> TradeOff:
-    if not job.settings.baselines:
-        raise AuditError("it was not asked for (baselines=False)")
-    return agreement.trade_off(
-        job.model,
-        job.sample,
-        same_rows_as_fit=bool(job.rows.same_rows_as_fit),
-        n_all=job.rows.n_rows,
-        cv=job.settings.cv,
-        random_state=job.settings.random_state,
-        progress=job.within("trade_off"),
-    )
-
-
-def _verdict(job: _Job) -> Verdict:
-    found = job.found
-    return verdict(
-        found["data"], found["labels"], found["mechanism"], _decidable(job), found["parity"]
-    )
-
-
-def _provenance(job: _Job) -> Provenance:
-    return background.provenance(job.model, job.rows, asdict(job.settings), job.seconds)
-
-
 STEPS: Final = (
-    Step("data", lambda job: table_facts(job.model, job.rows), needed=True),
-    Step("labels", lambda job: gaps.label_disparity(job.rows, job.settings.level)),
-    Step("decidable.test", _test),
-    Step("mechanism", lambda job: mechanism.mechanism_facts(job.model, job.rows)),
-    Step("mechanism.intervals", _intervals),
-    Step("decidable.identified", _identified),
-    Step("decidable.stability", _starts),
-    Step("parity", lambda job: gaps.parity_facts(job.model, job.rows, job.settings.level)),
-    Step("group_metrics", _metrics),
-    Step("trade_off", _trade_off),
-    Step("curves", lambda job: agreement.score_curves(job.rows)),
+    Step("data", table_facts, needed=True),
+    Step("labels", gaps.label_disparity),
+    Step("decidable.test", decidable.assumption_test),
+    Step("mechanism", mechanism.mechanism_facts),
+    Step("mechanism.intervals", mechanism.with_intervals),
+    Step("decidable.identified", decidable.identified_facts),
+    Step("decidable.stability", decidable.spread_over_starts),
+    Step("parity", gaps.parity_facts),
+    Step("group_metrics", agreement.group_metrics),
+    Step("trade_off", agreement.trade_off),
+    Step("curves", agreement.score_curves),
 )
 """What takes time or may have no answer, in order."""
 
-AT_ONCE: Final[Mapping[str, Callable[[_Job], Any]]] = {
+STEP_NAMES: Final = ("scores", *(step.name for step in STEPS), "the rest")
+
+AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "mechanism": lambda job: job.found.get("mechanism.intervals") or job.found["mechanism"],
-    "decidable": _decidable,
-    "verdict": _verdict,
-    "learning": lambda job: background.learning(job.model),
-    "circuit": lambda job: background.circuit_facts(job.model),
-    "limits": lambda job: background.limits(job.model),
-    "provenance": _provenance,
-    "what_if": lambda job: background.what_if(job.model),
+    "decidable": decidable.decidable_facts,
+    "verdict": verdict,
+    "learning": background.learning,
+    "circuit": background.circuit_facts,
+    "limits": background.limits,
+    "provenance": background.provenance,
+    "what_if": background.what_if,
     "left_out": lambda job: job.left_out,
 }
 """What is there at once when the steps are done: each has an answer for every model."""

@@ -9,15 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison import Comparison, compare, default_baselines
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Floats
-from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence.intervals import kish, mean_sample, quantile, rate_sample, wilson
 from fairpc.evidence.plain import plain
 from fairpc.metrics import auc, calibration
-from fairpc.refits.workbench import Report
 
 CAPTION: Final = (
     "Measured against the observed label, which may be biased: agreement with it is not the same "
@@ -85,14 +84,15 @@ class GroupMetrics:
     groups: tuple[GroupMetric, ...]
 
 
-def group_metrics(rows: AuditedRows, level: float, *, on_training_rows: bool) -> GroupMetrics:
+def group_metrics(job: Job) -> GroupMetrics:
     """Metrics of the labelled rows."""
+    rows, level = job.rows, job.settings.level
     labelled = rows.d >= 0
     return GroupMetrics(
         positive=rows.classes[rows.positive],
         level=level,
         caption=CAPTION,
-        on_training_rows=on_training_rows,
+        on_training_rows=job.fitted_here,
         groups=tuple(_metric(rows, part & labelled, name, level) for name, part in rows.parts()),
     )
 
@@ -203,8 +203,9 @@ class ScoreCurves:
     observed_calibration: tuple[CalibrationPoint, ...]
 
 
-def score_curves(rows: AuditedRows) -> ScoreCurves:
+def score_curves(job: Job) -> ScoreCurves:
     """Curves of the labelled rows; calibration of those whose group is known too."""
+    rows = job.rows
     roc = tuple(
         _roc(rows, part, name)
         for name, part in rows.parts()
@@ -273,43 +274,37 @@ class TradeOff:
     filled: tuple[str, ...]
 
 
-def trade_off(
-    model: CircuitClassifier,
-    rows: AuditedRows,
-    *,
-    same_rows_as_fit: bool,
-    n_all: int,
-    cv: int,
-    random_state: int,
-    progress: Report | None,
-) -> TradeOff:
-    """Compare on folds of the given rows.
+def trade_off(job: Job) -> TradeOff:
+    """Compare on folds of a sample of the rows.
 
     The training rows of the model are no test of it: it is fitted again on each training part,
     with its settings. On other rows it is taken as it is; whether some of them are training rows
     a fingerprint cannot tell, so that is said. No method sees columns that the fit did not have.
     """
+    model, rows, settings = job.model, job.sample, job.settings
+    if not settings.baselines:
+        raise AuditError("it was not asked for (baselines=False)")
     if not (rows.d >= 0).any():
         raise AuditError("no label is known: methods cannot be compared without")
     from sklearn.frozen import FrozenEstimator
 
     name = type(model).__name__
-    audited = model if same_rows_as_fit else FrozenEstimator(model)
-    methods = {name: audited} | default_baselines(random_state)
+    audited = model if job.fitted_here else FrozenEstimator(model)
+    methods = {name: audited} | default_baselines(settings.random_state)
     found = compare(
         methods,
         rows.as_at_fit(),
         rows.labels,
         sensitive_features=rows.sensitive,
-        cv=cv,
+        cv=settings.cv,
         groups=rows.persons,
         positive=model.positive_class_,
-        random_state=random_state,
-        progress=progress,
+        random_state=settings.random_state,
+        progress=job.within("trade_off"),
     )
     return TradeOff(
         audited=name,
-        how=_how(found, model, same_rows_as_fit, n_all, rows.weights is not None),
+        how=_how(found, job),
         caption=_TRADE_OFF_CAPTION,
         n_rows=found.n_rows,
         n_folds=found.n_folds,
@@ -319,18 +314,13 @@ def trade_off(
     )
 
 
-def _how(
-    found: Comparison,
-    model: CircuitClassifier,
-    same_rows_as_fit: bool,
-    n_all: int,
-    weighted: bool,
-) -> str:
+def _how(found: Comparison, job: Job) -> str:
+    model, n_all = job.model, job.rows.n_rows
     name = type(model).__name__
     sample = "" if found.n_rows == n_all else f"a random sample of {found.n_rows:,} of "
-    alike = ", which count alike here" if weighted else ""
+    alike = ", which count alike here" if job.sample.weights is not None else ""
     rows = f"{sample}the {n_all:,} audited rows{alike}, in {found.n_folds} folds"
-    if same_rows_as_fit:
+    if job.fitted_here:
         chosen = ""
         if model.threshold_.values != (model.threshold,):
             chosen = f" Its threshold there is that of its settings, {model.threshold:g}."

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.auditing.rows import AuditedRows
+from fairpc.auditing.job import Job
 from fairpc.auditing.verdict import DISCLAIMER
 from fairpc.circuit.file import to_dict
 from fairpc.circuit.picture import depth, summary, to_svg
-from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence.plain import plain
 
 _HISTORY_POINTS: Final = 201
@@ -62,9 +61,9 @@ class Learning:
     choices: tuple[str, ...]
 
 
-def learning(model: CircuitClassifier) -> Learning:
+def learning(job: Job) -> Learning:
     """The history of the fit, thinned."""
-    history = model.history_
+    model, history = job.model, job.model.history_
     n = len(history["objective"])
     listed = np.unique(np.linspace(0, n - 1, min(n, _HISTORY_POINTS)).round().astype(np.intp))
     curves = {
@@ -108,9 +107,9 @@ class CircuitFacts:
     svg: str
 
 
-def circuit_facts(model: CircuitClassifier) -> CircuitFacts:
+def circuit_facts(job: Job) -> CircuitFacts:
     """Facts about the circuit of a model."""
-    circuit = model.circuit_
+    model, circuit = job.model, job.model.circuit_
     graph = circuit.graph
     return CircuitFacts(
         model=type(model).__name__,
@@ -167,8 +166,9 @@ class WhatIf:
     unknown_threshold: float
 
 
-def what_if(model: CircuitClassifier) -> WhatIf:
+def what_if(job: Job) -> WhatIf:
     """The circuit and the coding of a model as plain data."""
+    model = job.model
     layout, coding = model.distribution_.layout, model.coding_
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)
@@ -211,9 +211,9 @@ class Limits:
     limits: tuple[str, ...]
 
 
-def limits(model: CircuitClassifier) -> Limits:
+def limits(job: Job) -> Limits:
     """The words for a model of this kind, and for what it was told beforehand."""
-    layout = model.distribution_.layout
+    model, layout = job.model, job.model.distribution_.layout
     if not layout.tied:
         return Limits(_FREE, (), _LIMITS)
     guaranteed = (
@@ -255,24 +255,20 @@ class Provenance:
     seconds: Mapping[str, float]
 
 
-def provenance(
-    model: CircuitClassifier,
-    rows: AuditedRows,
-    audit_settings: Mapping[str, Any],
-    seconds: Mapping[str, float],
-) -> Provenance:
+def provenance(job: Job) -> Provenance:
     """Hashes, versions and settings as they are now."""
+    model = job.model
     return Provenance(
         model=type(model).__name__,
         model_hash=str(to_dict(model.circuit_)["checksum"]),
         training_hash=model.data_fingerprint_,
-        audited_hash=rows.fingerprint,
+        audited_hash=job.rows.fingerprint,
         settings={name: _setting(value) for name, value in model.get_params().items()},
-        audit_settings=dict(audit_settings),
+        audit_settings=asdict(job.settings),
         versions={"python": platform.python_version(), **_versions()},
         platform=platform.platform(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds={name: round(value, 3) for name, value in seconds.items()},
+        seconds={name: round(value, 3) for name, value in job.seconds.items()},
     )
 
 

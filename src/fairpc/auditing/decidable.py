@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison.table import typed_columns
@@ -18,7 +19,6 @@ from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_
 from fairpc.evidence.assumptions import MIN_ROWS
 from fairpc.refits import Stability as Stability
 from fairpc.refits import stability
-from fairpc.refits.workbench import Report
 
 MOST_SEEDS: Final = 11
 FEWEST_SEEDS: Final = 3
@@ -164,14 +164,14 @@ class Decidable:
         return None if self.test is None else self.test.rejected
 
 
-def assumption_test(
-    rows: AuditedRows, level: float, n_seeds: int | None, classifier: Any
-) -> AssumptionTest:
-    """Test on the rows with label and group, in groups that have every class and 10 rows.
+def assumption_test(job: Job) -> AssumptionTest:
+    """Test on rows with label and group, in groups that have every class and 10 rows.
 
-    ``n_seeds`` None: 11 ways of splitting, down to 3 where many rows differ, on which one way
+    11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
     hardly differs from another.
     """
+    settings, n_seeds = job.settings, job.settings.n_seeds
+    rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
     rows.check_grouped()
     kept = (rows.d >= 0) & (rows.s >= 0)
     for g in range(len(rows.groups)):
@@ -195,9 +195,9 @@ def assumption_test(
         rows.d[kept].astype(np.intp),
         rows.s[kept].astype(np.intp),
         positive=rows.positive if binary else None,
-        level=level,
+        level=settings.level,
         n_seeds=n_seeds,
-        classifier=classifier,
+        classifier=None if settings.classifier == "best" else settings.classifier,
         clusters=None if rows.persons is None else rows.persons[kept],
         sample_weight=None if rows.weights is None else rows.weights[kept],
     )
@@ -217,7 +217,7 @@ def named_test(test: AssumptionTest, rows: AuditedRows) -> AssumptionTest:
     )
 
 
-def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
+def _assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
     """The test's record by name, with the bars of its picture."""
     record = named_test(test, rows)
     return AssumptionFacts(
@@ -250,10 +250,9 @@ def _end(ends: float | tuple[float, ...], k: int) -> float:
     return ends[k] if isinstance(ends, tuple) else ends
 
 
-def identified_facts(
-    model: CircuitClassifier, rows: AuditedRows, test: AssumptionTest | None
-) -> IdentifiedFacts:
+def identified_facts(job: Job) -> IdentifiedFacts:
     """The identified set from the model's P(D = 1 | x, s), between held-out ends if tested."""
+    model, rows = job.model, job.rows
     if not model.distribution_.layout.latent:
         raise AuditError(f"{type(model).__name__} has no hidden decision to be identified")
     if len(rows.classes) > 2:
@@ -263,7 +262,7 @@ def identified_facts(
         )
     kept = rows.comparable(rows.s >= 0)
     scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
-    found = identified_set(scores, groups, ends=_ends(test, groups), counts=counts)
+    found = identified_set(scores, groups, ends=_ends(job.test, groups), counts=counts)
     own = rows.scores[kept, rows.positive]
     record = _named(found, rows.groups)
     width = None if found.empty else found.score_spread
@@ -350,18 +349,12 @@ def _bands(
     return tuple(result)
 
 
-def spread_over_starts(
-    model: CircuitClassifier,
-    rows: AuditedRows,
-    *,
-    n_starts: int | None,
-    random_state: int,
-    progress: Report,
-) -> Stability:
+def spread_over_starts(job: Job) -> Stability:
     """Where EM ends from random starts, the structure kept, a fifth of the rows held out.
 
-    ``n_starts`` None: up to 10, as many as are quick; an AuditError says why there are none.
+    Up to 10 starts unless told otherwise, as many as are quick.
     """
+    model, rows, n_starts = job.model, job.sample, job.settings.n_starts
     if not model.distribution_.layout.latent:
         raise AuditError(f"{type(model).__name__} has no hidden decision that a start could move")
     if n_starts == 0:
@@ -383,8 +376,19 @@ def spread_over_starts(
         n_starts=n_starts,
         n_folds=0,
         n_steps=START_STEPS,
-        random_state=random_state,
-        callback=progress,
+        random_state=job.settings.random_state,
+        callback=job.within("decidable.stability"),
+    )
+
+
+def decidable_facts(job: Job) -> Decidable:
+    """What the steps before found."""
+    return Decidable(
+        test=None if job.test is None else _assumption_facts(job.test, job.rows),
+        untested=job.left_out.get("decidable.test", ""),
+        identified=job.found["decidable.identified"],
+        stability=job.found["decidable.stability"],
+        stability_rows=job.sample.n_rows,
     )
 
 

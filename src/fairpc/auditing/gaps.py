@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, number, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors.arrays import Bools, Codes, Floats, Positions
-from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import EqualRates as EqualRates
 from fairpc.evidence import Parity as Parity
 from fairpc.evidence import equal_rates, parity, parity_curve
@@ -117,9 +117,10 @@ class ParityFacts:
     sentences: tuple[str, ...]
 
 
-def label_disparity(rows: AuditedRows, level: float) -> LabelDisparity:
+def label_disparity(job: Job) -> LabelDisparity:
     """Rates of the observed classes by group; rows without a label are left out."""
-    found = _rates(rows, rows.d, rows.comparable(rows.d >= 0), level)
+    rows = job.rows
+    found = _rates(rows, rows.d, rows.comparable(rows.d >= 0), job.settings.level)
     worst = max(found, key=lambda d: d.gap)
     pair = worst.parity.largest
     means = {g.group: g.mean for g in worst.parity.groups}
@@ -133,8 +134,9 @@ def label_disparity(rows: AuditedRows, level: float) -> LabelDisparity:
     )
 
 
-def parity_facts(model: CircuitClassifier, rows: AuditedRows, level: float) -> ParityFacts:
+def parity_facts(job: Job) -> ParityFacts:
     """Gaps on the rows whose group is known."""
+    model, rows, level = job.model, job.rows, job.settings.level
     kept = rows.comparable(rows.s >= 0)
     scores = tuple(_disparity(rows, rows.scores[:, k], kept, k, level) for k in rows.shown_classes)
     decisions = _rates(rows, rows.decided, kept, level)

@@ -8,15 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.auditing.decidable import as_given, named_test, refit_cost
+from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Floats
-from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest
 from fairpc.fair.distribution import BiasAccount, turned_labels
 from fairpc.refits import MechanismIntervals, bootstrap_mechanism
 from fairpc.refits.bootstrap import bootstrap_counted
-from fairpc.refits.workbench import Report
 from fairpc.refits.workbench import Subject
 
 REPLICATES: Final = 200
@@ -95,8 +94,9 @@ class MechanismFacts:
     sentence: str
 
 
-def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFacts:
+def mechanism_facts(job: Job) -> MechanismFacts:
     """The learned mechanism, and the labels it says were turned among the audited rows."""
+    model, rows = job.model, job.rows
     if not model.distribution_.layout.latent:
         raise AuditError(
             f"{type(model).__name__} has no hidden decision, so no mechanism between it and the "
@@ -133,25 +133,17 @@ def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFac
     )
 
 
-def mechanism_with_intervals(
-    model: CircuitClassifier,
-    rows: AuditedRows,
-    facts: MechanismFacts,
-    test: AssumptionTest | None,
-    *,
-    level: float,
-    n_replicates: int | None,
-    random_state: int,
-    progress: Report,
-) -> MechanismFacts:
-    """Bootstrap intervals for the mechanism of a model on its own training rows.
+def with_intervals(job: Job) -> MechanismFacts:
+    """The mechanism with bootstrap intervals, of a model on its own training rows.
 
-    ``n_replicates`` None: from 50 to 200, as many as are quick; an AuditError says why there are
-    none.
+    From 50 to 200 draws unless told otherwise, as many as are quick, of all rows: as they are in
+    the table, or merged.
     """
+    model, settings, n_replicates = job.model, job.settings, job.settings.n_replicates
+    rows = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
     if n_replicates == 0:
         raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
-    tested = _check_drawable(rows, test)
+    tested = _check_drawable(rows, job.test)
     if n_replicates is None:
         quick = int(DRAW_WORK / (refit_cost(model, rows) * STEPS))
         n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
@@ -160,9 +152,9 @@ def mechanism_with_intervals(
                 "fitting this model again to draws of these rows takes long: ask for it with "
                 f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
             )
-    how: dict[str, Any] = {"n_steps": STEPS, "level": level, "random_state": random_state}
-    how |= {"n_replicates": n_replicates}
-    said = named_test(tested, rows)
+    how: dict[str, Any] = {"n_replicates": n_replicates, "n_steps": STEPS}
+    how |= {"level": settings.level, "random_state": settings.random_state}
+    said, progress = named_test(tested, rows), job.within("mechanism.intervals")
     if rows.counts is None:
         given = as_given(rows)
         found = bootstrap_mechanism(
@@ -173,7 +165,7 @@ def mechanism_with_intervals(
         found = bootstrap_counted(subject, rows.counts, said, **how, report=progress)
     if found.refused is not None:
         raise AuditError(found.refused)
-    return _with_intervals(facts, found)
+    return _with(found, job.found["mechanism"])
 
 
 def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
@@ -203,7 +195,7 @@ def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> Assumptio
     return test
 
 
-def _with_intervals(facts: MechanismFacts, found: MechanismIntervals) -> MechanismFacts:
+def _with(found: MechanismIntervals, facts: MechanismFacts) -> MechanismFacts:
     """The same facts with an interval per cell and for P(Df)."""
     cells = tuple(
         replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.data.groups import SMALL
 from fairpc.errors.arrays import Bools, Floats
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.inputs import Coding
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ class TableFacts:
     columns: tuple[Mapping[str, Any], ...]
 
 
-def table_facts(model: CircuitClassifier, rows: AuditedRows) -> TableFacts:
+def table_facts(job: Job) -> TableFacts:
     """Counts and missing shares of the audited rows."""
-    coding = model.coding_
+    rows, coding = job.rows, job.model.coding_
     weights = rows.each_weight
     return TableFacts(
         n_rows=rows.n_rows,
@@ -108,7 +109,7 @@ def table_facts(model: CircuitClassifier, rows: AuditedRows) -> TableFacts:
         ),
         groups=tuple(_group(rows, weights, g, coding.groups.rows[g]) for g in _all(rows)),
         sensitive=coding.groups.column_names,
-        missing=_missing(model, rows, weights),
+        missing=_missing(coding, rows, weights),
         columns=tuple(coding.features.describe()),
     )
 
@@ -128,14 +129,13 @@ def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
     return float(weights[part & whole].sum()) / total if total else None
 
 
-def _missing(model: CircuitClassifier, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
-
+def _missing(coding: Coding, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
     def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
         by_group = tuple(_share(weights, hidden, rows.s == g) for g in _all(rows))
         return Missing(name, role, _share(weights, hidden, rows.every) or 0.0, by_group)
 
-    names = model.coding_.features.names
+    names = coding.features.names
     features = [of(name, "feature", rows.x[:, j] < 0) for j, name in enumerate(names)]
-    label = of(model.coding_.labels.name, "label", rows.d < 0)
-    group = of(", ".join(model.coding_.groups.column_names), "group", rows.s < 0)
+    label = of(coding.labels.name, "label", rows.d < 0)
+    group = of(", ".join(coding.groups.column_names), "group", rows.s < 0)
     return (*features, label, group)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fairpc.auditing.decidable import Decidable
+from fairpc.auditing.decidable import Decidable, decidable_facts
 from fairpc.auditing.gaps import LabelDisparity, ParityFacts
+from fairpc.auditing.job import Job
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.auditing.table import TableFacts
 from fairpc.data.plural import counted
@@ -31,14 +32,13 @@ class Verdict:
     disclaimer: str = DISCLAIMER
 
 
-def verdict(
-    data: TableFacts,
-    labels: LabelDisparity | None,
-    mechanism: MechanismFacts | None,
-    decidable: Decidable,
-    parity: ParityFacts | None,
-) -> Verdict:
+def verdict(job: Job) -> Verdict:
     """Words for what the other sections found."""
+    data: TableFacts = job.found["data"]
+    labels: LabelDisparity | None = job.found["labels"]
+    mechanism: MechanismFacts | None = job.found["mechanism"]
+    parity: ParityFacts | None = job.found["parity"]
+    decidable = decidable_facts(job)
     sentences = [_assumptions(decidable), _rows(data)]
     if labels is not None:
         sentences.append(labels.sentence)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from markupsafe import Markup
 
@@ -19,52 +19,55 @@ WIDE: Final = 5
 _LETTERS: Final = 44  # on a line of a phone
 
 
+class Block:
+    """What a section is made of, one below the other; its class says how it is written."""
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+
 @dataclass(frozen=True)
-class Paragraph:
+class Paragraph(Block):
     """A few sentences."""
 
-    kind: ClassVar[str] = "paragraph"
     text: str
     style: Literal["", "lead", "note"] = ""
 
 
 @dataclass(frozen=True)
-class Heading:
+class Heading(Block):
     """A heading within a section."""
 
-    kind: ClassVar[str] = "heading"
     text: str
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(Block):
     """A list of sentences."""
 
-    kind: ClassVar[str] = "points"
     items: Sequence[str]
     style: Literal["", "note"] = ""
 
 
 @dataclass(frozen=True)
-class Notice:
+class Notice(Block):
     """What must not be missed: a headline and what it means."""
 
-    kind: ClassVar[str] = "notice"
     headline: str
     paragraphs: Sequence[str] = ()
     alert: bool = False
 
 
 @dataclass(frozen=True)
-class KeyNumbers:
+class KeyNumbers(Block):
     """A few numbers with their names."""
 
-    kind: ClassVar[str] = "facts"
     pairs: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Block):
     """A table whose first column names the rows.
 
     Attributes:
@@ -74,7 +77,6 @@ class Table:
         folded: shown only when asked for; for long tables beneath a picture.
     """
 
-    kind: ClassVar[str] = "table"
     caption: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -90,14 +92,13 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Figure:
+class Figure(Block):
     """A picture, the sentence that says what one sees, and its numbers beneath.
 
     Attributes:
         name: of the picture by itself, for those who do not see it; the title if empty.
     """
 
-    kind: ClassVar[str] = "figure"
     title: str
     sentence: str
     picture: Picture
@@ -110,27 +111,24 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Side:
+class Side(Block):
     """Pictures beside each other where there is room."""
 
-    kind: ClassVar[str] = "side"
     figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(Block):
     """A wide drawing that scrolls."""
 
-    kind: ClassVar[str] = "drawing"
     name: str
     svg: Markup
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(Block):
     """Lines of text whose columns line up."""
 
-    kind: ClassVar[str] = "plain"
     text: str
 
 
@@ -144,26 +142,10 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Block):
     """The questions that the page itself answers."""
 
-    kind: ClassVar[str] = "what_if"
     choices: Sequence[Choice]
-
-
-Block = (
-    Paragraph
-    | Heading
-    | Points
-    | Notice
-    | KeyNumbers
-    | Table
-    | Figure
-    | Side
-    | Drawing
-    | Plain
-    | WhatIf
-)
 
 
 @dataclass(frozen=True)
