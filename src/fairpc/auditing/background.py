@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -257,7 +258,10 @@ class Provenance:
 
 def provenance(job: Job) -> Provenance:
     """Hashes, versions and settings as they are now."""
-    model = job.model
+    model, installed = job.model, {}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            installed[package] = version(package)
     return Provenance(
         model=type(model).__name__,
         model_hash=str(to_dict(model.circuit_)["checksum"]),
@@ -265,7 +269,7 @@ def provenance(job: Job) -> Provenance:
         audited_hash=job.rows.fingerprint,
         settings={name: _setting(value) for name, value in model.get_params().items()},
         audit_settings=asdict(job.settings),
-        versions={"python": platform.python_version(), **_versions()},
+        versions={"python": platform.python_version(), **installed},
         platform=platform.platform(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds={name: round(value, 3) for name, value in job.seconds.items()},
@@ -279,13 +283,3 @@ def _setting(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_setting(item) for item in value]
     return type(value).__name__
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -13,7 +13,7 @@ from fairpc.auditing.numbers import gap, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison.table import typed_columns
 from fairpc.errors import AuditError
-from fairpc.errors.arrays import Codes, Floats
+from fairpc.errors.arrays import Bools, Codes
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
@@ -263,18 +263,20 @@ def identified_facts(job: Job) -> IdentifiedFacts:
     kept = rows.comparable(rows.s >= 0)
     scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
     found = identified_set(scores, groups, ends=_ends(job.test, groups), counts=counts)
-    own = rows.scores[kept, rows.positive]
     record = _named(found, rows.groups)
-    width = None if found.empty else found.score_spread
-    always, never = (None, None) if found.empty else _shares(found, model.threshold_.unknown)
-    undecided = None if always is None or never is None else 1 - always - never
+    width = always = never = undecided = None
+    if not found.empty:
+        threshold, width = model.threshold_.unknown, found.score_spread
+        always = float(np.average(found.score_lower > threshold, weights=found.counts))
+        never = float(np.average(found.score_upper <= threshold, weights=found.counts))
+        undecided = 1 - always - never
     return IdentifiedFacts(
         positive=rows.classes[rows.positive],
         lower=found.lower,
         upper=found.upper,
         empty=found.empty,
         groups=record.table(),
-        bands=() if found.empty else _bands(rows, found, own, groups, counts),
+        bands=() if found.empty else _bands(rows, found, kept),
         mean_width=width,
         always=always,
         never=never,
@@ -317,35 +319,19 @@ def _ends(test: AssumptionTest | None, groups: Codes) -> dict[Any, tuple[float, 
     return None if set(groups.tolist()) - set(ends) else ends
 
 
-def _shares(found: IdentifiedSet, threshold: float) -> tuple[float, float]:
-    """Shares of rows that are above the threshold, and below it, whatever is true."""
-    always = float(np.average(found.score_lower > threshold, weights=found.counts))
-    return always, float(np.average(found.score_upper <= threshold, weights=found.counts))
-
-
-def _bands(
-    rows: AuditedRows, found: IdentifiedSet, own: Floats, groups: Codes, counts: Floats
-) -> tuple[ScoreBand, ...]:
+def _bands(rows: AuditedRows, found: IdentifiedSet, kept: Bools) -> tuple[ScoreBand, ...]:
+    own, groups, counts = rows.scores[kept, rows.positive], rows.s[kept], rows.each_count[kept]
     place = np.minimum((own * N_BANDS).astype(np.intp), N_BANDS - 1)
     result = []
     for g in np.unique(groups).tolist():
         for band in np.unique(place[groups == g]).tolist():
             here = (groups == g) & (place == band)
-            score, lower, upper = (
+            name, n = rows.groups[g], int(counts[here].sum())
+            means = (
                 float(np.average(values[here], weights=counts[here]))
                 for values in (own, found.score_lower, found.score_upper)
             )
-            result.append(
-                ScoreBand(
-                    group=rows.groups[g],
-                    low=band / N_BANDS,
-                    high=(band + 1) / N_BANDS,
-                    n=int(counts[here].sum()),
-                    score=score,
-                    lower=lower,
-                    upper=upper,
-                )
-            )
+            result.append(ScoreBand(name, band / N_BANDS, (band + 1) / N_BANDS, n, *means))
     return tuple(result)
 
 
@@ -370,8 +356,6 @@ def spread_over_starts(job: Job) -> Stability:
             )
     return stability(
         model,
-        rows.table,
-        rows.labels,
         **as_given(rows),
         n_starts=n_starts,
         n_folds=0,
@@ -393,8 +377,10 @@ def decidable_facts(job: Job) -> Decidable:
 
 
 def as_given(rows: AuditedRows) -> dict[str, Any]:
-    """What is known of the rows besides the table, as refits call it."""
+    """The rows as they were given, under the names that refits have for them."""
     return {
+        "X": rows.table,
+        "y": rows.labels,
         "sensitive_features": rows.sensitive,
         "sample_weight": rows.weights,
         "fair_labels": rows.fair_labels,
@@ -403,8 +389,5 @@ def as_given(rows: AuditedRows) -> dict[str, Any]:
 
 
 def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
-    """(Distinct rows + 1000) × edges: what one update of EM costs, on any machine.
-
-    The M-step costs what a thousand rows do.
-    """
+    """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
     return float(rows.n_distinct + _M_STEP) * model.circuit_.graph.n_edges

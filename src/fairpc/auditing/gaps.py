@@ -7,6 +7,7 @@ before "2") and "last minus first" must not depend on that.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -23,6 +24,11 @@ from fairpc.evidence.gaps import PairGap as PairGap
 from fairpc.evidence.plain import fields_of, plain
 
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_SIDES: Final = {
+    "below": "below four fifths",
+    "above": "above four fifths",
+    "undecided": "the rows do not decide on which side of four fifths",
+}
 
 
 @dataclass(frozen=True)
@@ -126,11 +132,12 @@ def label_disparity(job: Job) -> LabelDisparity:
     means = {g.group: g.mean for g in worst.parity.groups}
     pairs = zip(worst.parity.pairs, worst.significance, strict=True)
     p_value = next(test.p_value for tested, test in pairs if tested is pair)
+    ratio = number(pair.impact_ratio) if math.isfinite(pair.impact_ratio) else "not defined"
     return LabelDisparity(
         found,
         f"Observed labels: {share(means[pair.last])} of group {pair.last!r} and "
         f"{share(means[pair.first])} of group {pair.first!r} are {worst.label!r} "
-        f"(impact ratio {_ratio(pair.impact_ratio)}, {_mark(pair)}; p {p_words(p_value)}).",
+        f"(impact ratio {ratio}, {_SIDES[pair.four_fifths]}; p {p_words(p_value)}).",
     )
 
 
@@ -141,14 +148,17 @@ def parity_facts(job: Job) -> ParityFacts:
     scores = tuple(_disparity(rows, rows.scores[:, k], kept, k, level) for k in rows.shown_classes)
     decisions = _rates(rows, rows.decided, kept, level)
     both = scores + decisions
-    binary = len(rows.classes) == 2
+    curve: Sequence[Parity] = ()
+    if binary := len(rows.classes) == 2:
+        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept).arguments
+        curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
     model_gap = float(model.distribution_.parity_gap().max())
     return ParityFacts(
         model_gap=model_gap,
         scores=scores,
         decisions=decisions,
         thresholds=model.threshold_.values if binary else (),
-        curve=_curve(rows, kept, level) if binary else (),
+        curve=tuple(_named(record, rows.groups) for record in curve),
         equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
         gap=max(d.gap for d in both),
         gap_upper=max(d.gap_upper for d in both),
@@ -216,24 +226,6 @@ def _test(p: float, n: float, q: float, m: float) -> tuple[str, float]:
     if spread <= 0:
         return "score test of two rates", 1.0
     return "score test of two rates", float(erfc(abs(p - q) / math.sqrt(2 * spread)))
-
-
-def _mark(pair: PairGap) -> str:
-    return {
-        "below": "below four fifths",
-        "above": "above four fifths",
-        "undecided": "the rows do not decide on which side of four fifths",
-    }[pair.four_fifths]
-
-
-def _ratio(value: float) -> str:
-    return number(value) if math.isfinite(value) else "not defined"
-
-
-def _curve(rows: AuditedRows, kept: Bools, level: float) -> tuple[Parity, ...]:
-    scores, how = rows.scores[kept, rows.positive], rows.weighing(kept).arguments
-    found = parity_curve(scores, rows.s[kept], THRESHOLDS, level=level, **how)
-    return tuple(_named(record, rows.groups) for record in found)
 
 
 def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:

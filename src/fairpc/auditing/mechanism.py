@@ -157,9 +157,7 @@ def with_intervals(job: Job) -> MechanismFacts:
     said, progress = named_test(tested, rows), job.within("mechanism.intervals")
     if rows.counts is None:
         given = as_given(rows)
-        found = bootstrap_mechanism(
-            model, rows.table, rows.labels, **given, **how, assumptions=said, callback=progress
-        )
+        found = bootstrap_mechanism(model, **given, **how, assumptions=said, callback=progress)
     else:
         subject = Subject.of_codes(model, rows.coded(model.coding_))
         found = bootstrap_counted(subject, rows.counts, said, **how, report=progress)

@@ -107,21 +107,17 @@ def table_facts(job: Job) -> TableFacts:
             Count(name, rows.number(rows.d == k), _share(weights, rows.d == k, rows.d >= 0), False)
             for k, name in enumerate(rows.classes)
         ),
-        groups=tuple(_group(rows, weights, g, coding.groups.rows[g]) for g in _all(rows)),
+        groups=tuple(_group(rows, g, at_fit) for g, at_fit in enumerate(coding.groups.rows)),
         sensitive=coding.groups.column_names,
         missing=_missing(coding, rows, weights),
         columns=tuple(coding.features.describe()),
     )
 
 
-def _all(rows: AuditedRows) -> range:
-    return range(len(rows.groups))
-
-
-def _group(rows: AuditedRows, weights: Floats, g: int, training_rows: int) -> Count:
+def _group(rows: AuditedRows, g: int, training_rows: int) -> Count:
     here = rows.s == g
-    n = rows.number(here)
-    return Count(rows.groups[g], n, _share(weights, here, rows.s >= 0), n < SMALL, training_rows)
+    n, share = rows.number(here), _share(rows.each_weight, here, rows.s >= 0)
+    return Count(rows.groups[g], n, share, n < SMALL, training_rows)
 
 
 def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
@@ -131,7 +127,7 @@ def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
 
 def _missing(coding: Coding, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
     def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
-        by_group = tuple(_share(weights, hidden, rows.s == g) for g in _all(rows))
+        by_group = tuple(_share(weights, hidden, rows.s == g) for g in range(len(rows.groups)))
         return Missing(name, role, _share(weights, hidden, rows.every) or 0.0, by_group)
 
     names = coding.features.names

@@ -49,9 +49,11 @@ def verdict(job: Job) -> Verdict:
     if parity is not None:
         sentences += parity.sentences
     elif not data.n_grouped:
+        columns = "column" if len(data.sensitive) == 1 else "columns"
+        columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
         sentences.append(
             "Nothing is said about gaps between groups on these rows: their groups are not known. "
-            f"Give {_names(data.sensitive)} with them."
+            f"Give the sensitive {columns} with them."
         )
     else:
         sentences.append(
@@ -94,8 +96,3 @@ def _rows(data: TableFacts) -> str:
             f"{which}."
         )
     return f"Audited: {counted(data.n_rows, 'row')} {groups}, {which}."
-
-
-def _names(columns: tuple[str, ...]) -> str:
-    what = "the sensitive column" if len(columns) == 1 else "the sensitive columns"
-    return f"{what} {', '.join(map(repr, columns))}"

@@ -6,29 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from fairpc.auditing import Audit
-from fairpc.auditing.agreement import (
-    CalibrationPoint,
-    Estimate,
-    GroupMetric,
-    GroupMetrics,
-    RocCurve,
-    ScoreCurves,
-    TradeOff,
-)
-from fairpc.report import text
+from fairpc.auditing import agreement as facts
+from fairpc.report import text, view
 from fairpc.report.drawing import Ends, Plane, Point, Row, Series, curves, estimates, scatter
 from fairpc.report.svg import limits
-from fairpc.report.view import (
-    Block,
-    Figure,
-    Notice,
-    Paragraph,
-    Points,
-    Side,
-    Table,
-    group_order,
-    section,
-)
 
 _ALL: Final = "All rows"
 _ALL_SERIES: Final = 5
@@ -54,33 +35,35 @@ _SHOWN: Final = {
 Method = Mapping[str, Any]
 
 
-@section("group_metrics", "Agreement with the observed label, by group")
-def group_metrics(audit: Audit, found: GroupMetrics) -> Iterator[Block]:
+@view.section("group_metrics", "Agreement with the observed label, by group")
+def group_metrics(audit: Audit, found: facts.GroupMetrics) -> Iterator[view.Block]:
     """Metrics with intervals, captioned as measured against a label that may be biased."""
     flatters = "The rows are those of the fit, so that these numbers flatter the model."
     more = (flatters,) if found.on_training_rows else ()
-    yield Notice("Read with care: the yardstick may be bent.", (found.caption, *more))
-    yield Side([_metric(audit, found, *metric) for metric in _METRICS if metric[0] in _SHOWN])
+    yield view.Notice("Read with care: the yardstick may be bent.", (found.caption, *more))
+    yield view.Side([_metric(audit, found, *metric) for metric in _METRICS if metric[0] in _SHOWN])
     yield _metrics_table(found)
 
 
-def _metric(audit: Audit, found: GroupMetrics, key: str, title: str, form: text.Form) -> Figure:
-    order = group_order(audit)
+def _metric(
+    audit: Audit, found: facts.GroupMetrics, key: str, title: str, form: text.Form
+) -> view.Figure:
+    order = view.group_order(audit)
     rows = []
     for group in found.groups[: _DRAWN + 1]:
-        one: Estimate = getattr(group, key)
+        one: facts.Estimate = getattr(group, key)
         ends = None if one.lower is None or one.upper is None else (one.lower, one.upper)
         series = _ALL_SERIES if group.group is None else order[group.group]
         rows.append(Row(_name(group), one.value, ends, series, note=form(one.value)))
     tick = text.share_tick if form is text.share else text.number_tick
-    return Figure(title, _SHOWN[key], estimates(rows, tick))
+    return view.Figure(title, _SHOWN[key], estimates(rows, tick))
 
 
-def _name(group: GroupMetric) -> str:
+def _name(group: facts.GroupMetric) -> str:
     return _ALL if group.group is None else group.group
 
 
-def _metrics_table(found: GroupMetrics) -> Table:
+def _metrics_table(found: facts.GroupMetrics) -> view.Table:
     """Metrics by group: groups across where they are few, below each other where they are many."""
     note = (
         f"In brackets: {text.share(found.level, 0)} intervals, each by itself. Positive means "
@@ -89,8 +72,8 @@ def _metrics_table(found: GroupMetrics) -> Table:
     caption = "Metrics against the observed label, which may be biased"
     groups = found.groups
 
-    def cell(group: GroupMetric, key: str, form: text.Form) -> str:
-        one: Estimate = getattr(group, key)
+    def cell(group: facts.GroupMetric, key: str, form: text.Form) -> str:
+        one: facts.Estimate = getattr(group, key)
         ends = None if one.lower is None or one.upper is None else (one.lower, one.upper)
         return text.bracketed(one.value, ends, form)
 
@@ -98,39 +81,41 @@ def _metrics_table(found: GroupMetrics) -> Table:
         head = ["Metric", *(text.short(_name(g), 30) for g in groups)]
         rows = [("Labelled rows", *(text.count(g.n) for g in groups))]
         rows += [(title, *(cell(g, key, form) for g in groups)) for key, title, form in _METRICS]
-        return Table(caption, head, rows, note=note)
+        return view.Table(caption, head, rows, note=note)
     cells = [
         (text.short(_name(g)), title, cell(g, key, form), text.count(getattr(g, key).n))
         for g in groups
         for key, title, form in _METRICS
     ]
     head = ["Group", "Metric", "Estimate", "Rows"]
-    return Table(caption, head, cells, words={1}, note=note, folded=True)
+    return view.Table(caption, head, cells, words={1}, note=note, folded=True)
 
 
-@section("trade_off", "Trade-off against other methods")
-def trade_off(_: Audit, found: TradeOff) -> Iterator[Block]:
+@view.section("trade_off", "Trade-off against other methods")
+def trade_off(_: Audit, found: facts.TradeOff) -> Iterator[view.Block]:
     """The audited model beside others, on rows that they were not fitted to."""
-    yield Paragraph(found.how)
-    yield Paragraph(found.caption)
-    yield Side(list(_planes(found)))
+    yield view.Paragraph(found.how)
+    yield view.Paragraph(found.caption)
+    yield view.Side(list(_planes(found)))
     yield _methods_table(found)
     if found.failures:
-        yield Paragraph("Not compared:")
-        yield Points([f"{text.name(method)}: {why}" for method, why in found.failures.items()])
+        yield view.Paragraph("Not compared:")
+        yield view.Points([f"{text.name(method)}: {why}" for method, why in found.failures.items()])
     if found.filled:
         names = text.listed(found.filled)
-        yield Paragraph(f"Methods that take no missing values had them filled: {names}.", "note")
+        yield view.Paragraph(
+            f"Methods that take no missing values had them filled: {names}.", "note"
+        )
 
 
-def _planes(found: TradeOff) -> Iterator[Figure]:
+def _planes(found: facts.TradeOff) -> Iterator[view.Figure]:
     for key, what in (("discrimination", "mean scores"), ("selection_gap", "decisions")):
         methods = [m for m in found.methods if m[key] is not None]
         if methods:
             yield _plane(found, methods, key, what)
 
 
-def _plane(found: TradeOff, methods: list[Method], key: str, what: str) -> Figure:
+def _plane(found: facts.TradeOff, methods: list[Method], key: str, what: str) -> view.Figure:
     points = []
     for m in methods:
         gap, accuracy = abs(m[key]), m["accuracy"]
@@ -147,14 +132,14 @@ def _plane(found: TradeOff, methods: list[Method], key: str, what: str) -> Figur
     ys = [y for p in points for y in (p.y, *(p.y_interval or ()))]
     x_ends = (0.0, max(limits(xs)[1], 0.01))
     plane = Plane(f"gap of {what}, points", "accuracy", x_ends, limits(ys), text.points_tick)
-    return Figure(f"Accuracy against the gap of {what}", sentence, scatter(plane, points))
+    return view.Figure(f"Accuracy against the gap of {what}", sentence, scatter(plane, points))
 
 
 def _around(value: float, spread: float | None) -> Ends | None:
     return None if spread is None else (max(value - spread, 0.0), value + spread)
 
 
-def _methods_table(found: TradeOff) -> Table:
+def _methods_table(found: facts.TradeOff) -> view.Table:
     head = ["Method", "Accuracy", "F1", "AUC", "Gap of scores, points", "Gap of decisions, points"]
     keys = ("accuracy", "f1", "auc", "discrimination", "selection_gap")
     rows = [
@@ -162,7 +147,7 @@ def _methods_table(found: TradeOff) -> Table:
         for m in found.methods
     ]
     caption = f"Means over {found.n_folds} folds of {text.count(found.n_rows)} rows, all × 100"
-    return Table(caption, head, rows, note="± is the standard deviation over folds.")
+    return view.Table(caption, head, rows, note="± is the standard deviation over folds.")
 
 
 def _with_spread(value: float | None, spread: float | None) -> str:
@@ -172,10 +157,10 @@ def _with_spread(value: float | None, spread: float | None) -> str:
     return shown if spread is None else f"{shown} ± {text.number(100 * spread, 1)}"
 
 
-@section("curves", "ROC and calibration, by group")
-def score_curves(audit: Audit, found: ScoreCurves) -> Iterator[Block]:
+@view.section("curves", "ROC and calibration, by group")
+def score_curves(audit: Audit, found: facts.ScoreCurves) -> Iterator[view.Block]:
     """How scores relate to the observed label."""
-    yield Notice("Measured against the observed label.", (found.caption,))
+    yield view.Notice("Measured against the observed label.", (found.caption,))
     figures = []
     if found.roc:
         figures.append(_roc(audit, found))
@@ -195,12 +180,12 @@ def score_curves(audit: Audit, found: ScoreCurves) -> Iterator[Block]:
     ):
         if points:
             figures.append(_calibration(audit, points, title, words))
-    yield Side(figures)
+    yield view.Side(figures)
 
 
-def _roc(audit: Audit, found: ScoreCurves) -> Figure:
+def _roc(audit: Audit, found: facts.ScoreCurves) -> view.Figure:
     by_group = {curve.group: curve for curve in found.roc}
-    mine = {name: by_group[name] for name in group_order(audit) if name in by_group}
+    mine = {name: by_group[name] for name in view.group_order(audit) if name in by_group}
     sentence = (
         "True against false positive rate as the threshold falls. The higher a curve, the better "
         "the scores order that group's labels."
@@ -218,21 +203,21 @@ def _roc(audit: Audit, found: ScoreCurves) -> Figure:
     head = ("Group", "False positive rate", "True positive rate")
     plane = Plane("false positive rate", "true positive rate")
     picture = curves(plane, series, diagonal="scores at random")
-    numbers = Table(caption, head, cells, folded=True)
-    return Figure("ROC curve", sentence, picture, numbers, "ROC curve by group")
+    numbers = view.Table(caption, head, cells, folded=True)
+    return view.Figure("ROC curve", sentence, picture, numbers, "ROC curve by group")
 
 
-def _tenths(curve: RocCurve) -> list[Ends]:
+def _tenths(curve: facts.RocCurve) -> list[Ends]:
     """The curve at false positive rates 0, .1, …, 1: the last point up to each."""
     points = list(zip(curve.false_positive_rate, curve.true_positive_rate, strict=True))
     return [(k / 10, max(y for x, y in points if x <= k / 10 + 1e-12)) for k in range(11)]
 
 
 def _calibration(
-    audit: Audit, points: Sequence[CalibrationPoint], title: str, sentence: str
-) -> Figure:
+    audit: Audit, points: Sequence[facts.CalibrationPoint], title: str, sentence: str
+) -> view.Figure:
     series = []
-    for group in group_order(audit):
+    for group in view.group_order(audit):
         mine = [point for point in points if point.group == group]
         series.append(Series(group, [p.mean_score for p in mine], [p.positive_rate for p in mine]))
     cells = [
@@ -246,7 +231,7 @@ def _calibration(
         for p in points
     ]
     head = ("Group", "Scores", "Rows", "Mean score", "Labelled positive")
-    numbers = Table(title, head, cells, words={1}, folded=True)
+    numbers = view.Table(title, head, cells, words={1}, folded=True)
     plane = Plane("mean score", "share labelled positive")
     picture = curves(plane, series, diagonal="score equals share", marked=True)
-    return Figure(title, sentence, picture, numbers)
+    return view.Figure(title, sentence, picture, numbers)

@@ -16,28 +16,12 @@ import numpy as np
 from markupsafe import Markup
 
 from fairpc.auditing import Audit
-from fairpc.auditing.background import CircuitFacts, Learning, Limits, Provenance, Variable
-from fairpc.auditing.background import WhatIf as WhatIfFacts
+from fairpc.auditing import background as facts
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.errors.arrays import Array
-from fairpc.report import text
-from fairpc.report.drawing import Plane, Series, curves
+from fairpc.report import text, view
+from fairpc.report.drawing import Ends, Plane, Series, curves
 from fairpc.report.svg import element, limits, together
-from fairpc.report.view import (
-    Block,
-    Choice,
-    Drawing,
-    Figure,
-    Heading,
-    KeyNumbers,
-    Paragraph,
-    Plain,
-    Points,
-    Side,
-    Table,
-    WhatIf,
-    section,
-)
 
 _NAMES: Final = {
     "objective": "Objective, prior included",
@@ -56,53 +40,49 @@ SUM: Final = 2
 _UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
 
 
-@section("learning", "Learning curves")
-def learning(audit: Audit, found: Learning) -> Iterator[Block]:
+@view.section("learning", "Learning curves")
+def learning(audit: Audit, found: facts.Learning) -> Iterator[view.Block]:
     """The course of the fit."""
     ended = "and stopped by itself" if found.converged else "and was stopped at its limit"
-    yield Paragraph(f"EM made {text.counted(found.n_iter, 'update')} {ended}.")
+    yield view.Paragraph(f"EM made {text.counted(found.n_iter, 'update')} {ended}.")
     if found.choices:
-        yield Paragraph("How the structure was chosen:")
-        yield Points(found.choices)
+        yield view.Paragraph("How the structure was chosen:")
+        yield view.Points(found.choices)
     if len(found.iterations) > 1:
-        yield Side(list(_courses(audit, found)))
+        names = sorted(found.curves, key=lambda name: (name != "objective", name))
+        finite = [name for name in names if all(map(math.isfinite, found.curves[name]))]
+        figures = [_objective(found, finite)] if finite else []
+        if found.mechanism and audit.mechanism is not None:
+            figures.append(_mechanism(audit.mechanism, found))
+        yield view.Side(figures)
     else:
-        yield Paragraph("There is one iteration only, hence no curve.")
+        yield view.Paragraph("There is one iteration only, hence no curve.")
 
 
-def _courses(audit: Audit, found: Learning) -> Iterator[Figure]:
-    names = sorted(found.curves, key=lambda name: (name != "objective", name))
-    known = {
-        name: found.curves[name] for name in names if all(map(math.isfinite, found.curves[name]))
-    }
-    if known:
-        yield _objective(found.iterations, known)
-    if found.mechanism and audit.mechanism is not None:
-        yield _mechanism(audit.mechanism, found)
-
-
-def _objective(steps: Sequence[int], known: Mapping[str, Sequence[float]]) -> Figure:
+def _objective(found: facts.Learning, shown: list[str]) -> view.Figure:
     """Each curve from its own first value: what is learned is the difference."""
-    names = [_NAMES.get(name, name) for name in known]
-    gains = [[value - values[0] for value in values] for values in known.values()]
+    steps, names = found.iterations, [_NAMES.get(name, name) for name in shown]
+    known = [found.curves[name] for name in shown]
+    gains = [[value - values[0] for value in values] for values in known]
     sentence = (
         f"Change of each quantity since the start, in nats a row. {names[0]}: "
         f"{text.figures(gains[0][-1])} above the start at the end."
     )
     cells = [
-        (text.count(steps[i]), *(text.number(values[i], 5) for values in known.values()))
+        (text.count(steps[i]), *(text.number(values[i], 5) for values in known))
         for i in _few(steps)
     ]
     caption = "Likelihood and objective, nats a row"
-    numbers = Table(caption, ["Iteration", *names], cells, folded=True)
-    y_ends = limits([value for values in gains for value in values])
-    plane = _over_steps(steps, "nats a row since the start", y_ends, text.number_tick)
+    numbers = view.Table(caption, ["Iteration", *names], cells, folded=True)
+    x_ends, y_ends = _ends(steps), limits([value for values in gains for value in values])
+    what, tick = "nats a row since the start", text.number_tick
+    plane = Plane("iteration", what, x_ends, y_ends, x_form=tick, y_form=tick)
     series = [Series(name, steps, values) for name, values in zip(names, gains, strict=True)]
     title, alone = "Objective and likelihood", "Objective over iterations"
-    return Figure(title, sentence, curves(plane, series), numbers, alone)
+    return view.Figure(title, sentence, curves(plane, series), numbers, alone)
 
 
-def _mechanism(found: MechanismFacts, course: Learning) -> Figure:
+def _mechanism(found: MechanismFacts, course: facts.Learning) -> view.Figure:
     steps, positive = course.iterations, found.classes.index(found.positive)
     lines = [
         Series(
@@ -121,20 +101,15 @@ def _mechanism(found: MechanismFacts, course: Learning) -> Figure:
         sentence += f" The first {_LINES} of {len(lines)} are drawn."
     cells = [(text.count(steps[i]), *(text.share(one.y[i]) for one in lines)) for i in _few(steps)]
     head = ["Iteration", *(one.name for one in lines)]
-    numbers = Table("The mechanism over iterations", head, cells, folded=True)
-    plane = _over_steps(steps, f"P(D = {text.short(found.positive, 20)} | Df, S)")
+    numbers = view.Table("The mechanism over iterations", head, cells, folded=True)
+    what = f"P(D = {text.short(found.positive, 20)} | Df, S)"
+    plane = Plane("iteration", what, _ends(steps), x_form=text.number_tick)
     title, alone = "The mechanism while it was learned", "Mechanism over iterations"
-    return Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)
+    return view.Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)
 
 
-def _over_steps(
-    steps: Sequence[int],
-    what: str,
-    y_ends: tuple[float, float] = (0.0, 1.0),
-    y_form: text.Tick = text.share_tick,
-) -> Plane:
-    x_ends = (steps[0], max(steps[-1], 1))
-    return Plane("iteration", what, x_ends, y_ends, text.number_tick, y_form)
+def _ends(steps: Sequence[int]) -> Ends:
+    return steps[0], max(steps[-1], 1)
 
 
 def _few(steps: Sequence[int]) -> list[int]:
@@ -143,15 +118,15 @@ def _few(steps: Sequence[int]) -> list[int]:
     return sorted({round(k * (n - 1) / (_LISTED - 1)) for k in range(_LISTED)})
 
 
-@section("circuit", "The circuit")
-def circuit(_: Audit, found: CircuitFacts) -> Iterator[Block]:
+@view.section("circuit", "The circuit")
+def circuit(_: Audit, found: facts.CircuitFacts) -> Iterator[view.Block]:
     """What the model is made of."""
-    yield Paragraph(
+    yield view.Paragraph(
         f"The model is a {text.name(found.model)}: one circuit of sums and products over "
         f"{text.counted(len(found.variables), 'variable')}. Every probability in this "
         "report that is said to be under the model is an exact evaluation of it."
     )
-    yield KeyNumbers(
+    yield view.KeyNumbers(
         [
             ("Nodes", text.count(found.n_nodes)),
             ("Edges", text.count(found.n_edges)),
@@ -161,9 +136,10 @@ def circuit(_: Audit, found: CircuitFacts) -> Iterator[Block]:
         ]
     )
     drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
-    yield Drawing("Drawing of the circuit, root on top", _copied(drawn))
-    yield Paragraph("Sums are marked +, products ×. Of a large circuit the top is drawn.", "note")
-    yield Plain(found.summary)
+    yield view.Drawing("Drawing of the circuit, root on top", _copied(drawn))
+    marks = "Sums are marked +, products ×. Of a large circuit the top is drawn."
+    yield view.Paragraph(marks, "note")
+    yield view.Plain(found.summary)
 
 
 def _copied(part: ET.Element) -> Markup:
@@ -177,22 +153,23 @@ def _copied(part: ET.Element) -> Markup:
     return element(tag, *inside, *([together(children)] if children else []), **kept)
 
 
-@section("limits", "Assumptions and limits")
-def limits_of(_: Audit, found: Limits) -> Iterator[Block]:
+@view.section("limits", "Assumptions and limits")
+def limits_of(_: Audit, found: facts.Limits) -> Iterator[view.Block]:
     """What is assumed, what follows, what does not."""
-    yield Heading("What the model assumes")
-    yield Points(found.assumptions)
+    yield view.Heading("What the model assumes")
+    yield view.Points(found.assumptions)
     if found.guaranteed:
-        yield Heading("What then holds exactly")
-        yield Points(found.guaranteed)
-    yield Heading("What does not follow")
-    yield Points(found.limits)
+        yield view.Heading("What then holds exactly")
+        yield view.Points(found.guaranteed)
+    yield view.Heading("What does not follow")
+    yield view.Points(found.limits)
 
 
-@section("provenance", "Provenance")
-def provenance(_: Audit, found: Provenance) -> Iterator[Block]:
+@view.section("provenance", "Provenance")
+def provenance(_: Audit, found: facts.Provenance) -> Iterator[view.Block]:
     """What would be needed to do the audit again: hashes, versions, settings, date."""
-    yield Paragraph("The hashes identify the model and the rows; equal hashes mean equal content.")
+    hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
+    yield view.Paragraph(hashes)
     identity = {
         "Model": found.model,
         "Circuit and parameters": found.model_hash,
@@ -209,29 +186,29 @@ def provenance(_: Audit, found: Provenance) -> Iterator[Block]:
     yield _pairs("Time of each part", times, folded=True)
 
 
-def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> Table:
+def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> view.Table:
     def shown(value: Any) -> str:
         return text.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
     cells = [(name, shown(value)) for name, value in values.items()]
-    return Table(caption, ("What", "Value"), cells, words={1}, folded=folded)
+    return view.Table(caption, ("What", "Value"), cells, words={1}, folded=folded)
 
 
-@section("what_if", "What if: ask the model")
-def what_if(audit: Audit, found: WhatIfFacts) -> Iterator[Block]:
+@view.section("what_if", "What if: ask the model")
+def what_if(audit: Audit, found: facts.WhatIf) -> Iterator[view.Block]:
     """A form with every feature and the group; anything may stay unknown."""
-    yield Paragraph(
+    yield view.Paragraph(
         "Set what is known about a person and leave the rest unknown. The page evaluates the "
         "circuit here, exactly; nothing leaves this file.",
         "lead",
     )
-    yield Paragraph(
+    yield view.Paragraph(
         "The answers are those of the model, with its assumptions and its errors. That a value "
         "moves a probability does not mean that changing it would change a life."
     )
-    yield WhatIf(
+    yield view.WhatIf(
         [
-            Choice(v.column, _name(v, audit), tuple(text.short(value) for value in v.values))
+            view.Choice(v.column, _name(v, audit), tuple(text.short(value) for value in v.values))
             for v in _asked(found)
         ]
     )
@@ -265,12 +242,12 @@ def questions(audit: Audit) -> dict[str, Any] | None:
     }
 
 
-def _asked(found: WhatIfFacts) -> list[Variable]:
+def _asked(found: facts.WhatIf) -> list[facts.Variable]:
     """The group, then the features."""
     return [v for role in ("group", "feature") for v in found.variables if v.role == role]
 
 
-def _name(variable: Variable, audit: Audit) -> str:
+def _name(variable: facts.Variable, audit: Audit) -> str:
     if variable.role == "group":
         return f"{text.listed(audit.data.sensitive)} (group)"
     return text.short(variable.name, 60)

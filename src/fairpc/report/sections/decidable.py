@@ -7,60 +7,40 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from fairpc.auditing import Audit
-from fairpc.auditing.decidable import (
-    AssumptionFacts,
-    ConfidenceSet,
-    Decidable,
-    IdentifiedFacts,
-    Stability,
-)
-from fairpc.report import text
+from fairpc.auditing import decidable as facts
+from fairpc.report import text, view
 from fairpc.report.drawing import Mark, Plane, Row, Series, curves, estimates, ranges
-from fairpc.report.view import (
-    Block,
-    Figure,
-    Heading,
-    KeyNumbers,
-    Notice,
-    Paragraph,
-    Points,
-    Table,
-    group_order,
-    reason,
-    section,
-    sentence,
-)
 
 _DRAWN: Final = 12
 
 
-@section("decidable", "What the data can and cannot decide")
-def decidable(audit: Audit, found: Decidable) -> Iterator[Block]:
+@view.section("decidable", "What the data can and cannot decide")
+def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
     """How much of the account rests on data, and how much on assumptions."""
-    yield Paragraph(
+    yield view.Paragraph(
         "A hidden decision is never seen. These are the limits within which the data speak "
         "about it at all.",
         "lead",
     )
-    yield Heading("Do the data contradict the assumptions?")
+    yield view.Heading("Do the data contradict the assumptions?")
     if found.test is None:
-        yield Paragraph(f"Not tested. {sentence(found.untested)}")
+        yield view.Paragraph(f"Not tested. {view.sentence(found.untested)}")
     else:
         yield from _test(audit, found.test)
-    yield Heading("What stays open at any number of rows")
+    yield view.Heading("What stays open at any number of rows")
     if found.identified is None:
-        yield Paragraph(f"Not in this report. {reason(audit, 'decidable.identified')}")
+        yield view.Paragraph(f"Not in this report. {view.reason(audit, 'decidable.identified')}")
     else:
         yield from _identified(audit, found.identified)
-    yield Heading("Spread over random starts")
+    yield view.Heading("Spread over random starts")
     if found.stability is None:
-        yield Paragraph(f"Not in this report. {reason(audit, 'decidable.stability')}")
+        yield view.Paragraph(f"Not in this report. {view.reason(audit, 'decidable.stability')}")
     else:
         yield from _stability(audit, found.stability)
 
 
-def _test(audit: Audit, test: AssumptionFacts) -> Iterator[Block]:
-    yield Notice(
+def _test(audit: Audit, test: facts.AssumptionFacts) -> Iterator[view.Block]:
+    yield view.Notice(
         "Rejected: the data contradict the assumptions."
         if test.rejected
         else "Not rejected: the data do not contradict the assumptions.",
@@ -68,26 +48,22 @@ def _test(audit: Audit, test: AssumptionFacts) -> Iterator[Block]:
         alert=test.rejected,
     )
     if test.what_to_do:
-        yield Paragraph("What can be done:")
-        yield Points(test.what_to_do)
+        yield view.Paragraph("What can be done:")
+        yield view.Points(test.what_to_do)
     for one in test.sets:
         yield _confidence_set(audit, one, test)
     fits = text.listed([f"{name} ({text.counted(n, 'fit')})" for name, n in test.classifiers])
-    yield Paragraph(
-        f"Computed on {_used(test)} by {test.method} over "
+    used = text.counted(test.n_known, "row")
+    if test.n_rows < test.n_known:
+        used = f"{text.count(test.n_rows)} of the {used} whose label and group are known,"
+    yield view.Paragraph(
+        f"Computed on {used} by {test.method} over "
         f"{text.counted(test.n_seeds, 'way')} of splitting; classifiers: {fits}.",
         "note",
     )
 
 
-def _used(test: AssumptionFacts) -> str:
-    known = text.counted(test.n_known, "row")
-    if test.n_rows == test.n_known:
-        return known
-    return f"{text.count(test.n_rows)} of the {known} whose label and group are known,"
-
-
-def _outcome(test: AssumptionFacts) -> str:
+def _outcome(test: facts.AssumptionFacts) -> str:
     if test.rejected:
         return (
             f"p {test.p_words}. No rate of fair decisions fits every group"
@@ -106,7 +82,7 @@ def _outcome(test: AssumptionFacts) -> str:
     )
 
 
-def _clash(sets: tuple[ConfidenceSet, ...]) -> str:
+def _clash(sets: tuple[facts.ConfidenceSet, ...]) -> str:
     """Which groups exclude each other; of more than two classes no two groups need do so."""
     if len(sets) > 1:
         return ""
@@ -120,8 +96,10 @@ def _clash(sets: tuple[ConfidenceSet, ...]) -> str:
     )
 
 
-def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> Figure:
-    order = group_order(audit)
+def _confidence_set(
+    audit: Audit, one: facts.ConfidenceSet, test: facts.AssumptionFacts
+) -> view.Figure:
+    order = view.group_order(audit)
     label, ends = text.short(one.label, 40), (text.share(one.lower), text.share(one.upper))
     seen = "The bars do not overlap: no single rate fits every group."
     if not one.empty:
@@ -146,14 +124,14 @@ def _confidence_set(audit: Audit, one: ConfidenceSet, test: AssumptionFacts) -> 
     overlap = None if one.empty else (one.lower, one.upper)
     picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
     title = f"Possible rates of {text.quoted(one.label)}"
-    return Figure(title, explained, picture, Table(caption, head, cells))
+    return view.Figure(title, explained, picture, view.Table(caption, head, cells))
 
 
-def _identified(audit: Audit, found: IdentifiedFacts) -> Iterator[Block]:
-    yield Paragraph(_open(found))
+def _identified(audit: Audit, found: facts.IdentifiedFacts) -> Iterator[view.Block]:
+    yield view.Paragraph(_open(found))
     if not found.empty:
         width = text.NOTHING if found.mean_width is None else text.number(100 * found.mean_width, 1)
-        yield KeyNumbers(
+        yield view.KeyNumbers(
             [
                 ("Mean width of the bounds of a score, points", width),
                 ("Decided positively whatever is true", text.share(found.always)),
@@ -161,11 +139,11 @@ def _identified(audit: Audit, found: IdentifiedFacts) -> Iterator[Block]:
                 ("Depends on what is true", text.share(found.open)),
             ]
         )
-        yield _bands(found, group_order(audit))
+        yield _bands(found, view.group_order(audit))
     yield _ranges(audit, found)
 
 
-def _open(found: IdentifiedFacts) -> str:
+def _open(found: facts.IdentifiedFacts) -> str:
     label = text.short(found.positive, 40)
     if found.empty:
         return (
@@ -180,7 +158,7 @@ def _open(found: IdentifiedFacts) -> str:
     )
 
 
-def _bands(found: IdentifiedFacts, order: dict[str, int]) -> Figure:
+def _bands(found: facts.IdentifiedFacts, order: dict[str, int]) -> view.Figure:
     series = []
     for group in order:
         mine = [band for band in found.bands if band.group == group]
@@ -202,14 +180,14 @@ def _bands(found: IdentifiedFacts, order: dict[str, int]) -> Figure:
     ]
     head = ("Group", "Model's score", "Rows", "Mean score", "Lowest", "Highest")
     caption = "Bounds of a person's score, by tenth of the model's score"
-    numbers = Table(caption, head, cells, words={1}, folded=True)
+    numbers = view.Table(caption, head, cells, words={1}, folded=True)
     plane = Plane("score of the model", "possible scores")
     picture = curves(plane, series, marked=True, joined=False)
     title, alone = "How far a person's score is open", "Bounds of a person's score"
-    return Figure(title, explained, picture, numbers, alone)
+    return view.Figure(title, explained, picture, numbers, alone)
 
 
-def _ranges(audit: Audit, found: IdentifiedFacts) -> Table:
+def _ranges(audit: Audit, found: facts.IdentifiedFacts) -> view.Table:
     """What each group leaves possible, beside what the model learned and its interval."""
     label = text.short(found.positive, 30)
     learned = _learned(audit, found.positive)
@@ -227,7 +205,7 @@ def _ranges(audit: Audit, found: IdentifiedFacts) -> Table:
         "Possible: every value that fits the same P(D | X, S), without sampling error. "
         "Learned: the model's value, with its bootstrap interval where there is one."
     )
-    return Table("Identified set of the mechanism", head, rows, words={1}, note=note)
+    return view.Table("Identified set of the mechanism", head, rows, words={1}, note=note)
 
 
 def _span(group: Mapping[str, Any], key: str) -> str:
@@ -253,20 +231,20 @@ def _learned(audit: Audit, positive: str) -> dict[tuple[str, str], str]:
     return result
 
 
-def _stability(audit: Audit, found: Stability) -> Iterator[Block]:
+def _stability(audit: Audit, found: facts.Stability) -> Iterator[view.Block]:
     """What moved when EM started elsewhere."""
-    yield Points(found.summary().splitlines())
+    yield view.Points(found.summary().splitlines())
     yield _starts(found, found.classes.index(audit.data.positive))
     used, n_all = audit.decidable.stability_rows, audit.data.n_rows
     if used < n_all:
-        yield Paragraph(
+        yield view.Paragraph(
             f"Fitted to a random sample of {text.count(used)} of the "
             f"{text.counted(n_all, 'audited row')}.",
             "note",
         )
 
 
-def _starts(found: Stability, positive: int) -> Figure:
+def _starts(found: facts.Stability, positive: int) -> view.Figure:
     label = text.short(found.classes[positive], 30)
     rows, cells = [], []
     for s, group in enumerate(found.groups):
@@ -284,6 +262,6 @@ def _starts(found: Stability, positive: int) -> Figure:
         explained += f" The first {_DRAWN} of {len(rows)} are drawn."
     title = "The mechanism over random starts"
     head = ("Group and latent decision", "Model", "Lowest", "Highest")
-    numbers = Table(title, head, cells, folded=len(cells) > _DRAWN)
+    numbers = view.Table(title, head, cells, folded=len(cells) > _DRAWN)
     picture = estimates(rows[:_DRAWN], text.share_tick, ends=(0.0, 1.0))
-    return Figure(title, explained, picture, numbers)
+    return view.Figure(title, explained, picture, numbers)

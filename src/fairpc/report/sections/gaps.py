@@ -7,26 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fairpc.auditing import Audit
-from fairpc.auditing.gaps import (
-    Disparity,
-    EqualRates,
-    LabelDisparity,
-    PairGap,
-    Parity,
-    ParityFacts,
-)
-from fairpc.report import text
+from fairpc.auditing import gaps as facts
+from fairpc.report import text, view
 from fairpc.report.drawing import Ends, Mark, Plane, Row, Series, bars, curves, estimates
-from fairpc.report.view import (
-    Block,
-    Figure,
-    Heading,
-    KeyNumbers,
-    Paragraph,
-    Table,
-    group_order,
-    section,
-)
 
 FOUR_FIFTHS: Final = 0.8
 _DRAWN: Final = 12
@@ -34,30 +17,30 @@ _LONG: Final = 10
 _EXACT: Final = 1e-9
 
 
-@section("labels", "Disparity of the observed labels")
-def labels(audit: Audit, found: LabelDisparity) -> Iterator[Block]:
+@view.section("labels", "Disparity of the observed labels")
+def labels(audit: Audit, found: facts.LabelDisparity) -> Iterator[view.Block]:
     """How often each group was given each label."""
-    yield Paragraph(found.sentence, "lead")
-    yield Paragraph(
+    yield view.Paragraph(found.sentence, "lead")
+    yield view.Paragraph(
         "This is what was recorded. It does not say why: groups may differ in what the label "
         "measures, in how it was given, or in both."
     )
-    order = group_order(audit)
+    order = view.group_order(audit)
     for disparity in found.disparities:
         label = text.quoted(disparity.label)
         if len(found.disparities) > 1:
-            yield Heading(f"Class {label}")
+            yield view.Heading(f"Class {label}")
         what = f"The share of rows labelled {label}"
         yield _means(disparity, f"Rows labelled {label}, by group", what, order)
         yield _ratios(disparity, "Impact ratio of the labels")
 
 
-@section("parity", "Parity: under the model, and on these rows")
-def parity(audit: Audit, found: ParityFacts) -> Iterator[Block]:
+@view.section("parity", "Parity: under the model, and on these rows")
+def parity(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
     """What is equal between groups, with a bound where it is not exact."""
-    yield Paragraph(_sentence(found), "lead")
+    yield view.Paragraph(_sentence(found), "lead")
     scores, decisions = (max(part, key=lambda d: d.gap) for part in (found.scores, found.decisions))
-    yield KeyNumbers(
+    yield view.KeyNumbers(
         [
             ("Gap under the model, points", _points(found.model_gap)),
             ("Gap of mean scores, points", _bounded(scores)),
@@ -66,19 +49,19 @@ def parity(audit: Audit, found: ParityFacts) -> Iterator[Block]:
     )
     if found.n_unknown:
         rows = text.counted(found.n_unknown, "row")
-        yield Paragraph(f"Left out here: {rows} whose group is not known.", "note")
-    yield Heading("Before thresholding: mean scores")
+        yield view.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
+    yield view.Heading("Before thresholding: mean scores")
     yield from _gaps(audit, found.scores, "mean score for")
-    yield Heading("After thresholding: decisions")
+    yield view.Heading("After thresholding: decisions")
     yield from _gaps(audit, found.decisions, "share decided")
     if found.curve:
-        yield Heading("At other thresholds")
+        yield view.Heading("At other thresholds")
         yield _curve(audit, found.curve)
     if found.equal_rates is not None:
         yield _equal_rates(found.equal_rates)
 
 
-def _sentence(found: ParityFacts) -> str:
+def _sentence(found: facts.ParityFacts) -> str:
     under = (
         "Under the model every group has the same mean score, by construction."
         if found.model_gap < _EXACT
@@ -94,12 +77,12 @@ def _points(value: float) -> str:
     return text.number(100 * value, 1)
 
 
-def _bounded(disparity: Disparity) -> str:
+def _bounded(disparity: facts.Disparity) -> str:
     return f"{_points(disparity.gap)} (at most {_points(disparity.gap_upper)})"
 
 
-def _gaps(audit: Audit, disparities: Sequence[Disparity], what: str) -> Iterator[Figure]:
-    order = group_order(audit)
+def _gaps(audit: Audit, disparities: Sequence[facts.Disparity], what: str) -> Iterator[view.Figure]:
+    order = view.group_order(audit)
     for disparity in disparities:
         label = text.quoted(disparity.label)
         named = f"{what} {label}"
@@ -111,7 +94,7 @@ def _gaps(audit: Audit, disparities: Sequence[Disparity], what: str) -> Iterator
             yield _differences(disparity, f"Differences of mean scores for {label}")
 
 
-def _means(disparity: Disparity, title: str, what: str, order: dict[str, int]) -> Figure:
+def _means(disparity: facts.Disparity, title: str, what: str, order: dict[str, int]) -> view.Figure:
     """Rate or mean score of each group as a bar; ``what`` begins the sentence about it."""
     groups = disparity.parity.groups
     rows = [Row(g.group, g.mean, series=order[g.group]) for g in groups]
@@ -126,10 +109,10 @@ def _means(disparity: Disparity, title: str, what: str, order: dict[str, int]) -
         head.append("Note")
         for cell, g in zip(cells, groups, strict=True):
             cell.append("few rows" if g.small else "")
-    return Figure(title, sentence, bars(rows), Table(title, head, cells, words={3}))
+    return view.Figure(title, sentence, bars(rows), view.Table(title, head, cells, words={3}))
 
 
-def _ratios(disparity: Disparity, title: str) -> Figure:
+def _ratios(disparity: facts.Disparity, title: str) -> view.Figure:
     """The smaller mean over the larger, per pair, against four fifths and equality."""
     pairs = sorted(disparity.parity.pairs, key=_smallest_ratio)[:_DRAWN]
     rows = [
@@ -147,7 +130,7 @@ def _ratios(disparity: Disparity, title: str) -> Figure:
     )
     marks = (Mark(FOUR_FIFTHS, "four fifths"), Mark(1.0, "equal"))
     picture = estimates(rows, text.number_tick, marks=marks, ends=_ratio_ends(rows))
-    return Figure(title, sentence, picture, _pair_table(disparity))
+    return view.Figure(title, sentence, picture, _pair_table(disparity))
 
 
 def _ratio_ends(rows: list[Row]) -> Ends:
@@ -157,7 +140,7 @@ def _ratio_ends(rows: list[Row]) -> Ends:
     return max(min([0.7, *finite]) - 0.05, 0.0), max([1.05, *finite]) + 0.05
 
 
-def _differences(disparity: Disparity, title: str) -> Figure:
+def _differences(disparity: facts.Disparity, title: str) -> view.Figure:
     """Differences with their intervals, per pair, against zero."""
     sentence = (
         f"The largest gap is {_points(disparity.gap)} points, and at most "
@@ -170,10 +153,10 @@ def _differences(disparity: Disparity, title: str) -> Figure:
     ]
     zero = (Mark(0.0, "no gap"),)
     picture = estimates(rows, text.points_tick, marks=zero, axis="percentage points")
-    return Figure(title, sentence, picture, _pair_table(disparity))
+    return view.Figure(title, sentence, picture, _pair_table(disparity))
 
 
-def _pair_table(disparity: Disparity) -> Table:
+def _pair_table(disparity: facts.Disparity) -> view.Table:
     """Every pair: difference, ratio, their intervals, and the test where there is one."""
     found, tests = disparity.parity, disparity.significance
     head = ["Pair", "Difference, points", "Impact ratio", "Four fifths"]
@@ -199,27 +182,27 @@ def _pair_table(disparity: Disparity) -> Table:
     if disparity.too_small:
         note += f" Too few rows to compare: {text.listed(disparity.too_small)}."
     caption, folded = "Differences and ratios between groups", len(rows) > _LONG
-    return Table(caption, head, rows, words={3}, note=note, folded=folded)
+    return view.Table(caption, head, rows, words={3}, note=note, folded=folded)
 
 
-def _pair(pair: PairGap, between: str = "and") -> str:
+def _pair(pair: facts.PairGap, between: str = "and") -> str:
     return f"{text.short(pair.last, 40)} {between} {text.short(pair.first, 40)}"
 
 
-def _minus(pair: PairGap) -> str:
+def _minus(pair: facts.PairGap) -> str:
     return _pair(pair, text.MINUS)
 
 
-def _ratio(pair: PairGap) -> float | None:
+def _ratio(pair: facts.PairGap) -> float | None:
     return pair.impact_ratio if math.isfinite(pair.impact_ratio) else None
 
 
-def _smallest_ratio(pair: PairGap) -> float:
+def _smallest_ratio(pair: facts.PairGap) -> float:
     ratio = _ratio(pair)
     return math.inf if ratio is None else ratio
 
 
-def _ratio_interval(pair: PairGap) -> Ends | None:
+def _ratio_interval(pair: facts.PairGap) -> Ends | None:
     """Interval of the smaller mean over the larger."""
     low, high = pair.ratio_interval
     if not (math.isfinite(pair.ratio) and math.isfinite(low)):
@@ -230,7 +213,7 @@ def _ratio_interval(pair: PairGap) -> Ends | None:
     return (0.0 if math.isinf(high) else 1 / high), (1 / low if low else math.inf)
 
 
-def _curve(audit: Audit, records: Sequence[Parity]) -> Figure:
+def _curve(audit: Audit, records: Sequence[facts.Parity]) -> view.Figure:
     cuts = [record.threshold or 0.0 for record in records]
     worst = max(records, key=lambda r: abs(r.difference))
     sentence = (
@@ -238,7 +221,7 @@ def _curve(audit: Audit, records: Sequence[Parity]) -> Figure:
         f"{text.share(worst.threshold, 0)}: {text.points(worst.difference)} points."
     )
     means = [{m.group: m.mean for m in record.groups} for record in records]
-    names = [group for group in group_order(audit) if group in means[0]]
+    names = [group for group in view.group_order(audit) if group in means[0]]
     head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
     cells = [
         (
@@ -251,13 +234,15 @@ def _curve(audit: Audit, records: Sequence[Parity]) -> Figure:
     ]
     note = f"All intervals hold together at the {text.share(records[0].level, 0)} level."
     title = "Selection rates over thresholds"
-    numbers = Table("Selection rates over common thresholds", head, cells, folded=True, note=note)
+    numbers = view.Table(
+        "Selection rates over common thresholds", head, cells, folded=True, note=note
+    )
     series = [Series(name, cuts, [mean[name] for mean in means]) for name in names]
     picture = curves(Plane("threshold", "share selected"), series, marked=True)
-    return Figure(title, sentence, picture, numbers)
+    return view.Figure(title, sentence, picture, numbers)
 
 
-def _equal_rates(equal: EqualRates) -> Table:
+def _equal_rates(equal: facts.EqualRates) -> view.Table:
     labelled = equal.accuracy is not None
     head = ["Group", "Own threshold", "Rate", "Rate at common threshold"]
     head += ["Agreement", "Agreement at common threshold"] if labelled else []
@@ -275,4 +260,4 @@ def _equal_rates(equal: EqualRates) -> Table:
             f"{text.share(equal.accuracy_before)} to {text.share(equal.accuracy)}."
         )
     caption = f"Thresholds per group that would select {text.share(equal.rate)} of each group"
-    return Table(caption, head, rows, note=note)
+    return view.Table(caption, head, rows, note=note)

@@ -7,40 +7,29 @@ from typing import Final
 
 from fairpc.auditing import Audit
 from fairpc.auditing.mechanism import MechanismCell, MechanismFacts
-from fairpc.report import text
+from fairpc.report import text, view
 from fairpc.report.drawing import flow
-from fairpc.report.view import (
-    Block,
-    Figure,
-    Notice,
-    Paragraph,
-    Points,
-    Side,
-    Table,
-    reason,
-    section,
-)
 
 _LONG: Final = 16
 _SAID: Final = 6
 _DRAWN: Final = 8
 
 
-@section("mechanism", "The bias mechanism")
-def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[Block]:
+@view.section("mechanism", "The bias mechanism")
+def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
     """P(D | Df, S) as learned, and what it would mean for the audited rows."""
     if audit.verdict.rejected:
-        yield Notice(
+        yield view.Notice(
             "The assumptions behind this section are contradicted by the data.",
             ("What follows is what the model learned. It is not what happened.",),
             alert=True,
         )
-    yield Paragraph(_rates(found), "lead")
+    yield view.Paragraph(_rates(found), "lead")
     if len(found.sentences) <= _SAID:
-        yield Points(found.sentences)
+        yield view.Points(found.sentences)
     yield _flows(found)
     if len(found.groups) > _DRAWN:
-        yield Paragraph(f"The {_DRAWN} largest groups are drawn.", "note")
+        yield view.Paragraph(f"The {_DRAWN} largest groups are drawn.", "note")
     yield _turned(found)
     yield _probabilities(audit, found)
     caption = "Estimated number of audited labels"
@@ -58,7 +47,7 @@ def _rates(found: MechanismFacts) -> str:
     )
 
 
-def _flows(found: MechanismFacts) -> Side:
+def _flows(found: MechanismFacts) -> view.Side:
     figures = []
     sizes = {t.group: t.n for t in found.turned}
     largest = sorted(found.groups, key=lambda g: -sizes[g])[:_DRAWN]
@@ -75,29 +64,28 @@ def _flows(found: MechanismFacts) -> Side:
         )
         alone = f"From decision to label in group {name}"
         picture = flow(found.classes, counts)
-        figures.append(Figure(f"Group {name}", sentence, picture, name=alone))
-    return Side(figures)
+        figures.append(view.Figure(f"Group {name}", sentence, picture, name=alone))
+    return view.Side(figures)
 
 
-def _turned(found: MechanismFacts) -> Table:
+def _turned(found: MechanismFacts) -> view.Table:
     positive = text.quoted(found.positive)
     other = any(t.other >= 0.5 for t in found.turned)
     head = ["Group", "Labels", f"Turned to {positive}", f"Turned away from {positive}"]
+    head += ["Turned otherwise"] if other else []
     rows = []
     for t in found.turned:
         ways = (t.up, t.down, t.other) if other else (t.up, t.down)
-        shares = [_with_share(value, t.n) for value in ways]
-        rows.append([text.short(t.group), text.count(t.n), *shares])
-    if other:
-        head.append("Turned otherwise")
-    return Table("Estimated number of labels turned either way, on the audited rows", head, rows)
+        counts = (
+            f"{text.count(way)} ({text.share(way / t.n)})" if t.n else text.NOTHING for way in ways
+        )
+        rows.append([text.short(t.group), text.count(t.n), *counts])
+    return view.Table(
+        "Estimated number of labels turned either way, on the audited rows", head, rows
+    )
 
 
-def _with_share(value: float, total: float) -> str:
-    return f"{text.count(value)} ({text.share(value / total)})" if total else text.NOTHING
-
-
-def _probabilities(audit: Audit, found: MechanismFacts) -> Table:
+def _probabilities(audit: Audit, found: MechanismFacts) -> view.Table:
     """A row per group and decision, a column per label."""
     if found.level is not None:
         note = (
@@ -107,7 +95,7 @@ def _probabilities(audit: Audit, found: MechanismFacts) -> Table:
             "open; see the next section."
         )
     else:
-        why = reason(audit, "mechanism.intervals", "the audit was made without refits")
+        why = view.reason(audit, "mechanism.intervals", "the audit was made without refits")
         note = f"Without intervals: {why[:1].lower()}{why[1:]}"
 
     def learned(cell: MechanismCell) -> str:
@@ -123,7 +111,7 @@ def _matrix(
     note: str = "",
     *,
     folded: bool = False,
-) -> Table:
+) -> view.Table:
     head = ["Group", "Latent decision"]
     head += [f"Labelled {text.quoted(label)}" for label in found.classes]
     cells = {(c.group, c.decision, c.label): c for c in found.cells}
@@ -136,4 +124,4 @@ def _matrix(
         for group in found.groups
         for decision in found.classes
     ]
-    return Table(caption, head, rows, words={1}, note=note, folded=folded or len(rows) > _LONG)
+    return view.Table(caption, head, rows, words={1}, note=note, folded=folded or len(rows) > _LONG)

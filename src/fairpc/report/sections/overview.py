@@ -8,37 +8,27 @@ from typing import Final
 from fairpc.auditing import Audit
 from fairpc.auditing.table import TableFacts
 from fairpc.auditing.verdict import Verdict
-from fairpc.report import text
+from fairpc.report import text, view
 from fairpc.report.drawing import Row, bars
-from fairpc.report.view import (
-    Block,
-    Figure,
-    KeyNumbers,
-    Notice,
-    Paragraph,
-    Points,
-    Table,
-    section,
-)
 
 _DRAWN: Final = 12
 _LONG: Final = 12
 
 
-@section("verdict", "Verdict")
-def verdict(audit: Audit, found: Verdict) -> Iterator[Block]:
+@view.section("verdict", "Verdict")
+def verdict(audit: Audit, found: Verdict) -> Iterator[view.Block]:
     """The findings; a rejection of the assumptions stands out."""
     consequences = (
         "Everything below that speaks of fair decisions or of a bias mechanism rests on "
         "assumptions which these rows contradict. Read it as a description of the model, not "
         "of the world."
     )
-    yield Notice(
+    yield view.Notice(
         found.headline, (consequences,) if found.rejected else (), alert=bool(found.rejected)
     )
-    yield Points([sentence for sentence in found.sentences if sentence != found.headline])
-    yield KeyNumbers(_key_numbers(audit, found))
-    yield Paragraph(f"{found.disclaimer} No statistic can settle whether a decision was just.")
+    yield view.Points([sentence for sentence in found.sentences if sentence != found.headline])
+    yield view.KeyNumbers(_key_numbers(audit, found))
+    yield view.Paragraph(f"{found.disclaimer} No statistic can settle whether a decision was just.")
 
 
 def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
@@ -58,10 +48,10 @@ def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
     return [*pairs, ("Assumptions", word)]
 
 
-@section("data", "Data, groups, missing values")
-def data(_: Audit, found: TableFacts) -> Iterator[Block]:
+@view.section("data", "Data, groups, missing values")
+def data(_: Audit, found: TableFacts) -> Iterator[view.Block]:
     """Who is in the table, and what is not known about them."""
-    yield Paragraph(_rows(found), "lead")
+    yield view.Paragraph(_rows(found), "lead")
     if found.n_grouped:
         yield _groups(found)
     else:
@@ -70,7 +60,7 @@ def data(_: Audit, found: TableFacts) -> Iterator[Block]:
     yield _missing(found)
     cells = [(text.short(c["column"]), text.name(c["done"])) for c in found.columns]
     head = ("Column", "Treatment")
-    yield Table("What was done with each column", head, cells, words={1}, folded=True)
+    yield view.Table("What was done with each column", head, cells, words={1}, folded=True)
 
 
 def _rows(found: TableFacts) -> str:
@@ -102,18 +92,18 @@ def _sampled(found: TableFacts) -> str:
     )
 
 
-def _no_groups(found: TableFacts) -> Iterator[Block]:
+def _no_groups(found: TableFacts) -> Iterator[view.Block]:
     names = text.listed(found.sensitive)
-    yield Paragraph(
+    yield view.Paragraph(
         f"The groups of these rows are not known: no row has a value of {names}. So nothing "
         "in this report compares groups on them. The model sums the group out, and equal mean "
         "scores are then not promised even under the model."
     )
     cells = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
-    yield Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), cells)
+    yield view.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), cells)
 
 
-def _groups(found: TableFacts) -> Figure:
+def _groups(found: TableFacts) -> view.Figure:
     groups = found.groups
     rows = [Row(g.name, g.share, series=i, note=text.share(g.share)) for i, g in enumerate(groups)]
     largest = max(groups, key=lambda g: g.n)
@@ -128,22 +118,22 @@ def _groups(found: TableFacts) -> Figure:
         (text.short(g.name), text.count(g.n), text.share(g.share), text.count(g.training_rows))
         for g in groups
     ]
-    numbers = Table("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
-    return Figure("Who is in the table", sentence, bars(rows), numbers, "Share of each group")
+    numbers = view.Table("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
+    return view.Figure("Who is in the table", sentence, bars(rows), numbers, "Share of each group")
 
 
-def _classes(found: TableFacts) -> Table:
+def _classes(found: TableFacts) -> view.Table:
     cells = [(text.short(c.name), text.count(c.n), text.share(c.share)) for c in found.classes]
     hidden = found.n_rows - found.n_labelled
     note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
     caption = "Observed classes, among the rows with a label"
-    return Table(caption, ("Class", "Rows", "Share"), cells, note=note)
+    return view.Table(caption, ("Class", "Rows", "Share"), cells, note=note)
 
 
-def _missing(found: TableFacts) -> Block:
+def _missing(found: TableFacts) -> view.Block:
     holes = sorted((column for column in found.missing if column.share), key=lambda c: -c.share)
     if not holes:
-        return Paragraph(
+        return view.Paragraph(
             "No value is missing: every feature, label and group is known in each row."
         )
     sentence = (
@@ -161,6 +151,6 @@ def _missing(found: TableFacts) -> Block:
     ]
     head = ("Column", "All", *(text.short(group.name, 30) for group in found.groups))
     folded = len(cells) > _LONG
-    numbers = Table("Missing values, overall and by group", head, cells, folded=folded)
+    numbers = view.Table("Missing values, overall and by group", head, cells, folded=folded)
     picture = bars([Row(c.column, c.share, series=5) for c in holes[:_DRAWN]])
-    return Figure("What is missing", sentence, picture, numbers, "Share of missing values")
+    return view.Figure("What is missing", sentence, picture, numbers, "Share of missing values")
