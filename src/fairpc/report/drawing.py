@@ -295,29 +295,27 @@ def _key(names: Sequence[str], diagonal: str, marked: bool, joined: bool) -> Ite
 def flow(classes: Sequence[str], shares: Sequence[Sequence[float]]) -> Picture:
     """Latent decisions of a group on the left, observed labels on the right.
 
-    ``shares[f][d]`` is the part of the group with latent decision f and observed label d.
-
-    A band that keeps its class is pale; one that changes it is striped and strong.
+    ``shares[f][d]`` is the part of the group with latent decision f and observed label d. A band
+    that keeps its class is pale; one that changes it is striped and strong.
     """
-    k = len(classes)
-    total = sum(map(sum, shares)) or 1.0
-    unit = (_FLOW - _GAP * (k - 1)) / total
-    lefts = _stack([sum(row) * unit for row in shares])
-    rights = _stack([sum(row[d] for row in shares) * unit for d in range(k)])
+    decisions, labels = list(map(sum, shares)), list(map(sum, zip(*shares, strict=True)))
+    total = sum(decisions) or 1.0
+    unit = (_FLOW - _GAP * (len(classes) - 1)) / total
+    lefts, rights = (_stack([part * unit for part in side]) for side in (decisions, labels))
     body: list[Markup] = [
         words(_SIDE + _BAR, 12, "latent decision Df", "axis", "end"),
         words(WIDTH - _SIDE - _BAR, 12, "observed label D", "axis"),
     ]
     body += _bands(shares, unit, [y for y, _ in lefts], [y for y, _ in rights])
-    for f, (y, size) in enumerate(lefts):
-        body.append(box(_SIDE, y, _BAR, max(size, _LEAST), f"node {_class_style(f)}"))
-        body += _label(_SIDE - 8, y + size / 2, classes[f], sum(shares[f]) / total, "end")
-    for d, (y, size) in enumerate(rights):
-        share = sum(row[d] for row in shares) / total
-        body.append(
-            box(WIDTH - _SIDE - _BAR, y, _BAR, max(size, _LEAST), f"node {_class_style(d)}")
-        )
-        body += _label(WIDTH - _SIDE + 8, y + size / 2, classes[d], share, "start")
+    for x, beside, anchor, places, sums in (
+        (_SIDE, _SIDE - 8, "end", lefts, decisions),
+        (WIDTH - _SIDE - _BAR, WIDTH - _SIDE + 8, "start", rights, labels),
+    ):
+        for k, (y, size) in enumerate(places):
+            middle = y + size / 2
+            body.append(box(x, y, _BAR, max(size, _LEAST), f"node {_class_style(k)}"))
+            body.append(words(beside, middle - 2, text.short(classes[k], 12), "name", anchor))
+            body.append(words(beside, middle + 13, text.share(sums[k] / total), "value", anchor))
     return Picture(body, _FLOW_TOP + _FLOW + 12)
 
 
@@ -361,8 +359,3 @@ def _band(y: float, v: float, size: float, css: str) -> Markup:
         f"{number(y + size)} {number(x)} {number(y + size)}Z"
     )
     return element("path", d=path, class_=css)
-
-
-def _label(x: float, y: float, name: str, share: float, anchor: str) -> Iterator[Markup]:
-    yield words(x, y - 2, text.short(name, 12), "name", anchor)
-    yield words(x, y + 13, text.share(share), "value", anchor)

@@ -29,13 +29,14 @@ def render(audit: Audit) -> str:
     if asked is not None:
         scripts += [_static("engine.js"), _static("what_if.js")]
     css = _static("page.css")
+    names = [field.name for field in fields(Audit) if field.name != "left_out"]
     template = _environment().get_template("page.html")
     page = template.render(
         title=f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}",
         subtitle=f"A {made.model} model on {text.counted(data.n_rows, 'row')}, "
         f"audited {made.date[:10]}",
         version=text.name(made.versions.get("fairpc", "")),
-        sections=[shown(audit, name) for name in _order()],
+        sections=[shown(audit, name) for name in sorted(names, key=_CLOSING.__contains__)],
         closing=audit.verdict.disclaimer,
         css=css,
         scripts=scripts,
@@ -43,11 +44,6 @@ def render(audit: Audit) -> str:
         data=None if asked is None else embedded(asked),
     )
     return page.lstrip() + "\n"
-
-
-def _order() -> list[str]:
-    names = [field.name for field in fields(Audit) if field.name != "left_out"]
-    return sorted(names, key=lambda name: name in _CLOSING)
 
 
 def policy(scripts: Sequence[str], css: str) -> str:

@@ -29,23 +29,13 @@ def number(value: float) -> str:
 
 def element(tag: str, *children: Any, **attributes: Any) -> Markup:
     """One element; text and attributes are escaped, ``class_`` is class, _ is - in a name."""
-    known = ((key, value) for key, value in attributes.items() if value is not None)
     inside = together(escape(child) for child in children)
-    start = Markup("<{}{}").format(
-        tag, together(Markup(' {}="{}"').format(_attribute(k), _text(v)) for k, v in known)
-    )
+    start = Markup("<{}").format(tag)
+    for key, value in attributes.items():
+        if value is not None:
+            shown = number(value) if isinstance(value, float | int) else str(value)
+            start += Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), shown)
     return start + (Markup(">{}</{}>").format(inside, tag) if children else Markup("/>"))
-
-
-def _text(value: Any) -> str:
-    return number(value) if isinstance(value, float | int) else str(value)
-
-
-_CAMEL: Final = {"viewBox", "patternUnits"}
-
-
-def _attribute(key: str) -> str:
-    return key if key in _CAMEL else key.rstrip("_").replace("_", "-")
 
 
 def together(parts: Iterable[Any]) -> Markup:
