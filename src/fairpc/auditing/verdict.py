@@ -9,8 +9,8 @@ from fairpc.auditing.decidable import Decidable, decidable_facts
 from fairpc.auditing.gaps import LabelDisparity, ParityFacts
 from fairpc.auditing.job import Job
 from fairpc.auditing.mechanism import MechanismFacts
+from fairpc.auditing.numbers import counted
 from fairpc.auditing.table import TableFacts
-from fairpc.data.plural import counted
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 

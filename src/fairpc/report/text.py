@@ -9,6 +9,7 @@ from typing import Any, Final
 from fairpc.auditing.numbers import MINUS as MINUS
 from fairpc.auditing.numbers import NOTHING as NOTHING
 from fairpc.auditing.numbers import count as count
+from fairpc.auditing.numbers import counted as counted
 from fairpc.auditing.numbers import missing, signed
 from fairpc.auditing.numbers import number as number
 from fairpc.auditing.numbers import p_value as _p_value
@@ -98,11 +99,6 @@ def listed(values: Sequence[Any]) -> str:
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def counted(n: int, word: str, plural: str | None = None) -> str:
-    """1 row, 2 rows."""
-    return f"{count(n)} {word if n == 1 else plural or word + 's'}"
 
 
 def share_tick(value: float) -> str:

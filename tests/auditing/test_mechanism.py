@@ -1,4 +1,4 @@
-"""Parts of an audit that fit or split again: as many times as is quick."""
+"""Parts of an audit that fit the model again: as many times as is quick."""
 
 from __future__ import annotations
 
@@ -7,33 +7,11 @@ from typing import Any
 
 import pytest
 
-from auditing.tables import QUICK, fitted, plain_json, table
+from auditing.tables import QUICK, fitted, job_of_table, plain_json, table
 from fairpc.auditing import audit, mechanism
 from fairpc.auditing.decidable import assumption_test
-from fairpc.auditing.job import Job, Settings
-from fairpc.auditing.rows import AuditedRows, audited_rows
-from fairpc.auditing.streamed import StreamedRows
+from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
-
-
-def job(n_seeds: int | None) -> Job:
-    """An audit of the table in memory, its rows read."""
-    X, y, s = table()
-    rows = audited_rows(fitted(), X, y, s, None, None, None)
-    settings = Settings(
-        level=0.95,
-        random_state=0,
-        n_seeds=n_seeds,
-        classifier="logistic",
-        cv=3,
-        max_rows=None,
-        max_test_rows=None,
-        n_replicates=None,
-        n_starts=None,
-        baselines=True,
-        max_memory=None,
-    )
-    return Job(fitted(), settings, found={"scores": StreamedRows(rows, rows)})
 
 
 def test_intervals_and_starts_on_training_rows() -> None:
@@ -51,15 +29,6 @@ def test_intervals_and_starts_on_training_rows() -> None:
     plain_json(record)
 
 
-@pytest.mark.parametrize(("n_distinct", "n_seeds"), [(50, 11), (7000, 7), (20_000, 3), (10**6, 3)])
-def test_many_rows_are_split_in_fewer_ways(
-    n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    assert assumption_test(job(n_seeds=None)).n_seeds == n_seeds
-    assert assumption_test(job(n_seeds=2)).n_seeds == 2
-
-
 @pytest.mark.parametrize(
     ("n_distinct", "n_draws"), [(1, 200), (16_000, 117), (60_000, 50), (150_000, None)]
 )
@@ -67,7 +36,7 @@ def test_draws_are_as_many_as_are_quick(
     n_distinct: int, n_draws: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """(rows + 1000) × 1000 edges × 500 updates each, 10¹² in all; 50 draws for up to twice that."""
-    now = job(n_seeds=1)
+    now = job_of_table(n_seeds=1)
     now.found["mechanism"] = mechanism.mechanism_facts(now)
     now.found["decidable.test"] = assumption_test(now)
     asked: list[int] = []
