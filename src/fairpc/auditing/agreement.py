@@ -38,6 +38,10 @@ class Estimate:
     upper: float | None
     n: int
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+
 
 @dataclass(frozen=True)
 class GroupMetric:

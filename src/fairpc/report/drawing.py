@@ -23,6 +23,7 @@ from fairpc.report.svg import (
     line,
     marker,
     number,
+    path,
     style,
     words,
 )
@@ -267,11 +268,11 @@ def scatter(plane: Plane, points: Sequence[Point]) -> Picture:
 
 
 def _curve(i: int, one: Series, x: Scale, y: Scale, marked: bool, joined: bool) -> Iterator[Markup]:
-    path = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in zip(one.x, one.y, strict=True))
+    points = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in zip(one.x, one.y, strict=True))
     for a, (low, high) in zip(one.x, one.spreads, strict=False):
         yield line(x(a), y(low), x(a), y(high), f"thin {style(i)}")
     if joined:
-        yield element("polyline", points=path, class_=f"curve {style(i)}")
+        yield element("polyline", points=points, class_=f"curve {style(i)}")
     if marked:
         for a, b in zip(one.x, one.y, strict=True):
             yield marker(i, x(a), y(b), 3.6)
@@ -352,10 +353,6 @@ def _bands(
 
 def _band(y: float, v: float, size: float, css: str) -> Markup:
     x, u = _SIDE + _BAR, WIDTH - _SIDE - _BAR
-    middle = number((x + u) / 2)
-    path = (
-        f"M{number(x)} {number(y)}C{middle} {number(y)} {middle} {number(v)} {number(u)} "
-        f"{number(v)}V{number(v + size)}C{middle} {number(v + size)} {middle} "
-        f"{number(y + size)} {number(x)} {number(y + size)}Z"
-    )
-    return element("path", d=path, class_=css)
+    m, bottom, end = (x + u) / 2, y + size, v + size
+    there, back = ("C", m, y, m, v, u, v), ("C", m, end, m, bottom, x, bottom)
+    return path(css, ("M", x, y), there, ("V", end), back, ("Z",))

@@ -98,16 +98,20 @@ def marker(i: int, x: float, y: float, r: float = 4.5) -> Markup:
         case "square":
             return box(x - 0.9 * r, y - 0.9 * r, 1.8 * r, 1.8 * r, css)
         case "triangle":
-            path = f"M{number(x)} {number(y - 1.2 * r)}l{number(1.15 * r)} {number(2 * r)}"
-            return element("path", d=f"{path}h{number(-2.3 * r)}z", class_=css)
+            sides = ("l", 1.15 * r, 2 * r), ("h", -2.3 * r), ("z",)
+            return path(css, ("M", x, y - 1.2 * r), *sides)
         case "diamond":
-            path = f"M{number(x)} {number(y - 1.3 * r)}l{number(1.3 * r)} {number(1.3 * r)}"
-            path += f"l{number(-1.3 * r)} {number(1.3 * r)}l{number(-1.3 * r)} {number(-1.3 * r)}z"
-            return element("path", d=path, class_=css)
+            a = 1.3 * r
+            return path(css, ("M", x, y - a), ("l", a, a), ("l", -a, a), ("l", -a, -a), ("z",))
         case _:
-            path = f"M{number(x - r)} {number(y - r)}l{number(2 * r)} {number(2 * r)}"
-            path += f"m0 {number(-2 * r)}l{number(-2 * r)} {number(2 * r)}"
-            return element("path", d=path, class_=f"{css} stroked")
+            other = ("m", 0, -2 * r), ("l", -2 * r, 2 * r)
+            return path(f"{css} stroked", ("M", x - r, y - r), ("l", 2 * r, 2 * r), *other)
+
+
+def path(class_: str, *steps: tuple[Any, ...]) -> Markup:
+    """A path of commands, each with its numbers."""
+    written = "".join(f"{command}{' '.join(map(number, at))}" for command, *at in steps)
+    return element("path", d=written, class_=class_)
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,6 @@ class Points(Block):
     """A list of sentences."""
 
     items: Sequence[str]
-    style: Literal["", "note"] = ""
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,8 @@ def _metric(
     rows = []
     for group in found.groups[: _DRAWN + 1]:
         one: facts.Estimate = getattr(group, key)
-        ends = None if one.lower is None or one.upper is None else (one.lower, one.upper)
         series = _ALL_SERIES if group.group is None else order[group.group]
-        rows.append(Row(_name(group), one.value, ends, series, note=form(one.value)))
+        rows.append(Row(_name(group), one.value, one.interval, series, note=form(one.value)))
     tick = text.share_tick if form is text.share else text.number_tick
     return view.Figure(title, _SHOWN[key], estimates(rows, tick))
 
@@ -74,8 +73,7 @@ def _metrics_table(found: facts.GroupMetrics) -> view.Table:
 
     def cell(group: facts.GroupMetric, key: str, form: text.Form) -> str:
         one: facts.Estimate = getattr(group, key)
-        ends = None if one.lower is None or one.upper is None else (one.lower, one.upper)
-        return text.bracketed(one.value, ends, form)
+        return text.bracketed(one.value, one.interval, form)
 
     if len(groups) <= _COLUMNS:
         head = ["Metric", *(text.short(_name(g), 30) for g in groups)]
