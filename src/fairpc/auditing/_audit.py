@@ -165,7 +165,7 @@ def audit(
         max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
             more, a random sample of them is audited, which is said. Half of the machine's memory
             by default; give what the fit was given to have its rows known again.
-        progress: called with a :class:`fairpc.refits.Progress` before each part.
+        progress: called with a :class:`fairpc.refits.Progress` before each step.
     """
     settings = Settings(
         level=level,

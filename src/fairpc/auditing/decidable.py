@@ -27,7 +27,7 @@ _SEED_ROWS: Final = 60_000
 N_BANDS: Final = 10
 
 STARTS: Final = 10
-START_STEPS: Final = 200
+START_UPDATES: Final = 200
 START_WORK: Final = 5e11
 """``refit_cost`` × updates that random starts may take unasked: about five seconds of one core."""
 _M_STEP: Final = 1000
@@ -348,7 +348,7 @@ def spread_over_starts(job: Job) -> Stability:
     if not (rows.d >= 0).any():
         raise AuditError("no label is known: the model cannot be fitted again to these rows")
     if n_starts is None:
-        n_starts = min(STARTS, int(START_WORK / (refit_cost(model, rows) * START_STEPS)) - 1)
+        n_starts = min(STARTS, int(START_WORK / (refit_cost(model, rows) * START_UPDATES)) - 1)
         if n_starts < 2:
             raise AuditError(
                 "fitting this model again to these rows from random starts takes long: ask for it "
@@ -359,7 +359,7 @@ def spread_over_starts(job: Job) -> Stability:
         **as_given(rows),
         n_starts=n_starts,
         n_folds=0,
-        n_steps=START_STEPS,
+        n_steps=START_UPDATES,
         random_state=job.settings.random_state,
         callback=job.within("decidable.stability"),
     )

@@ -20,7 +20,7 @@ from fairpc.refits.workbench import Subject
 
 REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50
-STEPS: Final = 500
+UPDATES: Final = 500
 
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
@@ -145,14 +145,14 @@ def with_intervals(job: Job) -> MechanismFacts:
         raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
     tested = _check_drawable(rows, job.test)
     if n_replicates is None:
-        quick = int(DRAW_WORK / (refit_cost(model, rows) * STEPS))
+        quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
         n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
         if n_replicates > 2 * quick:
             raise AuditError(
                 "fitting this model again to draws of these rows takes long: ask for it with "
                 f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
             )
-    how: dict[str, Any] = {"n_replicates": n_replicates, "n_steps": STEPS}
+    how: dict[str, Any] = {"n_replicates": n_replicates, "n_steps": UPDATES}
     how |= {"level": settings.level, "random_state": settings.random_state}
     said, progress = named_test(tested, rows), job.within("mechanism.intervals")
     if rows.counts is None:
