@@ -20,20 +20,19 @@ from dataclasses import dataclass, field
 from unittest.mock import patch
 
 import numpy as np
+from fairpc.cluster.passes import exchanged
 
 from fairpc.circuit.flows import FlowPlan
 from fairpc.circuit.graph import Circuit
 from fairpc.cluster import client as cluster
 from fairpc.cluster import held
 from fairpc.cluster.parts import DaskParts
-from fairpc.cluster.passes import exchanged
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.errors.arrays import Floats
-from fairpc.fair.fit import row_plan
 from fairpc.fair.initial import Structure, initial_model, learn_structure
-from fairpc.fair.parted import PartedRows
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
+from fairpc.fair.training_rows import PartedRows
 
 FEATURES = 38
 SAMPLE = 50_000
@@ -49,14 +48,12 @@ def wide_rows(n: int, seed: int = 0) -> tuple[Packing, Distinct]:
     for _ in range(FEATURES):
         more = f & (rng.random(n, np.float32) < 0.5)
         columns.append(rng.integers(0, 3, n).astype(np.int16) + more.astype(np.int16))
-    return packing, Distinct.of(packing.pack(columns))
+    return packing, packing.distinct(columns)
 
 
 def as_rows(distinct: Distinct, packing: Packing) -> Rows:
-    codes = packing.unpack(distinct.words)
     names = tuple(f"x{j}" for j in range(FEATURES))
-    arities = np.array(packing.arities[2:], np.int64)
-    return Rows(codes[:, 0], codes[:, 1], codes[:, 2:], distinct.weights, 2, 2, arities, names)
+    return Rows.coded(packing.rows(distinct), packing.arities, names)
 
 
 Use = tuple[float, int]
@@ -170,7 +167,7 @@ def main() -> None:
     theirs: Mapping[str, int] = {}
     there = {"Dask": (Timed(), cluster.SETTINGS), "Dask's malloc": (Timed(), theirs)}
     for k in range(args.rounds):
-        here.run(lambda: row_plan(circuit, layout, rows), theta, args.repeats, use)
+        here.run(lambda: rows.plan(circuit, layout), theta, args.repeats, use)
         for timed, settings in list(there.values())[:: 1 if k % 2 == 0 else -1]:
             with (
                 patch.object(cluster, "SETTINGS", settings),

@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from adult_like import paper_table
 from fairpc.fair.components import TREES, learn_component
+from fairpc.fair.distinct_rows import joined
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit
 from fairpc.fair.initial import Structure, cells_of, learn_structure
 from fairpc.fair.mixture import assemble
-from fairpc.fair.parts import joined
 from fairpc.fair.recipe import AUTO, Stage, fit_auto
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import TopRates

@@ -77,23 +77,25 @@ def make_files(folder: Path, n: int, wide: bool = False) -> None:
 
 def measure(source: str, structure: str, memory: str | None) -> None:
     """In a process of its own: a warm-up that loads the kernels, then one fit; prints JSON."""
-    from fairpc.data.passes import BatchEncoder, compress, fit_source
-    from fairpc.data.source import open_source
-    from fairpc.data.summary import Roles
+    from fairpc.data.distinct import Distinct
+    from fairpc.data.files import find
+    from fairpc.data.fit_encoding import fit_coding
+    from fairpc.data.source import Roles, source_of
+    from fairpc.data.table_coding import RowEncoder
 
-    table = open_source(source)
+    table = source_of(find(source))
     features = tuple(name for name in table.names if name not in ("sex", "label"))
     roles = Roles("label", ("sex",), features)
     found: dict[str, Any] = {"bytes": table.n_bytes}
     if structure == "none":
         begun, cpu = time.perf_counter(), time.process_time()
-        encoder = BatchEncoder(fit_source(table, roles), roles)
+        encoder = RowEncoder(fit_coding(table, roles)[0], roles)
         found["columns"] = time.perf_counter() - begun
         begun = time.perf_counter()
-        rows = compress(table, encoder)
+        rows = table.distinct(encoder)
         found["rows"] = time.perf_counter() - begun
         found["cpu"] = time.process_time() - cpu
-        assert rows is not None
+        assert isinstance(rows, Distinct)
         found |= {"distinct": rows.n_rows, "weight": rows.weights.sum()}
     else:
         from fairpc import FairPC
@@ -115,9 +117,10 @@ def measure(source: str, structure: str, memory: str | None) -> None:
 def measure_audit(source: str, memory: str | None) -> None:
     """In a process of its own: a model of the first rows, its audit and its scores; prints JSON."""
     from fairpc import FairPC, audit
-    from fairpc.data.source import open_source
+    from fairpc.data.files import find
+    from fairpc.data.source import source_of
 
-    table = open_source(source)
+    table = source_of(find(source))
     head = table.frame.head(50_000).collect()
     model = FairPC("sex", structure="chow-liu", random_state=0)
     model.fit(head.drop("label"), head["label"])
@@ -278,33 +281,34 @@ class Sample:
 def sampled(rows: int, wide: bool) -> Sample:
     """Measure a table: both passes, a merge, what EM does with its distinct rows."""
     from fairpc.circuit.part_plan import plan_bytes, plan_once
-    from fairpc.data.distinct import add_distinct
-    from fairpc.data.passes import BatchEncoder, compress, fit_source
-    from fairpc.data.source import open_source
-    from fairpc.data.summary import Roles
-    from fairpc.fair.compressed import rows_of
-    from fairpc.fair.fit import row_plan
+    from fairpc.data.distinct import Distinct, add_distinct
+    from fairpc.data.fit_encoding import fit_coding
+    from fairpc.data.source import Roles, open_source
+    from fairpc.data.table_coding import RowEncoder
     from fairpc.fair.initial import Structure, initial_model, learn_structure
+    from fairpc.fair.rows import Rows
 
     with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
         make_files(Path(folder), rows, wide)
         source = open_source(folder)
         features = tuple(name for name in source.names if name not in ("sex", "label"))
         roles = Roles("label", ("sex",), features)
-        encoder = BatchEncoder(fit_source(source, roles), roles)
-        distinct = compress(source, encoder)
-        assert distinct is not None
-        passes = _least(lambda: fit_source(source, roles), 3)
-        passes += _least(lambda: compress(source, encoder), 3)
+        encoder = RowEncoder(fit_coding(source, roles)[0], roles)
+        distinct = source.distinct(encoder)
+        assert isinstance(distinct, Distinct)
+        passes = _least(lambda: fit_coding(source, roles), 3)
+        passes += _least(lambda: source.distinct(encoder), 3)
     merging = _least(lambda: add_distinct([distinct, distinct]), 3)
-    codes = rows_of(distinct, encoder.packing, encoder.coding)
+    packing = encoder.packing
+    coded = packing.rows(distinct)
+    codes = Rows.coded(coded, packing.arities, encoder.coding.features.names)
     some = codes.take(np.arange(0, codes.n_rows, max(codes.n_rows // 50_000, 1)))
     cells = learn_structure(some, None, Structure("chow-liu"), 1.0, 0)
     start = initial_model("FairPC", some, cells, 1.0)
     layout, circuit = start.layout, start.circuit
-    row_plan(circuit, layout, some)(circuit.parameters)  # compiles
-    ready = _least(lambda: row_plan(circuit, layout, codes), 3)
-    plan = row_plan(circuit, layout, codes)
+    some.plan(circuit, layout)(circuit.parameters)  # compiles
+    ready = _least(lambda: codes.plan(circuit, layout), 3)
+    plan = codes.plan(circuit, layout)
     iteration = _least(lambda: plan(circuit.parameters))
     once = _least(lambda: plan_once(circuit.graph, plan.table, 1)(circuit.parameters), 3)
     return Sample(

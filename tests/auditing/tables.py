@@ -11,8 +11,8 @@ import polars as pl
 
 from fairpc.auditing import Audit
 from fairpc.auditing.job import Job, Settings
+from fairpc.auditing.reading import ReadTable
 from fairpc.auditing.rows import audited_rows
-from fairpc.auditing.streamed import StreamedRows
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.base import CircuitClassifier
 
@@ -64,7 +64,7 @@ def job_of_table(n_seeds: int | None) -> Job:
         baselines=True,
         max_memory=None,
     )
-    return Job(fitted(), settings, found={"scores": StreamedRows(rows, rows)})
+    return Job(fitted(), settings, found={"scores": ReadTable(rows, rows)})
 
 
 def plain_json(record: Audit) -> Any:

@@ -67,33 +67,36 @@ FILES = {
     "Feather of version 1": Bad("fit bad.csv FIT -o m", ("version 1",), b"FEA1aaaa"),
     "UTF-16": Bad("fit bad.csv FIT -o m", ("UTF-16", "--encoding"), TABLE.encode("utf-16")),
     "Latin-1": Bad(
-        "fit bad.csv FIT -o m", ("bad.csv, line 2", "not UTF-8", "--encoding"),
+        "fit bad.csv FIT -o m",
+        ("bad.csv, line 2", "not UTF-8", "--encoding"),
         table(["30,caf\xe9,F,yes", *ROWS]).encode("latin-1"),
     ),
     "unknown encoding": Bad("fit t.csv FIT -o m --encoding klingon", ("klingon", "cp1252")),
     "another encoding": Bad(
-        "fit bad.csv FIT -o m --encoding ascii", ("bad.csv", "not written in ascii"),
+        "fit bad.csv FIT -o m --encoding ascii",
+        ("bad.csv", "not written in ascii"),
         table(["30,caf\xe9,F,yes", *ROWS]),
     ),
     "a short row": Bad(
-        "fit bad.csv FIT -o m", ("bad.csv, line 3", "3 values", "header has 4"),
+        "fit bad.csv FIT -o m",
+        ("bad.csv, line 3", "3 values", "header has 4"),
         table([ROWS[0], "1,2,3", *ROWS]),
     ),
     "a long row": Bad(
         "fit bad.csv FIT -o m", ("line 122", "5 values"), table([*ROWS, "1,2,3,4,5"])
     ),
     "a quote that is not closed": Bad(
-        "fit bad.csv FIT -o m", ("bad.csv, line 2", "quotation mark"),
+        "fit bad.csv FIT -o m",
+        ("bad.csv, line 2", "quotation mark"),
         table(['30,"clerk,F,yes', *ROWS]),
     ),
     "a quote inside a value": Bad(
         "fit bad.csv FIT -o m", ("line 2", "quotation mark"), table(['30,5" pipe,F,yes', *ROWS])
     ),
-    "old line ends": Bad(
-        "fit bad.csv FIT -o m", ("carriage returns",), TABLE.replace("\n", "\r")
-    ),
+    "old line ends": Bad("fit bad.csv FIT -o m", ("carriage returns",), TABLE.replace("\n", "\r")),
     "a name twice": Bad(
-        "fit bad.csv FIT -o m", ("'age' appears 2 times", "rename"),
+        "fit bad.csv FIT -o m",
+        ("'age' appears 2 times", "rename"),
         table(ROWS, "age,age,sex,hired"),
     ),
     "a wrong delimiter": Bad(
@@ -101,7 +104,8 @@ FILES = {
     ),
     "no delimiter": Bad("fit t.csv FIT -o m --delimiter ab", ("delimiter 'ab'", "one")),
     "too many columns": Bad(
-        "fit bad.csv FIT -o m", ("5,000 columns", "4,096"),
+        "fit bad.csv FIT -o m",
+        ("5,000 columns", "4,096"),
         ",".join(f"c{i}" for i in range(5000)) + "\n",
     ),
     "a first line without end": Bad(
@@ -109,14 +113,18 @@ FILES = {
     ),
     "no Parquet": Bad("fit bad.parquet FIT -o m", ("no Parquet",), TABLE, "bad.parquet"),
     "half a Parquet file": Bad(
-        "fit bad.parquet FIT -o m", ("bad.parquet cannot be read",), b"PAR1abcdefghijk",
+        "fit bad.parquet FIT -o m",
+        ("bad.parquet cannot be read",),
+        b"PAR1abcdefghijk",
         "bad.parquet",
     ),
     "half a Feather file": Bad(
-        "fit bad.feather FIT -o m", ("bad.feather cannot be read",), b"ARROW1\0\0abcdefghijk",
+        "fit bad.feather FIT -o m",
+        ("bad.feather cannot be read",),
+        b"ARROW1\0\0abcdefghijk",
         "bad.feather",
     ),
-}  # fmt: skip
+}
 
 COLUMNS = {
     "unknown label": Bad(
@@ -150,20 +158,24 @@ COLUMNS = {
         "fit t.csv FIT -o m --numeric age --categorical age", ("'age'", "choose one")
     ),
     "label with one value": Bad(
-        "fit bad.csv FIT -o m", ("bad.csv: label 'hired' has 1 class ('yes')", "two"),
+        "fit bad.csv FIT -o m",
+        ("bad.csv: label 'hired' has 1 class ('yes')", "two"),
         changed(3, ["yes"]),
     ),
     "label of all different numbers": Bad(
-        "fit bad.csv FIT -o m", ("bad.csv: label 'hired'", "continuous"),
+        "fit bad.csv FIT -o m",
+        ("bad.csv: label 'hired'", "continuous"),
         changed(3, [f"{i}.5" for i in range(120)]),
     ),
     "label all missing": Bad("fit bad.csv FIT -o m", ("bad.csv", "'hired'"), changed(3, [""])),
     "one group": Bad(
-        "fit bad.csv FIT -o m", ("bad.csv: column 'sex' has 1 value ('F')", "two groups"),
+        "fit bad.csv FIT -o m",
+        ("bad.csv: column 'sex' has 1 value ('F')", "two groups"),
         changed(2, ["F"]),
     ),
     "a group per row": Bad(
-        "fit bad.csv FIT -o m", ("bad.csv: column 'sex'", "at most 64 groups"),
+        "fit bad.csv FIT -o m",
+        ("bad.csv: column 'sex'", "at most 64 groups"),
         changed(2, [f"p{i}" for i in range(120)]),
     ),
     "groups all missing": Bad(
@@ -184,7 +196,7 @@ COLUMNS = {
     "infinite": Bad(
         "fit bad.parquet FIT -o m", ("bad.parquet: column 'age'", "finite"), None, "bad.parquet"
     ),
-}  # fmt: skip
+}
 
 CALLS = {
     "no command": Bad("fitt t.csv", ("fitt", "--help")),
@@ -228,11 +240,13 @@ CALLS = {
     ),
     "unknown ending": Bad("predict m.fairpc t.csv -o o.xlsx", ("o.xlsx", "'.xlsx'", "Parquet")),
     "a misspelt column": Bad(
-        "predict m.fairpc bad.csv -o o.csv", ("bad.csv has no column 'age'", "'Age'", "rename"),
+        "predict m.fairpc bad.csv -o o.csv",
+        ("bad.csv has no column 'age'", "'Age'", "rename"),
         "Age,job,sex\n30,clerk,F\n",
     ),
     "no feature at all": Bad(
-        "audit m.fairpc bad.csv", ("bad.csv has none of the features", "'age', 'job'"),
+        "audit m.fairpc bad.csv",
+        ("bad.csv has none of the features", "'age', 'job'"),
         "sex,hired\nF,yes\nM,no\n",
     ),
     "text for a number": Bad(
@@ -241,7 +255,8 @@ CALLS = {
         "age,job,sex\nold,clerk,F\n",
     ),
     "scores twice": Bad(
-        "predict m.fairpc bad.csv -o o.csv", ("bad.csv has a column 'p_df_yes' already", "rename"),
+        "predict m.fairpc bad.csv -o o.csv",
+        ("bad.csv has a column 'p_df_yes' already", "rename"),
         "age,job,sex,p_df_yes\n30,clerk,F,1\n",
     ),
     "stdout twice": Bad("predict m.fairpc t.csv -o - --json", ("stdout",)),
@@ -256,7 +271,8 @@ CALLS = {
     "report that is no page": Bad("audit m.fairpc t.csv -o r.pdf", ("r.pdf", "HTML")),
     "unknown gap": Bad("audit m.fairpc t.csv --gap all", ("--gap", "scores")),
     "audit without groups": Bad(
-        "audit m.fairpc bad.csv --fail-over 0.1", ("bad.csv", "sensitive columns"),
+        "audit m.fairpc bad.csv --fail-over 0.1",
+        ("bad.csv", "sensitive columns"),
         "age,job,hired\n30,clerk,yes\n40,cook,no\n50,cook,no\n",
     ),
     "absurd fail-over": Bad("audit m.fairpc t.csv --fail-over 5", ("--fail-over",)),
@@ -268,7 +284,7 @@ CALLS = {
     "unknown version": Bad("data german -o g.csv --version two", ("'two'", "raw, paper")),
     "data to nowhere": Bad("data german", ("-o german.csv",)),
     "unknown exhibit": Bad("paper figure-9", ("figure-9",)),
-}  # fmt: skip
+}
 
 CASES = FILES | COLUMNS | CALLS
 
@@ -323,9 +339,14 @@ def test_a_full_disk_leaves_no_part_behind(folder: Path, output: str) -> None:
     # A limit on the size of files is met where a full disk would be: in the middle of writing.
     prelude = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))"
     ended = outside(
-        folder, "predict", "m.fairpc", "big.csv", "-o", output,
+        folder,
+        "predict",
+        "m.fairpc",
+        "big.csv",
+        "-o",
+        output,
         prelude="import fairpc.estimators\n" + prelude,
-    )  # fmt: skip
+    )
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     assert output in ended.stderr

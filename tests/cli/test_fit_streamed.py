@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,13 @@ def written(folder: Path, kind: str) -> Path:
     return path
 
 
+ROLES = ("--label", "granted", "--sensitive", "sex")
+OPTIONS = ("--drop", "id", "--missing", "?", "--structure", "chow-liu")
+
+
 def fitted(table: Path, model: Path, capsys: pytest.CaptureFixture[str], *more: str) -> Any:
-    ended = called(
-        capsys, "fit", str(table), "--label", "granted", "--sensitive", "sex", "--drop", "id",
-        "--missing", "?", "--structure", "chow-liu", "-o", str(model), "--json", *more,
-    )  # fmt: skip
+    call = ("fit", str(table), *ROLES, *OPTIONS, "-o", str(model), "--json", *more)
+    ended = called(capsys, *call)
     assert not ended.code, ended.err
     return json.loads(ended.out)
 
@@ -61,9 +64,27 @@ def test_a_streamed_fit_is_the_fit(
     assert (tmp_path / "kept" / "rows.npz").exists()
 
 
+def test_a_streamed_fit_gives_the_same_hints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = written(tmp_path, "csv")
+    text = table.read_text().replace("Oslo", "unknown")
+    table.write_text(re.sub(r",(\d\d),", r",\1 years,", text, count=9))
+    call = ("fit", str(table), *ROLES, "-o", str(tmp_path / "m.json"), "--json")
+    whole, ours = (
+        json.loads(called(capsys, *call, "--structure", "chow-liu", *more).out)["hints"]
+        for more in ((), ("--max-memory", "1GB"))
+    )
+    assert ours == whole
+    for hint, words in zip(
+        ours, ("'?' is read", "'unknown' is read", "'age' is read"), strict=True
+    ):
+        assert words in hint
+
+
 def test_a_bad_limit_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["fit", str(written(tmp_path, "csv")), "--label", "granted", "--sensitive", "sex"]
-    ended = called(capsys, *arguments, "-o", str(tmp_path / "m.json"), "--max-memory", "plenty")
+    call = ("fit", str(written(tmp_path, "csv")), *ROLES, "-o", str(tmp_path / "m.json"))
+    ended = called(capsys, *call, "--max-memory", "plenty")
     assert ended.code == 2
     assert "--max-memory is 'plenty': give bytes" in ended.err
 
@@ -71,20 +92,15 @@ def test_a_bad_limit_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_a_checkpoint_of_a_stream_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ended = called(
-        capsys, "fit", "-", "--label", "granted", "--sensitive", "sex",
-        "-o", str(tmp_path / "m.fairpc"), "--checkpoint", str(tmp_path / "kept"),
-    )  # fmt: skip
+    call = ("fit", "-", *ROLES, "-o", str(tmp_path / "m.fairpc"))
+    ended = called(capsys, *call, "--checkpoint", str(tmp_path / "kept"))
     assert ended.code == 2
     assert "--checkpoint needs a table that can be read again" in ended.err
     assert not list(tmp_path.iterdir())
 
 
 def test_an_empty_name_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = written(tmp_path, "csv")
-    ended = called(
-        capsys, "fit", str(table), "--label", "granted", "--sensitive", "sex",
-        "-o", str(tmp_path / "m.fairpc"), "--checkpoint", "",
-    )  # fmt: skip
+    call = ("fit", str(written(tmp_path, "csv")), *ROLES, "-o", str(tmp_path / "m.fairpc"))
+    ended = called(capsys, *call, "--checkpoint", "")
     assert ended.code == 2
     assert "--checkpoint is '': give the path of a folder" in ended.err

@@ -184,10 +184,13 @@ def test_no_output_is_written_into_what_is_read(
     (folder / "m.csv").write_bytes((folder / "m.fairpc").read_bytes())
     before = {p: p.read_bytes() for p in folder.rglob("*.csv")}
     calls = [
-        ("m.fairpc", "t.csv", "link.csv"), ("m.fairpc", "link.csv", "t.csv"),
-        ("m.fairpc", "parts", "parts/new.csv"), ("m.fairpc", "parts", "t.csv"),
-        ("m.fairpc", "p*/*.csv", "parts/new.csv"), ("m.csv", "t.csv", "m.csv"),
-    ]  # fmt: skip
+        ("m.fairpc", "t.csv", "link.csv"),
+        ("m.fairpc", "link.csv", "t.csv"),
+        ("m.fairpc", "parts", "parts/new.csv"),
+        ("m.fairpc", "parts", "t.csv"),
+        ("m.fairpc", "p*/*.csv", "parts/new.csv"),
+        ("m.csv", "t.csv", "m.csv"),
+    ]
     for model, table, output in calls:
         ended = called(capsys, "predict", model, table, "-o", output)
         assert ended.code == 2
@@ -241,8 +244,10 @@ def test_stdin_and_stdout(folder: Path) -> None:
     command = [sys.executable, "-c", "from fairpc.cli import main; main()"]
     done = subprocess.run(
         [*command, "predict", "m.fairpc", "-", "-o", "-", "--quiet"],
-        input=(folder / "t.csv").read_bytes(), capture_output=True, timeout=300,
-    )  # fmt: skip
+        input=(folder / "t.csv").read_bytes(),
+        capture_output=True,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr
     scored = pl.read_csv(io.BytesIO(done.stdout))
     assert scored.shape == (120, 6)

@@ -27,7 +27,7 @@ SMALL = "200KB"
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of about a hundred rows, so that both workers have several."""
-    monkeypatch.setattr("fairpc.cluster.passes.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster.exchange.PART_ROWS", 100)
 
 
 def partitioned(frame: pl.DataFrame, n: int) -> Any:

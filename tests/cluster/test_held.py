@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from cluster.test_plan import naive_bayes
-from fairpc.cluster.held import HeldParts, Preparation
-from fairpc.cluster.sums import ROOT
-from fairpc.data.distinct import Distinct, Packing
+from fairpc.circuit import Circuit
+from fairpc.cluster.plan import ROOT, HeldParts, Preparation
+from fairpc.data.distinct import CodedRows, Packing
 from fairpc.data.table import Table
 
 PACKING = Packing((2, 2, 3, 2, 4))
@@ -21,17 +21,19 @@ CIRCUIT = naive_bayes(PACKING.arities)
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> HeldParts:
-    monkeypatch.setattr("fairpc.cluster.held._room", lambda: 1 << 30)
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: 1 << 30)
     return made()
+
+
+def table_of_rows(rows: CodedRows, circuit: Circuit) -> Table:
+    return Table.of(rows.codes, rows.weights, arities=circuit.arities, names=circuit.names)
 
 
 def made(n_rows: int = 120) -> HeldParts:
     rng = np.random.default_rng(1)
-    table_of = partial(Table.of, arities=CIRCUIT.arities, names=CIRCUIT.names)
+    table_of = partial(table_of_rows, circuit=CIRCUIT)
     parts = [
-        Distinct.of(
-            PACKING.pack([rng.integers(0, a, n_rows).astype(np.int16) for a in (2, 2, 3, 2, 4)])
-        )
+        PACKING.distinct([rng.integers(0, a, n_rows).astype(np.int16) for a in (2, 2, 3, 2, 4)])
         for _ in range(3)
     ]
     return HeldParts.of(Preparation(CIRCUIT.graph, PACKING, table_of), 0, parts, len(parts))
@@ -60,7 +62,7 @@ def test_parts_without_room_give_the_same_flows(
 ) -> None:
     """Room for one part and a half beside those that are held already."""
     full = held._size
-    monkeypatch.setattr("fairpc.cluster.held._room", lambda: full + full // 2)
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: full + full // 2)
     some = made()
     assert list(some._ready) == [0]
     sets = np.stack([CIRCUIT.parameters, CIRCUIT.graph.uniform()])
@@ -75,7 +77,7 @@ def test_parts_without_room_give_the_same_flows(
 
 def test_room_is_given_back(held: HeldParts, monkeypatch: pytest.MonkeyPatch) -> None:
     full = held._size
-    monkeypatch.setattr("fairpc.cluster.held._room", lambda: 2 * full)
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: 2 * full)
     other = made()
     assert len(other._ready) == 3
     assert not made()._ready

@@ -12,12 +12,10 @@ import pytest
 from fairpc.circuit import Circuit
 from fairpc.circuit.em import fit
 from fairpc.circuit.flows import prepare
-from fairpc.cluster.held import HeldParts
+from fairpc.cluster.exchange import exchanged, tree_sum
 from fairpc.cluster.parts import DaskParts
-from fairpc.cluster.passes import exchanged
-from fairpc.cluster.plan import placed
-from fairpc.cluster.reduction import tree_sum
-from fairpc.data.distinct import Distinct, Packing, add_distinct
+from fairpc.cluster.plan import HeldParts, placed
+from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
 from fairpc.data.table import Table
 from fairpc.errors import CodesError
 from fairpc.fair.fit import Options
@@ -34,6 +32,10 @@ def naive_bayes(arities: tuple[int, ...]) -> Circuit:
     return fit_model("NLatPC", rows, options=Options(max_iter=3)).distribution.circuit
 
 
+def table_of_rows(rows: CodedRows, circuit: Circuit) -> Table:
+    return Table.of(rows.codes, rows.weights, arities=circuit.arities, names=circuit.names)
+
+
 @pytest.fixture(scope="module")
 def packing() -> Packing:
     return Packing((2, 2, 3, 2, 4))
@@ -46,27 +48,27 @@ def pieces(packing: Packing) -> list[Distinct]:
     made = []
     for n in (300, 50, 120):
         codes = [rng.integers(-1 if a > 2 else 0, a, n).astype(np.int16) for a in packing.arities]
-        made.append(Distinct.of(packing.pack(codes)))
+        made.append(packing.distinct(codes))
     return made
 
 
 def parts_of(
     client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> DaskParts:
-    monkeypatch.setattr("fairpc.cluster.passes.PART_ROWS", 60)
+    monkeypatch.setattr("fairpc.cluster.exchange.PART_ROWS", 60)
     n_rows = sum(piece.n_rows for piece in pieces)
     return DaskParts.of(client, exchanged(client, client.scatter(pieces), n_rows), packing)
 
 
-@pytest.mark.parametrize("n_heaps", [256, 2, 1])
+@pytest.mark.parametrize("n_buckets", [256, 2, 1])
 def test_every_row_is_in_one_part(
-    n_heaps: int,
+    n_buckets: int,
     client: Any,
     packing: Packing,
     pieces: list[Distinct],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster.passes.MOST_HEAPS", n_heaps)
+    monkeypatch.setattr("fairpc.cluster.exchange.MOST_BUCKETS", n_buckets)
     parts = parts_of(client, packing, pieces, monkeypatch)
     whole = add_distinct(pieces)
     found = client.gather(list(parts.futures))
@@ -83,8 +85,8 @@ def test_the_plan_of_parts_is_the_plan_of_the_rows(
 ) -> None:
     circuit = naive_bayes(packing.arities)
     whole = add_distinct(pieces)
-    table_of = partial(Table.of, arities=circuit.arities, names=circuit.names)
-    here = prepare(circuit.graph, table_of(packing.unpack(whole.words), whole.weights))
+    table_of = partial(table_of_rows, circuit=circuit)
+    here = prepare(circuit.graph, table_of(packing.rows(whole)))
     there = parts_of(client, packing, pieces, monkeypatch).plan(circuit.graph, table_of)
     assert (there.n_rows, there.total_weight) == (whole.n_rows, 470)
     theta = circuit.parameters
@@ -105,7 +107,7 @@ def test_nothing_but_parameters_and_sums_travels_once_parts_are_ready(
 ) -> None:
     """Many more calls than it takes Dask to see the tasks of all of them as one group."""
     circuit = naive_bayes(packing.arities)
-    table_of = partial(Table.of, arities=circuit.arities, names=circuit.names)
+    table_of = partial(table_of_rows, circuit=circuit)
     plan = parts_of(client, packing, pieces, monkeypatch).plan(circuit.graph, table_of)
     first = plan(circuit.parameters)
     ready, came = client.run(ready_plans), client.run(n_incoming)
@@ -132,7 +134,7 @@ def test_a_sum_has_the_same_bits_whoever_holds_the_parts(
     client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     circuit = naive_bayes(packing.arities)
-    table_of = partial(Table.of, arities=circuit.arities, names=circuit.names)
+    table_of = partial(table_of_rows, circuit=circuit)
     parts = parts_of(client, packing, pieces, monkeypatch)
     sets = np.stack([circuit.parameters, circuit.graph.uniform()])
     found = []
@@ -160,7 +162,7 @@ def test_a_group_that_fell_to_a_busy_worker_goes_to_a_free_one(
     client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     circuit = naive_bayes(packing.arities)
-    table_of = partial(Table.of, arities=circuit.arities, names=circuit.names)
+    table_of = partial(table_of_rows, circuit=circuit)
     parts = parts_of(client, packing, pieces, monkeypatch)
     plan = parts.plan(circuit.graph, table_of)
     only = next(iter(client.nthreads()))

@@ -14,7 +14,7 @@ from cli.calls import called
 from decisions import table
 from fairpc import LatNB, TwoNB, compare
 from fairpc.baselines import LR
-from fairpc.cluster.spread import spread
+from fairpc.cluster.table import spread
 from fairpc.errors import ComparisonError, TableError
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.cluster.sums import ROOT, Flows, added, leaf
+from fairpc.cluster.plan import ROOT, Flows, added, leaf
 
 
 def flows_of(n_parts: int) -> list[Flows]:

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import frames
-from fairpc.data.encode import fit_encoding
 from fairpc.data.encoding import Encoding
+from fairpc.data.fit_encoding import fit_encoding
 from fairpc.errors import CodesError, TableError, TableWarning
 
 
@@ -372,10 +372,12 @@ def test_huge_integers_keep_their_digits() -> None:
     assert encoding.transform(pl.DataFrame({"x": [2**60 + 1]})).tolist() == [[1]]
 
 
-def test_many_rows_take_edges_from_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_take_edges_from_joined_points(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).normal(size=(20_000, 1))
     exact = fit_encoding(x).columns[0].edges
-    monkeypatch.setattr("fairpc.data.columns._SAMPLE", 5_000)
+    monkeypatch.setattr("fairpc.data.summary.FEW_ROWS", 5_000)
+    monkeypatch.setattr("fairpc.data.points.MOST", 5_000)
+    monkeypatch.setattr("fairpc.data.points.RUNS", 1_000)
     assert fit_encoding(x).columns[0].edges == pytest.approx(exact, abs=0.1)
     ids = np.random.default_rng(0).permutation(20_000)[:, None] * 1000
     with pytest.raises(TableError, match="no column is left to learn from: column 'x0' is not"):

@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from fairpc.data.distinct import Distinct
 from fairpc.data.files import find
-from fairpc.data.passes import BatchEncoder, compress, fit_source
-from fairpc.data.source import open_source
-from fairpc.data.summary import Roles
+from fairpc.data.fit_encoding import fit_coding
+from fairpc.data.source import Roles, open_source
+from fairpc.data.table_coding import RowEncoder
 from fairpc.errors import FileFormatError
 
 DAY = dt.date(2024, 5, 31)
@@ -130,11 +131,11 @@ def test_a_streamed_table_of_joined_types_is_that_of_one_file(tmp_path: Path) ->
         open_source(folder(tmp_path / "two", whole[:200], other)),
     ]
     roles = Roles("label", ("sex",), ("age", "day"))
-    codings = [fit_source(source, roles) for source in sources]
+    codings = [fit_coding(source, roles)[0] for source in sources]
     edges = [[c.edges for c in coding.features.columns] for coding in codings]
     assert edges[0] == edges[1]
-    one, two = (compress(s, BatchEncoder(c, roles)) for s, c in zip(sources, codings, strict=True))
-    assert one is not None
-    assert two is not None
+    one, two = (s.distinct(RowEncoder(c, roles)) for s, c in zip(sources, codings, strict=True))
+    assert isinstance(one, Distinct)
+    assert isinstance(two, Distinct)
     assert np.array_equal(one.words, two.words)
     assert np.array_equal(one.weights, two.weights)

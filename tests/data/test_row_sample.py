@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fairpc.data.row_sample import RowSample
+from fairpc.data.hashing import RowSample
 
 
 def drawn(frame: pl.DataFrame, size: int, seed: int = 0, batch: int = 64) -> pl.DataFrame:

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairpc.data.binning import bin_codes, bin_labels
-from fairpc.data.encode import fit_encoding
 from fairpc.data.encoding import Encoding
-from fairpc.data.fingerprint import fingerprint
+from fairpc.data.fit_encoding import fit_encoding
 from fairpc.data.groups import Groups, fit_groups
+from fairpc.data.hashing import fingerprint
 from fairpc.data.labels import Labels, fit_labels
 from fairpc.data.schema import Column
 from fairpc.errors import FileFormatError, TableError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.data import passes
 from fairpc.data import points as points_module
+from fairpc.data import summary as summary_module
+from fairpc.data.column_summary import Numbers
 from fairpc.data.columns import Options
 from fairpc.data.distinct import Distinct, DistinctSum, Packing, add_distinct
-from fairpc.data.encode import fit_encoding
+from fairpc.data.fit_encoding import fit_coding, fit_encoding
+from fairpc.data.frame import read_frame
 from fairpc.data.groups import fit_groups
 from fairpc.data.labels import fit_labels
-from fairpc.data.passes import BatchEncoder, compress, fit_source
 from fairpc.data.points import Points, add_points
-from fairpc.data.source import Progress, Source, is_source, open_source
-from fairpc.data.stream import fit_stream
-from fairpc.data.summary import Roles, SummaryTree, add_summaries, summarise
+from fairpc.data.source import (
+    FrameSource,
+    LazySource,
+    Progress,
+    Roles,
+    Source,
+    SumTree,
+    is_source,
+    open_source,
+)
+from fairpc.data.summary import Summary, add_summaries, listed, summarise
+from fairpc.data.table_coding import RowEncoder, TableCoding
 from fairpc.errors import CodesError, FileFormatError, TableError
 
 
@@ -59,12 +70,30 @@ def table(n: int = 600, seed: int = 0) -> pl.DataFrame:
 
 
 FEATURES = tuple(name for name in table(5).columns if name not in ("sex", "label", "weight"))
-ROLES = Roles("label", ("sex",), FEATURES, missing_values=("?",))
+PLAIN = Roles("label", ("sex",), FEATURES, missing_values=("?",))
+WEIGHTED = replace(PLAIN, weight="weight")
 
 
-def names_in(roles: Roles) -> tuple[str, ...]:
-    apart = (roles.label, roles.weight)
-    return tuple(name for name in ("sex", *FEATURES) if name not in apart)
+class Cut(Source):
+    """A table in memory, cut into batches."""
+
+    def __init__(self, batches: list[pl.DataFrame]) -> None:
+        self.batches, self.names = batches, tuple(batches[0].columns)
+
+    @property
+    def n_rows(self) -> float:
+        return sum(map(len, self.batches))
+
+    def map(self, columns: Any, work: Any, *, stage: str = "", watch: Any = None) -> Any:
+        return (work(read_frame(batch.select(columns))) for batch in self.batches)
+
+
+def summed(frame: pl.DataFrame, roles: Roles) -> Summary:
+    return summarise(read_frame(frame), roles)
+
+
+def coded(source: Source, roles: Roles, **options: Any) -> TableCoding:
+    return fit_coding(source, roles, **options)[0]
 
 
 def pieces(frame: pl.DataFrame, cuts: list[int]) -> list[pl.DataFrame]:
@@ -73,38 +102,72 @@ def pieces(frame: pl.DataFrame, cuts: list[int]) -> list[pl.DataFrame]:
 
 
 @given(st.lists(st.integers(0, 599), max_size=6), st.booleans())
-def test_parts_give_the_encoding_of_the_whole(cuts: list[int], weighted: bool) -> None:
+def test_batches_give_the_encoding_of_the_whole(cuts: list[int], weighted: bool) -> None:
     frame = table()
-    roles = Roles("label", ("sex",), FEATURES, "weight" if weighted else None, ("?",))
-    summary = add_summaries([summarise(part, roles) for part in pieces(frame, cuts)])
-    coding = fit_stream(summary, roles, names_in(roles))
+    coding = coded(Cut(pieces(frame, cuts)), WEIGHTED if weighted else PLAIN)
     weights = frame["weight"].to_numpy() if weighted else None
     labels = fit_labels(frame["label"], sample_weight=weights, missing_values=("?",))
     groups = fit_groups(frame.select("sex"), sample_weight=weights, missing_values=("?",))
+    features = frame if weighted else frame.drop("weight")
     expected = fit_encoding(
-        frame.select("sex", *FEATURES), y=labels.transform(frame["label"]), drop=["sex"],
-        sample_weight=weights, missing_values=("?",),
-    )  # fmt: skip
-    assert coding.features == expected
+        frame.select("sex", *FEATURES),
+        y=labels.transform(frame["label"]),
+        drop=["sex"],
+        sample_weight=weights,
+        missing_values=("?",),
+    )
+    assert coding.features.columns == expected.columns
     assert coding.labels == labels
     assert coding.groups == groups
+    assert coding.features.names_in == tuple(
+        n for n in frame.columns if n not in ("label", "weight" if weighted else "")
+    )
+    assert features.columns
 
 
 def test_fractional_weights_scale_as_in_memory() -> None:
     frame = table(617).with_columns(pl.col("weight") * 0.37 + 0.01)
-    roles = Roles("label", ("sex",), FEATURES, "weight", ("?",))
-    coding = fit_stream(summarise(frame, roles), roles, names_in(roles))
+    coding = coded(Cut(pieces(frame, [80, 300])), WEIGHTED)
     weights = frame["weight"].to_numpy()
     y = fit_labels(frame["label"], sample_weight=weights).transform(frame["label"])
     expected = fit_encoding(
-        frame.select("sex", *FEATURES), y=y, sample_weight=weights, drop=["sex"],
+        frame.select("sex", *FEATURES),
+        y=y,
+        sample_weight=weights,
+        drop=["sex"],
         missing_values=("?",),
-    )  # fmt: skip
+    )
     ours, theirs = (
         [(c.name, c.edges, c.levels, c.merged, c.done) for c in e.columns]
         for e in (coding.features, expected)
     )
     assert ours == theirs
+
+
+@pytest.mark.parametrize("cuts", [[], [50, 51]])
+def test_with_fractional_weights_a_value_that_occurs_twice_is_no_identifier(
+    cuts: list[int],
+) -> None:
+    """Weights add up, and say no longer how many rows there were."""
+    n = 100
+    frame = pl.DataFrame(
+        {
+            "sex": ["F", "M"] * (n // 2),
+            "label": np.arange(n) // 2 % 2,
+            "weight": np.linspace(0.1, 0.9, n),
+            "pair": [f"p{k // 2}" for k in range(n)],
+            "person": [f"p{k}" for k in range(n)],
+            "number": np.arange(n) * 7,
+            "twin": np.arange(n) % 50 * 7,
+        }
+    )
+    roles = Roles("label", ("sex",), ("pair", "person", "number", "twin"), "weight")
+    found = coded(Cut(pieces(frame, cuts)), roles).features
+    reasons = {d.name: d.reason for d in found.dropped}
+    assert "identifier" in reasons["person"]
+    assert "identifier" in reasons["number"]
+    assert "twin" in found.names
+    assert "identifier" not in reasons.get("pair", "")
 
 
 @pytest.fixture
@@ -117,10 +180,11 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(
     st.lists(
         st.lists(st.one_of(st.integers(0, 40), st.floats(-1e3, 1e3)), min_size=1, max_size=60),
-        min_size=1, max_size=5,
+        min_size=1,
+        max_size=5,
     ),
     st.integers(2, 20),
-)  # fmt: skip
+)
 def test_joined_points_keep_ranks_within_their_error(parts: list[list[float]], runs: int) -> None:
     everything = np.sort(np.concatenate([np.array(part, float) for part in parts]))
     made = []
@@ -149,27 +213,33 @@ def test_rows_joined_at_once_keep_ranks_and_heavy_values() -> None:
         assert abs(below - (values < edge).sum()) <= found.error
 
 
-def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank() -> None:
+def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(2)
     n = 400_000
     frame = pl.DataFrame(
         {
-            "sex": rng.choice(["F", "M"], n), "label": rng.integers(0, 2, n),
-            "x": rng.lognormal(3.0, 2.0, n), "z": np.round(rng.normal(0.0, 1e6, n)),
+            "sex": rng.choice(["F", "M"], n),
+            "label": rng.integers(0, 2, n),
+            "x": rng.lognormal(3.0, 2.0, n),
+            "z": np.round(rng.normal(0.0, 1e6, n)),
         }
-    )  # fmt: skip
+    )
     roles = Roles("label", ("sex",), ("x", "z"))
-    tree = SummaryTree()
-    for start in range(0, n, 9_000):
-        tree.push(summarise(frame[start : start + 9_000], roles))
+    batches = [frame[start : start + 9_000] for start in range(0, n, 9_000)]
+    tree = SumTree(add_summaries)
+    for batch in batches:
+        tree.push(summed(batch, roles))
     total = tree.total()
-    options = Options(binning="quantile")
-    coding = fit_stream(total, roles, ("sex", "x", "z"), options=options)
+    monkeypatch.setattr(summary_module, "FEW_ROWS", 1)
+    coding = coded(Cut(batches), roles, options=Options(binning="quantile"))
+    monkeypatch.undo()
     exact = fit_encoding(frame.select("x", "z"), binning="quantile")
     for name in ("x", "z"):
-        summary = total.columns[name].points
-        assert summary is not None
-        assert 0 < summary.error < 0.0005 * n
+        found = total.columns[name].found
+        assert isinstance(found, Numbers)
+        assert 0 < found.points.error < 0.0005 * n
         values = np.sort(frame[name].to_numpy())
         ours, theirs = (
             np.searchsorted(values, e.column(name).edges) / n for e in (coding.features, exact)
@@ -181,23 +251,25 @@ def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank() -> Non
 def test_too_many_texts_leave_the_heavy_ones_and_an_open_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fairpc.data.tally.MOST", 64)
-    monkeypatch.setattr("fairpc.data.tally.RUNS", 32)
+    monkeypatch.setattr("fairpc.data.column_summary.MOST", 64)
+    monkeypatch.setattr("fairpc.data.column_summary.RUNS", 32)
+    monkeypatch.setattr(summary_module, "FEW_ROWS", 1)
     rng = np.random.default_rng(3)
     n = 3000
     town = np.where(rng.random(n) < 0.6, "Rome", [f"t{k}" for k in rng.integers(0, 900, n)])
     frame = pl.DataFrame(
         {
-            "sex": rng.choice(["F", "M"], n), "label": rng.integers(0, 2, n), "town": town,
-            "id": [f"p{k}" for k in rng.permutation(n)], "number": rng.permutation(n) * 1_000_003,
+            "sex": rng.choice(["F", "M"], n),
+            "label": rng.integers(0, 2, n),
+            "town": town,
+            "id": [f"p{k}" for k in rng.permutation(n)],
+            "number": rng.permutation(n) * 1_000_003,
             "at": [f"2024-01-{1 + k % 28:02} 10:{k % 60:02}:{k % 59:02}" for k in range(n)],
             "many": [f"q{k}" for k in rng.integers(0, 900, n)],
         }
-    )  # fmt: skip
+    )
     roles = Roles("label", ("sex",), ("town", "id", "number", "at", "many"))
-    parts = [summarise(frame[a : a + 250], roles) for a in range(0, n, 250)]
-    coding = fit_stream(add_summaries(parts), roles, ("sex", *roles.features))
-    encoding = coding.features
+    encoding = coded(Cut([frame[a : a + 250] for a in range(0, n, 250)]), roles).features
     assert encoding.column("town").levels == ("Rome",)
     assert encoding.column("town").open
     assert encoding.column("at").kind == "date"
@@ -217,33 +289,44 @@ def test_packing_is_undone_and_keeps_order(arities: list[int], seed: int) -> Non
     rng = np.random.default_rng(seed)
     codes = np.stack([rng.integers(-1, a, 50) for a in arities], axis=1).astype(np.int16)
     packing = Packing(tuple(arities))
-    words = packing.pack(list(codes.T))
-    assert np.array_equal(packing.unpack(words), codes)
-    found = Distinct.of(words)
+    assert np.array_equal(packing.unpack(packing.pack(list(codes.T))), codes)
+    found = packing.distinct(list(codes.T))
     expected, counts = np.unique(codes, axis=0, return_counts=True)
     assert np.array_equal(packing.unpack(found.words), expected)
     assert np.array_equal(found.weights, counts)
-    halves = [
-        Distinct.of(np.ascontiguousarray(words[:, part])) for part in (slice(20), slice(20, 50))
-    ]
-    again = add_distinct(halves)
+    again = add_distinct([packing.distinct(list(h.T)) for h in (codes[:20], codes[20:])])
     assert np.array_equal(again.words, found.words)
     assert np.array_equal(again.weights, found.weights)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_rows_of_fractional_weights_are_counted_apart_by_weight(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(-1, 2, (60, 3)).astype(np.int16)
+    weights = rng.choice([0.25, 1.0, 2.5], 60)
+    packing = Packing((2, 2, 2), unit=True)
+    halves = [(codes[:25], weights[:25]), (codes[25:], weights[25:])]
+    rows = packing.rows(add_distinct([packing.distinct(list(c.T), w) for c, w in halves]))
+    keys, counts = np.unique(np.column_stack([codes, weights]), axis=0, return_counts=True)
+    assert np.array_equal(rows.codes, keys[:, :3])
+    assert np.array_equal(rows.each, counts)
+    assert np.array_equal(rows.weights, keys[:, 3] * counts)
 
 
 def test_a_sum_that_does_not_fit_is_spilled_in_parts() -> None:
     rng = np.random.default_rng(0)
     spilled: list[Distinct] = []
     total = DistinctSum(100, spilled.append)
-    everything = rng.integers(0, 500, (1, 2000)).astype(np.uint64)
+    packing = Packing((500,))
+    everything = rng.integers(0, 500, 2000).astype(np.int16)
     for start in range(0, 2000, 40):
-        total.push(Distinct.of(everything[:, start : start + 40]))
+        total.push(packing.distinct([everything[start : start + 40]]))
     assert total.total() is None
     assert max(part.n_rows for part in spilled) <= 140
     assert len(spilled) > 3
-    summed, expected = add_distinct(spilled), Distinct.of(everything)
-    assert np.array_equal(summed.words, expected.words)
-    assert np.array_equal(summed.weights, expected.weights)
+    added, expected = add_distinct(spilled), packing.distinct([everything])
+    assert np.array_equal(added.words, expected.words)
+    assert np.array_equal(added.weights, expected.weights)
 
 
 def write(frame: pl.DataFrame, folder: Path, kind: str) -> Any:
@@ -270,14 +353,15 @@ def test_two_passes_over_a_table_merge_its_rows(
     frame = table()
     source = open_source(write(frame, tmp_path, kind))
     features = tuple(n for n in source.names if n not in ("sex", "label", "weight"))
-    roles = Roles("label", ("sex",), features, "weight", ("?",))
+    roles = Roles("label", ("sex",), features, "weight", missing_values=("?",))
     told: list[Progress] = []
-    coding = fit_source(source, roles, watch=told.append)
-    encoder = BatchEncoder(coding, roles)
-    found = compress(source, encoder, watch=told.append)
-    assert found is not None
+    coding = coded(source, roles, watch=told.append)
+    encoder = RowEncoder(coding, roles)
+    found = source.distinct(encoder, watch=told.append)
+    assert isinstance(found, Distinct)
     assert found.weights.sum() == frame["weight"].sum()
-    expected = encoder(frame if kind != "csv" else pl.read_csv(tmp_path / "t.csv"))
+    whole = read_frame(frame if kind != "csv" else pl.read_csv(tmp_path / "t.csv"))
+    expected = encoder(whole)
     assert np.array_equal(found.words, expected.words)
     assert np.array_equal(found.weights, expected.weights)
     assert "job_code" in [d.name for d in coding.features.dropped]
@@ -296,13 +380,15 @@ def test_many_numbers_of_few_rows_are_all_listed(kind: str, tmp_path: Path) -> N
     n = 2 * points_module.MOST
     frame = pl.DataFrame(
         {
-            "sex": rng.choice(["F", "M"], n), "label": rng.integers(0, 2, n),
-            "x": rng.normal(size=n), "z": np.append(rng.permutation(n - 1) * 7, 7),
+            "sex": rng.choice(["F", "M"], n),
+            "label": rng.integers(0, 2, n),
+            "x": rng.normal(size=n),
+            "z": np.append(rng.permutation(n - 1) * 7, 7),
             "job": rng.choice(["clerk", "cook"], n),
         }
-    )  # fmt: skip
+    )
     source = open_source(write(frame, tmp_path, kind))
-    coding = fit_source(source, Roles("label", ("sex",), ("x", "z", "job")))
+    coding = coded(source, Roles("label", ("sex",), ("x", "z", "job")))
     read = frame if kind != "csv" else pl.read_csv(tmp_path / "t.csv")
     exact = fit_encoding(read.select("x", "z", "job"), y=read["label"].to_numpy())
     assert [c.edges for c in coding.features.columns] == [c.edges for c in exact.columns]
@@ -313,15 +399,18 @@ def test_room_is_shared_by_columns_and_taken_by_few_rows_alone() -> None:
     roles = Roles("label", ("sex",), ("x", "z", "told"))
     types = {"x": pl.Float64(), "z": pl.Int64(), "told": pl.Boolean(), "sex": pl.String()}
     empty = pl.LazyFrame(schema=types)
-    few = Source(empty, tuple(types), pieces=((empty, passes.FEW_ROWS),))
-    assert passes.listed(few, roles) == passes.LISTED // 2
-    many = Source(empty, tuple(types), pieces=((empty, passes.FEW_ROWS), (empty, 1)))
-    assert passes.listed(many, roles) is None
-    assert passes.listed(Source(empty, tuple(types)), roles) is None
+    n = summary_module.FEW_ROWS
+    few = LazySource(empty, tuple(types), pieces=((empty, n),))
+    assert listed(few, roles) == summary_module.LISTED // 2
+    many = LazySource(empty, tuple(types), pieces=((empty, n), (empty, 1)))
+    assert listed(many, roles) is None
+    assert listed(LazySource(empty, tuple(types)), roles) is None
     wide = {f"x{j}": pl.Float64() for j in range(1000)}
     wide_roles = Roles("label", ("sex",), tuple(wide))
-    crowded = Source(pl.LazyFrame(schema=wide), tuple(wide), pieces=((empty, 5),))
-    assert passes.listed(crowded, wide_roles) == points_module.MOST
+    crowded = LazySource(pl.LazyFrame(schema=wide), tuple(wide), pieces=((empty, 5),))
+    assert listed(crowded, wide_roles) == points_module.MOST
+    in_memory = FrameSource.of(read_frame(pl.DataFrame({"x0": [1.0]})))
+    assert listed(in_memory, wide_roles) == n
 
 
 def test_columns_with_equal_counts_are_no_copies_unless_row_by_row(tmp_path: Path) -> None:
@@ -330,13 +419,16 @@ def test_columns_with_equal_counts_are_no_copies_unless_row_by_row(tmp_path: Pat
     one = np.repeat([0, 1, 2, 3], n // 4)
     frame = pl.DataFrame(
         {
-            "sex": rng.choice(["F", "M"], n), "label": np.tile([0, 1], n // 2),
-            "one": one, "two": np.roll(one, 100), "copy": one[::1] * 10 + 5,
+            "sex": rng.choice(["F", "M"], n),
+            "label": np.tile([0, 1], n // 2),
+            "one": one,
+            "two": np.roll(one, 100),
+            "copy": one[::1] * 10 + 5,
         }
-    )  # fmt: skip
+    )
     frame.write_parquet(tmp_path / "t.parquet")
     roles = Roles("label", ("sex",), ("one", "two", "copy"))
-    coding = fit_source(open_source(tmp_path / "t.parquet"), roles)
+    coding = coded(open_source(tmp_path / "t.parquet"), roles)
     assert coding.features.names == ("one", "two")
     assert "copy of column 'one'" in coding.features.dropped[1].message
 
@@ -350,17 +442,17 @@ def test_a_batch_without_weight_is_left_out_and_a_table_without_is_refused(
     weight[:50] = weight[100:150] = 0
     frame = frame.with_columns(weight=weight)
     frame.write_parquet(tmp_path / "t.parquet")
-    roles = Roles("label", ("sex",), FEATURES, "weight", ("?",))
+    roles = WEIGHTED
     source = open_source(tmp_path / "t.parquet")
-    coding = fit_source(source, roles)
-    whole = fit_stream(summarise(frame, roles), roles, names_in(roles))
-    assert coding.features == whole.features
-    found = compress(source, BatchEncoder(coding, roles))
-    assert found is not None
+    coding = coded(source, roles)
+    assert coding.features == coded(Cut([frame]), roles).features
+    encoder = RowEncoder(coding, roles)
+    found = source.distinct(encoder)
+    assert isinstance(found, Distinct)
     assert found.weights.sum() == weight.sum()
     frame.with_columns(weight=0.0).write_parquet(tmp_path / "t.parquet")
     with pytest.raises(CodesError, match="all weights are zero"):
-        fit_source(open_source(tmp_path / "t.parquet"), roles)
+        coded(open_source(tmp_path / "t.parquet"), roles)
 
 
 def test_what_is_wrong_with_rows_is_said_with_their_file_and_where_they_begin(
@@ -376,11 +468,11 @@ def test_what_is_wrong_with_rows_is_said_with_their_file_and_where_they_begin(
     roles = Roles("label", ("sex",), ("age",), "weight")
     where = r"1\.parquet, rows from 150 on: the weight of row 13 is -1"
     with pytest.raises(CodesError, match=where):
-        fit_source(open_source(tmp_path), roles)
+        coded(open_source(tmp_path), roles)
     bad[163], bad[7] = 1, -1
     frame.with_columns(weight=bad).write_parquet(tmp_path / "1.parquet")
     with pytest.raises(CodesError, match=r"1\.parquet: the weight of row 7 is -1"):
-        fit_source(open_source(tmp_path), roles)
+        coded(open_source(tmp_path), roles)
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
@@ -398,7 +490,7 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         open_source(broken)
     frame = pl.DataFrame({"label": np.arange(5000) / 7, "sex": ["a", "b"] * 2500, "x": [1] * 5000})
     with pytest.raises(TableError, match="more than 1000 values"):
-        summarise(frame, Roles("label", ("sex",), ("x",)))
+        summed(frame, Roles("label", ("sex",), ("x",)))
     wide = frame.with_columns(label=pl.lit(1), s=pl.col("label"), t=pl.col("label") * 3)
     with pytest.raises(TableError, match="combinations of values"):
-        summarise(wide, Roles("label", ("s", "t"), ("x",)))
+        summed(wide, Roles("label", ("s", "t"), ("x",)))

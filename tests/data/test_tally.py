@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from fairpc.data import categories
 from fairpc.data.categories import distinct_numbers, is_integral, look_up_text, number_texts
+from fairpc.data.column_summary import RowClasses
 from fairpc.data.groups import fit_groups
 from fairpc.data.points import MOST, RUNS, Points
-from fairpc.data.summary import raw_ids
-from fairpc.data.tally import Rows
+from fairpc.data.summary import _at, _numbered
+from fairpc.data.values import read_values
 from fairpc.errors import TableWarning
 
 
@@ -24,11 +25,13 @@ def test_few_cells_are_counted_as_many_are(n: int, n_classes: int, seed: int) ->
     rng = np.random.default_rng(seed)
     ids = rng.integers(0, n + 1, 50).astype(np.int8)
     classes = rng.integers(0, n_classes, 50)
-    counted = Rows(classes, n_classes).sums(ids, n)
+    counted = RowClasses(classes, n_classes).sums(ids, n)
     expected = np.zeros((n + 1, n_classes))
     np.add.at(expected, (ids, classes), 1.0)
     assert counted.tolist() == expected[:n].tolist()
-    assert Rows(classes, n_classes, np.ones(50)).sums(ids, n).tolist() == expected[:n].tolist()
+    assert (
+        RowClasses(classes, n_classes, np.ones(50)).sums(ids, n).tolist() == expected[:n].tolist()
+    )
 
 
 @given(st.lists(st.sampled_from(["a", "b", "", "long text of a level", None, "?"]), max_size=40))
@@ -82,17 +85,21 @@ def test_rows_joined_at_once_keep_every_weight_and_bound(ties: int) -> None:
     st.lists(st.sampled_from(["x", "y", None]), min_size=1, max_size=12),
     st.lists(st.sampled_from([1, 2, 5]), min_size=1, max_size=12),
 )
-def test_raw_values_are_numbered_in_their_order(texts: list[str | None], whole: list[int]) -> None:
-    for series, known in (
-        (pl.Series(texts, dtype=pl.String), pl.Series(["y", "x"])),
-        (pl.Series(texts, dtype=pl.String), None),
-        (pl.Series(whole), None),
-        (pl.Series([*whole, None]), None),
+def test_values_are_numbered_in_their_order(texts: list[str | None], whole: list[int]) -> None:
+    for items, known in (
+        (texts, np.array(["y", "x"])),
+        (texts, None),
+        (whole, None),
+        ([*whole, None], None),
     ):
-        ids, values = raw_ids(series, known)
-        assert values.gather(ids).to_list() == series.to_list()
-        found = values.drop_nulls()
-        assert found.to_list() == sorted(set(found.to_list()))
+        values = read_values("x", np.array(items, object))
+        expected = None if known is None else read_values("x", known)
+        ids, found = _numbered(values, expected)
+        listed = {*items, *([] if known is None else known.tolist())} - {None}
+        assert list(found.data) == sorted(listed)
+        again = _at(found, ids)
+        assert again.missing().tolist() == [v is None for v in items]
+        assert list(again.taken(~again.missing()).data) == [v for v in items if v is not None]
 
 
 def test_groups_of_two_columns_know_missing_parts_and_cells_never_seen() -> None:

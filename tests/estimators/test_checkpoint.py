@@ -158,8 +158,8 @@ def test_a_streamed_table_is_not_read_again(
     settings: dict[str, Any] = {"random_state": 0, "max_iter": 10, "structure": "chow-liu"}
     folder = tmp_path / "fit"
     first = FairPC("sex", **settings).fit(tmp_path / "t.parquet", "label", checkpoint=folder)
-    monkeypatch.setattr("fairpc.data.passes.summarise", None)
-    monkeypatch.setattr("fairpc.data.passes.BatchEncoder.__call__", None)
+    monkeypatch.setattr("fairpc.data.summary.summarise", None)
+    monkeypatch.setattr("fairpc.data.table_coding.RowEncoder.__call__", None)
     again = FairPC("sex", **settings).fit(tmp_path / "t.parquet", "label", checkpoint=folder)
     assert same(first, again)
     assert again.coding_.features == first.coding_.features

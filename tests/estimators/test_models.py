@@ -530,7 +530,7 @@ def test_one_of_several_groups_that_is_the_label_is_said() -> None:
 def test_values_have_names() -> None:
     table, labels, group = people()
     model = LatNB(positive="good", max_iter=5).fit(table, labels, sensitive_features=group)
-    named = model.coding_.value_names(model.distribution_.layout)
+    named = model.coding_.value_names("S", "D", "Df")
     assert named["S"] == ("F", "M")
     assert named["D"] == named["Df"] == ("bad", "good")
     assert named["job"] == ("a", "b", "c")

@@ -12,7 +12,7 @@ import pytest
 from decisions import table
 from fairpc import FairPC, LatNB
 from fairpc.errors import LearningError, TableError
-from fairpc.estimators.streaming import memory_bytes
+from fairpc.estimators.training import memory_bytes
 
 
 def written(frame: pl.DataFrame, folder: Path, kind: str) -> Any:
@@ -112,14 +112,16 @@ def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
         LatNB("sex").fit(lazy, frame["label"])
     with pytest.raises(TableError, match="the weight of a streamed table"):
         LatNB("sex").fit(lazy, "label", sample_weight=frame["weight"].to_numpy())
-    with pytest.raises(TableError, match="'gender' in sensitive is not in the table"):
+    with pytest.raises(TableError, match="sensitive column 'gender' is not in the table"):
         LatNB("gender").fit(lazy, "label")
     with pytest.raises(TableError, match="no sensitive attribute"):
         LatNB().fit(lazy, "label")
     with pytest.raises(TableError, match="sensitive_features were given"):
         LatNB().fit(lazy, "label", sensitive_features=frame["sex"])
-    with pytest.raises(TableError, match="every column of the table is sensitive"):
+    with pytest.raises(TableError, match="n_features = 2, all of them sensitive"):
         LatNB(["sex", "age"]).fit(lazy.select("sex", "age", "label"), "label")
+    with pytest.raises(TableError, match="the fair_labels of a streamed table"):
+        LatNB("sex").fit(lazy, "label", fair_labels=frame["label"])
     with pytest.raises(LearningError, match="max_memory is 'much'"):
         LatNB("sex").fit(lazy, "label", max_memory="much")
 

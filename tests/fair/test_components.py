@@ -24,9 +24,9 @@ from fairpc.fair.components import (
     learn_component,
     soft_cells,
 )
+from fairpc.fair.distinct_rows import DistinctRows
 from fairpc.fair.fit import Options, fit
 from fairpc.fair.initial import Structure, cells_of
-from fairpc.fair.parts import Part
 from fairpc.fair.recipe import fit_auto
 from fairpc.fair.rows import Rows
 from strategies import examples
@@ -74,7 +74,7 @@ def test_without_rows_a_tree_is_the_product_of_the_marginals() -> None:
 @settings(max_examples=examples(30), deadline=None)
 @given(rows_of_any_kind())
 def test_soft_cells_share_out_every_row(rows: Rows) -> None:
-    part = Part.of(rows)
+    part = DistinctRows.of(rows)
     assert part.rows.weights.sum() == pytest.approx(rows.weights.sum())
     m = fit("FairPC", rows, options=Options(structure=Structure("chow-liu"), max_iter=3))
     logs, posterior = cell_posterior(m.distribution, part.rows, part.places)
@@ -89,7 +89,7 @@ def test_soft_cells_share_out_every_row(rows: Rows) -> None:
 
 def test_soft_cells_of_a_certain_model_are_the_cells() -> None:
     rows = biased_rows(15, 200)
-    part = Part.of(rows)
+    part = DistinctRows.of(rows)
     hard = np.eye(2)[part.places.d]
     for soft, cell in zip(soft_cells(part.rows, part.places, hard), cells_of(rows), strict=True):
         assert soft.total_weight == cell.total_weight

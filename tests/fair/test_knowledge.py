@@ -15,10 +15,10 @@ from fairpc.circuit.em import laplace, maximize
 from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.fair.components import cell_posterior
+from fairpc.fair.distinct_rows import DistinctRows, joined
 from fairpc.fair.distribution import turned_labels
-from fairpc.fair.fit import Fitted, Options, fit, row_plan
+from fairpc.fair.fit import Fitted, Options, fit
 from fairpc.fair.knowledge import Knowledge
-from fairpc.fair.parts import Part, joined
 from fairpc.fair.recipe import fit_auto
 from fairpc.fair.restarts import fit_starts
 from fairpc.fair.rows import Rows
@@ -83,7 +83,7 @@ def test_the_upper_layers_have_the_update_of_the_circuit(
     limits = random_limits(seed, rows.n_groups, rows.n_classes)
     m = fit("FairPC", rows, options=Options(max_iter=2, tol=0)).distribution
     graph, k = m.circuit.graph, rows.n_classes
-    _, flows = row_plan(m.circuit, m.layout, rows)(m.circuit.parameters)
+    _, flows = rows.plan(m.circuit, m.layout)(m.circuit.parameters)
     bounds = limits.bounds(graph, m.layout)
     theta = maximize(graph, flows, laplace(graph, 1.0), m.circuit.parameters, bounds)
     places = Places.of(rows)
@@ -156,11 +156,11 @@ def test_anchors_go_with_their_rows() -> None:
     both = joined(rows.take(some), rows.with_fair_decisions(None).take(some))
     assert both.f is not None
     assert both.f.tolist() == [*rows.f[some], -1, -1, -1]
-    part = Part.of(joined(rows, rows))
+    part = DistinctRows.of(joined(rows, rows))
     assert part.rows.weights.sum() == pytest.approx(2 * rows.weights.sum())
     assert part.rows.n_rows <= rows.n_rows
     twice = Rows.of([0, 0, 1], [0, 0, 1], [[0], [0], [1]], f=[1, 0, -1])
-    assert Part.of(twice).rows.n_rows == 3
+    assert DistinctRows.of(twice).rows.n_rows == 3
     assert rows.with_fair_decisions(np.full(80, -1)).f is None
     with pytest.raises(LearningError, match="3 fair decisions and 80 rows"):
         rows.with_fair_decisions([0, 1, -1])
@@ -259,5 +259,5 @@ def test_what_cannot_go_together_is_refused() -> None:
         fit("NLatPC", rows.with_fair_decisions(None), options=Options(limits=limits))
     one_sided = Knowledge(one_sided={0: "lowered"}).limits([(0, "0"), (1, "1")], (0, 1), 1)
     wrong = Rows.of([0, 0, 1, 1], [1, 0, 1, 0], [[0], [1], [0], [1]], f=[0, -1, -1, -1])
-    with pytest.raises(LearningError, match="row 0 has a fair label that the stated knowledge"):
+    with pytest.raises(LearningError, match="1 row has a fair label that the stated knowledge"):
         fit("LatNB", wrong, options=Options(limits=one_sided))

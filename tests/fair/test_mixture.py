@@ -7,9 +7,9 @@ import pytest
 
 from fair.tables import SHORT, biased_rows
 from fairpc.fair.components import TREES, learn_component
+from fairpc.fair.distinct_rows import DistinctRows, hold_out
 from fairpc.fair.initial import Structure, cells_of
 from fairpc.fair.mixture import choose_strength
-from fairpc.fair.parts import Part, hold_out
 from fairpc.fair.recipe import Stage, fit_auto
 from fairpc.fair.rows import Rows
 
@@ -35,10 +35,10 @@ def test_few_rows_are_shrunk_more() -> None:
         x = rng.integers(0, 4, (n, 6))
         x[:, 1] = np.where(rng.random(n) < 0.5, x[:, 0], x[:, 1])
         train, held = hold_out(Rows.of(s, d, x), 0.1, rng)
-        return choose_strength(Part.of(train), Part.of(held), 1.0, rng)[0]
+        return choose_strength(DistinctRows.of(train), DistinctRows.of(held), 1.0, rng)[0]
 
     assert chosen(200) == 20.0
-    train, held = (Part.of(r) for r in hold_out(biased_rows(2, 500), 0.1, rng))
+    train, held = (DistinctRows.of(r) for r in hold_out(biased_rows(2, 500), 0.1, rng))
     assert choose_strength(train, held, 0.0, rng) == (0.0, {})
     strength, scores = choose_strength(train, held, 0.5, rng)
     assert list(scores) == [0.5, 2.5, 10.0]
@@ -49,7 +49,7 @@ def test_a_search_over_held_out_parts_is_the_definition() -> None:
     """Many rows: the score of a strength is the mean log P(x | d, s) of the validation rows."""
     rng = np.random.default_rng(0)
     train, held = biased_rows(3, 6000), biased_rows(4, 500)
-    scores = choose_strength(Part.of(train), Part.of(held), 1.0, rng)[1]
+    scores = choose_strength(DistinctRows.of(train), DistinctRows.of(held), 1.0, rng)[1]
     for strength, score in scores.items():
         trees = learn_component(TREES, cells_of(train), None, Structure(), strength, rng)
         total = sum(

@@ -18,7 +18,7 @@ from fair.tables import (
 )
 from fairpc.errors import LearningError
 from fairpc.fair.components import cell_posterior
-from fairpc.fair.parts import Part, hold_out, joined
+from fairpc.fair.distinct_rows import DistinctRows, hold_out, joined
 from fairpc.fair.recipe import AUTO, Stage, fit_auto
 from fairpc.fair.rows import Rows
 from strategies import examples
@@ -199,7 +199,7 @@ def test_equal_mass_brings_the_groups_together(n_components: int | None) -> None
     rows = biased_rows(23, 2000)
     kept = np.random.default_rng(0).random(2000) < np.where(rows.x[:, 0] == rows.s, 1.0, 0.3)
     rows = rows.take(np.flatnonzero(kept))
-    part = Part.of(rows)
+    part = DistinctRows.of(rows)
     gaps = []
     for equal in (False, True):
         options = replace(AUTO, equal_mass=equal, random_state=0)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 
 from fair.tables import log_likelihood, random_rows, rows_of_any_kind
+from fairpc.fair.distinct_rows import DistinctRows
 from fairpc.fair.fit import Options, fit
 from fairpc.fair.initial import Structure
-from fairpc.fair.parts import Part
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Places, TopRates, top_em
 from strategies import examples
@@ -24,7 +24,7 @@ def test_upper_em_is_em_of_the_circuit_with_the_rest_fixed() -> None:
     """
     rows = random_rows(5, 200, 3, 2, 0.2)
     rows = rows.take(np.flatnonzero(rows.d >= 0))
-    part = Part.of(rows)
+    part = DistinctRows.of(rows)
     options = Options(structure=Structure("chow-liu"), max_iter=1, min_iter=0)
     start = fit("FairPC", rows, options=replace(options, max_iter=0)).distribution
     after = fit("FairPC", rows, options=options).distribution

@@ -214,9 +214,8 @@ def test_bad_input_is_one_sentence(
 
 def test_every_exhibit_can_be_shown(table: Exhibit, capsys: pytest.CaptureFixture[str]) -> None:
     from fairpc.cli.paper import show
-    from fairpc.cli.screen import console
 
-    show(table, console())
+    show(table)
     shown = capsys.readouterr().out
     assert "FairPC" in shown
     assert "confirmed" in shown

@@ -22,19 +22,17 @@ from fairpc.auditing.decidable import Decidable
 from fairpc.auditing.gaps import LabelDisparity, ParityFacts
 from fairpc.auditing.job import Classifier, Job, Settings, Step
 from fairpc.auditing.mechanism import MechanismFacts
-from fairpc.auditing.rows import audited_rows
-from fairpc.auditing.streamed import StreamedRows, streamed_rows
+from fairpc.auditing.reading import Reading, ReadTable, read_table
 from fairpc.auditing.table import TableFacts, table_facts
 from fairpc.auditing.verdict import Verdict, verdict
 from fairpc.data.atomic import AnyPath, write_atomically
-from fairpc.data.source import Progress as Reading
-from fairpc.data.source import is_source, open_source
+from fairpc.data.source import Progress as ReadingProgress
+from fairpc.data.source import is_source
 from fairpc.errors import AuditError, TableWarning
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.lazy import check_not_dask
-from fairpc.estimators.streaming import check_not_apart
 from fairpc.evidence.plain import plain
-from fairpc.refits.workbench import Progress, Report
+from fairpc.refits.workbench import Report
 
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
@@ -182,17 +180,19 @@ def audit(
     )
     _check_model(model)
     check_not_dask(X)
-    streamed = is_source(X)
-    if streamed:
-        check_not_apart(
-            sensitive_features=sensitive_features, clusters=clusters, fair_labels=fair_labels
-        )
 
-    def read(job: Job) -> StreamedRows:
-        if streamed:
-            return _streamed(job, X, y, sample_weight)
-        rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
-        return StreamedRows(rows, rows)
+    def read(job: Job) -> ReadTable:
+        return read_table(
+            model,
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            clusters=clusters,
+            fair_labels=fair_labels,
+            reading=Reading(settings.n_drawn if is_source(X) else 0, max_memory, random_state),
+            watch=lambda now: job.tell("scores", f": {_read_so_far(now)}"),
+        )
 
     job = Job(model, settings, progress, STEP_NAMES)
     job.run(Step(STEP_NAMES[0], read, needed=True))
@@ -216,25 +216,10 @@ def _check_model(model: object) -> None:
         raise AuditError(f"this {type(model).__name__} is not fitted: call fit first")
 
 
-def _streamed(job: Job, table: Any, label: Any, weight: Any) -> StreamedRows:
-    tell, settings = job.within("scores"), job.settings
-
-    def watch(read: Reading) -> None:
-        done = f"{read.done:,} {read.unit}"
-        if read.total:
-            done = f"{read.done / read.total:.0%} of {read.total / 1e6:,.0f} MB"
-        tell(Progress(f"{read.stage}, {done}", 0, 1))
-
-    return streamed_rows(
-        job.model,
-        open_source(table),
-        label,
-        weight,
-        n_drawn=settings.n_drawn,
-        max_memory=settings.max_memory,
-        seed=settings.random_state,
-        watch=watch,
-    )
+def _read_so_far(now: ReadingProgress) -> str:
+    if now.total:
+        return f"{now.stage}, {now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
+    return f"{now.stage}, {now.done:,} {now.unit}"
 
 
 STEPS: Final = (

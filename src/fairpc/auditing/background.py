@@ -111,17 +111,19 @@ class CircuitFacts:
 def circuit_facts(job: Job) -> CircuitFacts:
     """Facts about the circuit of a model."""
     model, circuit = job.model, job.model.circuit_
-    graph = circuit.graph
+    graph, layout = circuit.graph, model.distribution_.layout
+    variables = list(layout.variables)
+    names = variables[0], variables[layout.d], variables[layout.decision]
     return CircuitFacts(
         model=type(model).__name__,
         n_nodes=graph.n_nodes,
         n_edges=graph.n_edges,
         n_parameters=graph.n_parameters,
         depth=depth(graph),
-        n_components=model.distribution_.layout.n_components,
+        n_components=layout.n_components,
         variables=graph.names,
         summary=summary(circuit),
-        svg=to_svg(circuit, labels=model.coding_.value_names(model.distribution_.layout)),
+        svg=to_svg(circuit, labels=model.coding_.value_names(*names)),
     )
 
 

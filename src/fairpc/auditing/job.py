@@ -123,7 +123,7 @@ class Job:
     @property
     def fitted_here(self) -> bool:
         """Whether the rows are known to be those of the fit."""
-        return bool(self.rows.same_rows_as_fit)
+        return self.rows.same_rows_as_fit
 
     @property
     def test(self) -> AssumptionTest | None:

@@ -169,11 +169,9 @@ def with_intervals(job: Job) -> MechanismFacts:
 def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
     """The test that allows intervals; an AuditError says what forbids them."""
     if not rows.same_rows_as_fit:
-        other = "other rows were audited: audit the training rows to have them"
-        if rows.same_rows_as_fit is None:
-            other = "whether these are they is not known"
         raise AuditError(
-            f"intervals of the mechanism come from drawing its training rows again, and {other}"
+            "intervals of the mechanism come from drawing its training rows again, and other rows "
+            "were audited: audit the training rows to have them"
         )
     if rows.n_rows < rows.n_table:
         raise AuditError(

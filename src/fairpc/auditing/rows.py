@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.comparison.table import take_rows
-from fairpc.data.fingerprint import fingerprint
 from fairpc.data.frame import Frame, read_frame
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.inputs import Coding
-from fairpc.fair.compressed import merged
+from fairpc.estimators.training import rows_in_order
 from fairpc.fair.rows import Rows
+from fairpc.fair.training_rows import rows_fingerprint
 
 BLOCK: Final = 1 << 18
 """Rows that the model is asked about at once."""
@@ -42,13 +42,14 @@ class AuditedRows:
         weights: weight of one row of each entry; None where all rows count alike.
         counts: how many equal rows each entry is; None where each is one.
         persons: who each row is about; None where nobody repeats.
+        f: fair decision of each row where it is known; None where none is.
         scores: P(decision = k | x, s), rows × classes.
         observed: P(D = k | x, s), rows × classes.
         decided: the class that ``predict`` gives.
         groups, classes: names, in the order of the codes.
         positive: number of the positive class.
         fingerprint: of the rows of the table, as that of the training rows is made.
-        same_rows_as_fit: whether these are the rows of the fit; None where that is not known.
+        same_rows_as_fit: whether these are the rows of the fit.
         n_table: rows of the table; more than are audited where that is a sample of them.
     """
 
@@ -72,8 +73,9 @@ class AuditedRows:
     classes: tuple[str, ...]
     positive: int
     fingerprint: str
-    same_rows_as_fit: bool | None
+    same_rows_as_fit: bool
     n_table: int
+    f: Codes | None = None
 
     @property
     def n_rows(self) -> int:
@@ -110,11 +112,11 @@ class AuditedRows:
         """Classes that gaps are measured of: the positive one of two, every one of more."""
         return (self.positive,) if len(self.classes) == 2 else tuple(range(len(self.classes)))
 
-    def coded(self, coding: Coding) -> Rows:
+    def coded(self, coding: TableCoding) -> Rows:
         """The entries as rows of codes, with all their weight."""
         return Rows(
             self.s, self.d, self.x, self.each_weight, len(self.groups), len(self.classes),
-            np.array(coding.features.arities, np.int64), coding.features.names,
+            np.array(coding.features.arities, np.int64), coding.features.names, self.f,
         )  # fmt: skip
 
     def check_grouped(self) -> None:
@@ -193,6 +195,7 @@ class AuditedRows:
             s=some(self.s), d=some(self.d), x=some(self.x), scores=some(self.scores),
             observed=some(self.observed), decided=some(self.decided),
             weights=some(self.weights), counts=some(self.counts), persons=some(self.persons),
+            f=some(self.f),
         )  # fmt: skip
 
     def parts(self) -> Iterator[tuple[str | None, Bools]]:
@@ -227,15 +230,14 @@ def audited_rows(
     fair_labels: Any = None,
 ) -> AuditedRows:
     """Encode the table as the model does, and ask the model about every row that has weight."""
-    labels = np.full(read_frame(X).n_rows, None) if y is None else y
     if y is not None:
         model.coding_.labels.check_known(y)
-    rows = model.coding_.rows(X, labels, sensitive_features, sample_weight, fair_labels)
-    name = _fingerprint(rows)
+    rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
+    name = rows_fingerprint(rows)
     found = replace(
         asked(model, rows.s, rows.d, rows.x),
         table=X, labels=y, sensitive=sensitive_features, fair_labels=fair_labels,
-        weights=rows.weights, persons=_persons(clusters, rows.n_rows),
+        weights=rows.weights, persons=_persons(clusters, rows.n_rows), f=rows.f,
         fingerprint=name, same_rows_as_fit=name == model.data_fingerprint_,
     )  # fmt: skip
     used = np.flatnonzero(rows.weights)
@@ -277,16 +279,9 @@ def asked(model: CircuitClassifier, s: Codes, d: Codes, x: Codes) -> AuditedRows
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
         fingerprint="",
-        same_rows_as_fit=None,
+        same_rows_as_fit=False,
         n_table=len(s),
     )
-
-
-def _fingerprint(rows: Rows) -> str:
-    """Name of the rows as a fit makes it: equal rows merged, known decisions last."""
-    kept = merged(rows)
-    anchors = [] if kept.f is None else [kept.f]
-    return fingerprint(kept.s, kept.d, kept.x, kept.weights, *anchors)
 
 
 def _persons(clusters: npt.ArrayLike | None, n_rows: int) -> Positions | None:

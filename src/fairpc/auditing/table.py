@@ -11,8 +11,8 @@ import numpy as np
 from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.data.groups import SMALL
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors.arrays import Bools, Floats
-from fairpc.estimators.inputs import Coding
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class TableFacts:
         n_persons: persons, where they repeat; None otherwise.
         n_labelled, n_grouped: rows whose label, whose group is known.
         same_rows_as_fit: whether these are the very rows that the model was fitted to; where
-            they are not, some may still be among them; None where it is not known.
+            they are not, some may still be among them.
         label: name of the label.
         positive: the class that "positive" means.
         classes, groups: counts, in the order of the model.
@@ -78,7 +78,7 @@ class TableFacts:
     n_persons: int | None
     n_labelled: int
     n_grouped: int
-    same_rows_as_fit: bool | None
+    same_rows_as_fit: bool
     label: str
     positive: str
     classes: tuple[Count, ...]
@@ -125,7 +125,7 @@ def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
     return float(weights[part & whole].sum()) / total if total else None
 
 
-def _missing(coding: Coding, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
+def _missing(coding: TableCoding, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
     def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
         by_group = tuple(_share(weights, hidden, rows.s == g) for g in range(len(rows.groups)))
         return Missing(name, role, _share(weights, hidden, rows.every) or 0.0, by_group)

@@ -1,13 +1,24 @@
-"""The command ``fairpc``: what goes wrong is one sentence on stderr and an exit code."""
+"""The command ``fairpc``: its commands, each of which imports what it needs when it runs.
+
+What goes wrong is one sentence on stderr and an exit code.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import warnings
-from collections.abc import Sequence
-from typing import Final, NoReturn
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Final, NoReturn
 
+import typer
+
+from fairpc.cli import options as opt
+from fairpc.cli.screen import Screen, complain
+from fairpc.errors import FairpcError
+
+GAP_EXCEEDED: Final = 1
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 # polars reads ahead, several groups of rows per core: of a file with groups of a million rows
@@ -17,6 +28,18 @@ POLARS: Final = {
     "POLARS_RECORD_BATCH_PREFETCH_SIZE": "1",
 }
 
+app = typer.Typer(
+    name="fairpc",
+    help="Decisions learned from biased labels: fit a table, score it, audit it, ask it.\n\n"
+    "Start with: fairpc demo",
+    epilog="Exit codes: 0 done, 1 the gap of audit --fail-over was exceeded, 2 bad input, "
+    "130 interrupted (Ctrl-C), 143 ended (SIGTERM).",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
@@ -25,8 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     130 interrupted; 143 ended by SIGTERM, which a fit with a checkpoint turns into an exit.
     ``--debug`` may stand anywhere and shows the traceback instead.
     """
-    from fairpc.cli.app import app
-
     for name, value in POLARS.items():
         os.environ.setdefault(name, value)
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -49,10 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not rest:
             print(error, file=sys.stderr)  # noqa: T201 - the help, for a call without words
         else:
-            _say(sentence(error))
+            complain(_sentence(error))
         raise SystemExit(BAD_INPUT) from None
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code
-        _say("interrupted")
+        complain("interrupted")
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
@@ -62,17 +83,20 @@ def _stop_writing() -> NoReturn:
     raise SystemExit(0) from None
 
 
-def sentence(error: Exception) -> str:
+def _note(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning of a library, in one line and without its place in the code."""
+    complain("note: " + " ".join(str(message).split()))
+
+
+def _sentence(error: Exception) -> str:
     """What went wrong, for a reader who writes no Python."""
-    import typer
-
-    from fairpc.cli.arguments import as_options
-    from fairpc.errors import FairpcError
-
     if isinstance(error, typer.TyperException):
-        return _usage(error)
+        text, context = error.format_message(), getattr(error, "ctx", None)
+        if "\n" in text or context is None:
+            return text
+        return f"{text.rstrip('.')}: see {context.command_path} --help"
     if isinstance(error, FairpcError):
-        return as_options(str(error))
+        return opt.named(*error.args)
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).removesuffix(".")
         return f"{error.filename}: {reason}" if error.filename else reason
@@ -84,20 +108,259 @@ def sentence(error: Exception) -> str:
     )
 
 
-def _usage(error: Exception) -> str:
-    import typer
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from fairpc import __version__
 
-    text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
-    context = getattr(error, "ctx", None)
-    if "\n" in text or context is None:
-        return text
-    return f"{text.rstrip('.')}: see {context.command_path} --help"
+        typer.echo(f"fairpc {__version__}")
+        raise typer.Exit
 
 
-def _note(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning of a library, in one line and without its place in the code."""
-    _say("note: " + " ".join(str(message).split()))
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; with any command.")
+    ] = False,
+) -> None:
+    """Options that hold for every command; ``main`` takes care of ``--debug``."""
 
 
-def _say(text: str) -> None:
-    print(f"fairpc: {text}", file=sys.stderr)  # noqa: T201
+def _command(name: str) -> Callable[[Callable[..., None]], None]:
+    def register(command: Callable[..., None]) -> None:
+        app.command(name)(opt.declared(command))
+
+    return register
+
+
+@_command("demo")
+def _demo(
+    output: Annotated[str, opt.output("Where the report goes.")] = "fairpc-demo.html",
+    circuit: Annotated[
+        bool, opt.option(None, "Show the circuit engine on the paper's Figure 2.", "--circuit")
+    ] = False,
+    rows: Annotated[
+        int, opt.option("N", "Rows that --circuit samples for EM.", min=100, max=10_000_000)
+    ] = 100_000,
+    seed: opt.Seed = 0,
+    *,
+    screen: Screen,
+) -> None:
+    """Fit, compare and audit census data; write a report.
+
+    The data, UCI Adult, come with the package.
+    """
+    from fairpc.cli.demo import run, run_circuit
+
+    if circuit:
+        run_circuit(rows, seed, screen)
+    else:
+        run(output, seed, screen)
+
+
+@_command("fit")
+def _fit(
+    table: opt.Table,
+    roles: opt.Roles,
+    output: Annotated[str, opt.output("The model file to write.")],
+    learner: opt.Learner,
+    text: opt.TextFormat,
+    keeping: opt.Keeping,
+    engine: opt.Engine,
+    screen: Screen,
+) -> None:
+    """Learn a model from a table of past decisions.
+
+    A line per column says how it was read, and sentences say what was learned.
+
+    Example: fairpc fit loans.csv --label repaid --sensitive sex -o loans.fairpc
+    """
+    from fairpc.cli.fit import run
+
+    run(table, roles, output, learner, text, keeping, engine, screen)
+
+
+@_command("predict")
+def _predict(
+    model: opt.ModelFile,
+    table: opt.Table,
+    output: Annotated[
+        str, opt.output("The table with the scores: .csv, .tsv, .parquet, .feather; - for stdout.")
+    ],
+    decide: Annotated[
+        bool, opt.option(None, "Append the column 'decision', too.", "--decide")
+    ] = False,
+    *,
+    text: opt.TextFormat,
+    screen: Screen,
+) -> None:
+    """Append P(Df = class) to every row of a table.
+
+    The columns are called p_df_<class>. The table is streamed: it may be larger than memory.
+    The output appears whole or not at all. Empty cells are summed out, exactly. Of models
+    without Df it is P(D = class).
+
+    Example: fairpc predict loans.fairpc new.parquet -o scored.parquet
+    """
+    from fairpc.cli.predict import run
+
+    run(model, table, output, decide, text, screen)
+
+
+@_command("audit")
+def _audit(
+    model: opt.ModelFile,
+    table: opt.Table,
+    output: Annotated[str | None, opt.output("The report, one HTML file.")] = None,
+    *,
+    limit: opt.Limit,
+    label: Annotated[
+        str | None, opt.option("COL", "The label, if it is not named as it was at fit.")
+    ] = None,
+    trade_off: Annotated[
+        bool | None,
+        opt.option(
+            None,
+            "Fit other methods for the report, too, which takes longest; default with -o.",
+            "--trade-off/--no-trade-off",
+            show_default=False,
+        ),
+    ] = None,
+    seed: opt.Seed = 0,
+    max_memory: opt.MaxMemory = None,
+    text: opt.TextFormat,
+    screen: Screen,
+) -> None:
+    """Test a model and its assumptions on a table; write the report.
+
+    Example: fairpc audit loans.fairpc new.csv -o report.html
+
+    In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
+    """
+    from fairpc.cli.audit import run
+
+    if run(model, table, output, limit, label, trade_off, seed, max_memory, text, screen):
+        raise typer.Exit(GAP_EXCEEDED)
+
+
+@_command("query")
+def _query(
+    model: opt.ModelFile,
+    question: Annotated[
+        str,
+        opt.argument("QUERY", "'Df=good | age=37, sex=?': what is asked, a bar, what is known."),
+    ],
+    screen: Screen,
+) -> None:
+    """Ask a model for an exact probability.
+
+    Df is the decision, D the observed label, S the group; other names are columns. A name
+    without a value asks for all its values. Numbers fall into their bins; < <= > >= work at the
+    edges of bins. '?' means not known. Put values with commas or bars into quotes.
+
+    Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
+    """
+    from fairpc.cli.predict import ask
+
+    ask(model, question, screen)
+
+
+@_command("compare")
+def _compare(
+    table: opt.Table,
+    cv: Annotated[int, opt.option("N", "Folds of the cross-validation.", min=2, max=100)] = 10,
+    methods: Annotated[
+        list[str] | None,
+        opt.option(
+            "NAME",
+            "FairPC, NLatPC, LatNB, TwoNB, LR, FairLR, Reweight, Reduction, Rand; may be "
+            "repeated. Default: FairPC, TwoNB, LR, FairLR, Reweight.",
+            "--method",
+        ),
+    ] = None,
+    output: Annotated[str | None, opt.output("The numbers as a table file.")] = None,
+    *,
+    roles: opt.Roles,
+    structure: opt.Structure = "auto",
+    bins: opt.Bins = 8,
+    seed: opt.Seed = 0,
+    text: opt.TextFormat,
+    engine: opt.Engine,
+    screen: Screen,
+) -> None:
+    """Compare models with other methods by cross-validation.
+
+    Example: fairpc compare loans.csv --label repaid --sensitive sex --cv 5
+    """
+    from fairpc.cli.compare import run
+
+    learner = opt.Learner(structure=structure, bins=bins, seed=seed)
+    run(table, cv, methods, output, roles, learner, text, engine, screen)
+
+
+@_command("data")
+def _data(
+    name: Annotated[
+        str | None, opt.argument("NAME", "adult, german, compas, synthetic; none lists them.")
+    ] = None,
+    output: Annotated[
+        str | None, opt.output("The table: .csv, .tsv, .parquet, .feather; - for stdout.")
+    ] = None,
+    version: Annotated[
+        str | None, opt.option("NAME", "raw or paper; compas: two-year, too.")
+    ] = None,
+    rows: Annotated[
+        int | None, opt.option("N", "Rows to draw, for synthetic.", min=1, max=100_000_000)
+    ] = None,
+    seed: opt.Seed = 0,
+    *,
+    screen: Screen,
+) -> None:
+    """Write a data set that comes with the package to a table file.
+
+    Example: fairpc data german -o german.csv
+    """
+    from fairpc.cli.data import run
+
+    run(name, output, version, rows, seed, screen)
+
+
+@_command("paper")
+def _paper(
+    name: Annotated[
+        str,
+        opt.argument(
+            "NAME",
+            "real-world, tests, bars, trade-off, curves, synthetic, init, missing, guarantee, "
+            "recipe, or all",
+        ),
+    ],
+    data_dir: Annotated[
+        Path | None,
+        opt.option("DIR", "The authors' folder (processed/, synthetic/); else our loaders."),
+    ] = None,
+    splits: Annotated[
+        Path | None,
+        opt.option("DIR", "The authors' folds, a folder per table; else our own."),
+    ] = None,
+    quick: Annotated[bool, opt.option(None, "2 folds instead of 10.", "--quick")] = False,
+    out: Annotated[
+        Path | None,
+        opt.option("DIR", "Folder for the files; fairpc-paper unless --json."),
+    ] = None,
+    cache: Annotated[
+        Path | None, opt.option("DIR", "Folder in which finished runs are kept.")
+    ] = None,
+    *,
+    screen: Screen,
+) -> None:
+    """Run the paper's experiments.
+
+    Tables go to the terminal, files into a folder.
+    """
+    from fairpc.cli.paper import run
+
+    run(name, data_dir, splits, quick, out, cache, screen)

@@ -5,13 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.absent import note_absent
-from fairpc.cli.models import loaded
-from fairpc.cli.outputs import check_output
-from fairpc.cli.screen import Voice, console, print_json, say
-from fairpc.cli.streamed import is_large, ready_source
-from fairpc.cli.tables import Reading, about, column, evidence, opened, ready
-from fairpc.data.warned import Warned
+from fairpc.cli.options import Limit, TextFormat
+from fairpc.cli.screen import Screen, print_json, say
+from fairpc.cli.tables import (
+    about,
+    check_output,
+    column,
+    evidence,
+    is_large,
+    loaded,
+    model_source,
+    note_absent,
+    opened,
+    ready,
+)
+from fairpc.data.source import Warned
 from fairpc.errors import FairpcError, TableError
 
 if TYPE_CHECKING:
@@ -19,7 +27,6 @@ if TYPE_CHECKING:
     from fairpc.data.files import TableFiles
     from fairpc.estimators.base import CircuitClassifier
 
-GAPS: Final = ("either", "scores", "decisions")
 # Parts of the record that only the page needs: megabytes that no reader of JSON asks for.
 _PAGE_ONLY: Final = ("what_if",)
 
@@ -28,19 +35,18 @@ def run(
     model_file: str,
     table: str,
     output: str | None,
-    *,
-    fail_over: float | None,
-    gap: str,
+    limit: Limit,
     label: str | None,
     trade_off: bool | None,
     seed: int,
     max_memory: str | None,
-    reading: Reading,
-    voice: Voice,
+    text: TextFormat,
+    screen: Screen,
 ) -> bool:
     """Audit a model on a table; whether the gap between groups may be larger than allowed."""
-    if gap not in GAPS:
-        raise FairpcError(f"--gap is {gap!r}: use {', '.join(GAPS)}")
+    from fairpc.auditing import audit
+    from fairpc.refits.workbench import progress
+
     if output is not None:
         if Path(output).suffix.lower() not in (".html", ".htm"):
             raise FairpcError(f"{output}: the report is an HTML page, give a name that ends .html")
@@ -49,105 +55,78 @@ def run(
     others = output is not None if trade_off is None else trade_off
     model = loaded(model_file)
     warned = Warned()
-    with opened(table, reading) as files, about(files.source):
-        note_absent(model, files, voice)
+    with opened(table, text) as files, about(files.source):
+        note_absent(model, files, screen)
         with warned.watching():
-            found = _audited(model, files, label, others, seed, max_memory, voice)
-        bound = _bound(found, gap, files.source, fail_over)
+            given = _given(model, files, label, max_memory, screen)
+            with progress(screen.shows_progress, None) as step:
+                found = audit(model, random_state=seed, baselines=others, progress=step, **given)
+        bound = _bound(found, limit, files.source)
     if output is not None:
         found.save(output)
-    over = fail_over is not None and bound is not None and bound > fail_over
-    if voice.json:
-        print_json(_facts(found, output, gap, bound, fail_over, over))
-    elif voice.talks:
+    over = limit.fail_over is not None and bound is not None and bound > limit.fail_over
+    if screen.json:
+        sections = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
+        facts = {"report": output, "gap": limit.gap, "gap_upper": bound}
+        print_json(facts | {"fail_over": limit.fail_over, "exceeded": over} | sections)
+    elif screen.talks:
         _show(found, output)
-    if fail_over is not None:
+    if limit.fail_over is not None:
         verdict = "larger than" if over else "not larger than"
-        voice.note(
-            f"the gap between groups ({gap}) is at most {bound:.4f}: {verdict} {fail_over:g}"
+        screen.note(
+            f"the gap between groups ({limit.gap}) is at most {bound:.4f}: {verdict} "
+            f"{limit.fail_over:g}"
         )
-    voice.notes(warned)
+    screen.notes(warned)
     return over
 
 
-def _audited(
+def _given(
     model: CircuitClassifier,
     files: TableFiles,
     label: str | None,
-    others: bool,
-    seed: int,
     max_memory: str | None,
-    voice: Voice,
-) -> Audit:
-    from fairpc.auditing import audit
-    from fairpc.refits.workbench import progress
-
-    name = _label(model, files, label)
+    screen: Screen,
+) -> dict[str, Any]:
+    """Arguments of ``audit`` for a table: its rows, and the label if it is there."""
+    fitted, names = model.coding_.labels.name, files.names()
+    name = fitted if fitted in names else None
+    if label is not None:
+        name = column(names, label, "--label", files.source)
     if name is None:
-        voice.note(
-            f"{files.source} has no label column {model.coding_.labels.name!r}: what compares "
-            "decisions with labels is left out"
+        screen.note(
+            f"{files.source} has no label column {fitted!r}: what compares decisions with labels "
+            "is left out"
         )
-    given: dict[str, Any]
     if max_memory is not None or is_large(files):
-        given = {"X": ready_source(model, files), "y": name, "max_memory": max_memory}
-    else:
-        cells = ready(files.read(), files)
-        given = evidence(model, cells if name is None else cells.drop(name))
-        given["y"] = None if name is None else cells[name]
-    with progress(voice.shows_progress, None) as step:
-        return audit(model, random_state=seed, baselines=others, progress=step, **given)
+        return {"X": model_source(model, files), "y": name, "max_memory": max_memory}
+    cells = ready(files.read(), files)
+    if name is None:
+        return evidence(model, cells)
+    return evidence(model, cells.drop(name)) | {"y": cells[name]}
 
 
-def _label(model: CircuitClassifier, files: TableFiles, given: str | None) -> str | None:
-    """The label column: the one that is named, or that of the fit if it is there."""
-    if given is not None:
-        return column(files.names(), given, "--label", files.source)
-    fitted = model.coding_.labels.name
-    return fitted if fitted in files.names() else None
-
-
-def _bound(found: Audit, gap: str, source: str, fail_over: float | None) -> float | None:
+def _bound(found: Audit, limit: Limit, source: str) -> float | None:
     """Upper bound of the gap that is asked for."""
     if found.parity is None:
-        if fail_over is None:
+        if limit.fail_over is None:
             return None
         why = found.left_out.get("parity", "no two groups have known members among the rows")
         raise TableError(
             f"{source}: the gap between groups is not known ({why}): --fail-over needs the "
             "sensitive columns"
         )
-    if gap == "either":
+    if limit.gap == "either":
         return found.parity.gap_upper
-    parts = found.parity.scores if gap == "scores" else found.parity.decisions
+    parts = found.parity.scores if limit.gap == "scores" else found.parity.decisions
     return max(d.gap_upper for d in parts)
 
 
-def _facts(
-    found: Audit,
-    output: str | None,
-    gap: str,
-    bound: float | None,
-    fail_over: float | None,
-    over: bool,
-) -> dict[str, Any]:
-    sections = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
-    return {
-        "report": output,
-        "gap": gap,
-        "gap_upper": bound,
-        "fail_over": fail_over,
-        "exceeded": over,
-        **sections,
-    }
-
-
 def _show(found: Audit, output: str | None) -> None:
-    out = console()
     for i, sentence in enumerate(found.verdict.sentences):
-        say(sentence, out, "bold" if i == 0 else "")
-    say(f"\n{found.verdict.disclaimer}", out)
+        say(sentence, "bold" if i == 0 else "")
+    say(f"\n{found.verdict.disclaimer}")
     if output is not None:
-        say(f"The report is in {output}.", out)
+        say(f"The report is in {output}.")
     else:
-        say("Give -o report.html to have it all on a page.", out)
+        say("Give -o report.html to have it all on a page.")

@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.engine import Engine
-from fairpc.cli.fit import Learner
-from fairpc.cli.outputs import check_output
-from fairpc.cli.screen import Voice, console, grid, print_json, say
-from fairpc.cli.tables import Reading, Roles, about, labelled, opened
+from fairpc.cli.fit import estimator
+from fairpc.cli.options import Engine, Learner, Roles, TextFormat
+from fairpc.cli.screen import Screen, grid, print_json, say
+from fairpc.cli.tables import about, check_output, client_of, labelled, opened
 from fairpc.data.files import format_of, write_table
 from fairpc.data.plural import counted
 from fairpc.errors import FairpcError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fairpc.comparison import Comparison
 
 CIRCUITS: Final = ("FairPC", "NLatPC", "LatNB", "TwoNB")
 DEFAULT: Final = ("FairPC", "TwoNB", "LR", "FairLR", "Reweight")
 _SHOWN: Final = {
-    "accuracy": "accuracy", "f1": "F1", "auc": "AUC", "log_likelihood": "log-likelihood",
-    "discrimination": "gap of scores", "selection_gap": "gap of decisions",
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "auc": "AUC",
+    "log_likelihood": "log-likelihood",
+    "discrimination": "gap of scores",
+    "selection_gap": "gap of decisions",
     "fit_seconds": "seconds",
-}  # fmt: skip
+}
 
 
 def run(
     table: str,
-    *,
     cv: int,
-    methods: tuple[str, ...],
+    methods: list[str] | None,
     output: str | None,
     roles: Roles,
-    reading: Reading,
     learner: Learner,
-    voice: Voice,
-    engine: Engine = Engine(),  # noqa: B008 - frozen
+    text: TextFormat,
+    engine: Engine,
+    screen: Screen,
 ) -> None:
     """Compare methods on the same folds of a table."""
     from fairpc.comparison import compare
@@ -47,28 +48,35 @@ def run(
     if output is not None:
         format_of(output)
         check_output(output, table)
-    estimators(methods or DEFAULT, learner, roles)
-    with opened(table, reading) as files, about(files.source):
+    names = methods or DEFAULT
+    _estimators(names, learner, roles)  # a wrong name is refused before the table is read
+    with opened(table, text) as files, about(files.source):
         rows = labelled(files, roles)
-        models = estimators(methods or DEFAULT, learner, rows.roles)
-        with engine.client() as client, progress(voice.shows_progress, None) as step:
+        models = _estimators(names, learner, rows.roles)
+        with client_of(engine) as client, progress(screen.shows_progress, None) as step:
             found = compare(
-                models, rows.X, rows.y, cv=cv, positive=roles.positive, random_state=learner.seed,
-                client=client, progress=step,
-            )  # fmt: skip
+                models,
+                rows.X,
+                rows.y,
+                cv=cv,
+                positive=roles.positive,
+                random_state=learner.seed,
+                client=client,
+                progress=step,
+            )
     if output is not None:
         write_table([found.frame], found.frame.schema, output)
-    if voice.json:
+    if screen.json:
         print_json(found.to_dict() | {"table": rows.source, "output": output})
-    elif voice.talks:
+    elif screen.talks:
         size = f"{counted(found.n_rows, 'row')}, {counted(found.n_folds, 'fold')}"
-        say(f"{rows.source}: {size}", console(), "bold")
-        show(found, console())
+        say(f"{rows.source}: {size}", "bold")
+        show(found)
         if output is not None:
-            say(f"The numbers are in {output}.", console())
+            say(f"The numbers are in {output}.")
 
 
-def estimators(methods: tuple[str, ...], learner: Learner, roles: Roles) -> dict[str, Any]:
+def _estimators(methods: Sequence[str], learner: Learner, roles: Roles) -> dict[str, Any]:
     """The methods by name, not yet fitted."""
     from fairpc.comparison import default_baselines
 
@@ -81,34 +89,32 @@ def estimators(methods: tuple[str, ...], learner: Learner, roles: Roles) -> dict
         if name not in known:
             raise FairpcError(f"there is no method {name!r}: choose among {', '.join(known)}")
         if name in ("FairPC", "NLatPC"):
-            made[name] = replace(learner, model=name).estimator(roles)
+            made[name] = estimator(replace(learner, model=name), roles)
         elif name in CIRCUITS:
-            made[name] = Learner(name, bins=learner.bins, seed=learner.seed).estimator(roles)
+            made[name] = estimator(replace(learner, model=name, structure="auto"), roles)
         else:
-            made[name] = baselines[name].set_params(sensitive=list(roles.sensitive))
+            made[name] = baselines[name].set_params(sensitive=roles.sensitive)
     return made
 
 
-def show(found: Comparison, out: Console) -> None:
+def show(found: Comparison) -> None:
     """Print the means over the folds, with their standard deviations."""
-    say(f"Positive class: {found.positive}\n", out)
+    say(f"Positive class: {found.positive}\n")
     lines = [[row["method"], *(_cell(row, name) for name in _SHOWN)] for row in found.means()]
-    grid(out, ("method", *_SHOWN.values()), lines)
-    say(found.caption, out)
+    grid(("method", *_SHOWN.values()), lines)
+    say(found.caption)
     spread = "; after ± stands the standard deviation over folds" if found.n_folds > 1 else ""
     say(
         "Gaps are the largest differences between groups, of mean scores and of the share of "
-        f"positive decisions{spread}.",
-        out,
+        f"positive decisions{spread}."
     )
     if found.filled:
         say(
             f"For {', '.join(found.filled)} missing cells were filled: text with a level of its "
-            "own, numbers with the mean.",
-            out,
+            "own, numbers with the mean."
         )
     for name, reason in found.failures.items():
-        say(f"{name} could not be run: {reason}", out)
+        say(f"{name} could not be run: {reason}")
 
 
 def _cell(row: dict[str, Any], name: str) -> str:

@@ -3,78 +3,67 @@
 from __future__ import annotations
 
 import sys
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.predict import STDOUT
-from fairpc.cli.screen import Voice, console, grid, print_json, say
-from fairpc.data.atomic import check_writable
-from fairpc.data.files import format_of, write_table
+from fairpc.cli.screen import Screen, grid, print_json, say
+from fairpc.cli.tables import STDOUT, target_of
+from fairpc.data.files import write_table
 from fairpc.data.plural import counted
 from fairpc.errors import FairpcError
 
 if TYPE_CHECKING:
     from fairpc.datasets import Dataset
 
-VERSIONS: Final = {
-    "adult": ("raw", "paper"),
-    "german": ("raw", "paper"),
-    "compas": ("two-year", "raw", "paper"),
-    "synthetic": (),
+DATASETS: Final = {
+    "adult": ("income above 50,000 dollars, 1994 census; sex", ("raw", "paper")),
+    "german": ("loan repaid; sex", ("raw", "paper")),
+    "compas": ("arrested again within two years; race", ("two-year", "raw", "paper")),
+    "synthetic": ("the paper's process, with known biased labels", ()),
 }
+"""What each is about, and its versions, of which the first is the default."""
+
 SYNTHETIC_ROWS: Final = 10_000
 
 
 def run(
     name: str | None,
     output: str | None,
-    *,
     version: str | None,
     rows: int | None,
     seed: int,
-    voice: Voice,
+    screen: Screen,
 ) -> None:
     """Write a data set to a file; without a name, list what there is."""
     if name is None:
-        _list(voice)
+        _list(screen)
         return
     if output is None:
         raise FairpcError(f"where shall {name} go? give a file: -o {name}.csv, or -o - for stdout")
-    if output == STDOUT and voice.json:
-        raise FairpcError("-o - and --json both want stdout: give -o a file, or leave out --json")
-    if output != STDOUT:
-        format_of(output)
-        check_writable(output)
+    target = target_of(output, screen)
     data = _load(name, version, rows, seed)
-    frame = data.frame
-    write_table([frame], frame.schema, sys.stdout.buffer if output == STDOUT else output)
+    write_table([data.frame], data.frame.schema, target)
     facts = _facts(data) | {"output": output}
-    if voice.json:
+    if screen.json:
         print_json(facts)
-    elif voice.talks:
+    elif screen.talks:
         _say(facts, sys.stderr if output == STDOUT else sys.stdout)
 
 
 def _load(name: str, version: str | None, rows: int | None, seed: int) -> Dataset:
     from fairpc import datasets
 
-    if name not in VERSIONS:
-        raise FairpcError(f"there is no data set {name!r}: choose {', '.join(VERSIONS)}")
-    versions = VERSIONS[name]
+    if name not in DATASETS:
+        raise FairpcError(f"there is no data set {name!r}: choose {', '.join(DATASETS)}")
+    _, versions = DATASETS[name]
     if version is not None and version not in versions:
         known = f"choose {', '.join(versions)}" if versions else "leave --version out"
         raise FairpcError(f"{name} has no version {version!r}: {known}")
     if name == "synthetic":
-        return datasets.make_synthetic(
-            n_samples=SYNTHETIC_ROWS if rows is None else rows, random_state=seed
-        )
+        return datasets.make_synthetic(n_samples=rows or SYNTHETIC_ROWS, random_state=seed)
     if rows is not None:
         raise FairpcError(f"{name} has the rows that it has: leave --rows out")
-    chosen: Any = version or versions[0]
-    loaders = {
-        "adult": datasets.load_adult, "german": datasets.load_german,
-        "compas": datasets.load_compas,
-    }  # fmt: skip
-    loaded: Dataset = loaders[name](chosen)
+    loaded: Dataset = getattr(datasets, f"load_{name}")(version or versions[0])
     return loaded
 
 
@@ -97,8 +86,6 @@ def _facts(data: Dataset) -> dict[str, Any]:
 
 
 def _say(facts: dict[str, Any], stream: Any) -> None:
-    from shlex import quote
-
     lines = [
         facts["description"],
         *(f"Mind: {trap}" for trap in facts["traps"]),
@@ -116,17 +103,11 @@ def _say(facts: dict[str, Any], stream: Any) -> None:
     print("\n".join(lines), file=stream)
 
 
-def _list(voice: Voice) -> None:
-    known = [
-        ("adult", "income above 50,000 dollars, 1994 census; sex"),
-        ("german", "loan repaid; sex"),
-        ("compas", "arrested again within two years; race"),
-        ("synthetic", "the paper's process, with known biased labels"),
-    ]
-    if voice.json:
-        print_json([{"name": n, "about": a, "versions": list(VERSIONS[n])} for n, a in known])
+def _list(screen: Screen) -> None:
+    if screen.json:
+        known = DATASETS.items()
+        print_json([{"name": name, "about": a, "versions": list(v)} for name, (a, v) in known])
         return
-    out = console()
-    lines = [(n, a, ", ".join(VERSIONS[n]) or "-") for n, a in known]
-    grid(out, ("name", "what it is", "versions"), lines, right=False)
-    say("Write one with: fairpc data NAME -o FILE", out)
+    lines = [(name, about, ", ".join(v) or "-") for name, (about, v) in DATASETS.items()]
+    grid(("name", "what it is", "versions"), lines, right=False)
+    say("Write one with: fairpc data NAME -o FILE")

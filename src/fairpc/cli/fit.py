@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.arguments import as_options
-from fairpc.cli.engine import Engine
-from fairpc.cli.outputs import check_output
-from fairpc.cli.screen import Voice, console, grid, print_json, say
-from fairpc.cli.streamed import StreamedTable, is_large, streamed
-from fairpc.cli.tables import STDIN, LabelledTable, Reading, Roles, about, labelled, opened
+from fairpc.cli.options import Engine, Keeping, Learner, Roles, TextFormat, named
+from fairpc.cli.screen import Screen, grid, print_json, say
+from fairpc.cli.tables import (
+    STDIN,
+    LabelledTable,
+    about,
+    check_output,
+    is_large,
+    labelled,
+    opened,
+    sources,
+    streamed,
+)
 from fairpc.data.plural import counted
-from fairpc.data.warned import Warned
+from fairpc.data.source import Warned, is_source
 from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fairpc.estimators.base import CircuitClassifier
 
 Facts = dict[str, Any]
@@ -31,81 +36,15 @@ MAX_SENTENCES: Final = 8
 """Where groups or classes are many, the table says it better than as many sentences."""
 
 
-@dataclass(frozen=True)
-class Learner:
-    """Which model is fitted, and how.
-
-    Attributes:
-        model: FairPC, NLatPC, LatNB or TwoNB.
-        structure, components: of P(x | f, s), for FairPC and NLatPC.
-        bins: about how many bins a numeric column gets.
-        seed: of what is random in a fit.
-    """
-
-    model: str = "FairPC"
-    structure: str = "auto"
-    components: int | None = None
-    bins: int = 8
-    seed: int = 0
-
-    def estimator(self, roles: Roles, *, verbose: bool = False) -> CircuitClassifier:
-        """The model, not yet fitted."""
-        from fairpc.estimators.file import MODELS
-
-        if self.model not in MODELS:
-            raise LearningError(f"there is no model {self.model!r}: use {', '.join(MODELS)}")
-        settings: dict[str, Any] = {
-            "sensitive": list(roles.sensitive),
-            "positive": roles.positive,
-            "n_bins": self.bins,
-            "numeric": roles.numeric,
-            "categorical": tuple(c for c in roles.categorical if c not in roles.sensitive),
-            "missing_values": roles.sentinels,
-            "random_state": self.seed,
-            "verbose": int(verbose),
-        }
-        if self.model in ("FairPC", "NLatPC"):
-            settings |= {"structure": self.structure, "n_components": self.components}
-        elif self.structure != "auto" or self.components is not None:
-            raise LearningError(
-                f"{self.model} has no structure to choose: leave out --structure and --components"
-            )
-        made: CircuitClassifier = MODELS[self.model](**settings)
-        return made
-
-
-@dataclass(frozen=True)
-class Keeping:
-    """What of a long fit is kept on disk.
-
-    Attributes:
-        checkpoint: a folder from which a fit that was stopped goes on.
-        max_memory: bytes or text like "4GB" beyond which rows stay on disk.
-    """
-
-    checkpoint: str | None = None
-    max_memory: str | None = None
-
-    @property
-    def asked(self) -> bool:
-        return self.checkpoint is not None or self.max_memory is not None
-
-    @property
-    def options(self) -> dict[str, str | None]:
-        """Arguments of ``fit``."""
-        return {"checkpoint": self.checkpoint, "max_memory": self.max_memory}
-
-
 def run(
     table: str,
-    output: str,
-    *,
     roles: Roles,
-    reading: Reading,
+    output: str,
     learner: Learner,
-    voice: Voice,
-    keeping: Keeping = Keeping(),  # noqa: B008 - frozen
-    engine: Engine = Engine(),  # noqa: B008 - frozen
+    text: TextFormat,
+    keeping: Keeping,
+    engine: Engine,
+    screen: Screen,
 ) -> None:
     """Fit a model to a table, save it, and say what was done."""
     check_output(output, table)
@@ -113,35 +52,61 @@ def run(
         raise LearningError(
             "--checkpoint needs a table that can be read again, and - is read once: give a file"
         )
-    estimator = learner.estimator(roles)
-    with opened(table, reading) as files, engine.tables() as source_of, about(files.source):
-        large = engine.clustered or keeping.asked or is_large(files)
+    estimator(learner, roles)  # a wrong name is refused before the table is read
+    warned = Warned()
+    with opened(table, text) as files, sources(engine) as source_of, about(files.source):
+        large = engine.clustered or keeping != Keeping() or is_large(files)
         rows = streamed(files, roles, source_of) if large else labelled(files, roles)
-        estimator = learner.estimator(rows.roles, verbose=voice.shows_progress)
-        warned = Warned()
+        model = estimator(learner, rows.roles, verbose=screen.shows_progress)
         began = perf_counter()
-        with _going_on(keeping.checkpoint, voice), warned.watching(), _whole_or_nothing():
-            model = rows.fit(estimator, **keeping.options)
+        with _going_on(keeping.checkpoint, screen), warned.watching(), _whole_or_nothing():
+            model.fit(rows.X, rows.y, **vars(keeping))
         seconds = perf_counter() - began
     model.save(output)
     found = facts(model, rows, seconds) | {"model_file": output}
-    if voice.json:
+    if screen.json:
         print_json(found)
-    elif voice.talks:
-        show(found, console())
-        say(f"The model is in {output}.", console())
-        _say_what_next(output, table)
-    voice.notes(warned)
+    elif screen.talks:
+        show(found)
+        say(f"The model is in {output}.")
+        say(f"Next: fairpc audit {quote(output)} {quote(table)} -o report.html")
+    screen.notes(warned)
+
+
+def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> CircuitClassifier:
+    """The model that is asked for, not yet fitted."""
+    from fairpc.estimators.file import MODELS
+
+    if learner.model not in MODELS:
+        raise LearningError(f"there is no model {learner.model!r}: use {', '.join(MODELS)}")
+    settings: dict[str, Any] = {
+        "sensitive": roles.sensitive,
+        "positive": roles.positive,
+        "n_bins": learner.bins,
+        "numeric": tuple(roles.numeric),
+        "categorical": tuple(c for c in roles.categorical if c not in roles.sensitive),
+        "missing_values": roles.sentinels,
+        "random_state": learner.seed,
+        "verbose": int(verbose),
+    }
+    if learner.model in ("FairPC", "NLatPC"):
+        settings |= {"structure": learner.structure, "n_components": learner.components}
+    elif learner.structure != "auto" or learner.components is not None:
+        raise LearningError(
+            f"{learner.model} has no structure to choose: leave out --structure and --components"
+        )
+    made: CircuitClassifier = MODELS[learner.model](**settings)
+    return made
 
 
 @contextmanager
-def _going_on(checkpoint: str | None, voice: Voice) -> Iterator[None]:
+def _going_on(checkpoint: str | None, screen: Screen) -> Iterator[None]:
     """Say of a fit that was stopped how it goes on."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit):
         if checkpoint is not None:
-            voice.note(f"the fit is kept in {checkpoint}: the same command goes on from there")
+            screen.note(f"the fit is kept in {checkpoint}: the same command goes on from there")
         raise
 
 
@@ -159,19 +124,18 @@ def _whole_or_nothing() -> Iterator[None]:
             raise TableError(str(warning)) from None
 
 
-def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds: float) -> Facts:
+def facts(model: CircuitClassifier, rows: LabelledTable, seconds: float) -> Facts:
     """What was read and what was learned, as plain data."""
     coding = model.coding_
-    classes = [str(c) for c in coding.labels.classes]
     *counts, missing = rows.label_counts(coding.labels)
     return {
         "model": type(model).__name__,
         "table": rows.source,
         "rows": rows.height,
-        "columns": _columns(model, rows),
+        "columns": _columns(model, rows.roles),
         "label": {
             "column": coding.labels.name,
-            "classes": classes,
+            "classes": [str(c) for c in coding.labels.classes],
             "counts": counts,
             "missing": missing,
             "positive": str(model.positive_class_),
@@ -183,8 +147,8 @@ def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds
             "missing": rows.height - sum(coding.groups.rows),
             "small": [name for name, _ in coding.groups.small()],
         },
-        "learned": learned(model),
-        "log_likelihood_per_row": rows.mean_log_likelihood(model),
+        "learned": _learned(model),
+        "log_likelihood_per_row": _log_likelihood(model, rows),
         "iterations": int(model.n_iter_),
         "converged": bool(model.converged_),
         "hints": list(rows.hints),
@@ -192,30 +156,33 @@ def facts(model: CircuitClassifier, rows: LabelledTable | StreamedTable, seconds
     }
 
 
-def _columns(model: CircuitClassifier, rows: LabelledTable | StreamedTable) -> list[Facts]:
+def _log_likelihood(model: CircuitClassifier, rows: LabelledTable) -> float:
+    """Per row of the table; of one that is streamed, as EM ended with."""
+    if is_source(rows.X):
+        return float(model.history_["log_likelihood"][-1])
+    return float(model.score_samples(rows.X, rows.y).mean())
+
+
+def _columns(model: CircuitClassifier, roles: Roles) -> list[Facts]:
     """What encoding did, a record per column of the table."""
-    coding, roles = model.coding_, rows.roles
+    coding = model.coding_
     records = {record["column"]: dict(record) for record in coding.features.describe()}
+
+    def add(name: str, kind: str | None, values: list[str], missing: Any, done: str) -> None:
+        record = {"column": name, "used": kind is not None, "kind": kind, "values": values}
+        records[name] = records.get(name, {}) | record | {"missing": missing, "done": done}
+
     for column in coding.groups.columns:
-        records[column.name] |= {
-            "used": True, "kind": "sensitive", "values": list(column.labels),
-            "missing": column.missing_share, "done": "sensitive attribute, " + column.done,
-        }  # fmt: skip
-    labels = coding.labels
-    records[labels.name] = {
-        "column": labels.name, "used": True, "kind": "label",
-        "values": [str(c) for c in labels.classes], "missing": labels.column.missing_share,
-        "done": labels.column.done,
-    }  # fmt: skip
+        done = "sensitive attribute, " + column.done
+        add(column.name, "sensitive", list(column.labels), column.missing_share, done)
+    label, classes = coding.labels.column, [str(c) for c in coding.labels.classes]
+    add(coding.labels.name, "label", classes, label.missing_share, label.done)
     for name in roles.drop:
-        records[name] = {
-            "column": name, "used": False, "kind": None, "values": [], "missing": None,
-            "done": "dropped: left out on request",
-        }  # fmt: skip
-    return [record | {"done": as_options(record["done"])} for record in records.values()]
+        add(name, None, [], None, "dropped: left out on request")
+    return [record | {"done": named(record["done"])} for record in records.values()]
 
 
-def learned(model: CircuitClassifier) -> Facts:
+def _learned(model: CircuitClassifier) -> Facts:
     """The rates and the mechanism of a fitted model."""
     account = model.explain_bias()
     latent = type(model).__name__ in LATENT
@@ -240,43 +207,33 @@ def learned(model: CircuitClassifier) -> Facts:
     }
 
 
-def show(found: Mapping[str, Any], out: Console) -> None:
+def show(found: Mapping[str, Any]) -> None:
     """Print what was read and what was learned."""
-    columns = found["columns"]
+    columns, label, groups = found["columns"], found["label"], found["groups"]
     size = f"{counted(found['rows'], 'row')}, {counted(len(columns), 'column')}"
-    say(f"{found['table']}: {size}\n", out, "bold")
-    grid(
-        out, ("column", "what was done"),
-        [(c["column"], c["done"]) for c in columns], right=False,
-    )  # fmt: skip
-    _show_label(found, out)
-    for hint in found["hints"]:
-        say(f"Hint: {hint}", out)
-    out.print()
-    show_learned(found, out)
-
-
-def _show_label(found: Mapping[str, Any], out: Console) -> None:
-    label = found["label"]
-    counts = zip(label["classes"], label["counts"], strict=True)
-    classes = ", ".join(f"{name} ({n:,})" for name, n in counts)
-    say(f"Label {label['column']!r}: {classes}{_unknown(label['missing'])}", out)
+    say(f"{found['table']}: {size}\n", "bold")
+    grid(("column", "what was done"), [(c["column"], c["done"]) for c in columns], right=False)
+    classes = zip(label["classes"], label["counts"], strict=True)
+    say(f"Label {label['column']!r}: {_sizes(classes, label['missing'])}")
     why = "as asked" if label["positive_chosen"] else "the last one; choose with --positive"
-    say(f"Positive class: {label['positive']} ({why})", out, "bold")
-    groups = found["groups"]
-    names = ", ".join(f"{name} ({n:,})" for name, n in groups["rows"].items())
-    columns = " × ".join(map(repr, groups["columns"]))
-    say(f"Groups by {columns}: {names}{_unknown(groups['missing'])}", out)
+    say(f"Positive class: {label['positive']} ({why})", "bold")
+    names = " × ".join(map(repr, groups["columns"]))
+    say(f"Groups by {names}: {_sizes(groups['rows'].items(), groups['missing'])}")
     if groups["small"]:
-        say(f"Few rows, read with care: {', '.join(groups['small'])}", out)
+        say(f"Few rows, read with care: {', '.join(groups['small'])}")
+    for hint in found["hints"]:
+        say(f"Hint: {hint}")
+    say()
+    show_learned(found)
 
 
-def _unknown(n_rows: int) -> str:
-    """Rows without a label or group, which are kept and summed over; nothing where all have one."""
-    return f"; not known in {counted(n_rows, 'row')}" if n_rows else ""
+def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:
+    """Rows of each class or group, and those without one, which are kept and summed over."""
+    unknown = f"; not known in {counted(missing, 'row')}" if missing else ""
+    return ", ".join(f"{name} ({n:,})" for name, n in sizes) + unknown
 
 
-def show_learned(found: Mapping[str, Any], out: Console) -> None:
+def show_learned(found: Mapping[str, Any]) -> None:
     """Print the rates and the mechanism."""
     model, facts = found["model"], found["learned"]
     end = "" if found["converged"] else "; it stopped at the limit and had not settled"
@@ -284,39 +241,28 @@ def show_learned(found: Mapping[str, Any], out: Console) -> None:
     say(
         f"{model} in {found['seconds']:.1f} s: {steps} of EM{end}; "
         f"log-likelihood per row {found['log_likelihood_per_row']:.4f}",
-        out,
         "bold",
     )
     decision, positive = facts["decision"], found["label"]["positive"]
     tied = ", the same in every group under the model" if model != "TwoNB" else ""
-    say(f"P({decision} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}\n", out)
-    if not facts["mechanism"]:
+    say(f"P({decision} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}\n")
+    cells, classes = facts["mechanism"], found["label"]["classes"]
+    if not cells:
         return
-    classes = found["label"]["classes"]
-    say("How labels depend on the latent decision Df and the group, P(D | Df, S):\n", out)
-    grid(out, ("group", "Df", *(f"D = {c}" for c in classes)), _mechanism(facts, classes))
+    say("How labels depend on the latent decision Df and the group, P(D | Df, S):\n")
+    rows = [cells[i : i + len(classes)] for i in range(0, len(cells), len(classes))]
+    grid(
+        ("group", "Df", *(f"D = {c}" for c in classes)),
+        [
+            (row[0]["group"], row[0]["decision"], *(f"{c['probability']:.3f}" for c in row))
+            for row in rows
+        ],
+    )
     if len(facts["sentences"]) <= MAX_SENTENCES:
         for sentence in facts["sentences"]:
-            say(sentence, out)
+            say(sentence)
     say(
         "\nThis is what the model learned under its assumptions: Df does not depend on S, and D "
         "depends on the features only through Df and S.\nOther mechanisms may fit as well, and "
-        "the data may contradict the assumptions: `fairpc audit` looks into both.",
-        out,
+        "the data may contradict the assumptions: `fairpc audit` looks into both."
     )
-
-
-def _mechanism(learned: Mapping[str, Any], classes: Sequence[str]) -> list[list[str]]:
-    cells = learned["mechanism"]
-    k = len(classes)
-    return [
-        [cells[i]["group"], cells[i]["decision"]]
-        + [f"{cell['probability']:.3f}" for cell in cells[i : i + k]]
-        for i in range(0, len(cells), k)
-    ]
-
-
-def _say_what_next(model: str, table: str) -> None:
-    from shlex import quote
-
-    say(f"Next: fairpc audit {quote(model)} {quote(table)} -o report.html", console())

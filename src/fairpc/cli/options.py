@@ -1,125 +1,306 @@
-"""Options that several commands share, so that they are spelled and explained once."""
+"""Options of the commands, each declared once: its name, type, bounds, default and help.
+
+Options that go together are a record. ``declared`` lets a command take such a record where Typer
+knows single options only.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
-_TABLE = "CSV, TSV, Parquet or Feather file; a folder or pattern of such; or - for stdin."
+from fairpc.cli.screen import log_to
+from fairpc.errors import Argument, OptionError
 
-Table = Annotated[str, typer.Argument(metavar="TABLE", help=_TABLE, show_default=False)]
-ModelFile = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A file that fit wrote.", show_default=False)
-]
-Label = Annotated[
-    list[str],
-    typer.Option(
-        "--label", metavar="COL", help="The decision that was observed.", show_default=False
+
+def argument(metavar: str, text: str) -> Any:
+    """What a command is given by position."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
+    """What a command is given by name; flags have no ``metavar``."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def output(text: str) -> Any:
+    """Where a command writes."""
+    return option("FILE", text, "--output", "-o")
+
+
+Table = Annotated[
+    str,
+    argument(
+        "TABLE", "CSV, TSV, Parquet or Feather file; a folder or pattern of such; or - for stdin."
     ),
 ]
-Sensitive = Annotated[
-    list[str],
-    typer.Option(
-        "--sensitive", metavar="COL", show_default=False,
-        help="The sensitive attribute; may be repeated, several are crossed into groups.",
-    ),
-]  # fmt: skip
-Positive = Annotated[
-    str | None,
-    typer.Option(
-        "--positive", metavar="CLASS", help="The favourable class; else the last in order."
-    ),
-]
-Numeric = Annotated[
-    list[str] | None,
-    typer.Option("--numeric", metavar="COL", help="A column that holds numbers; may be repeated."),
-]
-Categorical = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--categorical", metavar="COL",
-        help="A column whose values are names, also if they are numbers; may be repeated.",
-    ),
-]  # fmt: skip
-Drop = Annotated[
-    list[str] | None,
-    typer.Option("--drop", metavar="COL", help="A column to leave out; may be repeated."),
-]
-Missing = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--missing", metavar="TEXT",
-        help="A value that means that nothing is known, such as '?'; may be repeated; empty cells "
-        "always do.",
-    ),
-]  # fmt: skip
-Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        "--delimiter", metavar="CHAR", help="What separates values, or tab; else it is guessed."
-    ),
-]
-Encoding = Annotated[
-    str | None,
-    typer.Option("--encoding", metavar="NAME", help="Of a text file that is not UTF-8: cp1252, …"),
-]
-Model = Annotated[
-    str, typer.Option("--model", metavar="NAME", help="FairPC, NLatPC, LatNB or TwoNB.")
-]
+ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
 Structure = Annotated[
     str,
-    typer.Option(
-        "--structure", metavar="NAME",
-        help="auto chooses on held-out rows; strudel is the paper's; chow-liu is one tree.",
-    ),
-]  # fmt: skip
-Components = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=64, metavar="N", help="Circuits mixed in each P(x | Df, S); auto chooses."
-    ),
+    option("NAME", "auto chooses on held-out rows; strudel is the paper's; chow-liu is one tree."),
 ]
-Bins = Annotated[
-    int, typer.Option(min=2, max=1000, metavar="N", help="Bins of a numeric column, about.")
-]
-Seed = Annotated[
-    int, typer.Option(min=0, max=2**32 - 1, metavar="N", help="Seed of what is random.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
-Output = Annotated[
-    str,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="The model file to write.", show_default=False
-    ),
-]
-CheckpointFolder = Annotated[
-    str | None,
-    typer.Option(
-        "--checkpoint", metavar="DIR",
-        help="A folder that keeps the fit: stopped, it goes on from there when called again.",
-    ),
-]  # fmt: skip
+Bins = Annotated[int, option("N", "Bins of a numeric column, about.", min=2, max=1000)]
+Seed = Annotated[int, option("N", "Seed of what is random.", min=0, max=2**32 - 1)]
 MaxMemory = Annotated[
     str | None,
-    typer.Option(
-        "--max-memory", metavar="SIZE",
-        help="Bytes, or text like 4GB: of rows that take more, fit keeps the rest on disk, and "
-        "audit takes a sample.",
+    option(
+        "SIZE",
+        "Bytes, or text like 4GB: of rows that take more, fit keeps the rest on disk, and audit "
+        "takes a sample.",
     ),
-]  # fmt: skip
-EngineName = Annotated[
-    str,
-    typer.Option(
-        "--engine", metavar="NAME",
-        help="local, or dask: workers read the table and do the work, here or on a cluster.",
-    ),
-]  # fmt: skip
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        "--scheduler", metavar="ADDRESS",
-        help="Of a Dask scheduler, such as tcp://10.0.0.1:8786; processes on this machine without.",
-    ),
-]  # fmt: skip
+]
+
+ARGUMENTS: Final = {
+    "categorical": "--categorical",
+    "checkpoint": "--checkpoint",
+    "max_memory": "--max-memory",
+    "missing_values": "--missing",
+    "n_bins": "--bins",
+    "n_components": "--components",
+    "numeric": "--numeric",
+    "positive": "--positive",
+    "random_state": "--seed",
+    "sensitive": "--sensitive",
+    "structure": "--structure",
+}
+"""Arguments of the models and of ``fit``, and the option that sets each."""
+
+ENGINES: Final = ("local", "dask")
+GAPS: Final = ("either", "scores", "decisions")
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text table is to be read, where that cannot be told from it."""
+
+    delimiter: Annotated[
+        str | None, option("CHAR", "What separates values, or tab; else it is guessed.")
+    ] = None
+    encoding: Annotated[
+        str | None, option("NAME", "Of a text file that is not UTF-8: cp1252, …")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column is what, and what its values mean.
+
+    Attributes:
+        labels, sensitive: columns of D, of which there is one, and of S.
+        positive: the class that is meant by "positive"; None: the last one.
+        numeric, categorical, drop: columns whose kind is corrected, or that are left out.
+        missing: texts that mean "missing"; empty cells always do.
+    """
+
+    labels: Annotated[
+        list[str], option("COL", "The decision that was observed.", "--label", show_default=False)
+    ]
+    sensitive: Annotated[
+        list[str],
+        option(
+            "COL",
+            "The sensitive attribute; may be repeated, several are crossed into groups.",
+            show_default=False,
+        ),
+    ]
+    positive: Annotated[
+        str | None, option("CLASS", "The favourable class; else the last in order.")
+    ] = None
+    numeric: Annotated[
+        list[str], option("COL", "A column that holds numbers; may be repeated.")
+    ] = field(default_factory=list)
+    categorical: Annotated[
+        list[str],
+        option(
+            "COL", "A column whose values are names, also if they are numbers; may be repeated."
+        ),
+    ] = field(default_factory=list)
+    drop: Annotated[list[str], option("COL", "A column to leave out; may be repeated.")] = field(
+        default_factory=list
+    )
+    missing: Annotated[
+        list[str],
+        option(
+            "TEXT",
+            "A value that means that nothing is known, such as '?'; may be repeated; empty cells "
+            "always do.",
+        ),
+    ] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if (n := len(self.labels)) > 1:
+            raise OptionError(f"--label is given {n} times: there is one label, give it once")
+
+    @property
+    def label(self) -> str:
+        return self.labels[0]
+
+    @property
+    def sentinels(self) -> tuple[str | float, ...]:
+        """What means "missing", as text and, where it is a number, as that."""
+        return ("", *self.missing, *(n for n in map(as_number, self.missing) if n is not None))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Which model is fitted, and how.
+
+    Attributes:
+        model: FairPC, NLatPC, LatNB or TwoNB.
+        structure, components: of P(x | f, s), for FairPC and NLatPC.
+        bins: about how many bins a numeric column gets.
+        seed: of what is random in a fit.
+    """
+
+    model: Annotated[str, option("NAME", "FairPC, NLatPC, LatNB or TwoNB.")] = "FairPC"
+    structure: Structure = "auto"
+    components: Annotated[
+        int | None,
+        option("N", "Circuits mixed in each P(x | Df, S); auto chooses.", min=1, max=64),
+    ] = None
+    bins: Bins = 8
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What of a long fit is kept on disk.
+
+    Attributes:
+        checkpoint: a folder from which a fit that was stopped goes on.
+        max_memory: bytes or text like "4GB" beyond which rows stay on disk.
+    """
+
+    checkpoint: Annotated[
+        str | None,
+        option(
+            "DIR", "A folder that keeps the fit: stopped, it goes on from there when called again."
+        ),
+    ] = None
+    max_memory: MaxMemory = None
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who reads a table and does the work: this process, or workers of Dask.
+
+    Attributes:
+        engine: "local" or "dask".
+        scheduler: address of a Dask scheduler; None for processes on this machine.
+    """
+
+    engine: Annotated[
+        str,
+        option(
+            "NAME", "local, or dask: workers read the table and do the work, here or on a cluster."
+        ),
+    ] = "local"
+    scheduler: Annotated[
+        str | None,
+        option(
+            "ADDRESS",
+            "Of a Dask scheduler, such as tcp://10.0.0.1:8786; processes on this machine without.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise OptionError(f"--engine is {self.engine!r}: choose one of {', '.join(ENGINES)}")
+        if self.scheduler is not None and not self.clustered:
+            raise OptionError("--scheduler is an address of Dask: give --engine dask too")
+
+    @property
+    def clustered(self) -> bool:
+        return self.engine == "dask"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The gap between groups that an audit allows; None: any."""
+
+    fail_over: Annotated[
+        float | None,
+        option(
+            "GAP",
+            "End with exit code 1 if the upper bound of the gap between groups is larger.",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None
+    gap: Annotated[
+        str, option("WHICH", "What --fail-over looks at: scores, decisions, or either.")
+    ] = "either"
+
+    def __post_init__(self) -> None:
+        if self.gap not in GAPS:
+            raise OptionError(f"--gap is {self.gap!r}: use {', '.join(GAPS)}")
+
+
+def as_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def named(*message: str | Argument) -> str:
+    """A message in pieces as one text, with options in place of arguments."""
+    from fairpc.data.columns import TO_KEEP
+
+    # Why a column was dropped is kept in the model as text.
+    text = "".join(map(_named, message))
+    return text.replace("".join(map(str, TO_KEEP)), "".join(map(_named, TO_KEEP)))
+
+
+def _named(piece: str | Argument) -> str:
+    if not isinstance(piece, Argument) or piece.name not in ARGUMENTS:
+        return str(piece)
+    value = piece.value.strip("'…")
+    return f"{ARGUMENTS[piece.name]} {value}".rstrip()
+
+
+def declared(command: Callable[..., None]) -> Callable[..., None]:
+    """A command as Typer wants it: each record among its parameters as the options it holds.
+
+    Every command has a parameter ``screen``, on which the log appears while it runs.
+    """
+    records: dict[str, Any] = {}
+    options: list[Parameter] = []
+    for parameter in signature(command, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation):
+            records[parameter.name] = parameter.annotation
+            options += _options(parameter.annotation)
+        else:
+            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+    def call(**given: Any) -> None:
+        made = {
+            name: record(**{option.name: given.pop(option.name) for option in fields(record)})
+            for name, record in records.items()
+        }
+        log_to(made["screen"])
+        command(**given, **made)
+
+    call.__doc__ = command.__doc__
+    # Help lists what must be given first.
+    options.sort(key=lambda option: option.default is not Parameter.empty)
+    call.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    call.__annotations__ = {}
+    return call
+
+
+def _options(record: Any) -> Iterator[Parameter]:
+    types = get_type_hints(record, include_extras=True)
+    for option in fields(record):
+        factory = option.default_factory
+        default = option.default if factory is MISSING else factory()
+        yield Parameter(
+            option.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if default is MISSING else default,
+            annotation=types[option.name],
+        )

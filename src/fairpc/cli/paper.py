@@ -6,15 +6,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from fairpc.cli.screen import console
+from fairpc.cli.screen import Screen, console, grid
 from fairpc.data.plural import counted
 from fairpc.errors import FairpcError, FileFormatError
-from fairpc.paper.exhibit import Exhibit, Grid, as_json, write
+from fairpc.paper.exhibit import Exhibit, as_json, write
 from fairpc.paper.figures import check_extra
 from fairpc.paper.reproduction import EXHIBITS, write_page
 from fairpc.paper.runs import Runner, Study, default_folder
@@ -27,14 +24,12 @@ DEFAULT_OUT: Final = Path("fairpc-paper")
 
 def run(
     name: str,
-    *,
     data_dir: Path | None,
     splits: Path | None,
     quick: bool,
     out: Path | None,
     cache: Path | None,
-    as_json_array: bool,
-    quiet: bool,
+    screen: Screen,
 ) -> None:
     """Make one exhibit, or all of them and the page that compares them with the paper."""
     if name not in (*EXHIBITS, ALL):
@@ -43,48 +38,39 @@ def run(
         if folder is not None and not folder.is_dir():
             raise FileFormatError(f"{folder}, given with {option}, is no folder: give one")
     # With --json alone nothing is written: the array is the result.
-    folder = out or (None if as_json_array else DEFAULT_OUT)
+    folder = out or (None if screen.json else DEFAULT_OUT)
     if folder is not None and name not in TABLES_ONLY:
         check_extra()
-    bar = not quiet and sys.stderr.isatty()
-    runner = Runner(cache or default_folder(), progress=bar)
+    runner = Runner(cache or default_folder(), progress=screen.shows_progress)
     study = Study(Sources(data_dir, splits, quick), runner)
-    if name == ALL:
-        _run_all(study, folder, as_json_array, quiet)
-        return
-    exhibit = EXHIBITS[name](study)
-    written = [] if folder is None else write(exhibit, folder)
-    if as_json_array:
-        sys.stdout.write(as_json(exhibit.records) + "\n")
-    elif not quiet:
-        screen = console()
-        show(exhibit, screen)
-        _say_written(written, screen)
-
-
-def _run_all(study: Study, folder: Path | None, as_json_array: bool, quiet: bool) -> None:
-    """Every exhibit, and the page; with --json one array of exhibits."""
-    screen = console()
     exhibits = []
-    for make in EXHIBITS.values():
-        exhibit = make(study)
-        exhibits.append(exhibit)
-        if not (as_json_array or quiet):
-            show(exhibit, screen)
-    written = [] if folder is None else write_page(exhibits, study, folder)
-    if as_json_array:
-        records = [{"exhibit": e.name, "records": list(e.records)} for e in exhibits]
-        sys.stdout.write(as_json(records) + "\n")
-    elif not quiet:
-        _say_written(written, screen)
+    for each in EXHIBITS if name == ALL else [name]:
+        exhibits.append(EXHIBITS[each](study))
+        if screen.talks:
+            show(exhibits[-1])
+    written: list[Path] = []
+    if folder is not None:
+        whole = name == ALL
+        written = write_page(exhibits, study, folder) if whole else write(exhibits[0], folder)
+    if screen.json:
+        # One array: of the numbers or, of all exhibits, of them.
+        every = [{"exhibit": e.name, "records": list(e.records)} for e in exhibits]
+        sys.stdout.write(as_json(every if name == ALL else exhibits[0].records) + "\n")
+    elif written and screen.talks:
+        folders = sorted({str(p.parent) for p in written})
+        number = counted(len(written), "file was", "files were")
+        console().print(Text(f"{number} written into {', '.join(folders)}"))
 
 
-def show(exhibit: Exhibit, out: Console) -> None:
+def show(exhibit: Exhibit) -> None:
     """Print an exhibit."""
+    out = console()
     out.print(Text(exhibit.title, style="bold"))
     out.print()
-    for grid in exhibit.grids:
-        _show_grid(grid, out)
+    for shown in exhibit.grids:
+        if shown.title:
+            out.print(Text(shown.title))
+        grid(shown.head, [[_cell(text) for text in line] for line in shown.lines])
     for note in exhibit.notes:
         out.print(Text(note))
     if exhibit.claims:
@@ -96,28 +82,9 @@ def show(exhibit: Exhibit, out: Console) -> None:
     out.print()
 
 
-def _show_grid(grid: Grid, out: Console) -> None:
-    if grid.title:
-        out.print(Text(grid.title))
-    shown = Table(*grid.head, box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
-    for column in shown.columns[1:]:
-        column.justify = "right"
-    for line in grid.lines:
-        shown.add_row(*(_cell(text) for text in line))
-    out.print(shown)
-    out.print()
-
-
 def _cell(text: str) -> Text:
     """A cell; what stands between two pairs of stars is bold."""
     shown = Text()
     for i, part in enumerate(text.split("**")):
         shown.append(part, style="bold" if i % 2 else "")
     return shown
-
-
-def _say_written(paths: list[Path], out: Console) -> None:
-    if paths:
-        folders = sorted({str(p.parent) for p in paths})
-        number = counted(len(paths), "file was", "files were")
-        out.print(Text(f"{number} written into {', '.join(folders)}"))

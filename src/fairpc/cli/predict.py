@@ -1,83 +1,87 @@
-"""``fairpc predict``: scores appended to a table that is streamed, however long it is."""
+"""``fairpc predict`` and ``query``: what a model says about rows of a table, or about a question.
+
+A table is streamed, however long it is.
+"""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.absent import note_absent
-from fairpc.cli.models import loaded
-from fairpc.cli.outputs import check_output
-from fairpc.cli.screen import Voice, print_json
-from fairpc.cli.tables import Reading, about, evidence, opened, ready
-from fairpc.data import plural
-from fairpc.data.files import TableFiles, format_of, write_table
-from fairpc.data.warned import Warned
-from fairpc.errors import FairpcError, TableError
+from fairpc.cli.options import TextFormat
+from fairpc.cli.screen import Screen, grid, print_json, say
+from fairpc.cli.tables import (
+    STDOUT,
+    about,
+    evidence,
+    loaded,
+    note_absent,
+    opened,
+    ready,
+    target_of,
+)
+from fairpc.data.files import TableFiles, write_table
+from fairpc.data.plural import counted
+from fairpc.data.source import Warned
+from fairpc.errors import TableError
+from fairpc.query import Answer, Query, Vocabulary, parse
+from fairpc.refits.workbench import Progress, Report, progress
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.progress import Progress
 
     from fairpc.estimators.base import CircuitClassifier
 
 BATCH: Final = 50_000
 """Rows in memory at a time; a few batches are on their way at once."""
 
-STDOUT: Final = "-"
 PREFIX: Final = "p_df_"
 DECISION: Final = "decision"
 
 
 def run(
-    model_file: str, table: str, output: str, *, decide: bool, reading: Reading, voice: Voice
+    model_file: str, table: str, output: str, decide: bool, text: TextFormat, screen: Screen
 ) -> None:
     """Append P(Df = k | row) for every class k, and the decision if asked, to a table."""
-    if output == STDOUT and voice.json:
-        raise FairpcError("-o - and --json both want stdout: give -o a file, or leave out --json")
-    if output != STDOUT:
-        format_of(output)
-        check_output(output, model_file, table)
+    target = target_of(output, screen, model_file, table)
     model = loaded(model_file)
-    began, warned, counted = perf_counter(), Warned(), Counter()
-    with opened(table, reading) as files:
-        note_absent(model, files, voice)
-        _note_absent_groups(model, files, voice)
-        added = _new_columns(model, files, decide)
-        with voice.progress("rows", _n_rows(files, voice)) as bar:
-            rows = _scored(model, files, added, warned, counted, bar)
-            target = sys.stdout.buffer if output == STDOUT else output
-            write_table(rows, _schema(files, added), target, delimiter=files.delimiter)
-    voice.notes(warned)
+    began, warned = perf_counter(), Warned()
+    with opened(table, text) as files:
+        note_absent(model, files, screen)
+        _note_absent_groups(model, files, screen)
+        scored = Scored(model, files, _new_columns(model, files, decide))
+        total = _n_rows(files) if screen.shows_progress else 0
+        with progress(screen.shows_progress, None) as step:
+            batches = scored.batches(warned, step, total)
+            write_table(batches, scored.schema(), target, delimiter=files.delimiter)
+    screen.notes(warned)
     facts = {
-        "model_file": model_file, "table": files.source, "output": output, "rows": counted.rows,
-        "added": list(added), "positive": str(model.positive_class_),
-        "mean_score": counted.total / counted.rows, "notes": list(warned.sentences()),
+        "model_file": model_file,
+        "table": files.source,
+        "output": output,
+        "rows": scored.rows,
+        "added": list(scored.added),
+        "positive": str(model.positive_class_),
+        "mean_score": scored.total / scored.rows,
+        "notes": list(warned.sentences()),
         "seconds": perf_counter() - began,
-    }  # fmt: skip
-    if voice.json:
+    }
+    if screen.json:
         print_json(facts)
-    elif not voice.quiet:
-        voice.note(
-            f"{plural.counted(counted.rows, 'row')} written to "
-            f"{'stdout' if output == STDOUT else output} with {', '.join(added)}; positive class: "
-            f"{model.positive_class_}, mean score {facts['mean_score']:.4f}"
+    else:
+        screen.note(
+            f"{counted(scored.rows, 'row')} written to "
+            f"{'stdout' if output == STDOUT else output} with {', '.join(scored.added)}; "
+            f"positive class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
         )
 
 
-class Counter:
-    """Rows that went by, and the sum of their scores of the positive class."""
-
-    rows = 0
-    total = 0.0
-
-
-def _note_absent_groups(model: CircuitClassifier, files: TableFiles, voice: Voice) -> None:
+def _note_absent_groups(model: CircuitClassifier, files: TableFiles, screen: Screen) -> None:
     absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
     if absent:
-        voice.note(
+        screen.note(
             f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group is "
             "summed out, and equal mean scores are then not promised even under the model"
         )
@@ -99,56 +103,105 @@ def _new_columns(model: CircuitClassifier, files: TableFiles, decide: bool) -> d
     return added
 
 
-def _schema(files: TableFiles, added: dict[str, Any]) -> dict[str, Any]:
-    with files.reading():
-        return dict(files.scan().collect_schema()) | added
-
-
-def _n_rows(files: TableFiles, voice: Voice) -> int | None:
+def _n_rows(files: TableFiles) -> int:
     """Length of the table, for the progress bar; it costs a look at the file."""
     import polars as pl
 
-    if not voice.shows_progress:
-        return None
     with files.reading():
         return int(files.scan().select(pl.len()).collect(engine="streaming").item())
 
 
-def _scored(
-    model: CircuitClassifier,
-    files: TableFiles,
-    added: Sequence[str] | dict[str, Any],
-    warned: Warned,
-    counted: Counter,
-    bar: Progress,
-) -> Iterator[pl.DataFrame]:
-    """The rows of a table with their scores, batch by batch."""
-    for batch in files.batches(BATCH):
-        if not batch.height:
-            continue
-        where = files.source
-        if counted.rows:
-            where += f", in the rows from {counted.rows:,} on (counted from 0, each part anew)"
-        with about(where), warned.watching():
-            yield _with_scores(model, batch, ready(batch, files), list(added), counted)
-        counted.rows += batch.height
-        bar.advance(bar.task_ids[0], batch.height)
+@dataclass(eq=False)
+class Scored:
+    """A table with its scores.
+
+    Attributes:
+        added: names and types of the columns that are appended: a score per class, a decision.
+        rows, total: rows that went by, and the sum of their scores of the positive class.
+    """
+
+    model: CircuitClassifier
+    files: TableFiles
+    added: dict[str, Any]
+    rows: int = 0
+    total: float = 0.0
+
+    def schema(self) -> dict[str, Any]:
+        """Names and types of all columns."""
+        with self.files.reading():
+            return dict(self.files.scan().collect_schema()) | self.added
+
+    def batches(self, warned: Warned, step: Report, n_rows: int) -> Iterator[pl.DataFrame]:
+        """The rows with their scores, batch by batch."""
+        step(Progress("rows", 0, n_rows))
+        for batch in self.files.batches(BATCH):
+            if not batch.height:
+                continue
+            where = self.files.source
+            if self.rows:
+                where += f", in the rows from {self.rows:,} on (counted from 0, each part anew)"
+            with about(where), warned.watching():
+                yield batch.with_columns(self._columns(ready(batch, self.files)))
+            self.rows += batch.height
+            step(Progress("rows", self.rows, n_rows))
+
+    def _columns(self, cells: pl.DataFrame) -> Iterator[pl.Series]:
+        """What is appended to some rows."""
+        import polars as pl
+
+        given = evidence(self.model, cells)
+        scores = self.model.predict_proba(**given)
+        self.total += float(scores[:, self.model.coding_.labels.positive].sum())
+        for name, score in zip(self.added, scores.T, strict=False):
+            yield pl.Series(name, score)
+        if len(self.added) > scores.shape[1]:
+            decisions = [str(d) for d in self.model.predict(**given)]
+            yield pl.Series(DECISION, decisions, dtype=pl.String)
 
 
-def _with_scores(
-    model: CircuitClassifier,
-    batch: pl.DataFrame,
-    cells: pl.DataFrame,
-    added: list[str],
-    counted: Counter,
-) -> pl.DataFrame:
-    import polars as pl
+def ask(model_file: str, text: str, screen: Screen) -> None:
+    """Answer a query in words."""
+    query = parse(text)
+    model = loaded(model_file, then="QUERY")
+    coding = model.coding_
+    words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
+    answer = words.answer(query)
+    if screen.json:
+        print_json(_answer_facts(text, query, answer))
+    elif screen.quiet:
+        for _, probability in answer.rows:
+            print(repr(probability))  # noqa: T201 - the result itself
+    else:
+        _show_answer(query, answer)
 
-    given = evidence(model, cells)
-    scores = model.predict_proba(**given)
-    counted.total += float(scores[:, model.coding_.labels.positive].sum())
-    columns = [pl.Series(name, scores[:, k]) for k, name in enumerate(added[: scores.shape[1]])]
-    if DECISION in added[scores.shape[1] :]:
-        decisions = model.predict(**given)
-        columns.append(pl.Series(DECISION, [str(d) for d in decisions], dtype=pl.String))
-    return batch.with_columns(columns)
+
+def _answer_facts(text: str, query: Query, answer: Answer) -> dict[str, Any]:
+    names = [term.name for term in query.targets]
+    single = all(term.value is not None for term in query.targets)
+    return {
+        "query": text,
+        "probability": answer.rows[0][1] if single else None,
+        "rows": [
+            dict(zip(names, values, strict=True)) | {"probability": probability}
+            for values, probability in answer.rows
+        ],
+        "given_probability": answer.given_probability,
+        "read_as": [{"term": str(r.term), "values": list(r.values)} for r in answer.readings],
+    }
+
+
+def _show_answer(query: Query, answer: Answer) -> None:
+    known = [str(term) for term in query.given if term.value is not None]
+    condition = f" | {', '.join(known)}" if known else ""
+    for reading in answer.readings:
+        if [reading.term.value] != list(reading.values):
+            say(f"{reading.term} is read as {', '.join(map(repr, reading.values))}")
+    if all(term.value is not None for term in query.targets):
+        asked = ", ".join(map(str, query.targets))
+        say(f"P({asked}{condition}) = {answer.rows[0][1]:.6f}", "bold")
+    else:
+        names = [term.name for term in query.targets]
+        head = (*names, f"P({', '.join(names)}{condition})")
+        grid(head, [(*values, f"{p:.6f}") for values, p in answer.rows])
+    if known:
+        say(f"P({', '.join(known)}) = {answer.given_probability:.6f}")

@@ -6,31 +6,34 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
+import typer
 
-from fairpc.data.warned import Warned
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from fairpc.data.source import Warned
+
+
+_JSON = typer.Option("--json", help="Print one JSON value and nothing else.")
+_QUIET = typer.Option("--quiet", "-q", help="Print results and errors only.")
 
 
 @dataclass(frozen=True)
-class Voice:
-    """How a command speaks.
+class Screen:
+    """How much a command prints, and for whom.
 
     Attributes:
         json: one JSON value on stdout and nothing else.
         quiet: nothing but results and errors.
     """
 
-    json: bool = False
-    quiet: bool = False
+    json: Annotated[bool, _JSON] = False
+    quiet: Annotated[bool, _QUIET] = False
 
     @property
     def talks(self) -> bool:
@@ -44,60 +47,59 @@ class Voice:
     def note(self, text: str) -> None:
         """A remark on stderr, so that what is piped stays clean."""
         if not self.quiet:
-            print(f"fairpc: note: {text}", file=sys.stderr)  # noqa: T201
+            complain(f"note: {text}")
 
     def notes(self, warned: Warned) -> None:
         for text in warned.sentences():
             self.note(text)
 
-    @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Progress]:
-        """A bar on a terminal, nothing elsewhere; its first task is ``what``."""
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeRemainingColumn(),
-        )  # fmt: skip
-        bar = Progress(
-            *columns, console=Console(stderr=True), transient=True, disable=not self.shows_progress
-        )
-        with bar:
-            bar.add_task(what, total=total)
-            yield bar
 
+class _Notes(logging.Handler):
+    """What fairpc's log says, as notes."""
 
-class Log(logging.Handler):
-    """What fairpc's log says, said as notes."""
-
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, screen: Screen) -> None:
         super().__init__(logging.INFO)
-        self.voice = voice
+        self.screen = screen
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.voice.note(record.getMessage())
+        self.screen.note(record.getMessage())
 
 
-def hear(voice: Voice) -> None:
-    """Have the voice of the command that runs say what is logged."""
+def log_to(screen: Screen) -> None:
+    """Print what is logged while a command runs as its notes."""
     log = logging.getLogger("fairpc")
     log.setLevel(logging.INFO)
-    log.handlers = [Log(voice)]
+    log.handlers = [_Notes(screen)]
+
+
+def complain(text: str) -> None:
+    """A line on stderr."""
+    print(f"fairpc: {text}", file=sys.stderr)  # noqa: T201
 
 
 def console() -> Console:
     """Colours and lines on a terminal; elsewhere plain text that is never cut at a width."""
+    from rich.console import Console
+
     out = Console(highlight=False)
     return out if out.is_terminal else Console(highlight=False, width=200, no_color=True)
 
 
-def say(text: str, out: Console, style: str = "") -> None:
-    """A line of text, in which brackets mean nothing."""
+def say(text: str = "", style: str = "") -> None:
+    """A line of text on stdout, in which brackets mean nothing."""
+    from rich.text import Text
+
+    out = console()
     out.print(Text(text, style=style), soft_wrap=not out.is_terminal)
 
 
-def grid(
-    out: Console, head: Sequence[str], lines: Iterable[Sequence[str]], *, right: bool = True
-) -> None:
-    """A table; the columns after the first are flush right, or flush left."""
+def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: bool = True) -> None:
+    """A table on stdout; the columns after the first are flush right, or flush left."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
     plain = not out.is_terminal
     shown = Table(*head, box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
     for column in shown.columns[1:]:
@@ -106,7 +108,7 @@ def grid(
         for column in shown.columns:
             column.no_wrap = True
     for line in lines:
-        shown.add_row(*(Text(cell) for cell in line))
+        shown.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in line))
     out.print(shown, soft_wrap=plain)
     out.print()
 

@@ -1,4 +1,7 @@
-"""The table that a command is given: opened, its columns found, its cells made ready."""
+"""What a command is given: a table, with its columns found and its cells made ready; a model.
+
+What cannot be read or written is refused before the work begins.
+"""
 
 from __future__ import annotations
 
@@ -6,109 +9,94 @@ import codecs
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from math import floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
-from fairpc.cli.absent import absent_features
-from fairpc.data.files import TableFiles, find
+from fairpc.cli.options import Engine, Roles, TextFormat, as_number
+from fairpc.data.atomic import check_writable
+from fairpc.data.files import TableFiles, find, format_of, is_part
+from fairpc.data.source import Source, source_of
 from fairpc.data.values import EXACT, read_values
-from fairpc.errors import FairpcError, FileFormatError, TableError
+from fairpc.errors import FairpcError, FileFormatError, OptionError, TableError
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from fairpc.cli.screen import Screen
     from fairpc.data.labels import Labels
     from fairpc.estimators.base import CircuitClassifier
 
+Opening = Callable[[TableFiles, Callable[[Any], Any]], Source]
+Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
+
+STREAMED_BYTES: Final = 1 << 28
+"""Files of more bytes are streamed."""
+
+_SEEN: Final = 1 << 17
+"""Rows of a streamed table that are looked at to tell types and to give hints."""
+
 STDIN: Final = "-"
+STDOUT: Final = "-"
 # What people write where they know nothing; we ask before we believe it.
 SUSPECTS: Final = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "unknown")
 MOSTLY: Final = 0.9
 """Share of numbers from which a column of text looks like a misread one."""
 
-
-@dataclass(frozen=True)
-class Reading:
-    """How a text table is to be read, where that cannot be told from it."""
-
-    delimiter: str | None = None
-    encoding: str | None = None
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which column is what, and what its values mean.
-
-    Attributes:
-        label, sensitive: columns of D and of S.
-        positive: the class that is meant by "positive"; None: the last one.
-        numeric, categorical, drop: columns whose kind is corrected, or that are left out.
-        missing: texts that mean "missing"; empty cells always do.
-    """
-
-    label: str
-    sensitive: tuple[str, ...]
-    positive: str | None = None
-    numeric: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    drop: tuple[str, ...] = ()
-    missing: tuple[str, ...] = ()
-
-    @property
-    def sentinels(self) -> tuple[str | float, ...]:
-        """What means "missing", as text and, where it is a number, as that."""
-        return ("", *self.missing, *(n for n in map(_number, self.missing) if n is not None))
+CLOSE: Final = 0.8
+"""Names at least as alike, from 0 to 1, are taken for one name and a slip."""
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable:
-    """A table cut into features (the sensitive columns among them) and label.
+    """A table by its roles, in memory or to be streamed.
 
     Attributes:
+        X, y: features, the sensitive columns among them, and label; or a source, and the name of
+            its label.
+        labels: the raw labels, and how many rows have each.
         hints: what a user may want to correct, a sentence each.
     """
 
     source: str
     roles: Roles
-    X: pl.DataFrame
-    y: pl.Series
-    hints: tuple[str, ...] = field(default=())
+    X: Any
+    y: Any
+    labels: pl.DataFrame
+    hints: tuple[str, ...] = ()
 
     @property
     def height(self) -> int:
         """Number of rows."""
-        return self.X.height
+        return int(self.labels["len"].sum())
 
     def label_counts(self, labels: Labels) -> list[int]:
         """Rows of each class, and last the rows without one."""
-        codes = labels.transform(self.y)
-        return [int((codes == k).sum()) for k in (*range(len(labels.classes)), -1)]
-
-    def mean_log_likelihood(self, model: CircuitClassifier) -> float:
-        """Per row of the table."""
-        return float(model.score_samples(self.X, self.y).mean())
-
-    def fit(self, model: CircuitClassifier, **options: Any) -> CircuitClassifier:
-        """Fit a model to the table."""
-        return model.fit(self.X, self.y, **options)
+        codes = labels.transform(self.labels[self.roles.label])
+        counts = [0] * (len(labels.classes) + 1)
+        for code, n in zip(codes.tolist(), self.labels["len"].to_list(), strict=True):
+            counts[code] += n
+        return counts
 
 
 @contextmanager
-def opened(table: str, reading: Reading) -> Iterator[TableFiles]:
+def opened(table: str, text: TextFormat) -> Iterator[TableFiles]:
     """The files of a table: a path, a folder, a pattern, or "-" for what comes on stdin."""
-    if reading.encoding is None and table != STDIN:
-        yield find(table, delimiter=reading.delimiter)
+    # In most shells a tab is hard to type.
+    delimiter = "\t" if text.delimiter in ("\\t", "tab") else text.delimiter
+    if text.encoding is None and table != STDIN:
+        yield find(table, delimiter=delimiter)
         return
     with tempfile.TemporaryDirectory(prefix="fairpc-") as folder:
         copy = Path(folder) / "table"
         source = "the table on stdin" if table == STDIN else table
-        _copy(table, copy, reading.encoding)
-        yield find(copy, delimiter=reading.delimiter, source=source)
+        _copy(table, copy, text.encoding)
+        yield find(copy, delimiter=delimiter, source=source)
 
 
 def _copy(table: str, copy: Path, encoding: str | None) -> None:
@@ -141,7 +129,7 @@ def _copy(table: str, copy: Path, encoding: str | None) -> None:
 
 @contextmanager
 def about(source: str) -> Iterator[None]:
-    """Errors of a block, said to be about a table, which they do not know by name."""
+    """A block whose errors are said to be about a table."""
     try:
         yield
     except FileFormatError:
@@ -149,7 +137,75 @@ def about(source: str) -> Iterator[None]:
     except FairpcError as error:
         if str(error).startswith(source):
             raise
-        raise TableError(f"{source}: {error}") from error
+        raise TableError(f"{source}: ", *error.args) from error
+
+
+def check_output(output: str, *reads: str) -> None:
+    """Refuse a file that cannot be written, or that is part of what the command reads."""
+    for given in reads:
+        if is_part(output, given):
+            raise OptionError(
+                f"-o {output} would write into what is read ({given}): give -o another file"
+            )
+    check_writable(output)
+
+
+def target_of(output: str, screen: Screen, *reads: str) -> str | BinaryIO:
+    """Where a table is written: a file, by its name, or stdout."""
+    if output != STDOUT:
+        format_of(output)
+        check_output(output, *reads)
+        return output
+    if screen.json:
+        raise OptionError("-o - and --json both want stdout: give -o a file, or leave out --json")
+    return sys.stdout.buffer
+
+
+def loaded(path: str, *, then: str = "TABLE") -> CircuitClassifier:
+    """The model of a file; where there is none, what is expected there and after it."""
+    from fairpc.estimators import load
+
+    order = f"give MODEL, a file that `fairpc fit` wrote, and then {then}"
+    try:
+        return load(path)
+    except FileNotFoundError:
+        raise FileFormatError(f"there is no model {path}: {order}") from None
+    except FileFormatError as error:
+        if _is_json(Path(path)):
+            raise
+        raise FileFormatError(f"{path} is no model: {order}") from error
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file begins as models do: such a one was altered, or is of another kind."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(1) == b"{"
+
+
+@contextmanager
+def client_of(engine: Engine) -> Iterator[Any]:
+    """A block with a client of Dask; None where this process does the work."""
+    if not engine.clustered:
+        yield None
+        return
+    from fairpc.cluster.client import connected
+
+    with connected(engine.scheduler) as client:
+        yield client
+
+
+@contextmanager
+def sources(engine: Engine) -> Iterator[Opening]:
+    """A block in which tables can be opened as sources, and how."""
+    with client_of(engine) as client:
+        if client is None:
+            yield source_of
+            return
+        from fairpc.cluster.table import file_table
+
+        yield partial(file_table, client=client)
 
 
 def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
@@ -164,16 +220,15 @@ def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
     if close:
         repair = f"did you mean {' or '.join(map(repr, close))}?"
     else:
-        more = ", …" if len(names) > 12 else ""
-        repair = f"its columns are {', '.join(map(repr, names[:12]))}{more}"
+        repair = f"its columns are {_listed(names, 12)}"
     if len(names) == 1:
         repair += "; if there should be more, give --delimiter"
-    elif any(_number(name) is not None for name in names):
+    elif any(as_number(name) is not None for name in names):
         repair += "; the table needs a header line with the names of its columns"
     raise TableError(f"{source} has no column {wanted!r} ({option}): {repair}")
 
 
-def ready(frame: pl.DataFrame, files: TableFiles) -> pl.DataFrame:
+def ready(frame: Frame, files: TableFiles) -> Frame:
     """The cells as they are coded: text files without the blanks around values."""
     import polars as pl
 
@@ -182,38 +237,115 @@ def ready(frame: pl.DataFrame, files: TableFiles) -> pl.DataFrame:
     return frame.with_columns(pl.col(pl.String).str.strip_chars())
 
 
+def note_absent(model: CircuitClassifier, files: TableFiles, screen: Screen) -> None:
+    """Say which features are absent, and so missing in every row; refuse what looks like a slip."""
+    absent = absent_features(model, files.names())
+    if not absent:
+        return
+    known = model.coding_.features.names
+    if len(absent) == len(known):
+        raise TableError(
+            f"{files.source} has none of the features of the model ({_listed(known)}): give a "
+            "table with at least one of them"
+        )
+    _refuse_slips(model, files, absent)
+    screen.note(
+        f"{files.source} has no column {_listed(absent)}: that counts as missing in every row"
+    )
+
+
+def absent_features(model: CircuitClassifier, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Features that are not among some columns; columns of an array go by position instead."""
+    features = model.coding_.features
+    if features.from_array:
+        return ()
+    return tuple(name for name in features.names if name not in names)
+
+
+def _refuse_slips(model: CircuitClassifier, files: TableFiles, absent: tuple[str, ...]) -> None:
+    coding = model.coding_
+    known = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
+    others = {name.lower(): name for name in files.names() if name not in known}
+    for name in absent:
+        for close in get_close_matches(name.lower(), others, n=1, cutoff=CLOSE):
+            raise TableError(
+                f"{files.source} has no column {name!r}, and {others[close]!r}, which the model "
+                f"does not know, looks like it: rename that, or add an empty column {name!r}"
+            )
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
+
+
 def evidence(model: CircuitClassifier, cells: pl.DataFrame) -> dict[str, Any]:
     """Arguments of a model's methods for the rows of a table: X, and groups where they are apart.
 
-    Features that are absent are empty columns of X. A model that was given its groups apart from
-    X, in Python, finds them by the names of their columns.
+    A model that was given its groups apart from X, in Python, finds them by the names of their
+    columns.
     """
-    import polars as pl
-
-    absent = absent_features(model, tuple(cells.columns))
-    cells = cells.with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
+    cells = _with_absent(model, cells, tuple(cells.columns))
     names = model.coding_.groups.column_names
     if model.coding_.sensitive or not set(names) <= set(cells.columns):
         return {"X": cells}
     return {"X": cells, "sensitive_features": cells.select(names)}
 
 
+def model_source(model: CircuitClassifier, files: TableFiles) -> Source:
+    """A table to be streamed to a model."""
+    names = files.names()
+    return source_of(files, lambda frame: _with_absent(model, ready(frame, files), names))
+
+
+def _with_absent(model: CircuitClassifier, frame: Frame, names: tuple[str, ...]) -> Frame:
+    """A table in which features that are absent are empty columns."""
+    import polars as pl
+
+    absent = absent_features(model, names)
+    return frame.with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
+
+
+def is_large(files: TableFiles) -> bool:
+    """Whether a table is better streamed."""
+    return sum(path.stat().st_size for path in files.paths) > STREAMED_BYTES
+
+
 def labelled(files: TableFiles, given: Roles) -> LabelledTable:
     """Read a table whole, and cut it by its roles."""
     roles = resolved(given, files)
-    frame = ready(files.read(), files).drop(roles.drop)
-    y = typed(frame[roles.label], roles)
-    rest = frame.drop(roles.label)
-    rest = rest.with_columns(_column(series, roles) for series in rest)
-    return LabelledTable(files.source, roles, rest, y, tuple(_hints(rest, roles)))
+    frame = _typed_frame(ready(files.read(), files).drop(roles.drop), roles)
+    rest, y = frame.drop(roles.label), frame[roles.label]
+    hints = tuple(_hints(rest, roles))
+    return LabelledTable(files.source, roles, rest, y, y.to_frame().group_by(y.name).len(), hints)
+
+
+def streamed(files: TableFiles, given: Roles, opening: Opening = source_of) -> LabelledTable:
+    """A table by its roles, without reading it whole; ``opening`` says who reads it."""
+
+    roles = resolved(given, files)
+    apart = (roles.label, *roles.sensitive)
+
+    def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
+        return ready(frame, files).drop(roles.drop)
+
+    with files.reading():
+        rows = clean(files.scan())
+        seen = rows.select(apart).unique().head(_SEEN).collect(engine="streaming")
+        types = [_type_of(seen[name], roles) for name in apart]
+        counts = rows.with_columns(types).group_by(roles.label).len()
+        labels = counts.collect(engine="streaming")
+        head = _typed_frame(rows.head(_SEEN).collect(engine="streaming"), roles)
+    source = opening(files, lambda frame: clean(frame).with_columns(types))
+    hints = tuple(_hints(head.drop(roles.label), roles))
+    return LabelledTable(files.source, roles, source, roles.label, labels, hints)
 
 
 def resolved(roles: Roles, files: TableFiles) -> Roles:
     """The roles under the names of the table; an error where two of them contradict."""
     names, source = files.names(), files.source
 
-    def all_of(wanted: Sequence[str], option: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(column(names, w, option, source) for w in wanted))
+    def all_of(wanted: Sequence[str], option: str) -> list[str]:
+        return list(dict.fromkeys(column(names, w, option, source) for w in wanted))
 
     label = column(names, roles.label, "--label", source)
     sensitive = all_of(roles.sensitive, "--sensitive")
@@ -236,7 +368,7 @@ def resolved(roles: Roles, files: TableFiles) -> Roles:
         raise TableError(
             f"{source}: column {min(both)!r} is given as --numeric and as --categorical: choose one"
         )
-    return Roles(label, sensitive, roles.positive, missing=roles.missing, **lists)
+    return Roles([label], sensitive, roles.positive, missing=roles.missing, **lists)
 
 
 def typed(series: pl.Series, roles: Roles) -> pl.Series:
@@ -269,6 +401,10 @@ def _without_sentinels(series: pl.Series, sentinels: Sequence[str | float]) -> p
     return pl.select(pl.when(~missing).then(series).alias(series.name)).to_series()
 
 
+def _typed_frame(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+    return frame.with_columns(_column(series, roles) for series in frame)
+
+
 def _column(series: pl.Series, roles: Roles) -> pl.Series:
     """A column under its type; a sensitive one that is said to be categorical is declared so."""
     import polars as pl
@@ -279,6 +415,22 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     if series.name in roles.sensitive:
         return series.cast(pl.String).cast(pl.Categorical)
     return series
+
+
+def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
+    """A column that is streamed, under the type of the values that it has."""
+    import polars as pl
+
+    name = seen.name
+    column = pl.col(name)
+    if seen.dtype != pl.String:
+        return column
+    known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)
+    dtype = pl.String if name in roles.categorical else typed(seen, roles).dtype
+    if dtype.is_numeric():
+        # Text like "1.0" is a whole number too.
+        return known.cast(pl.Float64).cast(dtype).alias(name)
+    return known.alias(name)
 
 
 def _wrapped(series: pl.Series) -> Any:
@@ -297,10 +449,9 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
         for word in set(words) & set(series.filter(series.is_in(words)).unique().to_list()):
             found.setdefault(word, []).append(series.name)
     for word, names in sorted(found.items()):
-        shown = ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
         yield (
-            f"{word!r} is read as a value in {shown}: if it means that nothing is known, add "
-            f"--missing '{word}'"
+            f"{word!r} is read as a value in {_listed(names, 5)}: if it means that nothing is "
+            f"known, add --missing '{word}'"
         )
     for series in frame.select(pl.col(pl.String)):
         if series.name not in roles.categorical and (share := _share_of_numbers(series)) > MOSTLY:
@@ -318,10 +469,3 @@ def _share_of_numbers(series: pl.Series) -> float:
     known = series.drop_nulls()
     numbers = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
     return float(numbers.mean() or 0.0) if len(known) else 0.0  # type: ignore[arg-type]
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

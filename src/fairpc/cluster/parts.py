@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from fairpc.circuit.graph import Graph
-from fairpc.cluster.held import Preparation
-from fairpc.cluster.plan import DaskPlan
-from fairpc.cluster.workers import results
-from fairpc.data.distinct import Distinct, Packing
+from fairpc.cluster.client import results
+from fairpc.cluster.plan import DaskPlan, Preparation
+from fairpc.data.distinct import CodedRows, Distinct, Packing
 from fairpc.data.table import Table
-from fairpc.errors.arrays import Codes, Floats
 
 T = TypeVar("T")
 
@@ -27,35 +25,36 @@ class DaskParts:
         client: to whom tasks are given.
         futures: of the parts.
         packing: how codes are packed.
-        rows, weights: number and total weight of the rows of each part.
+        rows, copies, weights: of each part, how many rows differ, how many rows of the table they
+            are, and their total weight.
     """
 
     client: Any = field(repr=False)
     futures: tuple[Any, ...] = field(repr=False)
     packing: Packing
     rows: tuple[int, ...]
+    copies: tuple[float, ...]
     weights: tuple[float, ...]
 
     @classmethod
     def of(cls, client: Any, futures: Sequence[Any], packing: Packing) -> DaskParts:
         """Of these parts, those that have rows."""
-        sizes = results(client, client.map(_size, futures, pure=False), "a part of the rows")
-        found = [(f, n, w) for f, (n, w) in zip(futures, sizes, strict=True) if n]
-        return cls(
-            client, tuple(f for f, _, _ in found), packing,
-            tuple(n for _, n, _ in found), tuple(w for _, _, w in found),
-        )  # fmt: skip
+        measured = client.map(_size, futures, [packing] * len(futures), pure=False)
+        sizes = results(client, measured, "a part of the rows")
+        found = [(future, *size) for future, size in zip(futures, sizes, strict=True) if size[0]]
+        kept, rows, copies, weights = zip(*found, strict=True)
+        return cls(client, kept, packing, rows, copies, weights)
 
     def __len__(self) -> int:
         return len(self.rows)
 
     @property
-    def arities(self) -> tuple[int, ...]:
-        return self.packing.arities
-
-    @property
     def n_rows(self) -> int:
         return sum(self.rows)
+
+    @property
+    def n_copies(self) -> float:
+        return sum(self.copies)
 
     @property
     def total_weight(self) -> float:
@@ -63,11 +62,12 @@ class DaskParts:
 
     @property
     def repeats(self) -> bool:
-        """Whether a row may be in several parts."""
         return False
 
-    def map(self, work: Callable[[int, Codes, Floats], T]) -> Iterator[T]:
-        """What ``work`` makes of the number, codes and weights of each part, in order."""
+    def read(self, k: int) -> CodedRows:
+        return self.packing.rows(results(self.client, [self.futures[k]], "a part of the rows")[0])
+
+    def map(self, work: Callable[[int, CodedRows], T]) -> Iterator[T]:
         from fairpc.cluster.tasks import itself
 
         shared = self.client.submit(itself, work, pure=False)
@@ -77,15 +77,16 @@ class DaskParts:
         ]
         return (results(self.client, [future], "a part of the rows")[0] for future in futures)
 
-    def plan(self, graph: Graph, table_of: Callable[[Codes, Floats], Table]) -> DaskPlan:
-        """The plan of all parts; ``table_of`` makes the circuit's rows of codes and weights."""
+    def plan(self, graph: Graph, table_of: Callable[[CodedRows], Table]) -> DaskPlan:
+        """The plan of all parts; ``table_of`` makes the circuit's rows of rows of codes."""
         preparation = Preparation(graph, self.packing, table_of)
         return DaskPlan.of(self.client, self.futures, preparation, self.n_rows, self.total_weight)
 
 
-def _size(part: Distinct) -> tuple[int, float]:
-    return part.n_rows, float(part.weights.sum())
+def _size(part: Distinct, packing: Packing) -> tuple[int, float, float]:
+    rows = packing.rows(part)
+    return part.n_rows, float(rows.each.sum()), float(rows.weights.sum())
 
 
-def _worked(work: Callable[[int, Codes, Floats], T], k: int, part: Distinct, packing: Packing) -> T:
-    return work(k, packing.unpack(part.words), part.weights)
+def _worked(work: Callable[[int, CodedRows], T], k: int, part: Distinct, packing: Packing) -> T:
+    return work(k, packing.rows(part))

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
-from fairpc.cluster.client import current_client
-from fairpc.cluster.workers import finish, killed
-from fairpc.data.files import TableFiles
-from fairpc.data.source import BATCH_ROWS, Progress, Source, Watcher, source_of
-from fairpc.errors import ClusterError, FairpcError, TableError
+import numpy as np
+import numpy.typing as npt
 
+from fairpc.cluster import exchange
+from fairpc.cluster.client import check_workers, current_client, finish, killed, results
+from fairpc.cluster.parts import DaskParts
+from fairpc.data.distinct import UNBOUNDED, Distinct, add_distinct
+from fairpc.data.files import TableFiles
+from fairpc.data.frame import Frame
+from fairpc.data.parts import RowParts
+from fairpc.data.source import BATCH_ROWS, Encoder, LazySource, Progress, Watcher, source_of
+from fairpc.errors import ClusterError, FairpcError, TableError
+from fairpc.errors.arrays import Array
+
+J = TypeVar("J")
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -23,7 +34,7 @@ def is_dask(table: Any) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class DaskTable(Source):
+class DaskTable(LazySource):
     """A table in partitions, which workers read any number of times.
 
     Attributes:
@@ -31,24 +42,21 @@ class DaskTable(Source):
         schema: types that a Dask frame declares for its columns; files know their own.
         lazy: polars lazy frames of batches of files; none for a Dask frame.
         places: what errors call each partition.
+        in_partitions: whether the table is a Dask frame.
     """
 
     client: Any = None
     schema: Mapping[str, Any] = field(default_factory=dict)
     lazy: tuple[Any, ...] = ()
     places: tuple[str, ...] = ()
-
-    @property
-    def in_partitions(self) -> bool:
-        """Whether the table is a Dask frame."""
-        return not self.lazy
+    in_partitions: bool = False
 
     @property
     def types(self) -> Mapping[str, Any]:
         """Polars' types of the columns."""
         return super().types if self.lazy else self.schema
 
-    def submit(self, columns: Sequence[str], work: Callable[[Any], T]) -> list[Any]:
+    def submit(self, columns: Sequence[str], work: Callable[[Frame], T]) -> list[Any]:
         """Futures of what ``work`` makes of each partition, None of empty ones."""
         from fairpc.cluster.tasks import itself, of_lazy_frame, of_partition
 
@@ -71,11 +79,10 @@ class DaskTable(Source):
     def map(
         self,
         columns: Sequence[str],
-        work: Callable[[Any], T],
+        work: Callable[[Frame], T],
         *,
         stage: str = "",
         watch: Watcher | None = None,
-        n_threads: int | None = None,
     ) -> Iterator[T]:
         """What ``work`` makes of each partition, in order; empty ones are left out."""
         futures = self.submit(columns, work)
@@ -83,6 +90,51 @@ class DaskTable(Source):
             result = future.result()
             if result is not None:
                 yield result
+
+    def total(
+        self,
+        columns: Sequence[str],
+        work: Callable[[Frame], T],
+        add: Callable[[Sequence[T]], T],
+        *,
+        stage: str = "",
+        watch: Watcher | None = None,
+    ) -> T | None:
+        """The sum over the partitions, taken by the workers."""
+        futures = self.submit(columns, work)
+        total = exchange.tree_sum(self.client, futures, add)
+        for _ in self.finished(futures, stage, watch):
+            pass
+        found: T | None = results(self.client, [total], f"the sum of the partitions' {stage}")[0]
+        return found
+
+    def distinct(
+        self,
+        encoder: Encoder,
+        *,
+        most: int = UNBOUNDED,
+        folder: Path | None = None,
+        watch: Watcher | None = None,
+    ) -> Distinct | RowParts | None:
+        """The distinct rows: here, or on the workers where there are more than ``most``."""
+        client = self.client
+        futures = self.submit(encoder.columns, encoder)
+        sizes = client.map(_size, futures, pure=False)
+        for _ in self.finished(futures, "rows", watch):
+            pass
+        n_rows = sum(results(client, sizes, "the rows of a partition"))
+        if not n_rows:
+            return None
+        if n_rows <= min(most, exchange.PART_ROWS):
+            total = exchange.tree_sum(client, futures, add_distinct)
+            rows: Distinct = results(client, [total], "the sum of the rows")[0]
+            return rows
+        parts = exchange.exchanged(client, futures, n_rows)
+        del futures, sizes
+        found = DaskParts.of(client, parts, encoder.packing)
+        if found.n_rows > most:
+            return found
+        return add_distinct(results(client, parts, "a part of the rows"))
 
     def finished(
         self, futures: Sequence[Any], stage: str = "", watch: Watcher | None = None
@@ -133,10 +185,10 @@ def frame_table(frame: Any) -> Iterator[DaskTable]:
     declared = pl.from_pandas(frame._meta_nonempty).schema
     known = {name: dtype for name, dtype in declared.items() if dtype != pl.Null}
     with current_client() as client:
+        places = tuple(f"partition {k} of the Dask frame" for k in range(frame.npartitions))
         yield DaskTable(
-            frame, names, client=client, schema=known,
-            places=tuple(f"partition {k} of the Dask frame" for k in range(frame.npartitions)),
-        )  # fmt: skip
+            frame, names, client=client, schema=known, places=places, in_partitions=True
+        )
 
 
 def file_table(
@@ -156,7 +208,51 @@ def file_table(
             batches = [frame.slice(start, BATCH_ROWS) for start in range(0, n_rows, BATCH_ROWS)]
         lazy += batches
         places += [str(path)] * len(batches)
-    return DaskTable(
-        **{name: getattr(source, name) for name in Source.__dataclass_fields__},
-        client=client, lazy=tuple(lazy), places=tuple(places),
-    )  # fmt: skip
+    known = {name: getattr(source, name) for name in LazySource.__dataclass_fields__}
+    return DaskTable(**known, client=client, lazy=tuple(lazy), places=tuple(places))
+
+
+def _size(rows: Distinct | None) -> int:
+    return 0 if rows is None else rows.n_rows
+
+
+def by_partition(
+    frame: Any, values_of: Callable[[Any], Array], names: Sequence[str], dtype: npt.DTypeLike
+) -> Any:
+    """A lazy Dask frame of what ``values_of`` gives for the rows of each partition.
+
+    Rows keep their index. One name makes a lazy series of it.
+    """
+    import pandas as pd
+    from dask import delayed
+
+    meta = pd.DataFrame({name: np.empty(0, dtype) for name in names}, index=frame._meta.index)
+    shape = meta if len(names) > 1 else meta[names[0]]
+    # Sent as one task of its own: otherwise every partition's task would carry it.
+    shared = delayed(values_of, pure=False)
+    return frame.map_partitions(_of_part, shared, shape, meta=shape, align_dataframes=False)
+
+
+def _of_part(part: Any, values_of: Callable[[Any], Array], shape: Any) -> Any:
+    """The values of one partition, as pandas has them."""
+    import pandas as pd
+
+    if not len(part):
+        return shape.set_axis(part.index)
+    values = values_of(part)
+    if isinstance(shape, pd.Series):
+        return pd.Series(values, index=part.index, name=shape.name)
+    return pd.DataFrame(values, index=part.index, columns=shape.columns)
+
+
+def spread(client: Any, work: Callable[[S, J], T], shared: S, jobs: Sequence[J]) -> Iterator[T]:
+    """``work(shared, job)`` for each job, in order; what is shared goes to each worker once."""
+    check_workers(client)
+    sent = client.scatter(shared, broadcast=True, hash=False)
+    futures = [client.submit(work, sent, job, pure=False) for job in jobs]
+    for job, future in zip(jobs, futures, strict=True):
+        finish(client, [future])
+        error = future.exception()
+        if error is not None:
+            raise blamed(error, f"job {job}", "cannot be done")
+        yield future.result()

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from dask.sizeof import sizeof
 
-from fairpc.cluster.held import HeldParts
+from fairpc.cluster.plan import HeldParts
 from fairpc.data.distinct import Distinct
 from fairpc.data.files import Reading
+from fairpc.data.frame import Frame, read_frame
 from fairpc.errors import FairpcError, TableError
 
 T = TypeVar("T")
@@ -34,7 +35,7 @@ def itself(value: T) -> T:
 
 
 def of_partition(
-    work: Callable[[Any], T], part: Any, schema: Mapping[str, Any], where: str
+    work: Callable[[Frame], T], part: Any, schema: Mapping[str, Any], where: str
 ) -> T | None:
     """What ``work`` makes of a partition of a Dask frame; None of an empty one."""
     import polars as pl
@@ -44,19 +45,19 @@ def of_partition(
     return of_rows(work, _typed(pl.from_pandas(part), schema, where), where)
 
 
-def of_lazy_frame(work: Callable[[Any], T], rows: Any, where: str) -> T | None:
+def of_lazy_frame(work: Callable[[Frame], T], rows: Any, where: str) -> T | None:
     """What ``work`` makes of some rows of a file."""
     with Reading(where):
         frame = rows.collect(engine="streaming")
     return of_rows(work, frame, where) if len(frame) else None
 
 
-def of_rows(work: Callable[[Any], T], rows: Any, where: str) -> T:
+def of_rows(work: Callable[[Frame], T], rows: Any, where: str) -> T:
     """What ``work`` makes of rows; what is wrong with them is said with where they are from."""
     try:
-        return work(rows)
+        return work(read_frame(rows))
     except FairpcError as error:
-        raise type(error)(f"{where}: {error}") from error
+        raise type(error)(f"{where}: ", *error.args) from error
 
 
 def add_known(add: Callable[[Sequence[T]], T], parts: Sequence[T | None]) -> T | None:

@@ -19,7 +19,7 @@ import polars as pl
 
 from fairpc import metrics
 from fairpc.baselines import default_baselines
-from fairpc.cluster.spread import spread
+from fairpc.cluster.table import spread
 from fairpc.comparison.table import MethodTable, take_rows
 from fairpc.errors import ComparisonError, FairpcError, MetricError, MissingExtraError
 from fairpc.errors.arrays import Ints, check_choice

@@ -13,9 +13,8 @@ import numpy as np
 import polars as pl
 
 from fairpc.baselines import Baseline
-from fairpc.data.apart import check_apart
 from fairpc.data.frame import Frame, read_frame
-from fairpc.data.groups import fit_groups
+from fairpc.data.groups import check_apart, fit_groups
 from fairpc.data.labels import fit_labels
 from fairpc.data.values import read_values
 from fairpc.errors import ComparisonError

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.data.values import EXACT, Values
-from fairpc.errors.arrays import Array, Codes, Floats, Ints
+from fairpc.errors.arrays import Array, Codes, Floats
 
 Level = str | int | float | bool
 
@@ -21,37 +20,17 @@ _FEW: Final = 32
 _HEAD: Final = 1000
 
 
-@dataclass(frozen=True, eq=False)
-class Tally:
-    """Levels in order, their weight and number of rows, and each row's level (-1 = missing)."""
-
-    levels: tuple[Level, ...]
-    weights: Floats
-    ids: Ints | Codes
-
-
-def tally_text(values: Values, weights: Floats) -> Tally:
-    """Levels of text, in alphabetical order."""
-    import polars as pl
-
-    levels = values.data.drop_nulls().unique().sort()
-    ids = values.data.cast(pl.Enum(levels)).to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
-    return Tally(tuple(levels.to_list()), _sums(ids, weights, len(levels)), ids)
-
-
-def tally_numbers(values: Values, weights: Floats) -> Tally:
-    """Levels of numbers, in numeric order; whole numbers are integers."""
-    data = values.data
-    hidden = values.missing()
-    if hidden.any():
-        ids = np.full(len(data), -1)
-        distinct, ids[~hidden] = np.unique(data[~hidden], return_inverse=True)
-    else:
-        distinct, ids = distinct_numbers(data)
-    levels = tuple(distinct.tolist())
+def levels_of(values: Values) -> tuple[Level, ...]:
+    """The distinct values, in alphabetical or numeric order; whole numbers are integers."""
+    if values.type == "text":
+        return tuple(values.data.drop_nulls().unique().sort().to_list())
+    known = values.data[~values.missing()]
+    if values.type == "boolean":
+        return tuple(bool(v) for v in np.unique(known))
+    distinct, _ = distinct_numbers(known)
     if is_integral(distinct):
-        levels = tuple(int(v) for v in levels)
-    return Tally(levels, _sums(ids, weights, len(levels)), ids.astype(np.int64))
+        return tuple(int(v) for v in distinct.tolist())
+    return tuple(distinct.tolist())
 
 
 def is_integral(numbers: Array) -> bool:
@@ -67,13 +46,12 @@ def _all_integral(numbers: Array) -> bool:
     return bool(np.all((known == np.floor(known)) & (np.abs(known) < EXACT)))
 
 
-def merge_rare(tally: Tally, rare: float, max_levels: int) -> tuple[list[int], list[int]]:
+def merge_rare(weights: Floats, rare: float, max_levels: int) -> tuple[list[int], list[int]]:
     """Which levels stay and which share the level "other", by their number.
 
     Levels under a share ``rare`` of the weight merge, and the lightest ones
     beyond ``max_levels``. One level alone is not merged: that would only hide its name.
     """
-    weights = tally.weights
     light = weights < rare * weights.sum()
     if light.sum() == 1:
         light[:] = False
@@ -162,8 +140,3 @@ def distinct_numbers(data: Array) -> tuple[Array, Array]:
             rank = np.cumsum(counts > 0) - 1
             return present + low, rank[offset]
     return np.unique(data, return_inverse=True)
-
-
-def _sums(ids: Ints, weights: Floats, n: int) -> Floats:
-    seen = ids >= 0
-    return np.bincount(ids[seen], weights[seen], n).astype(np.float64)

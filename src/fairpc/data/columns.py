@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
-from fairpc.data.binning import Atoms, bin_codes, choose_edges, distinct_edges, value_label
-from fairpc.data.categories import (
-    MAX_MERGED,
-    Tally,
-    is_integral,
-    look_up_numbers,
-    merge_rare,
-    tally_numbers,
-    tally_text,
-)
+from fairpc.data.binning import Atoms, choose_edges, distinct_edges, value_label
+from fairpc.data.categories import MAX_MERGED, Level, is_integral, levels_of, merge_rare
+from fairpc.data.column_summary import ColumnSummary, Numbers, Texts
 from fairpc.data.plural import counted
+from fairpc.data.points import MOST, Points
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
-from fairpc.data.values import EXACT, Sentinel, Values, read_values, to_numbers
-from fairpc.errors import TableError
-from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints
+from fairpc.data.values import EXACT, Sentinel, ValueType, read_values, to_numbers
+from fairpc.errors import Argument, TableError
+from fairpc.errors.arrays import Array, Floats, Ints
 
 Binning = Literal["label", "quantile"]
 
@@ -34,10 +27,14 @@ ROWS_PER_BIN: Final = 10
 IDENTIFIER_ROWS: Final = 20
 """In fewer rows than this, all values may differ by chance."""
 
-_SAMPLE: Final = 1 << 20  # edges are quantiles: of a million rows they are known well enough
-_DIRECT: Final = 1 << 16
-_RAW_LEVELS: Final = 256
-_HEAD: Final = 1 << 14
+TO_KEEP: Final[tuple[str | Argument, ...]] = (
+    "name it with ",
+    Argument("numeric", "…"),
+    " or ",
+    Argument("categorical", "…"),
+    " to keep it",
+)
+"""What one does about a column that was taken for an identifier."""
 
 
 @dataclass(frozen=True)
@@ -68,122 +65,138 @@ class Options:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """The rows that a column is fitted to.
+class ClassWeights:
+    """How the weights of a summary are to be read.
 
     Attributes:
-        weights: positive; whole numbers count repetitions, others are scaled to mean 1.
-        classes: class code per row, -1 = missing; None if the label plays no part.
+        scale: what makes the mean weight of a row 1; 1 where weights count rows.
+        classes: class of each label that the summary tells apart, -1 = missing; None if the
+            label plays no part in the choice of bins.
         n_classes: number of classes.
-        repeated: whether weights count repetitions.
     """
 
-    weights: Floats
+    scale: float = 1.0
     classes: Ints | None = None
     n_classes: int = 0
-    repeated: bool = True
 
-    @classmethod
-    def of(cls, weights: Floats) -> Rows:
-        """Rows of these positive weights: two rows of weight 1 are one row of weight 2."""
-        repeated = bool(np.all(weights == np.floor(weights)))
-        return cls(weights if repeated else weights / weights.mean(), repeated=repeated)
-
-    def count(self, chosen: Bools) -> int:
-        """About how many rows the chosen ones stand for."""
-        return round(float(self.weights[chosen].sum()))
-
-    def some(self, chosen: Array) -> Rows:
-        """A part of the rows."""
-        classes = None if self.classes is None else self.classes[chosen]
-        return Rows(self.weights[chosen], classes, self.n_classes, self.repeated)
+    def by_class(self, weights: Floats) -> Floats | None:
+        """Weight per value and class; None if there are not two classes to tell apart."""
+        if self.classes is None:
+            return None
+        # Missing classes fall into a last column, which is then left out.
+        table = np.zeros((len(weights), self.n_classes + 1))
+        np.add.at(table.T, self.classes, weights.T)
+        table = table[:, : self.n_classes] * self.scale
+        return table if (table.sum(axis=0) > 0).sum() > 1 else None
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A column with digests of how it parts the rows: by its codes, and by its raw values.
+@dataclass(frozen=True, eq=False)
+class ListedColumn:
+    """A column as the rules below read it: distinct values, each with its weight.
 
-    The raw values of columns with many are left alone: a different value in
-    every row is a one-to-one copy of any other such column.
+    Attributes:
+        found: the values.
+        weights: of each, in rows.
+        classes: weight per value and class, if there are two to tell apart.
+        once: whether every value occurs in one row only.
+        declared: the frame's own type says that these are categories.
     """
 
-    column: Column
-    by_code: bytes
-    by_value: bytes
+    name: str
+    found: Numbers | Texts
+    weights: Floats
+    classes: Floats | None
+    once: bool
+    declared: bool
+
+    @property
+    def identifies(self) -> bool:
+        """Whether each row has its own value, and they are too many for that to be chance."""
+        return self.once and len(self.weights) >= IDENTIFIER_ROWS
+
+    @property
+    def n_present(self) -> int:
+        """About how many rows have a value."""
+        return round(float(self.weights.sum()))
 
 
-def fit_column(name: str, values: Values, options: Options, rows: Rows) -> Column | Dropped:
-    """Encoding of one column, or why it is of no use."""
-    fitted = inspect_column(name, values, options, rows)
-    return fitted.column if isinstance(fitted, Fitted) else fitted
+def fit_column(
+    name: str,
+    summary: ColumnSummary,
+    options: Options,
+    reading: ClassWeights,
+    *,
+    parse: bool = True,
+) -> Column | Dropped:
+    """Encoding of one column, or why it is of no use.
 
-
-def inspect_column(name: str, values: Values, options: Options, rows: Rows) -> Fitted | Dropped:
-    missing = values.missing()
-    if missing.all():
+    With ``parse``, text that is nothing but numbers or ISO dates is read as such.
+    """
+    summary = summary.read() if parse else summary
+    found = summary.found
+    if found is None:
         return Dropped(name, "it is missing in every row")
-    share = float(rows.weights[missing].sum() / rows.weights.sum()) if missing.any() else 0.0
     given = (options.edges or {}).get(name)
-    if name in options.numeric or (given is not None and values.type != "date"):
-        values = to_numbers(name, values)
+    weights = found.weights.sum(axis=1) * reading.scale
+    repeats = summary.repeats
+    once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
+    by_class = reading.by_class(found.weights)
+    listed = ListedColumn(name, found, weights, by_class, once, summary.declared)
     if given is not None:
-        fitted: Fitted | Dropped = _fit_given(name, values, given)
-    elif _is_named(name, values, options):
-        fitted = _fit_levels(name, values, options, rows)
+        fitted: Column | Dropped = _fit_given(replace(listed, found=_numbers(name, found)), given)
+    elif _is_named(listed, options):
+        fitted = _fit_levels(listed, options)
     else:
-        fitted = _fit_numbers(name, values, options, rows)
+        fitted = _fit_numbers(listed, options)
     if isinstance(fitted, Dropped):
         return fitted
-    remark = f" ({values.remark})" if values.remark else ""
-    column = replace(fitted.column, missing_share=share, done=fitted.column.done + remark)
-    return replace(fitted, column=column)
+    lost = float(summary.missing.sum())
+    rest = 0.0 if not isinstance(found, Texts) or found.rest is None else float(found.rest.sum())
+    share = lost / (float(found.weights.sum()) + rest + lost) if lost else 0.0
+    remark = f" ({found.remark})" if found.remark else ""
+    return replace(fitted, missing_share=share, done=fitted.done + remark)
 
 
-def _is_named(name: str, values: Values, options: Options) -> bool:
+def _is_named(column: ListedColumn, options: Options) -> bool:
     """Whether values are names and not quantities; whole numbers beyond 2^53 are keys."""
-    if values.type in ("text", "boolean") or values.declared or name in options.categorical:
+    found, name = column.found, column.name
+    if isinstance(found, Texts) or found.type == "boolean":
         return True
-    whole = values.type == "number" and values.data.dtype.kind in "iu"
-    return whole and name not in options.numeric and _largest(values.data) >= EXACT
+    if column.declared or name in options.categorical:
+        return True
+    whole = found.type == "number" and found.points.values.dtype.kind in "iu"
+    return whole and name not in options.numeric and _largest(found.points.values) >= EXACT
 
 
-def _fit_levels(name: str, values: Values, options: Options, rows: Rows) -> Fitted | Dropped:
-    free = name not in options.categorical and not values.declared
-    if free and _all_named_apart(values, rows):
-        return identifier(name)
-    if values.type == "date":
+def _fit_levels(column: ListedColumn, options: Options) -> Column | Dropped:
+    name, found = column.name, column.found
+    free = name not in options.categorical and not column.declared
+    if free and found.values.type != "boolean" and column.identifies:
+        return _identifier(name)
+    if isinstance(found, Texts) and found.rest is not None:
+        return _fit_heavy(name, found, options)
+    if found.values.type == "date":
         raise TableError(f"column {name!r} holds dates: they are binned, not categorical")
-    if values.type == "boolean":
-        return _fit_boolean(name, values)
-    tally = (tally_text if values.type == "text" else tally_numbers)(values, rows.weights)
-    if len(tally.levels) == 1:
-        return _constant(name, tally.levels[0])
-    kept, merged = merge_rare(tally, options.rare, options.max_levels)
+    levels = levels_of(found.values)
+    if len(levels) == 1:
+        return _constant(name, levels[0])
+    if found.values.type == "boolean":
+        return Column(name, "boolean", levels=(False, True), done="boolean")
+    weights = column.weights
+    if isinstance(found, Texts):
+        weights = weights[found.texts.arg_sort().to_numpy()]
+    kept, merged = merge_rare(weights, options.rare, options.max_levels)
     if not kept:
         return Dropped(name, f"none of its {len(merged)} values holds {options.rare:.2%} of rows")
-    return _levels(name, tally, kept, merged)
+    return _levels(name, levels, kept, merged)
 
 
-def _all_named_apart(values: Values, rows: Rows) -> bool:
-    """Whether no text or key appears twice."""
-    if values.type == "boolean":
-        return False
-    known = ~values.missing()
-    if values.type == "number":
-        return _identifies(len(np.unique(values.data)), known, rows)
-    return _identifies(values.data.drop_nulls().n_unique(), known, rows)
-
-
-def _levels(name: str, tally: Tally, kept: list[int], merged: list[int]) -> Fitted:
-    levels = tally.levels
+def _levels(name: str, levels: Sequence[Level], kept: list[int], merged: list[int]) -> Column:
     unlisted = len(merged) > MAX_MERGED
-    code = np.full(len(levels) + 1, len(kept), np.int16)
-    code[kept] = np.arange(len(kept))
-    code[-1] = -1
     done = f"category of {counted(len(kept), 'level')}"
     if merged:
         done += f", {counted(len(merged), 'rare one')} merged into 'other'"
-    column = Column(
+    return Column(
         name,
         "category",
         levels=tuple(levels[i] for i in kept),
@@ -191,61 +204,39 @@ def _levels(name: str, tally: Tally, kept: list[int], merged: list[int]) -> Fitt
         open=unlisted,
         done=done,
     )
-    codes = code[tally.ids]
-    by_code = _digest(codes, column.arity)
-    few = len(merged) > 0 and _repeats(len(levels), len(tally.ids))
-    by_value = _digest(tally.ids.astype(np.int16), len(levels)) if few else by_code
-    return Fitted(column, by_code, by_value)
 
 
-def _fit_boolean(name: str, values: Values) -> Fitted | Dropped:
-    seen = np.unique(values.data[values.data >= 0])
-    if len(seen) == 1:
-        return _constant(name, bool(seen[0]))
-    column = Column(name, "boolean", levels=(False, True), done="boolean")
-    digest = _digest(values.data.astype(np.int16), 2)
-    return Fitted(column, digest, digest)
+def _fit_heavy(name: str, found: Texts, options: Options) -> Column | Dropped:
+    """Texts of which only the heavy ones are listed; all others are "other"."""
+    mass = found.weights.sum(axis=1)
+    known = float(mass.sum()) + (0.0 if found.rest is None else float(found.rest.sum()))
+    kept = np.flatnonzero(mass >= options.rare * known)
+    kept = np.sort(kept[np.argsort(-mass[kept], kind="stable")][: options.max_levels - 1])
+    if not len(kept):
+        return Dropped(
+            name, f"none of its more than {MOST:,} values holds {options.rare:.2%} of rows"
+        )
+    levels = tuple(found.texts.gather(kept).to_list())
+    done = f"category of {counted(len(kept), 'level')}, more than {MOST:,} merged into 'other'"
+    return Column(name, "category", levels=levels, open=True, done=done)
 
 
-def _fit_numbers(name: str, values: Values, options: Options, rows: Rows) -> Fitted | Dropped:
-    free = name not in options.numeric and values.type == "number"
-    atoms, sampled = _atoms(values, rows, options.max_levels if free else 2)
+def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
+    name, found = column.name, column.found
+    atoms = _atoms(column)
     if len(atoms.values) == 1:
         return _constant(name, value_label(float(atoms.values[0]), date=atoms.date))
-    known = ~values.missing()
-    n_present = rows.count(known)
-    if free and atoms.integral and _all_differ(values, len(atoms.values), rows, sampled):
-        return identifier(name)
+    free = name not in options.numeric and not atoms.date
+    if free and atoms.integral and column.identifies:
+        return _identifier(name)
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
         if (atoms.weights < options.rare * atoms.weights.sum()).sum() < 2:
-            tally = _tally(atoms, values)
-            return _levels(name, tally, list(range(len(tally.levels))), [])
+            levels = levels_of(found.values)
+            return _levels(name, levels, list(range(len(levels))), [])
         edges, done = distinct_edges(atoms, options.rare), "bins of single or rare whole numbers"
     else:
-        edges, done = _choose(atoms, options, n_present)
-    fitted = _binned(name, values, edges, atoms.integral, done)
-    if sampled or not _repeats(len(atoms.values), n_present):
-        return fitted
-    ids = np.searchsorted(atoms.values, values.data).astype(np.int16)
-    ids[~known] = -1
-    return replace(fitted, by_value=_digest(ids, len(atoms.values)))
-
-
-def _tally(atoms: Atoms, values: Values) -> Tally:
-    """Whole numbers as levels."""
-    levels = tuple(int(v) for v in atoms.values)
-    ids = look_up_numbers({v: i for i, v in enumerate(levels)}, values.data)
-    return Tally(levels, atoms.weights, ids)
-
-
-def _all_differ(values: Values, n_distinct: int, rows: Rows, sampled: bool) -> bool:
-    """Whether no number appears twice; a sample without doubles is a reason to look at all."""
-    known = ~values.missing()
-    if sampled:
-        if n_distinct < _SAMPLE:
-            return False
-        n_distinct = len(np.unique(values.data[known]))
-    return _identifies(n_distinct, known, rows)
+        edges, done = _choose(atoms, options, column.n_present)
+    return _binned(name, found.values.type, edges, atoms.integral, done)
 
 
 def _choose(atoms: Atoms, options: Options, n_present: int) -> tuple[tuple[float, ...], str]:
@@ -256,113 +247,59 @@ def _choose(atoms: Atoms, options: Options, n_present: int) -> tuple[tuple[float
     return choose_edges(atoms, n_bins, options.rare), f"bins {by}"
 
 
-def _fit_given(name: str, values: Values, given: Sequence[Any]) -> Fitted:
+def _fit_given(column: ListedColumn, given: Sequence[Any]) -> Column:
     """Bins at the edges that the user gave."""
+    name, kind = column.name, column.found.values.type
     wanted = read_values(f"edges of {name}", np.array(list(given), dtype=object), parse=True)
-    if wanted.type != values.type or not len(wanted.data) or wanted.missing().any():
+    if wanted.type != kind or not len(wanted.data) or wanted.missing().any():
         raise TableError(
             f"column {name!r} has the edges {list(given)!r}: give a list of "
-            f"{'dates' if values.type == 'date' else 'numbers'}"
+            f"{'dates' if kind == 'date' else 'numbers'}"
         )
     edges = tuple(float(edge) for edge in wanted.data)
-    integral = values.type == "number" and is_integral(values.data)
-    return _binned(name, values, edges, integral, "bins at the given edges")
+    whole = isinstance(column.found, Numbers) and column.found.whole
+    return _binned(name, kind, edges, whole, "bins at the given edges")
+
+
+def _numbers(name: str, found: Numbers | Texts) -> Numbers:
+    """What is to be cut at given edges: dates, or numbers, also where they are text."""
+    if isinstance(found, Numbers) and found.type != "boolean":
+        return found
+    values = to_numbers(name, found.values)
+    return Numbers(
+        values.type,
+        Points.of(values.data, found.weights, len(found.weights)),
+        is_integral(values.data),
+    )
 
 
 def _binned(
-    name: str, values: Values, edges: tuple[float, ...], integral: bool, done: str
-) -> Fitted:
-    kind: Kind = "date" if values.type == "date" else "number"
+    name: str, type_: ValueType, edges: tuple[float, ...], integral: bool, done: str
+) -> Column:
+    kind: Kind = "date" if type_ == "date" else "number"
     words = f"{kind} in {len(edges) + 1} {done}"
-    column = Column(name, kind, edges=edges, integral=integral, done=words)
-    digest = _digest(bin_codes(edges, values.data), column.arity)
-    return Fitted(column, digest, digest)
+    return Column(name, kind, edges=edges, integral=integral, done=words)
 
 
-def _atoms(values: Values, rows: Rows, few: int) -> tuple[Atoms, bool]:
-    """Distinct numbers with weights; and whether they are of a sample of the rows.
-
-    Where whole numbers are only a ``few``, nobody will ask for their classes.
-    """
-    data = values.data if _largest(values.data) < EXACT else values.data.astype(np.float64)
-    integral = is_integral(data)
-    known = ~values.missing()
-    if not known.all():
-        data, rows = data[known], rows.some(known)
-    low, high = float(data.min()), float(data.max())
-    sampled = False
-    if integral and high - low < _DIRECT:
-        ids = data.astype(np.int64) - int(low)
-        distinct = np.arange(low, high + 1)
-    else:
-        if len(data) > _SAMPLE:
-            sampled = True
-            chosen = np.random.default_rng(0).choice(len(data), _SAMPLE, replace=False)
-            data, rows = data[chosen], rows.some(chosen)
-        distinct, ids = np.unique(data, return_inverse=True)
-    counts = np.bincount(ids, minlength=len(distinct))
-    weights = np.asarray(np.bincount(ids, rows.weights, len(distinct)), np.float64)
-    seen = counts > 0
-    classes = None
-    if seen.sum() > (few if integral else 2):
-        classes = _class_table(ids, rows, len(distinct))
-    if classes is not None:
-        classes = classes[seen]
+def _atoms(column: ListedColumn) -> Atoms:
+    """Distinct numbers or dates with their weights."""
+    values = column.found.values
     date = values.type == "date"
+    whole = isinstance(column.found, Numbers) and column.found.whole
+    integral = whole and _largest(values.data) < EXACT
     # Negative zero and zero are one value; adding zero leaves the positive one.
-    numbers = distinct[seen].astype(np.float64) + 0.0
-    return Atoms(numbers, weights[seen], classes, integral and not date, date), sampled
+    numbers = values.data.astype(np.float64) + 0.0
+    return Atoms(numbers, column.weights, column.classes, integral, date)
 
 
 def _largest(data: Array) -> float:
-    """Largest absolute value; NaN is ignored."""
-    return max(abs(float(np.nanmin(data))), abs(float(np.nanmax(data))))
+    return max(abs(float(data.min())), abs(float(data.max())))
 
 
-def _class_table(ids: Ints, rows: Rows, n: int) -> Floats | None:
-    """Weight per distinct number and class; None if there are not two classes to tell apart."""
-    if rows.classes is None:
-        return None
-    # Missing classes fall into a last column, which is then left out.
-    width = rows.n_classes + 1
-    cell = ids * width + np.where(rows.classes < 0, rows.n_classes, rows.classes)
-    flat = np.asarray(np.bincount(cell, rows.weights, n * width), np.float64)
-    table = flat.reshape(n, width)[:, : rows.n_classes]
-    return table if (table.sum(axis=0) > 0).sum() > 1 else None
-
-
-def _digest(codes: Codes, arity: int) -> bytes:
-    """Digest of how codes part the rows: equal for two columns that are copies up to names."""
-    first = {}
-    head = codes[:_HEAD]
-    for code in range(arity):
-        row = int(np.argmax(head == code))
-        if head[row] != code and len(codes) > _HEAD:
-            row = int(np.argmax(codes == code))
-        if codes[row] == code:
-            first[code] = row
-    rank = np.full(arity + 1, -1, np.int16)
-    rank[sorted(first, key=first.__getitem__)] = np.arange(len(first))
-    return hashlib.blake2b(rank[codes].tobytes(), digest_size=16).digest()
-
-
-def _repeats(n_distinct: int, n_present: int) -> bool:
-    """Whether raw values are few enough that a one-to-one copy is no accident."""
-    return n_distinct <= _RAW_LEVELS and 2 * n_distinct <= n_present
-
-
-def _identifies(n_distinct: int, known: Bools, rows: Rows) -> bool:
-    """Whether each row has its own value, and no row stands for several."""
-    n_present = int(known.sum())
-    single = not rows.repeated or rows.count(known) == n_present
-    return n_distinct == n_present >= IDENTIFIER_ROWS and single
-
-
-def identifier(name: str) -> Dropped:
+def _identifier(name: str) -> Dropped:
     return Dropped(
         name,
-        "it has a different value in every row, like an identifier; "
-        "name it with numeric=… or categorical=… to keep it",
+        "it has a different value in every row, like an identifier; " + "".join(map(str, TO_KEEP)),
     )
 
 

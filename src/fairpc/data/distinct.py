@@ -1,4 +1,8 @@
-"""Equal rows merged, part by part: rows of codes as sorted keys with weights, which add up."""
+"""Equal rows merged: rows of codes as sorted keys with weights, which add up.
+
+A whole weight counts rows. Where weights are no whole numbers, rows are told apart by their weight
+too, and counted: how many rows there are is not lost, nor what each of them weighs.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,36 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.errors.arrays import Codes, Floats, Ints, Words
+from fairpc.data.table import distinct_columns
+from fairpc.errors.arrays import Codes, Floats, Integers, Words
 
 BUFFERED: Final = 1 << 19
 """Distinct rows of parts that are kept before they are merged."""
 
+UNBOUNDED: Final = 1 << 62
+"""More rows than there are."""
+
 _WORD: Final = 1 << 63
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """Weighted rows of codes, equal ones merged.
+
+    Attributes:
+        codes: rows × columns, column-major.
+        weights: of each, all its copies together.
+        copies: how many rows of the table each one is; None where weights say it.
+    """
+
+    codes: Codes
+    weights: Floats
+    copies: Floats | None = None
+
+    @property
+    def each(self) -> Floats:
+        """How many rows each one is."""
+        return self.weights if self.copies is None else self.copies
 
 
 @dataclass(frozen=True)
@@ -21,9 +49,14 @@ class Packing:
     """Rows of codes as few 64-bit words: numbers whose digits are the codes, missing = 0.
 
     The order of the words is the lexicographic order of the rows.
+
+    Attributes:
+        arities: number of values per column.
+        unit: whether a last word holds what one row weighs.
     """
 
     arities: tuple[int, ...]
+    unit: bool = False
 
     @property
     def words(self) -> tuple[range, ...]:
@@ -50,10 +83,33 @@ class Packing:
             key += ones
         return result
 
+    def distinct(self, columns: Sequence[Codes], weights: Floats | None = None) -> Distinct:
+        """The distinct rows among some; without weights, rows are counted."""
+        table: list[Integers] = list(columns)
+        sizes, units = [arity + 1 for arity in self.arities], np.zeros(0)
+        if self.unit:
+            units, place = np.unique(
+                np.ones(len(columns[0])) if weights is None else weights, return_inverse=True
+            )
+            table, sizes, weights = [*table, place - 1], [*sizes, len(units) + 1], None
+        ids, first = distinct_columns(table, sizes)
+        words = self.pack([column[first] for column in columns])
+        if self.unit:
+            words = np.vstack([words, units[table[-1][first] + 1].view(np.uint64)])
+        return _sorted(words, np.bincount(ids, weights, len(first)).astype(np.float64))
+
+    def rows(self, distinct: Distinct) -> CodedRows:
+        """Distinct rows as codes."""
+        codes = self.unpack(distinct.words)
+        if not self.unit:
+            return CodedRows(codes, distinct.weights)
+        each = distinct.words[-1].view(np.float64)
+        return CodedRows(codes, each * distinct.weights, distinct.weights)
+
     def unpack(self, words: Words) -> Codes:
         """Rows × columns, column-major."""
         codes = np.empty((words.shape[1], len(self.arities)), np.int16, order="F")
-        for word, group in zip(words, self.words, strict=True):
+        for word, group in zip(words, self.words, strict=False):
             key = word.view(np.int64)
             for j in reversed(group):
                 key, digit = np.divmod(key, self.arities[j] + 1)
@@ -69,16 +125,9 @@ class Distinct:
     weights: Floats
 
     @classmethod
-    def of(cls, words: Words, weights: Floats | None = None) -> Distinct:
-        """The distinct rows among some; without weights, rows are counted."""
-        if weights is not None:
-            return _merged(words, weights)
-        if len(words) > 1:
-            return _merged(words, np.ones(words.shape[1]))
-        ordered = np.sort(words[0])
-        start = _starts(ordered[None])
-        counts = np.diff(np.append(start, len(ordered))).astype(np.float64)
-        return cls(ordered[start][None], counts)
+    def empty(cls, packing: Packing) -> Distinct:
+        """No rows."""
+        return cls(np.zeros((len(packing.words) + packing.unit, 0), np.uint64), np.zeros(0))
 
     @property
     def n_rows(self) -> int:
@@ -139,16 +188,16 @@ class DistinctSum:
 
 
 def _merged(words: Words, weights: Floats) -> Distinct:
-    # Sorted parts stand one after the other: a stable sort merges them, in their order.
-    order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
-    ordered = words[:, order]
-    start = _starts(ordered)
+    ordered = _sorted(words, weights)
+    new = np.ones(words.shape[1], np.bool_)
+    new[1:] = (ordered.words[:, 1:] != ordered.words[:, :-1]).any(axis=0)
+    start = np.flatnonzero(new)
     if not len(start):
-        return Distinct(words, weights)
-    return Distinct(ordered[:, start], np.add.reduceat(weights[order], start))
+        return ordered
+    return Distinct(ordered.words[:, start], np.add.reduceat(ordered.weights, start))
 
 
-def _starts(ordered: Words) -> Ints:
-    new = np.ones(ordered.shape[1], np.bool_)
-    new[1:] = (ordered[:, 1:] != ordered[:, :-1]).any(axis=0)
-    return np.flatnonzero(new)
+def _sorted(words: Words, weights: Floats) -> Distinct:
+    # Sorted lists stand one after the other: a stable sort merges them, in their order.
+    order = np.argsort(words[0], kind="stable") if len(words) == 1 else np.lexsort(words[::-1])
+    return Distinct(words[:, order], weights[order])

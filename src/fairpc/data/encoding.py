@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.data.categories import Level
-from fairpc.data.coding import code_values, decode, decoded_levels
+from fairpc.data.codes_of import code_values, decode, decoded_levels
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import MISSING, check_codes

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import reprlib
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from fairpc.errors import TableError
+from fairpc.errors.arrays import Array
 
 MAX_COLUMNS: Final = 4096
 """More columns than this are a mistake (one-hot text, a transposed table) or out of reach."""
@@ -34,6 +36,37 @@ class Frame:
     def column(self, name: str) -> Any:
         """The column of this name."""
         return self.columns[self.names.index(name)]
+
+    def select(self, names: Iterable[str]) -> Frame:
+        """Those of the named columns that are there, in the order of the names."""
+        kept = tuple(name for name in names if name in self.names)
+        return replace(self, names=kept, columns=tuple(self.column(name) for name in kept))
+
+    def drop(self, names: Collection[str]) -> Frame:
+        """All other columns."""
+        return self.select(name for name in self.names if name not in names)
+
+    def with_columns(self, more: Mapping[str, Any]) -> Frame:
+        """The same with some columns more."""
+        names, columns = (*self.names, *more), (*self.columns, *more.values())
+        return replace(self, names=names, columns=columns)
+
+    def to_polars(self) -> Any:
+        """The columns as a polars frame."""
+        import narwhals as nw
+        import polars as pl
+
+        return pl.DataFrame(
+            {
+                name: nw.to_native(column, pass_through=True)
+                for name, column in zip(self.names, self.columns, strict=True)
+            }
+        )
+
+    def taken(self, rows: Array) -> Frame:
+        """Some of the rows, by number."""
+        taken = tuple(column[rows] for column in self.columns)
+        return replace(self, columns=taken, n_rows=len(rows))
 
 
 def read_frame(frame: Any, *, max_columns: int = MAX_COLUMNS) -> Frame:

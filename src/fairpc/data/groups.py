@@ -12,15 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.data.categories import Level, is_integral
-from fairpc.data.coding import code_values, decoded_levels
-from fairpc.data.columns import Options, Rows, fit_column
+from fairpc.data.codes_of import code_values, decoded_levels
+from fairpc.data.column_summary import ColumnSummary, RowClasses
+from fairpc.data.columns import ClassWeights, Options, fit_column
 from fairpc.data.frame import Frame, read_columns
+from fairpc.data.labels import Labels
 from fairpc.data.plural import counted
 from fairpc.data.schema import Column, Dropped, Record
-from fairpc.data.table import MISSING, check_weights, distinct_rows
+from fairpc.data.table import MISSING, check_weights
 from fairpc.data.values import Sentinel, Values, read_values
 from fairpc.errors import TableError, TableWarning
-from fairpc.errors.arrays import Codes, Integers, Ints
+from fairpc.errors.arrays import Codes, Floats, Integers, Ints
 
 MAX_GROUPS: Final = 64
 SMALL: Final = 30
@@ -187,35 +189,49 @@ def fit_groups(
     frame = _read(sensitive, name)
     weights = check_weights(sample_weight, frame.n_rows)
     used = weights > 0
-    rows = Rows.of(weights[used])
     sentinels = tuple(missing_values)
-    columns, codes = [], []
-    for column_name, native in zip(frame.names, frame.columns, strict=True):
-        values = read_values(column_name, native, sentinels).taken(used)
-        given = (
-            None if edges is None or column_name not in edges else {column_name: edges[column_name]}
-        )
-        column = _column(column_name, values, rows, given)
-        columns.append(column)
+    columns = {
+        column_name: read_values(column_name, native, sentinels).taken(used)
+        for column_name, native in zip(frame.names, frame.columns, strict=True)
+    }
+    rows = np.ones(int(used.sum()), np.int64)
+    return groups_of(columns, rows, weights[used], sentinels, edges)
+
+
+def groups_of(
+    columns: Mapping[str, Values],
+    rows: Ints,
+    weights: Floats,
+    missing_values: tuple[Sentinel, ...] = (),
+    edges: Mapping[str, Sequence[Any]] | None = None,
+) -> Groups:
+    """Groups by sensitive columns whose combinations stand for some ``rows`` of some weight."""
+    whole = bool((weights == np.floor(weights)).all())
+    scale = 1.0 if whole else float(rows.sum() / weights.sum())
+    fitted, codes = [], []
+    for name, values in columns.items():
+        given = None if edges is None or name not in edges else {name: edges[name]}
+        column = _column(name, values, weights, scale, given)
+        fitted.append(column)
         codes.append(code_values(column, values))
-    cells, rows_in = _crossed(np.stack(codes, axis=1), [column.arity for column in columns])
-    if not 2 <= len(cells) <= MAX_GROUPS:
-        names = ", ".join(repr(n) for n in frame.names)
+    crossed, n_rows = _crossed(np.stack(codes, axis=1), [c.arity for c in fitted], rows)
+    if not 2 <= len(crossed) <= MAX_GROUPS:
+        names = ", ".join(repr(n) for n in columns)
         raise TableError(
-            f"the columns {names} cross to {len(cells)} groups in complete rows: "
+            f"the columns {names} cross to {len(crossed)} groups in complete rows: "
             f"between 2 and {MAX_GROUPS} are needed"
         )
-    return Groups(
-        tuple(columns), tuple(tuple(c) for c in cells.tolist()), tuple(rows_in.tolist()), sentinels
-    )
+    cells = tuple(tuple(cell) for cell in crossed.tolist())
+    return Groups(tuple(fitted), cells, tuple(n_rows.tolist()), missing_values)
 
 
-def _crossed(codes: Codes, arities: list[int]) -> tuple[Codes, Ints]:
-    """The distinct complete rows in lexicographic order, and how often each is there."""
-    complete = codes[(codes >= 0).all(axis=1)]
-    number, first = distinct_rows(complete, np.array(arities))
-    order = np.lexsort(complete[first].T[::-1])
-    return complete[first[order]], np.bincount(number, minlength=len(first))[order]
+def _crossed(codes: Codes, arities: list[int], rows: Ints) -> tuple[Codes, Ints]:
+    """The distinct complete cells in lexicographic order, and how many rows are in each."""
+    complete = (codes >= 0).all(axis=1)
+    number = np.ravel_multi_index(tuple(codes[complete].T.astype(np.int64)), arities)
+    found, place = np.unique(number, return_inverse=True)
+    cells = np.stack(np.unravel_index(found, arities), axis=1).astype(np.int16)
+    return cells, np.bincount(place, rows[complete], len(found)).astype(np.int64)
 
 
 def _read(sensitive: Any, name: str) -> Frame:
@@ -226,10 +242,14 @@ def _read(sensitive: Any, name: str) -> Frame:
 
 
 def _column(
-    name: str, values: Values, rows: Rows, edges: Mapping[str, Sequence[Any]] | None
+    name: str,
+    values: Values,
+    weights: Floats,
+    scale: float,
+    edges: Mapping[str, Sequence[Any]] | None,
 ) -> Column:
     """A sensitive column; an error that names it where it has no groups, or too many."""
-    n_present = rows.count(~values.missing())
+    n_present = round(float(weights[~values.missing()].sum()) * scale)
     if not n_present:
         raise TableError(
             f"column {name!r} is missing in every row: a sensitive attribute needs at least two "
@@ -245,7 +265,8 @@ def _column(
         edges=edges,
         binning="quantile",
     )
-    column = fit_column(name, values, options, rows)
+    summary = ColumnSummary.of(values, RowClasses(np.zeros(len(weights), np.int64), 1, weights))
+    column = fit_column(name, summary, options, ClassWeights(scale), parse=False)
     if isinstance(column, Dropped) or len(np.unique(_known(column, values))) < 2:
         raise TableError(
             f"column {name!r} has 1 value ({_only(values)}): a sensitive attribute needs at least "
@@ -281,3 +302,35 @@ def _only(values: Values) -> str:
 def _name(columns: tuple[Column, ...], cell: tuple[int, ...]) -> str:
     parts = zip(columns, cell, strict=True)
     return ", ".join(f"{column.name}={column.labels[code]}" for column, code in parts)
+
+
+def check_apart(groups: Groups, labels: Labels, s: Codes, d: Codes) -> None:
+    """Refuse a sensitive column that says what the label says; see ``same_as_label``."""
+    same = same_as_label(groups, labels, s, d)
+    if same is not None:
+        raise TableError(same)
+
+
+def same_as_label(groups: Groups, labels: Labels, s: Codes, d: Codes) -> str | None:
+    """A sentence about a sensitive column that says what the label says, row by row; or None.
+
+    ``s`` and ``d`` are the group and the class of each row. Where they go together
+    one to one, there is nothing that a decision apart from the group could be
+    learned from. A number that was cut into groups says more than they do, and is let pass.
+    """
+    known = (s >= 0) & (d >= 0)
+    n_groups, n_classes = len(groups.cells), len(labels.classes)
+    pairs = s[known].astype(np.int64) * n_classes + d[known]
+    seen = np.bincount(pairs, minlength=n_groups * n_classes).reshape(n_groups, n_classes) > 0
+    for j, column in enumerate(groups.columns):
+        values = np.array([cell[j] for cell in groups.cells])
+        together = np.stack([seen[values == v].any(axis=0) for v in np.unique(values)])
+        together = together[together.any(axis=1)][:, together.any(axis=0)]
+        one_to_one = (together.sum(axis=0) == 1).all() and (together.sum(axis=1) == 1).all()
+        if one_to_one and len(together) > 1 and not column.binned:
+            return (
+                f"the sensitive column {column.name!r} says the same as the label "
+                f"{labels.name!r} in every row: nothing about decisions can be learned from it, "
+                "give another column"
+            )
+    return None

@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.data.categories import Level, tally_numbers, tally_text
-from fairpc.data.coding import code_values, decode
+from fairpc.data.categories import Level, levels_of
+from fairpc.data.codes_of import code_values, decode
 from fairpc.data.frame import read_columns
 from fairpc.data.schema import Column, Kind, Record
 from fairpc.data.table import check_weights
 from fairpc.data.values import MIXED, Sentinel, Values, read_values
-from fairpc.errors import TableError, TableWarning
+from fairpc.errors import Argument, TableError, TableWarning
 from fairpc.errors.arrays import Array, Codes, Floats
 
 MAX_CLASSES: Final = 100
@@ -65,6 +65,10 @@ class Labels:
     def transform(self, y: Any) -> Codes:
         """Class code of each row; -1 where the label is missing or, with a warning, unknown."""
         _, values = _read(y, self.missing_values, self.name)
+        return self.codes_of(values)
+
+    def codes_of(self, values: Values) -> Codes:
+        """Class code of each value."""
         return code_values(self.column, values)
 
     def check_known(self, y: Any) -> None:
@@ -131,18 +135,26 @@ def fit_labels(
     weights = check_weights(sample_weight, len(values.data))
     if not weights.all():
         values, weights = values.taken(weights > 0), weights[weights > 0]
+    return labels_of(name, values, weights, positive, sentinels)
+
+
+def labels_of(
+    name: str,
+    values: Values,
+    weights: Floats,
+    positive: Any = None,
+    missing_values: tuple[Sentinel, ...] = (),
+) -> Labels:
+    """Classes of a label whose values have these weights; each may stand for many rows."""
     missing = values.missing()
     if missing.all():
         raise TableError(f"label {name!r} is missing in every row: at least two classes are needed")
-    column = _column(name, values, weights, float(weights[missing].sum() / weights.sum()))
-    return Labels(column, _positive(column, positive), sentinels)
+    column = _column(name, values, float(weights[missing].sum() / weights.sum()))
+    return Labels(column, _positive(column, positive), missing_values)
 
 
-def _column(name: str, values: Values, weights: Floats, missing_share: float) -> Column:
-    if values.type == "boolean":
-        found: tuple[Level, ...] = tuple(bool(v) for v in np.unique(values.data) if v >= 0)
-    else:
-        found = (tally_text if values.type == "text" else tally_numbers)(values, weights).levels
+def _column(name: str, values: Values, missing_share: float) -> Column:
+    found = levels_of(values)
     if values.remark == MIXED:
         raise TableError(f"label {name!r} holds values of several types: give text or numbers")
     broken = isinstance(found[0], float) and len(found) > _CONTINUOUS
@@ -182,7 +194,8 @@ def _positive(column: Column, positive: Any) -> int:
         code = -1 if values.type == "date" else int(code_values(column, values)[0])
     if code < 0:
         raise TableError(
-            f"positive is {positive!r}: it must be one of the classes of label {column.name!r}, "
-            f"{', '.join(map(repr, column.levels))}"
+            Argument("positive"),
+            f" is {positive!r}: it must be one of the classes of label {column.name!r}, "
+            f"{', '.join(map(repr, column.levels))}",
         )
     return code

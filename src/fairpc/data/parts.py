@@ -9,15 +9,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
 from fairpc.data.atomic import read_whole, replacing, write_atomically
-from fairpc.data.distinct import Distinct, Packing
+from fairpc.data.distinct import CodedRows, Distinct, Packing
 from fairpc.data.schema import Record
 from fairpc.errors import FileFormatError
-from fairpc.errors.arrays import Codes, Floats
 
 T = TypeVar("T")
 
@@ -26,8 +25,41 @@ PART_CELLS: Final = 1 << 20
 """Rows, and rows × columns, of a part: two, made ready for EM, are in memory at a time."""
 
 _INDEX: Final = "parts.json"
-_FIELDS: Final = ("arities", "rows", "weights")
+_FIELDS: Final = ("arities", "unit", "rows", "copies", "weights")
 _MAX_INDEX: Final = 1 << 24
+
+
+class RowParts(Protocol):
+    """Distinct rows in parts, on disk or on the workers of a cluster."""
+
+    @property
+    def packing(self) -> Packing: ...
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def n_copies(self) -> float:
+        """Rows of the table."""
+        ...
+
+    @property
+    def total_weight(self) -> float: ...
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a row may be in several parts."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def read(self, k: int) -> CodedRows:
+        """The rows of part ``k``."""
+        ...
+
+    def map(self, work: Callable[[int, CodedRows], T]) -> Iterator[T]:
+        """What ``work`` makes of the number and the rows of each part, in order."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -36,13 +68,15 @@ class Parts:
 
     Attributes:
         folder: where their files are.
-        arities: number of values per column.
-        rows, weights: number and total weight of the rows of each part.
+        packing: the columns of the rows.
+        rows, copies, weights: of each part, how many rows differ, how many rows of the table they
+            are, and their total weight.
     """
 
     folder: Path
-    arities: tuple[int, ...]
+    packing: Packing
     rows: tuple[int, ...]
+    copies: tuple[float, ...]
     weights: tuple[float, ...]
 
     def __len__(self) -> int:
@@ -53,33 +87,36 @@ class Parts:
         return sum(self.rows)
 
     @property
+    def n_copies(self) -> float:
+        return sum(self.copies)
+
+    @property
     def total_weight(self) -> float:
         return sum(self.weights)
 
-    def read(self, k: int) -> tuple[Codes, Floats]:
-        """Codes (rows × columns, column-major) and weights of part ``k``."""
+    @property
+    def repeats(self) -> bool:
+        return True
+
+    def read(self, k: int) -> CodedRows:
+        """The rows of part ``k``."""
         import polars as pl
 
-        path = _path(self.folder, k)
+        path, arities = _path(self.folder, k), self.packing.arities
         try:
             frame = pl.read_ipc(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise FileFormatError(f"{path} is gone or damaged ({error}): fit again") from error
-        if frame.shape != (self.rows[k], len(self.arities) + 1):
+        if frame.shape != (self.rows[k], len(arities) + 1 + self.packing.unit):
             raise FileFormatError(f"{path} is of another table: fit again, in a new folder")
-        codes = np.empty((len(frame), len(self.arities)), np.int16, order="F")
-        for j in range(len(self.arities)):
+        codes = np.empty((len(frame), len(arities)), np.int16, order="F")
+        for j in range(len(arities)):
             codes[:, j] = frame[f"c{j}"].to_numpy()
-        return codes, np.array(frame["weight"].to_numpy(), np.float64)
+        copies = np.array(frame["copies"].to_numpy(), np.float64) if self.packing.unit else None
+        return CodedRows(codes, np.array(frame["weight"].to_numpy(), np.float64), copies)
 
-    @property
-    def repeats(self) -> bool:
-        """Whether a row may be in several parts."""
-        return True
-
-    def map(self, work: Callable[[int, Codes, Floats], T]) -> Iterator[T]:
-        """What ``work`` makes of the number, codes and weights of each part, in order."""
-        return (work(k, *self.read(k)) for k in range(len(self)))
+    def map(self, work: Callable[[int, CodedRows], T]) -> Iterator[T]:
+        return (work(k, self.read(k)) for k in range(len(self)))
 
     @classmethod
     def find(cls, folder: Path) -> Parts | None:
@@ -93,16 +130,8 @@ class Parts:
             raise FileFormatError(f"{path} is damaged ({error}): fit again") from error
         record = Record(data, str(path), _FIELDS)
         arities, rows = (tuple(int(v) for v in record.numbers(f)) for f in ("arities", "rows"))
-        return cls(folder, arities, rows, record.numbers("weights"))
-
-
-def pieces(distinct: Distinct, packing: Packing) -> Iterator[tuple[Codes, Floats]]:
-    """Codes and weights of distinct rows, cut to the size of parts."""
-    step = max(min(PART_ROWS, PART_CELLS // len(packing.arities)), 1)
-    for start in range(0, distinct.n_rows, step):
-        some = slice(start, start + step)
-        words = np.ascontiguousarray(distinct.words[:, some])
-        yield packing.unpack(words), distinct.weights[some]
+        packing = Packing(arities, record.flag("unit"))
+        return cls(folder, packing, rows, record.numbers("copies"), record.numbers("weights"))
 
 
 @dataclass
@@ -111,8 +140,7 @@ class PartWriter:
 
     folder: Path
     packing: Packing
-    _rows: list[int] = field(default_factory=list)
-    _weights: list[float] = field(default_factory=list)
+    _sizes: list[tuple[int, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -120,27 +148,40 @@ class PartWriter:
 
     def write(self, distinct: Distinct) -> None:
         """One part more, or several where it is long."""
-        for codes, weights in pieces(distinct, self.packing):
-            self._write(codes, weights)
+        step = max(min(PART_ROWS, PART_CELLS // len(self.packing.arities)), 1)
+        for start in range(0, distinct.n_rows, step):
+            some = slice(start, start + step)
+            words = np.ascontiguousarray(distinct.words[:, some])
+            self._write(self.packing.rows(Distinct(words, distinct.weights[some])))
 
     def finish(self) -> Parts:
         """All parts that were written."""
-        parts = Parts(self.folder, self.packing.arities, tuple(self._rows), tuple(self._weights))
-        index = {"arities": parts.arities, "rows": parts.rows, "weights": parts.weights}
+        rows, copies, weights = zip(*self._sizes, strict=True)
+        parts = Parts(self.folder, self.packing, rows, copies, weights)
+        index = {
+            "arities": self.packing.arities,
+            "unit": self.packing.unit,
+            "rows": rows,
+            "copies": copies,
+            "weights": weights,
+        }
         write_atomically(self.folder / _INDEX, json.dumps(index).encode())
         return parts
 
-    def _write(self, codes: Codes, weights: Floats) -> None:
+    def _write(self, rows: CodedRows) -> None:
         import polars as pl
 
         columns: dict[str, Any] = {
-            f"c{j}": codes[:, j].astype(np.int8 if arity < 128 else np.int16)
+            f"c{j}": rows.codes[:, j].astype(np.int8 if arity < 128 else np.int16)
             for j, arity in enumerate(self.packing.arities)
         }
-        with replacing(_path(self.folder, len(self._rows))) as path:
-            pl.DataFrame(columns | {"weight": weights}).write_ipc(path, compression="uncompressed")
-        self._rows.append(len(weights))
-        self._weights.append(float(weights.sum()))
+        columns["weight"] = rows.weights
+        if rows.copies is not None:
+            columns["copies"] = rows.copies
+        with replacing(_path(self.folder, len(self._sizes))) as path:
+            pl.DataFrame(columns).write_ipc(path, compression="uncompressed")
+        size = len(rows.weights), float(rows.each.sum()), float(rows.weights.sum())
+        self._sizes.append(size)
 
 
 def _path(folder: Path, k: int) -> Path:

@@ -3,7 +3,7 @@
 Up to ``MOST`` distinct numbers (more, where there is room) are kept as they are, with
 their weight per class. More are joined into runs, each at its weighted median. Joining moves no
 rank by more than half the weight of a run, and that bound is kept beside the
-points: summaries of parts add up to a summary of the whole, bound and all.
+points: summaries of batches add up to a summary of the whole, bound and all.
 """
 
 from __future__ import annotations
@@ -34,13 +34,11 @@ class Points:
         values: int64 or float64, no two equal.
         weights: one row per value, one column per class.
         error: by how much the weight below any number may be off; 0 where nothing was joined.
-        most: up to so many are kept exactly; ``MOST`` if None.
     """
 
     values: Array
     weights: Floats
     error: float = 0.0
-    most: int | None = None
 
     @classmethod
     def count(
@@ -55,8 +53,7 @@ class Points:
         if values.dtype.kind in "iu" and len(values):
             low, high = int(values.min()), int(values.max())
             if high - low < MOST:
-                close = _count_close(values, low, high - low + 1, classes, n_classes, weights)
-                return replace(close, most=most)
+                return _count_close(values, low, high - low + 1, classes, n_classes, weights)
         parts = []
         for k in range(n_classes):
             here = np.flatnonzero(classes == k) if n_classes > 1 else slice(None)
@@ -64,16 +61,16 @@ class Points:
             points, mass, error = _counted(values[here], some, most or MOST)
             table = np.zeros((len(points), n_classes))
             table[:, k] = mass
-            parts.append(cls(points, table, error, most).joined())
-        return add_points(parts)
+            parts.append(cls(points, table, error).joined(most))
+        return add_points(parts, most)
 
     @classmethod
-    def of(cls, values: Array, weights: Floats) -> Points:
+    def of(cls, values: Array, weights: Floats, most: int | None = None) -> Points:
         """The points of numbers in any order, with a row of weights each."""
         order = np.argsort(values, kind="stable")
         ordered = values[order]
         start = _starts(ordered)
-        return cls(ordered[start], np.add.reduceat(weights[order], start, axis=0)).joined()
+        return cls(ordered[start], np.add.reduceat(weights[order], start, axis=0)).joined(most)
 
     @property
     def total(self) -> float:
@@ -85,7 +82,7 @@ class Points:
         A number that holds as much as a run stays by itself.
         """
         n = len(self.values)
-        if n <= (most or self.most or MOST):
+        if n <= (most or MOST):
             return self
         weight = self.weights.sum(axis=1)
         total = float(weight.sum())
@@ -103,22 +100,20 @@ class Points:
         median = np.clip(median, start, stop - 1)
         several = stop - start > 1
         moved = float(mass[several].max(initial=0.0)) / 2
-        return Points(
-            self.values[median], np.add.reduceat(self.weights, start, axis=0), self.error + moved,
-            self.most,
-        )  # fmt: skip
+        joined = np.add.reduceat(self.weights, start, axis=0)
+        return Points(self.values[median], joined, self.error + moved)
 
     def widened(self, column: Ints, n_classes: int) -> Points:
         """The points with class ``j`` renamed ``column[j]``, of ``n_classes``."""
         return replace(self, weights=widened(self.weights, column, n_classes))
 
 
-def add_points(parts: Sequence[Points]) -> Points:
-    """The points of all rows of several parts."""
+def add_points(parts: Sequence[Points], most: int | None = None) -> Points:
+    """The points of all rows of several batches."""
     if len(parts) == 1:
         return parts[0]
     values = np.concatenate([part.values for part in parts])
-    # Each part is sorted: a stable sort merges them, and adds up in the order of the parts.
+    # Each batch is sorted: a stable sort merges them, and adds up in the order of the batches.
     order = np.argsort(values, kind="stable")
     values = values[order]
     start = _starts(values)
@@ -126,7 +121,7 @@ def add_points(parts: Sequence[Points]) -> Points:
     if len(start) < len(values):
         values, weights = values[start], np.add.reduceat(weights, start, axis=0)
     error = sum(part.error for part in parts)
-    return Points(values, weights, error, parts[0].most).joined()
+    return Points(values, weights, error).joined(most)
 
 
 def widened(weights: Floats, column: Ints, n_classes: int) -> Floats:

@@ -1,19 +1,27 @@
-"""Tables that need not fit into memory: files, folders, globs and lazy frames, read in batches."""
+"""Where rows come from: frames, files, folders, globs, lazy frames. A source hands out batches."""
 
 from __future__ import annotations
 
 import os
+import warnings
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum, Packing
 from fairpc.data.files import TableFiles, find
-from fairpc.errors import FairpcError
+from fairpc.data.frame import Frame, read_frame
+from fairpc.data.parts import PartWriter, RowParts
+from fairpc.data.plural import counted
+from fairpc.data.points import FAN_IN
+from fairpc.data.values import Sentinel
+from fairpc.errors import FairpcError, TableWarning
 
 T = TypeVar("T")
 
@@ -45,10 +53,177 @@ class Progress:
 
 Watcher = Callable[[Progress], object]
 
+_APART: Final = "\0"
+
+
+def apart_name(name: str, role: str) -> str:
+    """The name under which a column that is given apart from the table joins its source."""
+    return f"{_APART}{role}{_APART}{name}"
+
+
+def shown_name(name: str) -> str:
+    """The name of a column as the user knows it."""
+    return name.rpartition(_APART)[2]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which columns of a source are what.
+
+    Attributes:
+        label: the observed label; None where rows have none.
+        sensitive: the sensitive columns.
+        features: all others that may be used.
+        weight: the column of row weights, if any.
+        fair: the column of fair decisions that are known by other means, if any.
+        missing_values: values that mean "missing", besides null and NaN.
+        numeric: features that are said to hold numbers.
+        in_order: all columns of the table, where they are known by position.
+        groups_in_order: whether the sensitive columns are known by position.
+    """
+
+    label: str
+    sensitive: tuple[str, ...]
+    features: tuple[str, ...]
+    weight: str | None = None
+    fair: str | None = None
+    missing_values: tuple[Sentinel, ...] = ()
+    numeric: frozenset[str] = frozenset()
+    in_order: tuple[str, ...] = ()
+    groups_in_order: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that is summarised, once."""
+        weight = () if self.weight is None else (self.weight,)
+        return tuple(dict.fromkeys((self.label, *self.sensitive, *weight, *self.features)))
+
+
+class Encoder(Protocol):
+    """Makes distinct rows of codes of batches; see ``RowEncoder``."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def packing(self) -> Packing: ...
+
+    def __call__(self, frame: Frame) -> Distinct: ...
+
+
+class Source(ABC):
+    """A table to be read in order, any number of times, batch by batch.
+
+    Where rows lie, and who adds up what batches give, is all that sources differ in.
+
+    Attributes:
+        names: its columns.
+        paths: its files, if it is made of files.
+        from_array: whether columns are known by position.
+        in_memory: whether the table is a single batch.
+        in_partitions: whether the table comes in partitions of unknown length.
+    """
+
+    names: tuple[str, ...]
+    paths: tuple[Path, ...] = ()
+    from_array: bool = False
+    in_memory: bool = False
+    in_partitions: bool = False
+
+    @property
+    def n_rows(self) -> float | None:
+        """How many rows there are, of text about; None if that is not known."""
+        return None
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """Polars' types of the columns, where they are known."""
+        return {}
+
+    @abstractmethod
+    def map(
+        self,
+        columns: Sequence[str],
+        work: Callable[[Frame], T],
+        *,
+        stage: str = "",
+        watch: Watcher | None = None,
+    ) -> Iterator[T]:
+        """What ``work`` makes of each batch, in order; ``watch`` is told of each reading."""
+
+    def total(
+        self,
+        columns: Sequence[str],
+        work: Callable[[Frame], T],
+        add: Callable[[Sequence[T]], T],
+        *,
+        stage: str = "",
+        watch: Watcher | None = None,
+    ) -> T | None:
+        """The sum of what ``work`` makes of each batch; None of a table without rows."""
+        tree = SumTree(add)
+        for part in self.map(columns, work, stage=stage, watch=watch):
+            tree.push(part)
+        total: T | None = tree.total()
+        return total
+
+    def distinct(
+        self,
+        encoder: Encoder,
+        *,
+        most: int = UNBOUNDED,
+        folder: Path | None = None,
+        watch: Watcher | None = None,
+    ) -> Distinct | RowParts | None:
+        """The distinct rows of the table, in one pass; None of a table without rows.
+
+        Where more than ``most`` would be in memory they stay in parts, on disk in ``folder``.
+        """
+        writers: list[PartWriter] = []
+
+        def spill(part: Distinct) -> None:
+            if not writers:
+                writers.append(PartWriter(folder or Path.cwd(), encoder.packing))
+            writers[0].write(part)
+
+        total = DistinctSum(UNBOUNDED if folder is None else most, spill)
+        for part in self.map(encoder.columns, encoder, stage="rows", watch=watch):
+            total.push(part)
+        rows = total.total()
+        return writers[0].finish() if writers else rows
+
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """A table to be read in order, any number of times.
+class FrameSource(Source):
+    """A table in memory: one batch."""
+
+    frame: Frame
+    names: tuple[str, ...]
+    from_array: bool
+    in_memory: bool = True
+
+    @classmethod
+    def of(cls, frame: Frame) -> FrameSource:
+        return cls(frame, frame.names, frame.from_array)
+
+    @property
+    def n_rows(self) -> float | None:
+        return self.frame.n_rows
+
+    def map(
+        self,
+        columns: Sequence[str],
+        work: Callable[[Frame], T],
+        *,
+        stage: str = "",
+        watch: Watcher | None = None,
+    ) -> Iterator[T]:
+        yield work(self.frame.select(columns))
+
+
+@dataclass(frozen=True, eq=False)
+class LazySource(Source):
+    """A table in files, or a polars lazy frame.
 
     Attributes:
         frame: a polars lazy frame of all rows.
@@ -70,45 +245,33 @@ class Source:
 
     @property
     def n_rows(self) -> float | None:
-        """How many rows there are, of text about; None if that is not known."""
         if self.pieces:
             return sum(n for _, n in self.pieces)
         return self.n_bytes / self.bytes_per_row if self.n_bytes else None
 
     @property
-    def in_partitions(self) -> bool:
-        """Whether the table comes in parts of their own, of unknown length."""
-        return False
-
-    @property
     def types(self) -> Mapping[str, Any]:
-        """Polars' types of the columns."""
         types: Mapping[str, Any] = self.frame.collect_schema()
         return types
 
     def map(
         self,
         columns: Sequence[str],
-        work: Callable[[Any], T],
+        work: Callable[[Frame], T],
         *,
         stage: str = "",
         watch: Watcher | None = None,
-        n_threads: int | None = None,
     ) -> Iterator[T]:
-        """What ``work`` makes of each batch of rows, in order; ``watch`` is told of each reading.
+        """As said; no more than ``READ_ROWS`` are in memory per thread."""
 
-        No more than ``READ_ROWS`` are in memory per thread.
-        """
-
-        def task(part: _Part) -> tuple[int, list[T]]:
+        def task(part: _Reading) -> tuple[int, list[T]]:
             rows = part.load()
             batches = rows.iter_slices(BATCH_ROWS) if len(rows) else ()
             return len(rows), [part.done(work, k, batch) for k, batch in enumerate(batches)]
 
         done = 0
         with self.reading:
-            parts = self._parts(list(columns))
-            for n, results in _in_order(task, parts, n_threads or default_threads()):
+            for n, results in _in_order(task, self._readings(list(columns)), default_threads()):
                 done += n
                 yield from results
                 if watch is not None:
@@ -116,19 +279,19 @@ class Source:
         if watch is not None and self.n_bytes is not None:
             watch(Progress(stage, self.n_bytes, self.n_bytes, "bytes"))
 
-    def _parts(self, columns: list[str]) -> Iterator[_Part]:
+    def _readings(self, columns: list[str]) -> Iterator[_Reading]:
         """Rows to be read, each time by whoever calls for them."""
         # Polars reads far ahead of a slow consumer: where rows can be read from the middle,
-        # they are asked for part by part, which bounds memory.
+        # they are asked for a few at a time, which bounds memory.
         for (frame, n_rows), path in zip(self.pieces, self.paths, strict=False):
             for start in range(0, n_rows, READ_ROWS):
                 piece = frame.select(columns).slice(start, READ_ROWS)
-                yield _Part(partial(piece.collect, engine="streaming"), str(path), start)
+                yield _Reading(partial(piece.collect, engine="streaming"), str(path), start)
         if not self.pieces:
             for batch in self.frame.select(columns).collect_batches(
                 chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming", lazy=True
             ):
-                yield _Part(partial(_itself, batch))
+                yield _Reading(partial(_itself, batch))
 
     def _progress(self, stage: str, rows: int) -> Progress:
         if self.n_bytes is None:
@@ -155,11 +318,11 @@ def open_source(table: Any) -> Source:
     if isinstance(table, Source):
         return table
     if not isinstance(table, str | os.PathLike):
-        return Source(table, tuple(table.collect_schema().names()))
+        return LazySource(table, tuple(table.collect_schema().names()))
     return source_of(find(table))
 
 
-def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: frame) -> Source:
+def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: frame) -> LazySource:
     """The table of some files; ``prepare`` makes rows ready, from lazy frame to lazy frame."""
     import polars as pl
 
@@ -178,7 +341,7 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
                 raise files.no_rows()
             pieces = tuple((prepare(scan), n) for scan, n in zip(scans, rows, strict=True))
             per_row = n_bytes / sum(rows)
-        return Source(frame, names, pieces, n_bytes, per_row, files.reading(), files.paths)
+        return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), files.paths)
 
 
 def _line_bytes(path: Path) -> float:
@@ -188,8 +351,33 @@ def _line_bytes(path: Path) -> float:
     return len(head) / max(head.count(b"\n"), 1)
 
 
+@dataclass
+class SumTree:
+    """A sum taken as terms come, ``FAN_IN`` at a time, so that few are kept."""
+
+    add: Callable[[Sequence[Any]], Any]
+    _levels: list[list[Any]] = field(default_factory=list)
+
+    def push(self, term: Any) -> None:
+        level = 0
+        while True:
+            if level == len(self._levels):
+                self._levels.append([])
+            self._levels[level].append(term)
+            if len(self._levels[level]) < FAN_IN:
+                return
+            term = self.add(self._levels[level])
+            self._levels[level] = []
+            level += 1
+
+    def total(self) -> Any:
+        """The sum of all, in the order they came; None of none."""
+        terms = [term for level in reversed(self._levels) for term in level]
+        return self.add(terms) if terms else None
+
+
 @dataclass(frozen=True)
-class _Part:
+class _Reading:
     """Rows to be read.
 
     Attributes:
@@ -202,19 +390,21 @@ class _Part:
     file: str = ""
     start: int = 0
 
-    def done(self, work: Callable[[Any], T], k: int, batch: Any) -> T:
+    def done(self, work: Callable[[Frame], T], k: int, batch: Any) -> T:
         """What is made of batch ``k``; whose rows, in an error, count from where it begins."""
         try:
-            return work(batch)
+            return work(read_frame(batch))
         except FairpcError as error:
             if not self.file:
                 raise
             start = self.start + k * BATCH_ROWS
             where = f"{self.file}, rows from {start:,} on" if start else self.file
-            raise type(error)(f"{where}: {error}") from error
+            raise type(error)(f"{where}: ", *error.args) from error
 
 
-def _in_order(task: Callable[[_Part], T], parts: Iterator[_Part], n_threads: int) -> Iterator[T]:
+def _in_order(
+    task: Callable[[_Reading], T], parts: Iterator[_Reading], n_threads: int
+) -> Iterator[T]:
     if n_threads <= 1:
         yield from map(task, parts)
         return
@@ -234,3 +424,47 @@ def _in_order(task: Callable[[_Part], T], parts: Iterator[_Part], n_threads: int
 
 def _itself(batch: Any) -> Any:
     return batch
+
+
+_SHOWN: Final = 10
+
+
+@dataclass
+class Warned:
+    """The first warning about each column; a batch after it may say the same with other numbers."""
+
+    first: dict[str, str] = field(default_factory=dict)
+    again: dict[str, int] = field(default_factory=dict)
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """A block whose warnings about tables are kept, not printed; others go where they went."""
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always", TableWarning)
+            yield
+        for warning in found:
+            if not issubclass(warning.category, TableWarning):
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
+                continue
+            text = str(warning.message)
+            column = text.partition(" has ")[0].partition(" was ")[0]
+            if column in self.first:
+                self.again[column] = self.again.get(column, 0) + 1
+            else:
+                self.first[column] = text
+
+    def sentences(self) -> Iterator[str]:
+        for column, text in list(self.first.items())[:_SHOWN]:
+            more = self.again.get(column, 0)
+            parts = counted(more, "later part")
+            yield f"{text} (and more in {parts} of the table)" if more else text
+        if len(self.first) > _SHOWN:
+            rest = counted(len(self.first) - _SHOWN, "more column has", "more columns have")
+            yield f"{rest} values that were not seen at fit"
+
+    def warn(self, stacklevel: int) -> None:
+        """Say them, as warnings."""
+        for sentence in self.sentences():
+            warnings.warn(sentence, TableWarning, stacklevel=stacklevel + 1)

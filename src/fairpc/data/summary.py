@@ -1,18 +1,20 @@
-"""What a table says of its columns, part by part: small, additive, enough to fit an encoding."""
+"""What a table says of its columns: small, additive, enough to fit an encoding."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from fairpc.data.categories import distinct_numbers
-from fairpc.data.points import FAN_IN
+from fairpc.data.column_summary import ColumnSummary, RowClasses, add_columns, text_ids
+from fairpc.data.frame import Frame
+from fairpc.data.points import MOST
+from fairpc.data.source import Roles, Source, Watcher, shown_name
 from fairpc.data.table import check_some_weights
-from fairpc.data.tally import Rows, Tally, add_tallies, text_ids
-from fairpc.data.values import Sentinel, read_values
+from fairpc.data.values import Values, read_values, to_numbers
 from fairpc.errors import TableError
 from fairpc.errors.arrays import Floats, Ints
 
@@ -22,220 +24,270 @@ MOST_LABELS: Final = 1000
 MOST_CELLS: Final = 1 << 17
 """Combinations of sensitive values that are counted."""
 
+FEW_ROWS: Final = 1 << 20
+"""Of a table of so many rows, distinct values are listed as far as there is room."""
 
-@dataclass(frozen=True)
-class Roles:
-    """Which columns of a table are what.
-
-    Attributes:
-        label: the observed label.
-        sensitive: the sensitive columns.
-        features: all others that may be used.
-        weight: the column of row weights, if any.
-        missing_values: values that mean "missing", besides null and NaN.
-        most: distinct numbers of a column that are listed exactly, as in ``Points``.
-    """
-
-    label: str
-    sensitive: tuple[str, ...]
-    features: tuple[str, ...]
-    weight: str | None = None
-    missing_values: tuple[Sentinel, ...] = ()
-    most: int | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Every column that is read, once."""
-        weight = () if self.weight is None else (self.weight,)
-        return tuple(dict.fromkeys((self.label, *self.sensitive, *weight, *self.features)))
+LISTED: Final = 1 << 22
+"""The room: distinct values of all columns together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """Combinations of raw values that occur: a polars frame, with rows and weight of each."""
+    """Combinations of values of the sensitive columns that occur, with rows and weight of each."""
 
-    cells: Any
+    columns: Mapping[str, Values]
     rows: Ints
     weights: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The columns of a part of a table.
+    """The columns of some rows of a table.
 
     Attributes:
         n_rows, weight: rows of positive weight, and their total weight.
         whole: all weights are whole numbers.
-        labels: distinct raw labels, null among them; the classes of every tally.
-        label_weights: weight of each.
-        columns: one tally per feature.
+        labels: the distinct labels; the classes of every column, "missing" after them.
+        label_weights: weight of each, and of the missing ones.
+        columns: one summary per feature.
         groups: combinations of the sensitive columns.
+        most: distinct values of a column that are listed exactly.
     """
 
     n_rows: int
     weight: float
     whole: bool
-    labels: Any
+    labels: Values
     label_weights: Floats
-    columns: dict[str, Tally]
+    columns: dict[str, ColumnSummary]
     groups: Crossing
+    most: int | None = None
 
 
-def summarise(frame: Any, roles: Roles, known: Summary | None = None) -> Summary:
-    """The summary of a polars frame; ``known`` is one of another part, which makes it faster."""
-    import narwhals as nw
-
-    weights = None
-    if roles.weight is not None:
-        weights = check_some_weights(frame[roles.weight].to_numpy(), len(frame))
-        if not weights.all():
-            frame, weights = frame.filter(weights > 0), weights[weights > 0]
-    ids, labels = raw_ids(frame[roles.label], None if known is None else known.labels)
-    if len(labels) > MOST_LABELS:
+def summarise(
+    frame: Frame, roles: Roles, known: Summary | None = None, most: int | None = None
+) -> Summary:
+    """The summary of a batch; ``known`` is one of another batch, which makes it faster."""
+    frame, weights = weighted(frame, roles)
+    label = shown_name(roles.label)
+    labelled = read_values(label, frame.column(roles.label), roles.missing_values)
+    ids, labels = _numbered(labelled, None if known is None else known.labels)
+    n_labels = len(labels.data)
+    if n_labels > MOST_LABELS:
         raise TableError(
-            f"label {roles.label!r} has more than {MOST_LABELS} values: give classes, or cut it "
+            f"label {label!r} has more than {MOST_LABELS} values: give classes, or cut it "
             "into classes first"
         )
-    rows = Rows(ids, len(labels), weights, roles.most)
+    rows = RowClasses(ids, n_labels + 1, weights, most)
     columns = {}
     for name in roles.features:
-        values = read_values(
-            name, nw.from_native(frame[name], series_only=True), roles.missing_values
-        )
-        columns[name] = Tally.of(values, rows, None if known is None else known.columns[name].texts)
+        values = read_values(name, frame.column(name), roles.missing_values)
+        if name in roles.numeric:
+            values = _as_numbers(name, values)
+        expected = None if known is None else getattr(known.columns[name].found, "texts", None)
+        columns[name] = ColumnSummary.of(values, rows, expected)
     return Summary(
-        len(frame), float(len(frame) if weights is None else weights.sum()),
-        weights is None or bool((weights == np.floor(weights)).all()), labels,
-        np.bincount(ids, weights, len(labels)).astype(np.float64), columns,
-        _crossing(frame.select(roles.sensitive), weights, known),
-    )  # fmt: skip
+        frame.n_rows,
+        float(frame.n_rows if weights is None else weights.sum()),
+        rows.whole,
+        labels,
+        np.bincount(ids, weights, n_labels + 1).astype(np.float64),
+        columns,
+        _crossing(frame, roles, weights, known),
+        most,
+    )
+
+
+def weighted(frame: Frame, roles: Roles) -> tuple[Frame, Floats | None]:
+    """The rows of positive weight, and their weights; None where rows are not weighted."""
+    if roles.weight is None:
+        return frame, None
+    weights = check_some_weights(np.asarray(frame.column(roles.weight)), frame.n_rows)
+    if weights.all():
+        return frame, weights
+    used = np.flatnonzero(weights)
+    return frame.taken(used), weights[used]
 
 
 def add_summaries(parts: Sequence[Summary]) -> Summary:
-    """The summary of all parts, in the order of the table: the order of sums is that of parts."""
-    import polars as pl
-
+    """The summary of all batches: sums are taken in the order of the table."""
     if len(parts) == 1:
         return parts[0]
-    ids, labels = raw_ids(pl.concat([part.labels for part in parts]))
-    n = len(labels)
-    ends = np.cumsum([len(part.labels) for part in parts])
+    ids, labels = _numbered(_joined([part.labels for part in parts]))
+    n, missing = len(labels.data) + 1, len(labels.data)
+    ends = np.cumsum([len(part.labels.data) for part in parts])
     renamed = [
-        (part, ids[end - len(part.labels) : end]) for part, end in zip(parts, ends, strict=True)
+        (part, np.append(ids[end - len(part.labels.data) : end], missing))
+        for part, end in zip(parts, ends, strict=True)
     ]
     columns = {
-        name: add_tallies([part.columns[name].renamed(column, n) for part, column in renamed])
-        for name in parts[0].columns
+        name: add_columns([p.columns[name].renamed(column, n) for p, column in renamed], p0.most)
+        for p0 in parts[:1]
+        for name in p0.columns
     }
-    given = np.concatenate([part.label_weights for part in parts])
-    label_weights = np.bincount(ids, given, n).astype(np.float64)
+    label_weights = np.zeros(n)
+    for part, column in renamed:
+        np.add.at(label_weights, column, part.label_weights)
     return Summary(
-        sum(part.n_rows for part in parts), sum(part.weight for part in parts),
-        all(part.whole for part in parts), labels, label_weights, columns,
+        sum(part.n_rows for part in parts),
+        sum(part.weight for part in parts),
+        all(part.whole for part in parts),
+        labels,
+        label_weights,
+        columns,
         _add_crossings([part.groups for part in parts]),
-    )  # fmt: skip
+        parts[0].most,
+    )
+
+
+def summarise_source(source: Source, roles: Roles, watch: Watcher | None = None) -> Summary:
+    """The summary of all rows of a table, in one pass."""
+    work = _Summariser(roles, listed(source, roles))
+    total = source.total(roles.columns, work, add_summaries, stage="columns", watch=watch)
+    if total is None:
+        raise TableError("the table is empty: it has no rows, give at least one")
+    return total
 
 
 @dataclass
-class SummaryTree:
-    """Summaries added up as they come, ``FAN_IN`` at a time, so that few are kept."""
+class _Summariser:
+    """Summaries of batches: what the first one saw makes the next ones faster."""
 
-    _levels: list[list[Summary]] = field(default_factory=list)
+    roles: Roles
+    most: int | None
+    known: Summary | None = None
 
-    def push(self, part: Summary) -> None:
-        level = 0
-        while True:
-            if level == len(self._levels):
-                self._levels.append([])
-            self._levels[level].append(part)
-            if len(self._levels[level]) < FAN_IN:
-                return
-            part = add_summaries(self._levels[level])
-            self._levels[level] = []
-            level += 1
-
-    def total(self) -> Summary:
-        """The sum of all, in the order they came."""
-        parts = [part for level in reversed(self._levels) for part in level]
-        if not parts:
-            raise TableError("the table is empty: it has no rows, give at least one")
-        return add_summaries(parts)
+    def __call__(self, frame: Frame) -> Summary:
+        summary = summarise(frame, self.roles, self.known, self.most)
+        if self.known is None:
+            self.known = summary
+        return summary
 
 
-def raw_ids(series: Any, known: Any = None) -> tuple[Ints, Any]:
-    """Number of each raw value of a polars series among the distinct ones, and these, sorted.
+def listed(source: Source, roles: Roles) -> int | None:
+    """Distinct values of a column that are listed exactly: more than usual where rows are few.
 
-    Null is a value of its own, and comes first. ``known`` lists texts to be expected.
+    None is the usual number. A Dask frame does not say how many rows it has: it has a
+    quarter of the room, for several summaries of its partitions meet.
     """
+    rows = source.n_rows
+    if rows is None and not source.in_partitions:
+        return None
+    if rows is not None and rows > FEW_ROWS:
+        return None
+    if source.in_memory:
+        return FEW_ROWS
+    types = source.types
+    many = [name for name in roles.features if name in types and not _is_short(types[name])]
+    room = LISTED // (1 if rows is not None else 4)
+    return max(MOST, room // max(len(many), 1))
+
+
+def _is_short(dtype: Any) -> bool:
+    """Whether a column is known to have few values by its type."""
     import polars as pl
 
-    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        series = series.cast(pl.String)
-        numbers, texts = text_ids(series, None if known is None else known.drop_nulls())
-        order = texts.arg_sort()
-        values = texts.gather(order)
-        if not series.null_count() and (order == pl.arange(len(texts), eager=True)).all():
-            return numbers.astype(np.int64), values
-        rank = np.full(len(texts) + 1, -1)
-        rank[order.to_numpy()] = np.arange(len(texts))
-        ids = rank[numbers]
+    return dtype in (pl.Boolean, pl.Int8, pl.UInt8, pl.Categorical, pl.Enum)
+
+
+def _as_numbers(name: str, values: Values) -> Values:
+    """Values of a column that is said to hold numbers; text that is dates is read later."""
+    if values.type == "text" and values.parsed().type == "date":
+        return values
+    return to_numbers(name, values)
+
+
+def _numbered(values: Values, known: Values | None = None) -> tuple[Ints, Values]:
+    """Number of each value among the distinct ones, and beyond them if missing; and these, sorted.
+
+    ``known`` lists texts to be expected.
+    """
+    if values.type == "text":
+        expected = None
+        if known is not None and known.type == "text":
+            expected = known.data.unique(maintain_order=True).drop_nulls()
+        numbers, texts = text_ids(values.data, expected)
+        order = texts.arg_sort().to_numpy()
+        rank = np.full(len(texts) + 1, len(texts))
+        rank[order] = np.arange(len(texts))
+        return rank[numbers], replace(values, data=texts.gather(order))
+    known_rows = ~values.missing()
+    if known_rows.all():
+        found, place = distinct_numbers(values.data)
+        return place.astype(np.int64), replace(values, data=found)
+    found, place = distinct_numbers(values.data[known_rows])
+    ids = np.full(len(known_rows), len(found), np.int64)
+    ids[known_rows] = place
+    return ids, replace(values, data=found)
+
+
+def _joined(parts: Sequence[Values]) -> Values:
+    """Values of several batches, one after the other."""
+    import polars as pl
+
+    known = [part for part in parts if not part.missing().all()] or parts[:1]
+    remark = max(part.remark for part in known)
+    if known[0].type == "text":
+        data: Any = pl.concat([part.data for part in parts if part.type == "text"])
     else:
-        present = series.drop_nulls()
-        close = present.dtype.is_integer() and present.dtype != pl.UInt64
-        if close or present.dtype == pl.Boolean:
-            found, place = distinct_numbers(present.cast(pl.Int64).to_numpy())
-            values = pl.Series(found).cast(series.dtype)
-        else:
-            values = present.unique().sort()
-            place = values.search_sorted(present).to_numpy()
-        if not series.null_count():
-            return np.asarray(place, np.int64), values
-        ids = np.full(len(series), -1, np.int64)
-        ids[series.is_not_null().to_numpy()] = place
-    if series.null_count():
-        empty = pl.Series([None], dtype=values.dtype)
-        return ids + 1, pl.concat([empty, values])
-    return ids, values
+        data = np.concatenate([part.data for part in parts if part.type == known[0].type])
+    return replace(known[0], data=data, remark=remark)
 
 
-def _crossing(frame: Any, weights: Floats | None, known: Summary | None = None) -> Crossing:
-    """Combinations of the columns of a frame, in sorted order."""
-    import polars as pl
-
-    key, found = np.zeros(1, np.int64), []
-    sizes: list[int] = []
-    for name in frame.columns:
-        ids, values = raw_ids(
-            frame[name], None if known is None else known.groups.cells[name].unique()
-        )
-        key = ids if not sizes else key * len(values) + ids
-        sizes.append(len(values))
-        found.append(values)
-        _check_cells(int(np.prod(sizes, dtype=np.float64)), frame.columns)
-    counts = np.bincount(key, minlength=int(np.prod(sizes)))
-    seen = np.flatnonzero(counts)
-    places = np.unravel_index(seen, sizes)
-    cells = pl.DataFrame(
-        [v.gather(p).alias(n) for v, p, n in zip(found, places, frame.columns, strict=True)]
-    )
-    mass = counts.astype(np.float64)
-    if weights is not None:
-        mass = np.asarray(np.bincount(key, weights, len(counts)), np.float64)
-    return Crossing(cells, counts[seen], mass[seen])
+def _crossing(
+    frame: Frame, roles: Roles, weights: Floats | None, known: Summary | None = None
+) -> Crossing:
+    """Combinations of the sensitive columns of a batch, in sorted order."""
+    columns = {}
+    for name in roles.sensitive:
+        shown = shown_name(name)
+        columns[shown] = read_values(shown, frame.column(name), roles.missing_values)
+    expected = {} if known is None else known.groups.columns
+    mass = np.ones(frame.n_rows) if weights is None else weights
+    return _crossed(columns, np.ones(frame.n_rows, np.int64), mass, expected)
 
 
 def _add_crossings(parts: Sequence[Crossing]) -> Crossing:
+    columns = {name: _joined([p.columns[name] for p in parts]) for name in parts[0].columns}
+    rows = np.concatenate([part.rows for part in parts])
+    return _crossed(columns, rows, np.concatenate([part.weights for part in parts]), {})
+
+
+def _crossed(
+    columns: Mapping[str, Values], rows: Ints, weights: Floats, expected: Mapping[str, Values]
+) -> Crossing:
+    """The distinct combinations of the columns."""
+    key, sizes, found = np.zeros(len(rows), np.int64), [1], {}
+    for name, values in columns.items():
+        ids, distinct = _numbered(values, expected.get(name))
+        sizes.append(len(distinct.data) + 1)
+        if np.prod(sizes, dtype=np.float64) > MOST_CELLS:
+            names = ", ".join(map(repr, columns))
+            raise TableError(
+                f"the sensitive columns {names} have more than {MOST_CELLS:,} combinations of "
+                "values: give groups, or cut numbers into a few classes first"
+            )
+        key = key * sizes[-1] + ids
+        found[name] = distinct
+    counts = np.bincount(key, rows, int(np.prod(sizes)))
+    seen = np.flatnonzero(counts)
+    places = np.unravel_index(seen, sizes[1:]) if columns else ()
+    cells = {
+        name: _at(distinct, place)
+        for (name, distinct), place in zip(found.items(), places, strict=True)
+    }
+    mass = np.bincount(key, weights, len(counts)).astype(np.float64)
+    return Crossing(cells, counts[seen].astype(np.int64), mass[seen])
+
+
+def _at(distinct: Values, place: Ints) -> Values:
+    """Values by number; the number after the last one is "missing"."""
     import polars as pl
 
-    cells = pl.concat([part.cells for part in parts])
-    one = _crossing(cells, np.concatenate([part.weights for part in parts]))
-    rows = _crossing(cells, np.concatenate([part.rows for part in parts]).astype(np.float64))
-    return replace(one, rows=rows.weights.astype(np.int64))
-
-
-def _check_cells(n: int, names: Sequence[str]) -> None:
-    if n > MOST_CELLS:
-        raise TableError(
-            f"the sensitive columns {', '.join(map(repr, names))} have more than {MOST_CELLS:,} "
-            "combinations of values: give groups, or cut numbers into a few classes first"
-        )
+    if distinct.type == "text":
+        texts = pl.concat([distinct.data, pl.Series([None], dtype=pl.String)])
+        return replace(distinct, data=texts.gather(place))
+    if (place < len(distinct.data)).all():
+        return replace(distinct, data=distinct.data[place])
+    hole = np.int8(-1) if distinct.type == "boolean" else np.nan
+    return replace(distinct, data=np.append(distinct.data, hole)[place])

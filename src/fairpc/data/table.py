@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import CodesError
-from fairpc.errors.arrays import Array, Codes, Floats, Int32s, Ints
+from fairpc.errors.arrays import Array, Codes, Floats, Int32s, Integers, Ints
 
 MISSING = -1
 MAX_ARITY = 32_766
@@ -149,15 +150,21 @@ class Table:
 
 def distinct_rows(codes: Codes, arities: Ints) -> tuple[Int32s, Int32s]:
     """Number of the distinct row that each row equals, and the first row of each number."""
+    return distinct_columns(codes.T, [arity + 1 for arity in arities.tolist()])
+
+
+def distinct_columns(columns: Iterable[Integers], sizes: Sequence[int]) -> tuple[Int32s, Int32s]:
+    """As ``distinct_rows``, of columns with values from -1 to ``size`` - 2."""
     from fairpc.data import _kernels
 
-    n = len(codes)
-    ids = np.zeros(n, np.int32)
-    first = np.zeros(n, np.int32)
-    count = min(n, 1)
-    for j, arity in enumerate(arities.tolist()):
-        column = codes[:, j] + np.int32(1)
-        count = _kernels.pair_ids(ids, column, count, arity + 1, ids, first)
+    ids = first = np.zeros(0, np.int32)
+    count = 0
+    for j, (column, size) in enumerate(zip(columns, sizes, strict=True)):
+        if not j:
+            ids, first = np.zeros(len(column), np.int32), np.zeros(len(column), np.int32)
+            count = min(len(column), 1)
+        shifted = column.astype(np.int32) + np.int32(1)
+        count = _kernels.pair_ids(ids, shifted, count, size, ids, first)
     return ids, first[:count].copy()
 
 

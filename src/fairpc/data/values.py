@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.errors import TableError
+from fairpc.errors import Argument, TableError
 from fairpc.errors.arrays import Array, Bools, is_missing
 
 Sentinel = str | int | float
@@ -21,8 +21,10 @@ EXACT: Final = 2.0**53
 
 MIXED: Final = "values of several types, read as text"
 NAMED_NUMERIC: Final = (
-    "it was said to hold numbers, give a number there, name the text with missing_values=…, or "
-    "the column with categorical=…"
+    "it was said to hold numbers, give a number there, name the text with ",
+    Argument("missing_values", "…"),
+    ", or the column with ",
+    Argument("categorical", "…"),
 )
 
 _ISO: Final = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
@@ -62,6 +64,10 @@ class Values:
             return np.zeros(len(self.data), np.bool_)
         return np.asarray(np.isnan(self.data), np.bool_)
 
+    def parsed(self) -> Values:
+        """Text as numbers or dates where it is nothing else."""
+        return _parse(self) if self.type == "text" and not self.declared else self
+
     def taken(self, rows: Bools) -> Values:
         """The values of some rows."""
         data = self.data.filter(_series(rows)) if self.type == "text" else self.data[rows]
@@ -85,13 +91,15 @@ def read_values(
         values = _objects(name, column, texts)
     if values.type == "text":
         values = _without_texts(values, texts)
-        values = _parse(values) if parse and not values.declared else values
+        values = values.parsed() if parse else values
     if values.type == "number":
         return replace(values, data=_finite(name, _without(values.data, numbers)))
     return values
 
 
-def to_numbers(name: str, values: Values, *, rule: str = NAMED_NUMERIC) -> Values:
+def to_numbers(
+    name: str, values: Values, *, rule: Sequence[str | Argument] = NAMED_NUMERIC
+) -> Values:
     """Text as numbers; a TableError names the first value that is none, rule and repair."""
     if values.type == "boolean":
         data = np.where(values.data < 0, np.nan, values.data.astype(np.float64))
@@ -102,7 +110,7 @@ def to_numbers(name: str, values: Values, *, rule: str = NAMED_NUMERIC) -> Value
     wrong = parsed.is_null() & values.data.is_not_null()
     if wrong.any():
         row = int(wrong.arg_max())
-        raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: {rule}")
+        raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: ", *rule)
     return Values("number", _finite(name, parsed.to_numpy()), remark="text read as numbers")
 
 

@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument that a message names, so that the command line can name its option instead.
+
+    It reads ``n_bins`` or, with a value, ``structure='auto'``.
+    """
+
+    name: str
+    value: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value}" if self.value else self.name
+
 
 class FairpcError(Exception):
-    """Base of every error that fairpc raises on purpose."""
+    """Base of every error that fairpc raises on purpose.
+
+    The message may come in pieces, of which some are an ``Argument``.
+    """
+
+    def __str__(self) -> str:
+        return "".join(map(str, self.args))
 
 
 class CircuitError(FairpcError, ValueError):

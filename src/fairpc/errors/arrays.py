@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import FairpcError, LearningError, MetricError
+from fairpc.errors import Argument, FairpcError, LearningError, MetricError
 
 Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
@@ -30,7 +30,7 @@ def check_choice(
 ) -> None:
     """Raise an error unless ``value`` is one of the ``known`` choices."""
     if value not in known:
-        raise error(f"{name} is {value!r}: use one of {', '.join(known)}")
+        raise error(Argument(name), f" is {value!r}: use one of {', '.join(known)}")
 
 
 def check_number(name: str, value: float, least: float) -> None:

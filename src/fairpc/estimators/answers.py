@@ -10,9 +10,9 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
 
 from fairpc.circuit.graph import Circuit
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats
-from fairpc.estimators.inputs import Coding
 from fairpc.estimators.lazy import answers_in_parts
 from fairpc.fair.distribution import (
     BiasAccount,
@@ -37,7 +37,7 @@ class FittedAnswers:
     result is that for the table in memory: an array with a row per row, in their order.
     """
 
-    coding_: Coding
+    coding_: TableCoding
     distribution_: FairDistribution
     threshold_: Threshold
     label_counts_: Floats
@@ -80,7 +80,7 @@ class FittedAnswers:
         """P(S)."""
         return self._distribution().group_rate
 
-    def _coding(self) -> Coding:
+    def _coding(self) -> TableCoding:
         check_is_fitted(self, "coding_")
         return self.coding_
 

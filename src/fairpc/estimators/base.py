@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,30 +15,28 @@ from sklearn.utils.validation import validate_data
 
 from fairpc.circuit.em import Step
 from fairpc.cluster.table import is_dask
-from fairpc.data.apart import same_as_label
 from fairpc.data.atomic import AnyPath
+from fairpc.data.columns import Options as EncodingOptions
+from fairpc.data.fit_encoding import resolve
 from fairpc.data.frame import read_frame
-from fairpc.data.source import is_source
+from fairpc.data.groups import same_as_label
+from fairpc.data.source import is_source, shown_name
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError, SameAsLabelWarning, TableError
 from fairpc.estimators.answers import FittedAnswers
-from fairpc.estimators.inputs import Coding, fit_coding
 from fairpc.estimators.progress import progress, reading
 from fairpc.estimators.settings import check_beside, check_settings, plain
-from fairpc.estimators.streaming import check_not_apart, labelled_rows, roles_of
-from fairpc.estimators.training import FitFolder, Training, name_of
-from fairpc.fair.compressed import merged
-from fairpc.fair.distribution import FairDistribution, Threshold, fixed, turned_labels
-from fairpc.fair.fit import Fitted, Options
+from fairpc.estimators.tables import GivenTable
+from fairpc.estimators.training import FitFolder, Training, coded_rows
+from fairpc.fair.distribution import FairDistribution, Threshold, fixed
+from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.journal import Journal
 from fairpc.fair.knowledge import Knowledge
-from fairpc.fair.parted import fit_parted
 from fairpc.fair.recipe import AutoFitted
 from fairpc.fair.restarts import FittedFromStarts
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Limits, Model
-
-if TYPE_CHECKING:
-    pass
+from fairpc.fair.training_rows import count_anchors, label_counts
 
 Triple = Sequence[Any]
 """(X, y, sensitive features)."""
@@ -84,7 +82,7 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
                 however long: the path of a Parquet, CSV or Arrow file, a folder, a glob, a
                 polars lazy frame, or a Dask frame, whose workers then read it.
             y: observed labels; missing ones are allowed. The name of a column where X is
-                read in batches, as is then ``sample_weight``.
+                read in batches, as are then ``sample_weight`` and ``fair_labels``.
             sensitive_features: groups given apart from X, as in fairlearn; one column or more.
             sample_weight: weight per row.
             fair_labels: the fair decision of each row where it is known by other means, missing
@@ -103,7 +101,20 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
         threshold = fixed(self.threshold)
         settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
         with FitFolder(checkpoint, settings, max_memory) as folder:
-            training = self._training(X, y, sensitive_features, sample_weight, fair_labels, folder)
+            if not (is_source(X) or is_dask(X)):
+                self._check_fit_input(X, y)
+            table = GivenTable.of(
+                X,
+                y,
+                sensitive=self.sensitive,
+                sensitive_features=sensitive_features,
+                sample_weight=sample_weight,
+                fair_labels=fair_labels,
+                missing_values=self.missing_values,
+                numeric=_listed(self.numeric),
+                stack=folder.stack,
+            )
+            training = self._training(table, folder)
             coding = training.coding
             limits = self._limits(coding, fair_labels)
             validation = None if validation_data is None else self._triple(coding, validation_data)
@@ -114,10 +125,28 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
                     fitted = self._fit_training(
                         training, validation, evaluation, limits, step, folder.sample_rows
                     )
-                self._store(training, fitted, threshold)
+                self._store(table, training, fitted, threshold)
             finally:
                 self._journal = None
         return self
+
+    def _training(self, table: GivenTable, folder: FitFolder) -> Training:
+        """The coding of a table and its rows, equal ones merged."""
+        names = (*table.roles.features, *(n for n in table.roles.sensitive if n == shown_name(n)))
+        options = EncodingOptions(
+            n_bins=self.n_bins,
+            rare=self.rare,
+            numeric=table.roles.numeric,
+            categorical=resolve(names, _listed(self.categorical), "categorical"),
+        )
+        with reading(type(self).__name__, self.verbose) as watch:
+            return folder.training(
+                table,
+                coding=self._given_coding(),
+                positive=self.positive,
+                options=options,
+                watch=watch,
+            )
 
     def _fit_training(
         self,
@@ -128,60 +157,30 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
         step: Callable[[Step], object],
         sample_rows: int,
     ) -> Fitted:
-        """Fit to rows in memory; to rows on disk, with the structure of a sample of them."""
+        """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
         rows, coding = training.rows, training.coding
-        sample = rows if isinstance(rows, Rows) else rows.sample(sample_rows, self._rng())
-        used = sample.weights > 0
-        same = same_as_label(coding.groups, coding.labels, sample.s[used], sample.d[used])
+        sample = rows.sample(sample_rows, self._rng())
+        same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
         if same is not None:
             # No error: scikit-learn's checks take a column of X for the label.
             warnings.warn(same, SameAsLabelWarning, stacklevel=3)
-        if isinstance(rows, Rows):
-            return self._fit_rows(rows, validation, evaluation, limits, step)
+        if sample is rows:
+            return self._fit_rows(sample, validation, evaluation, limits, step)
         on_sample = self._fit_rows(sample, validation, {}, limits, step)
-        return fit_parted(on_sample, rows, self._em_options(limits), step)
+        # All parameters are learned from all rows, those of a mixture's components too.
+        return fit_parameters(on_sample.distribution, rows, {}, self._em_options(limits), step)
 
-    def _training(
-        self,
-        X: Any,
-        y: Any,
-        sensitive_features: Any,
-        sample_weight: Any,
-        fair_labels: Any,
-        folder: FitFolder,
-    ) -> Training:
-        """The coding of a table and its rows, equal ones merged."""
-        options = {
-            "n_bins": self.n_bins, "rare": self.rare,
-            "numeric": self.numeric, "categorical": self.categorical,
-        }  # fmt: skip
-        if is_source(X) or is_dask(X):
-            check_not_apart(sensitive_features=sensitive_features, fair_labels=fair_labels)
-            source = folder.opened(X)
-            roles = roles_of(source, y, self.sensitive, sample_weight, self.missing_values)
-            with reading(type(self).__name__, self.verbose) as watch:
-                training = folder.streamed(
-                    source, roles, coding=self._given_coding(), positive=self.positive,
-                    options=options, watch=watch,
-                )  # fmt: skip
-            self.feature_names_in_ = np.array(training.coding.features.names_in, dtype=object)
-            self.n_features_in_ = len(self.feature_names_in_)
-            return training
-        self._check_fit_input(X, y)
-        coding = self._given_coding() or fit_coding(
-            X, y, sensitive=self.sensitive, sensitive_features=sensitive_features,
-            sample_weight=sample_weight, positive=self.positive,
-            missing_values=self.missing_values, options=options,
-        )  # fmt: skip
-        rows = coding.rows(X, y, sensitive_features, sample_weight, fair_labels)
-        return folder.known_by_rows(Training(coding, merged(rows)))
-
-    def _triple(self, coding: Coding, data: Triple) -> Rows:
+    def _triple(self, coding: TableCoding, data: Triple) -> Rows:
         """Rows beside the training rows, in memory or in files."""
         X, y, sensitive = data
-        if is_source(X):
-            return labelled_rows(X, y, coding, self.missing_values)
-        return merged(coding.rows(X, y, sensitive))
+        table = GivenTable.of(
+            X,
+            y,
+            sensitive=coding.sensitive or None,
+            sensitive_features=sensitive,
+            missing_values=self.missing_values,
+        )
+        return coded_rows(table, coding)
 
     def _check_fit_input(self, X: Any, y: Any) -> None:
         """What scikit-learn asks of every classifier, in its words where its tools read them."""
@@ -201,7 +200,7 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
                 DataConversionWarning, stacklevel=3,
             )  # fmt: skip
 
-    def _given_coding(self) -> Coding | None:
+    def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
         return None
 
@@ -220,7 +219,7 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
         """How EM is run where the structure is given: smoothing, priors, when it stops."""
         raise LearningError(f"{type(self).__name__} is a base class: use FairPC or another model")
 
-    def _limits(self, coding: Coding, fair_labels: Any = None) -> Limits | None:
+    def _limits(self, coding: TableCoding, fair_labels: Any = None) -> Limits | None:
         """What the stated knowledge says about the groups and classes of this coding."""
         if not self.knowledge and fair_labels is None:
             return None
@@ -244,24 +243,26 @@ class CircuitClassifier(FittedAnswers, ClassifierMixin, BaseEstimator):  # type:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return np.random.default_rng(seed)
 
-    def _store(self, training: Training, fitted: Fitted, threshold: Threshold) -> None:
+    def _store(
+        self, table: GivenTable, training: Training, fitted: Fitted, threshold: Threshold
+    ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
-        rows = training.rows
+        rows, distribution = training.rows, fitted.distribution
+        if not table.source.in_memory:  # scikit-learn's own check has set them of a frame
+            self.feature_names_in_ = np.array(training.coding.features.names_in, dtype=object)
+            self.n_features_in_ = len(self.feature_names_in_)
         self.coding_ = training.coding
-        self.distribution_ = fitted.distribution
+        self.distribution_ = distribution
         self.history_ = fitted.history
         self.converged_ = fitted.converged
         self.choices_ = fitted.choices if isinstance(fitted, AutoFitted) else None
         self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.threshold_ = threshold
-        if isinstance(rows, Rows):
-            self.label_counts_ = turned_labels(fitted.distribution, rows)
-        else:
-            self.label_counts_ = rows.label_counts(fitted.distribution)
-        self.data_fingerprint_ = name_of(rows)
+        self.label_counts_ = label_counts(rows, distribution)
+        self.data_fingerprint_ = training.fingerprint
         self.knowledge_ = self.knowledge or Knowledge()
-        self.n_anchors_ = rows.n_anchors if isinstance(rows, Rows) else 0
+        self.n_anchors_ = count_anchors(rows)
 
     def save(self, path: AnyPath) -> None:
         """Write the fitted model to one data-only file; ``fairpc.load`` reads it."""
@@ -292,3 +293,8 @@ def em_options(model: CircuitClassifier, limits: Limits | None) -> Options:
 def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> FairDistribution:
     """The whole fit again, structure and all, to other rows of the same coding."""
     return model._fit_rows(rows, None, {}, limits, lambda step: None).distribution
+
+
+def _listed(columns: Any) -> tuple[str | int, ...]:
+    """A setting that names one column, or several."""
+    return (columns,) if isinstance(columns, str | int) else tuple(columns)

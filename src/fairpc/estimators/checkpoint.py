@@ -20,12 +20,9 @@ import numpy as np
 from fairpc.circuit.file import parse_json
 from fairpc.data.atomic import AnyPath, read_whole, write_atomically
 from fairpc.data.distinct import Distinct
-from fairpc.data.encoding import Encoding
-from fairpc.data.groups import Groups
-from fairpc.data.labels import Labels
 from fairpc.data.source import Source
-from fairpc.errors import FileFormatError, LearningError
-from fairpc.estimators.inputs import Coding
+from fairpc.data.table_coding import TableCoding
+from fairpc.errors import Argument, FileFormatError, LearningError
 from fairpc.fair.journal import Journal
 
 FORMAT: Final = "fairpc checkpoint"
@@ -54,7 +51,7 @@ class Checkpoint:
 
         given: Any = path
         if not (isinstance(given, str | os.PathLike) and os.fspath(given)):
-            raise LearningError(f"checkpoint is {given!r}: give the path of a folder")
+            raise LearningError(Argument("checkpoint"), f" is {given!r}: give the path of a folder")
         folder = Path(path)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -86,27 +83,14 @@ class Checkpoint:
         """The folder of rows that do not fit into memory."""
         return self.folder / "parts"
 
-    def keep_coding(self, coding: Coding) -> None:
+    def keep_coding(self, coding: TableCoding) -> None:
         """Keep how the table becomes codes."""
-        content = {
-            "sensitive": list(coding.sensitive), "features": coding.features.to_dict(),
-            "labels": coding.labels.to_dict(), "groups": coding.groups.to_dict(),
-        }  # fmt: skip
-        write_atomically(self.folder / "coding.json", json.dumps(content).encode())
+        write_atomically(self.folder / "coding.json", json.dumps(coding.to_dict()).encode())
 
-    def coding(self) -> Coding | None:
+    def coding(self) -> TableCoding | None:
         """The coding that was kept; None if none was."""
         path = self.folder / "coding.json"
-        if not path.exists():
-            return None
-        content = _read_json(path)
-        try:
-            return Coding(
-                Encoding.from_dict(content["features"]), Labels.from_dict(content["labels"]),
-                Groups.from_dict(content["groups"]), tuple(content["sensitive"]),
-            )  # fmt: skip
-        except (KeyError, TypeError) as error:
-            raise FileFormatError(f"{path} is damaged ({error}): use a new folder") from error
+        return TableCoding.from_dict(_read_json(path)) if path.exists() else None
 
     def keep_rows(self, rows: Distinct) -> None:
         """Keep the distinct rows of a streamed table."""
@@ -172,8 +156,9 @@ def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
         keys = sorted({*ours, *(theirs if isinstance(theirs, dict) else {})})
         odd = next(k for k in keys if not isinstance(theirs, dict) or theirs.get(k) != ours.get(k))
         raise LearningError(
-            f"the checkpoint in {folder} was made with another {odd}=…: go on with the same "
-            "settings, or use a new folder"
+            f"the checkpoint in {folder} was made with another ",
+            Argument(odd, "…"),
+            ": go on with the same settings, or use a new folder",
         )
 
 

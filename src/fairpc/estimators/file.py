@@ -14,13 +14,10 @@ import numpy as np
 from fairpc.circuit.file import from_dict, parse_json, to_dict
 from fairpc.circuit.graph import Circuit
 from fairpc.data.atomic import AnyPath, read_whole, write_atomically
-from fairpc.data.encoding import Encoding
-from fairpc.data.groups import Groups
-from fairpc.data.labels import Labels
+from fairpc.data.table_coding import CODING_FIELDS, TableCoding
 from fairpc.errors import FairpcError, FileFormatError
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.inputs import Coding
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.settings import plain
 from fairpc.fair.distribution import FairDistribution, Threshold
@@ -118,12 +115,7 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
         _fail(source, f"its model {content['model']!r} is unknown: update fairpc")
     circuit = from_dict(content["circuit"], source)
     model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"], circuit))
-    coding = Coding(
-        Encoding.from_dict(content["features"]),
-        Labels.from_dict(content["labels"]),
-        Groups.from_dict(content["groups"]),
-        tuple(content["sensitive"]),
-    )
+    coding = TableCoding.from_dict({name: content[name] for name in CODING_FIELDS})
     layout = Layout(
         len(coding.groups.names),
         len(coding.labels.classes),

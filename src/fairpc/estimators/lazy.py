@@ -10,13 +10,11 @@ from typing import Any, Final, ParamSpec, TypeVar
 import numpy as np
 
 from fairpc.cluster.client import need_dask
-from fairpc.cluster.frame import by_partition
-from fairpc.cluster.table import is_dask
-from fairpc.data.source import is_source, open_source
-from fairpc.data.warned import Warned
+from fairpc.cluster.table import by_partition, is_dask
+from fairpc.data.source import Warned, is_source, open_source
 from fairpc.errors import TableError
 from fairpc.errors.arrays import Array
-from fairpc.estimators.streaming import FittedColumns, check_not_apart
+from fairpc.estimators.tables import FittedColumns, check_not_apart
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -8,16 +8,16 @@ from typing import Literal
 
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
-from fairpc.errors import LearningError
+from fairpc.data.table_coding import TableCoding
+from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.inputs import Coding
 from fairpc.estimators.settings import Settings
+from fairpc.fair.distinct_rows import hold_out
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.initial import Structure
 from fairpc.fair.journal import VALIDATION
-from fairpc.fair.parts import hold_out
 from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.fair.recipe import fit_auto
 from fairpc.fair.restarts import fit_starts
@@ -79,8 +79,10 @@ class _Learned(_Fitting):
             )
         if (self.n_components or 1) != 1:
             raise LearningError(
-                f"n_components is {self.n_components}: mixtures are made by structure='auto' of "
-                "FairPC with init='prior'; use 1 otherwise"
+                Argument("n_components"),
+                f" is {self.n_components}: mixtures are made by ",
+                Argument("structure", "'auto'"),
+                " of FairPC with init='prior'; use 1 otherwise",
             )
         method = "strudel" if self.structure == "auto" else self.structure
         if validation is None and method == "strudel":
@@ -96,7 +98,7 @@ class _Learned(_Fitting):
             callback=callback,
         )
 
-    def _given_coding(self) -> Coding | None:
+    def _given_coding(self) -> TableCoding | None:
         kept = self.structure
         return kept._coding() if isinstance(kept, CircuitClassifier) else None
 

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,6 @@ from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import Step, Stopping, em, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
 from fairpc.circuit.graph import Circuit, Graph
-from fairpc.data.table import Table
 from fairpc.errors import InterruptedWarning, LearningError
 from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
@@ -29,6 +29,7 @@ from fairpc.fair.journal import VALIDATION, History, Journal, RunState
 from fairpc.fair.priors import MECHANISM, SMOOTHING, parameter_prior
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Limits, Model, Top
+from fairpc.fair.training_rows import TrainingRows
 
 CLOSE: Final = 1e-10
 MAX_ROUNDS: Final = 50
@@ -127,7 +128,7 @@ def fit(
 
 def fit_parameters(
     start: FairDistribution,
-    rows: Rows,
+    rows: TrainingRows,
     evaluation: Mapping[str, Rows],
     options: Options,
     callback: Callable[[Step], object] | None = None,
@@ -145,13 +146,19 @@ def fit_parameters(
     if prior is None:
         prior = parameter_prior(circuit, layout, start.top, options)
     bounds = _bounds(circuit, layout, rows, options)
-    plan = row_plan(circuit, layout, rows)
-    if not layout.latent and not any((codes < 0).any() for codes in (rows.s, rows.d, rows.x)):
+    plan = rows.plan(circuit, layout)
+    if not layout.latent and all(rows.map(attrgetter("complete"))):
         # Nothing is hidden: one update is the closed form (Equation 1).
         flows = plan(circuit.parameters)[1]
         start = start.with_parameters(maximize(circuit.graph, flows, prior))
-    balanced = BalancedPlan.of(plan, layout) if options.equal_mass and layout.latent else plan
-    held_out = {name: row_plan(circuit, layout, some) for name, some in evaluation.items()}
+    balanced = plan
+    if options.equal_mass and layout.latent:
+        if not isinstance(plan, RowPlan):
+            raise LearningError(
+                "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
+            )
+        balanced = BalancedPlan.of(plan, layout)
+    held_out = {name: some.plan(circuit, layout) for name, some in evaluation.items()}
     given = start, balanced, held_out, options, prior, bounds, callback
     return run_em(*given, keep_interrupted=keep_interrupted)
 
@@ -226,29 +233,25 @@ def _interruptible(steps: Iterator[Step]) -> Iterator[Step]:
         yield step
 
 
-def _bounds(circuit: Circuit, layout: Layout, rows: Rows, options: Options) -> Bounds | None:
+def _bounds(
+    circuit: Circuit, layout: Layout, rows: TrainingRows, options: Options
+) -> Bounds | None:
     """What prior knowledge allows, if it can be used here."""
-    known = options.limits is not None or rows.f is not None
-    if known and not layout.latent:
+    anchored = any(rows.map(attrgetter("n_anchors")))
+    if (anchored or options.limits is not None) and not layout.latent:
         raise LearningError(
             "prior knowledge was given to a model without a latent decision: use FairPC or LatNB"
         )
-    if rows.f is not None and options.equal_mass:
+    if anchored and options.equal_mass:
         raise LearningError(
             "equal_mass and fair labels exclude each other: equal_mass shifts the decisions that "
             "the labels fix; set one of them"
         )
     if options.limits is None:
         return None
-    options.limits.refuse_contradicted(rows)
+    for _ in rows.map(options.limits.refuse_contradicted):
+        pass
     return options.limits.bounds(circuit.graph, layout)
-
-
-def row_plan(circuit: Circuit, layout: Layout, rows: Rows) -> RowPlan:
-    """The plan of some rows for the circuit of a model."""
-    codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
-    table = Table.of(codes, rows.weights, arities=circuit.arities, names=circuit.names)
-    return prepare(circuit.graph, table)
 
 
 @dataclass(eq=False)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from fairpc.circuit.em import Reached, Step
 from fairpc.circuit.graph import Graph
 from fairpc.data.atomic import read_whole, write_atomically
-from fairpc.data.fingerprint import fingerprint
+from fairpc.data.hashing import fingerprint
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Array, Floats
 

@@ -24,11 +24,11 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats
 from fairpc.fair.components import TREES, Component, learn_component
+from fairpc.fair.distinct_rows import DistinctRows, hold_out
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options
 from fairpc.fair.initial import Structure, cells_of
 from fairpc.fair.journal import History
-from fairpc.fair.parts import Part, hold_out
 from fairpc.fair.priors import parameter_prior, strengths, top_prior
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, TopRates, TopStep, build, top_em
@@ -68,7 +68,7 @@ def assemble(
     return FairDistribution("FairPC", layout, circuit)
 
 
-def log_densities(components: Sequence[Component], part: Part) -> Floats:
+def log_densities(components: Sequence[Component], part: DistinctRows) -> Floats:
     """log P_k(x | f, s): components × places × classes."""
     places, x = part.places, part.rows.x
     n_groups, n_classes = part.rows.n_groups, part.rows.n_classes
@@ -94,7 +94,7 @@ def mixed(densities: Floats, weights: Floats) -> Floats:
 
 
 def validation_weights(
-    components: Sequence[Component], part: Part, rates: TopRates
+    components: Sequence[Component], part: DistinctRows, rates: TopRates
 ) -> tuple[Floats, float]:
     """Weights under which these rows are likeliest, the rest being fixed; and how likely."""
     places = part.places
@@ -113,7 +113,7 @@ def validation_weights(
 def fit_top(
     components: Sequence[Component],
     weights: Floats,
-    part: Part,
+    part: DistinctRows,
     start: TopRates,
     evaluation: Mapping[str, Rows],
     options: Options,
@@ -125,7 +125,7 @@ def fit_top(
     prior = top_prior(Layout.of("FairPC", part.rows), options)
     watched = {}
     for name, rows in evaluation.items():
-        some = Part.of(rows)
+        some = DistinctRows.of(rows)
         watched[name] = partial(_mean, some, mixed(log_densities(components, some), weights))
     densities = mixed(log_densities(components, part), weights)
     places = part.places
@@ -137,14 +137,14 @@ def fit_top(
     return Fitted(fitted, history.arrays(reached.step.iteration + 1), reached.converged)
 
 
-def _mean(part: Part, densities: Floats, step: TopStep) -> float:
+def _mean(part: DistinctRows, densities: Floats, step: TopStep) -> float:
     """Mean log-likelihood of rows, from their log P(x | f, s)."""
     joint = step.rates.log_joint(part.places, densities)
     return part.mean(part.places.normalised(joint)[0])
 
 
 def choose_strength(
-    train: Part, held_out: Part, least: float, rng: np.random.Generator
+    train: DistinctRows, held_out: DistinctRows, least: float, rng: np.random.Generator
 ) -> tuple[float, dict[float, float]]:
     """The strength to take, and the mean held-out log P(x | d, s) of every candidate.
 

@@ -31,6 +31,7 @@ from fairpc.fair.components import (
     learn_component,
     soft_cells,
 )
+from fairpc.fair.distinct_rows import DistinctRows, check_alike, hold_out, joined
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.initial import Structure, cells_of, initial_model
@@ -41,7 +42,6 @@ from fairpc.fair.mixture import (
     shrinking_prior,
     validation_weights,
 )
-from fairpc.fair.parts import Part, check_alike, hold_out, joined
 from fairpc.fair.priors import RECIPE_MECHANISM, strengths
 from fairpc.fair.recipe_log import Choices, paired_gain
 from fairpc.fair.rows import Rows
@@ -128,7 +128,7 @@ def fit_auto(
     rng = np.random.default_rng(options.random_state)
     if validation is None:
         rows, validation = hold_out(rows, validation_fraction, rng)
-    train, held_out = Part.of(rows), Part.of(check_alike(rows, validation))
+    train, held_out = DistinctRows.of(rows), DistinctRows.of(check_alike(rows, validation))
     recipe = _Recipe(train, held_out, evaluation or {}, options, n_components, refit, rng, on_step)
     return _last_stage(iter(recipe), callback or (lambda stage: None))
 
@@ -172,8 +172,8 @@ class _Model:
 class _Recipe:
     """The stages, to be iterated once; attributes as the arguments of :func:`fit_auto`."""
 
-    train: Part
-    held_out: Part
+    train: DistinctRows
+    held_out: DistinctRows
     evaluation: Mapping[str, Rows]
     options: Options
     n_components: int | None
@@ -253,7 +253,7 @@ class _Recipe:
         yield self._stage("a mixture of clusters", clusters)
         return clusters if gain > 0 else mixture
 
-    def _round(self, model: _Model, part: Part) -> _Model:
+    def _round(self, model: _Model, part: DistinctRows) -> _Model:
         """Soft cells, a structure for each, EM."""
         cells = _cells(model.distribution, part)
         component = learn_component(SINGLE, cells, None, *self.given)
@@ -264,7 +264,7 @@ class _Recipe:
         self,
         start: FairDistribution,
         components: Sequence[Component],
-        part: Part,
+        part: DistinctRows,
         max_iter: int = ROUND_ITERATIONS,
     ) -> _Model:
         """EM over all parameters of a model."""
@@ -296,7 +296,7 @@ class _Recipe:
         return self._weighted(components, weights, rates, self.train)
 
     def _weighted(
-        self, components: Sequence[Component], weights: Floats, rates: TopRates, part: Part
+        self, components: Sequence[Component], weights: Floats, rates: TopRates, part: DistinctRows
     ) -> _Model:
         """The upper layers of a mixture by EM."""
         fitted = fit_top(components, weights, part, rates, self.evaluation, self.options)
@@ -311,7 +311,7 @@ class _Recipe:
 
     def _refitted(self, chosen: _Model) -> _Model:
         """The chosen model on all rows, with the complexity it had."""
-        part = Part.of(joined(self.train.rows, self.held_out.rows))
+        part = DistinctRows.of(joined(self.train.rows, self.held_out.rows))
         if len(chosen.components) == 1:
             return self._round(chosen, part)
         if chosen.components[0].kind.clusters:
@@ -353,7 +353,7 @@ class _Recipe:
         return Stage(name, result, score, last)
 
 
-def _cells(distribution: FairDistribution, part: Part) -> list[Table]:
+def _cells(distribution: FairDistribution, part: DistinctRows) -> list[Table]:
     """The soft cells of some rows under a model."""
     posterior = cell_posterior(distribution, part.rows, part.places)[1]
     return soft_cells(part.rows, part.places, posterior)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.flows import RowPlan, prepare
+from fairpc.circuit.graph import Circuit
+from fairpc.data.distinct import CodedRows, Packing
+from fairpc.data.hashing import row_digest
 from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Array, Codes, Floats, Ints
+from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
+
+if TYPE_CHECKING:
+    from fairpc.fair.top import Layout
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +33,7 @@ class Rows:
         n_groups, n_classes, arities: number of values of S, of D, and of each feature.
         names: name of each feature.
         f: fair decision of each row, -1 where it is hidden; None where it is hidden in all.
+        copies: how many rows of the table each row is; None where whole weights say it.
     """
 
     s: Codes
@@ -34,6 +45,27 @@ class Rows:
     arities: Ints
     names: tuple[str, ...]
     f: Codes | None = None
+    copies: Floats | None = None
+
+    @classmethod
+    def coded(
+        cls, rows: CodedRows, arities: Sequence[int], names: tuple[str, ...], *, fair: bool = False
+    ) -> Rows:
+        """Rows of codes S, D, X and, with ``fair``, Df, as a ``RowEncoder`` makes them."""
+        n_groups, n_classes, *sizes = arities
+        last = len(sizes) + 2 - fair
+        made = cls(
+            rows.codes[:, 0],
+            rows.codes[:, 1],
+            rows.codes[:, 2:last],
+            rows.weights,
+            n_groups,
+            n_classes,
+            np.array(sizes[: last - 2], np.int64),
+            names,
+            copies=rows.copies,
+        )
+        return made.with_fair_decisions(rows.codes[:, last]) if fair else made
 
     @classmethod
     def of(
@@ -75,8 +107,8 @@ class Rows:
 
     @property
     def n_anchors(self) -> int:
-        """Rows whose fair decision is known."""
-        return 0 if self.f is None else int((self.f >= 0).sum())
+        """Rows of the table whose fair decision is known."""
+        return 0 if self.f is None else int(self.each[self.f >= 0].sum())
 
     def with_fair_decisions(self, f: npt.ArrayLike | None) -> Rows:
         """The same rows with these fair decisions known; None hides them all."""
@@ -91,15 +123,55 @@ class Rows:
         codes = check_codes(column, [self.n_classes], ("Df",))[:, 0]
         return replace(self, f=codes if (codes >= 0).any() else None)
 
-    def with_weights(self, weights: Floats) -> Rows:
+    def with_weights(self, weights: Floats, copies: Floats | None = None) -> Rows:
         """The same rows with other weights."""
-        return replace(self, weights=weights)
+        return replace(self, weights=weights, copies=copies)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing but, perhaps, fair decisions."""
+        return not any((codes < 0).any() for codes in (self.s, self.d, self.x))
+
+    @property
+    def each(self) -> Floats:
+        """How many rows of the table each row is: whole weights count them, others do not."""
+        if self.copies is not None:
+            return self.copies
+        whole = np.array_equal(self.weights, np.floor(self.weights))
+        return self.weights if whole else (self.weights > 0).astype(np.float64)
+
+    def plan(self, circuit: Circuit, layout: Layout) -> RowPlan:
+        """The plan of the rows for the circuit of a model."""
+        codes = layout.codes(self.s, self.d, self.x, self.f)
+        table = Table.of(codes, self.weights, arities=circuit.arities, names=circuit.names)
+        return prepare(circuit.graph, table)
+
+    def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
+        """What ``work`` makes of the rows: all are in memory."""
+        yield work(self)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """The rows to learn structure from: all."""
+        return self
+
+    def digest(self) -> Words:
+        """Numbers that name the rows and add up; see ``row_digest``."""
+        arities = (self.n_groups, self.n_classes, *self.arities.tolist(), self.n_classes)
+        known = np.full(self.n_rows, -1, np.int16) if self.f is None else self.f
+        words = Packing(arities).pack([self.s, self.d, *self.x.T, known])
+        each = self.each
+        unit = np.divide(self.weights, each, out=np.zeros(len(each)), where=each > 0)
+        # Row by row, for a batch does not know whether all weights of its table are whole.
+        whole = unit == np.floor(unit)
+        counts, units = np.where(whole, self.weights, each), np.where(whole, 1.0, unit)
+        return row_digest(np.vstack([words, units.view(np.uint64)]), counts)
 
     def take(self, rows: Ints) -> Rows:
         """Some of the rows."""
         return replace(
             self, s=self.s[rows], d=self.d[rows], x=np.asfortranarray(self.x[rows]),
             weights=self.weights[rows], f=None if self.f is None else self.f[rows],
+            copies=None if self.copies is None else self.copies[rows],
         )  # fmt: skip
 
     def cell(self, d: int, s: int) -> Table:

@@ -26,6 +26,7 @@ from fairpc.circuit.bounds import SLACK, Bounds, filled
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.em import AnyStep, log_prior
 from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
+from fairpc.data.plural import counted
 from fairpc.errors import CircuitError, LearningError
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.rows import Rows
@@ -254,9 +255,10 @@ class Limits:
         bad = self.rate_upper[f] <= 0
         bad[labelled] |= self.mechanism_upper[s[labelled], f[labelled], d[labelled]] <= 0
         if bad.any():
+            n = counted(int(rows.each[known[bad]].sum()), "row has", "rows have")
             raise LearningError(
-                f"row {known[int(np.argmax(bad))]} has a fair label that the stated knowledge "
-                "excludes: correct the label, or drop that part of the knowledge"
+                f"{n} a fair label that the stated knowledge excludes: correct it, or drop that "
+                "part of the knowledge"
             )
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fairpc.data.fingerprint import fingerprint
+from fairpc.data.hashing import fingerprint
 from fairpc.metrics import discrimination
 from fairpc.paper.methods import (
     ALL_METHODS,

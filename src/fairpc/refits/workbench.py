@@ -18,10 +18,11 @@ from fairpc.circuit.em import SetsStep, em_of_sets
 from fairpc.circuit.flows import FlowPlan, prepare
 from fairpc.data.plural import counted
 from fairpc.data.table import Table
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
-from fairpc.estimators.inputs import Coding
+from fairpc.estimators.training import rows_in_order
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import BalancedPlan
 from fairpc.fair.priors import parameter_prior
@@ -107,7 +108,7 @@ class Subject:
                 f"{type(model).__name__} has no latent decision, so no mechanism to fit again: "
                 "use FairPC or LatNB"
             )
-        rows = model.coding_.rows(X, y, sensitive_features, sample_weight, fair_labels)
+        rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
         if not (rows.s >= 0).any():
             raise LearningError(
                 "the groups of the rows are not known: give sensitive_features, or X with the "
@@ -126,7 +127,7 @@ class Subject:
         return cls(model, rows, limits_of(model))
 
     @property
-    def coding(self) -> Coding:
+    def coding(self) -> TableCoding:
         return self.model.coding_
 
     @property

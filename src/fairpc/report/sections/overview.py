@@ -78,8 +78,6 @@ def _rows(found: TableFacts) -> str:
         )
     if found.same_rows_as_fit:
         return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
-    if found.same_rows_as_fit is None:
-        return f"{sentence} Whether they are the rows the model was fitted to is not known."
     return f"{sentence} They are not the rows the model was fitted to."
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fair.tables import biased_rows
-from fairpc.fair.parts import hold_out
+from fairpc.fair.distinct_rows import hold_out
 from fairpc.fair.rows import Rows
 
 

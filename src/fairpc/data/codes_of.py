@@ -18,7 +18,7 @@ from fairpc.errors.arrays import Codes
 
 _SHOWN: Final = 3
 _HELD_NUMBERS: Final = (
-    "it held numbers at fit, give a number there, or leave the cell empty if it is not known"
+    "it held numbers at fit, give a number there, or leave the cell empty if it is not known",
 )
 _TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
 

@@ -1,4 +1,4 @@
-"""Parts of the rows: distinct rows with their weights, what is held out, parts put together."""
+"""Distinct rows with their weights: what is held out, and rows put together."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from fairpc.fair.top import Places
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class DistinctRows:
     """Distinct rows with summed weights.
 
     Attributes:
         rows: the distinct rows.
         places: the groups that each of them may be from.
-        n_rows: rows as they were given; a row of whole weight n is n rows.
-        effective: number of rows of equal weight that say as much: whole weights count
-            copies of a row, others give Kish's effective sample size.
+        n_rows: rows of the table; a row of whole weight n is n rows.
+        effective: number of rows of equal weight that say as much (Kish's effective sample size).
     """
 
     rows: Rows
@@ -31,10 +30,10 @@ class Part:
     effective: float
 
     @classmethod
-    def of(cls, rows: Rows) -> Part:
+    def of(cls, rows: Rows) -> DistinctRows:
         merged = _merged(rows)
-        count = round(float(rows.weights.sum())) if _whole(rows.weights) else rows.n_rows
-        return cls(merged, Places.of(merged), count, _effective(rows.weights))
+        count = rows.n_rows if rows.copies is None and not _whole(rows.weights) else rows.each.sum()
+        return cls(merged, Places.of(merged), round(float(count)), _effective(rows))
 
     def mean(self, values: Floats) -> float:
         """Weighted mean of one value per distinct row."""
@@ -67,45 +66,47 @@ def joined(one: Rows, two: Rows) -> Rows:
         np.asfortranarray(np.concatenate([one.x, two.x])),
         np.concatenate([one.weights, two.weights]),
         one.n_groups, one.n_classes, one.arities, one.names,
+        copies=None if one.copies is None else np.concatenate([one.copies, two.each]),
     )  # fmt: skip
     return both.with_fair_decisions(np.concatenate(decisions))
 
 
 def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
-    """Rows to fit to and rows held out: the same part of every (d, s), at random.
+    """Rows to fit to and rows held out: the same share of every (d, s), at random.
 
-    A row of whole weight n counts as n rows.
+    Rows of the table are drawn, of which one here may be several.
     """
     if not 0 < fraction < 1:
         raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
     stratum = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
     strata = [np.flatnonzero(stratum == k) for k in np.unique(stratum)]
-    whole = _whole(rows.weights)
-    weights = rows.weights if whole else (rows.weights > 0).astype(np.float64)
+    each = rows.each
     held = np.zeros(rows.n_rows)
     for here in strata:
-        held[here] = _drawn(weights[here], fraction, rng)
+        held[here] = _drawn(each[here], fraction, rng)
     if not held.any():
-        largest = max(strata, key=lambda here: float(weights[here].sum()))
-        held[rng.choice(largest[weights[largest] > 0])] = 1.0
-    if not whole:
-        held = held * rows.weights
-    kept = rows.weights - held
+        largest = max(strata, key=lambda here: float(each[here].sum()))
+        held[rng.choice(largest[each[largest] > 0])] = 1.0
+    kept = each - held
     if not kept.any():
         raise LearningError(
             f"there is {rows.n_rows} row: none is left to fit to where one is held out; "
             "give validation rows"
         )
-    return _weighted(rows, kept), _weighted(rows, held)
+    return _copied(rows, kept), _copied(rows, held)
 
 
 def _whole(weights: Floats) -> bool:
     return np.array_equal(weights, np.floor(weights))
 
 
-def _effective(weights: Floats) -> float:
-    total = float(weights.sum())
-    return total if _whole(weights) else total**2 / float(np.dot(weights, weights))
+def _effective(rows: Rows) -> float:
+    total = float(rows.weights.sum())
+    if rows.copies is None and _whole(rows.weights):
+        return total
+    each = rows.each
+    unit = np.divide(rows.weights, each, out=np.zeros(len(each)), where=each > 0)
+    return total**2 / float(np.dot(each * unit, unit))
 
 
 def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats:
@@ -119,10 +120,13 @@ def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats
     return np.asarray(drawn, np.float64)
 
 
-def _weighted(rows: Rows, weights: Floats) -> Rows:
-    """The rows of positive weight, with these weights."""
-    used = np.flatnonzero(weights > 0)
-    return rows.take(used).with_weights(weights[used])
+def _copied(rows: Rows, copies: Floats) -> Rows:
+    """The rows of which there are some, that many times."""
+    used = np.flatnonzero(copies > 0)
+    some, copies = rows.take(used), copies[used]
+    if some.copies is not None:
+        return some.with_weights(some.weights / some.copies * copies, copies)
+    return some.with_weights(copies if _whole(rows.weights) else some.weights)
 
 
 def _merged(rows: Rows) -> Rows:
@@ -133,4 +137,5 @@ def _merged(rows: Rows) -> Rows:
     codes: Codes = np.asfortranarray(np.concatenate(columns, axis=1))
     ids, first = distinct_rows(codes, arities)
     weights = np.asarray(np.bincount(ids, rows.weights), np.float64)
-    return rows.take(first.astype(np.int64)).with_weights(weights)
+    copies = None if rows.copies is None else np.bincount(ids, rows.copies).astype(np.float64)
+    return rows.take(first.astype(np.int64)).with_weights(weights, copies)

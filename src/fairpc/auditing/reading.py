@@ -1,0 +1,252 @@
+"""One pass over the audited table: all rows, equal ones merged, and some as they are, at random.
+
+What is a sum over rows is taken over the merged ones, each with its count. What fits models to
+rows, or ranks them by features that are not coded, takes the random ones. Of a table in memory
+both are its rows, one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.auditing.rows import AuditedRows, asked, audited_rows
+from fairpc.data.distinct import Distinct, DistinctSum, Packing
+from fairpc.data.frame import Frame
+from fairpc.data.hashing import RowSample, row_hash
+from fairpc.data.source import Source, Warned, Watcher, is_source, open_source
+from fairpc.data.table import check_some_weights
+from fairpc.errors import AuditError, TableError
+from fairpc.errors.arrays import Floats, Words
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.tables import FittedColumns, check_not_apart
+from fairpc.estimators.training import ROW_BYTES, memory_bytes, rows_in_order
+from fairpc.fair.training_rows import digest_name
+
+DRAWN: Final = 100_000
+"""Rows that are kept as they are in the table, at least."""
+
+CODED: Final = 1_000_000
+"""Rows that are audited where more differ than memory holds; fewer where that is small."""
+
+LEAST: Final = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class ReadTable:
+    """What an audit knows of a table.
+
+    Attributes:
+        rows: all rows of the table, equal ones merged; a sample where too many differ.
+        drawn: rows as they are in the table: all of them, or as many at random.
+    """
+
+    rows: AuditedRows
+    drawn: AuditedRows
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a table is read.
+
+    Attributes:
+        n_drawn: rows to be drawn as they are.
+        max_memory: as at fit; where distinct rows take more, a sample of them is audited.
+        seed: of what is drawn.
+    """
+
+    n_drawn: int
+    max_memory: int | str | None
+    seed: int
+
+
+def read_table(
+    model: CircuitClassifier,
+    X: Any,
+    y: Any,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: Any = None,
+    clusters: Any = None,
+    fair_labels: Any = None,
+    reading: Reading,
+    watch: Watcher | None = None,
+) -> ReadTable:
+    """Encode a table as the model does, and ask the model about its rows.
+
+    Of a table that is read in batches all but X are names of columns.
+    """
+    if not is_source(X):
+        rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
+        return ReadTable(rows, rows)
+    check_not_apart(sensitive_features=sensitive_features)
+    source = open_source(X)
+    columns = FittedColumns.of(
+        source,
+        model.coding_,
+        label=y,
+        weight=sample_weight,
+        clusters=clusters,
+        fair_labels=fair_labels,
+        unused=True,
+    )
+    return _read(model, source, columns, reading, watch)
+
+
+def _read(
+    model: CircuitClassifier,
+    source: Source,
+    columns: FittedColumns,
+    reading: Reading,
+    watch: Watcher | None,
+) -> ReadTable:
+    coder = _Coder(columns)
+    most = memory_bytes(reading.max_memory) // ROW_BYTES
+    n_coded = max(min(CODED, most // 2), LEAST)
+    drawn = RowSample(max(reading.n_drawn, DRAWN), reading.seed)
+    sums = _Sums(most, drawn, RowSample(n_coded, reading.seed))
+    warned = Warned()
+    with warned.watching():
+        for batch in source.map(columns.columns, coder, stage="rows", watch=watch):
+            if batch is not None:
+                sums.push(batch)
+    if not sums.drawn.n_seen:
+        raise TableError(
+            "the table is empty: it has no rows, or none with weight, give at least one"
+        )
+    warned.warn(stacklevel=6)
+    name = digest_name(sums.digest)
+    facts: dict[str, Any] = {
+        "fingerprint": name,
+        "same_rows_as_fit": name == model.data_fingerprint_,
+        "n_table": sums.drawn.n_seen,
+    }
+    with Warned().watching():  # it was said of all rows
+        frame = sums.drawn.rows()
+        kept = audited_rows(model, **columns.given(frame))
+    if columns.clusters is not None and len(frame) == sums.drawn.n_seen:
+        rows = kept
+    else:
+        entries = None if columns.clusters is not None else sums.entries.total()
+        rows = coder.asked(model, sums.sampled() if entries is None else entries)
+    return ReadTable(replace(rows, **facts), replace(kept, **facts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Rows of a batch, those without weight left out.
+
+    Attributes:
+        frame: as they are.
+        keys: packed codes; then the weight and the person, where there are such.
+        persons: hash of the person of each row; None where rows are about different ones.
+        entries: distinct keys, and how many rows each is; None where persons keep rows apart.
+        digest: of the rows, as the fit makes it.
+    """
+
+    frame: Frame
+    keys: Words
+    persons: Words | None
+    entries: Distinct | None
+    digest: Words
+
+
+@dataclass(frozen=True, eq=False)
+class _Coder:
+    """Batches to packed rows: group, label, features, known fair decision."""
+
+    columns: FittedColumns
+
+    @property
+    def packing(self) -> Packing:
+        coding = self.columns.coding
+        n_classes = len(coding.labels.classes)
+        sizes = (len(coding.groups.names), n_classes, *coding.features.arities, n_classes)
+        return Packing(sizes, unit=self.columns.weight is not None)
+
+    def __call__(self, frame: Frame) -> _Batch | None:
+        """The packed rows of a batch; None where none has weight."""
+        columns = self.columns
+        if columns.weight is not None:
+            weights = check_some_weights(np.asarray(frame.column(columns.weight)), frame.n_rows)
+            if not weights.any():
+                return None
+            if not weights.all():
+                frame = frame.taken(np.flatnonzero(weights))
+        given = columns.given(frame)
+        people = given.pop("clusters")
+        rows = rows_in_order(columns.coding, **given)
+        known = np.full(rows.n_rows, -1, np.int16) if rows.f is None else rows.f
+        codes = [rows.s, rows.d, *rows.x.T, known]
+        keys = self.packing.pack(codes)
+        if columns.weight is not None:
+            keys = np.vstack([keys, rows.weights.view(np.uint64)])
+        if people is None:
+            entries = self.packing.distinct(codes, rows.weights)
+            return _Batch(frame, keys, None, entries, rows.digest())
+        persons = _hashed(people)
+        return _Batch(frame, np.vstack([keys, persons]), persons, None, rows.digest())
+
+    def asked(self, model: CircuitClassifier, entries: Distinct) -> AuditedRows:
+        """Distinct keys, or rows at random, as rows with counts or persons."""
+        words, persons = entries.words, None
+        counts: Floats | None = entries.weights
+        if self.columns.clusters is not None:
+            _, persons = np.unique(words[-1], return_inverse=True)
+            words, counts = words[:-1], None
+        weights = None
+        if self.columns.weight is not None:
+            each = words[-1].view(np.float64)
+            weights = None if np.ptp(each) == 0 else each
+        codes = self.packing.unpack(np.ascontiguousarray(words))
+        known = codes[:, -1] if (codes[:, -1] >= 0).any() else None
+        rows = asked(model, codes[:, 0], codes[:, 1], codes[:, 2:-1])
+        return replace(rows, weights=weights, counts=counts, persons=persons, f=known)
+
+
+@dataclass
+class _Sums:
+    """What is kept of the batches that went by.
+
+    Attributes:
+        most: distinct rows that may be in memory.
+        drawn, coded: rows at random, as they are and as keys.
+        entries: distinct keys of all batches.
+        digest: of all rows.
+    """
+
+    most: int
+    drawn: RowSample
+    coded: RowSample
+    entries: DistinctSum = field(init=False)
+    digest: Words = field(default_factory=lambda: np.zeros(4, np.uint64))
+
+    def __post_init__(self) -> None:
+        self.entries = DistinctSum(self.most, lambda part: None)
+
+    def push(self, batch: _Batch) -> None:
+        import polars as pl
+
+        if batch.entries is not None:
+            self.entries.push(batch.entries)
+        self.drawn.push(batch.frame.to_polars(), batch.persons)
+        keys = pl.DataFrame({str(k): word for k, word in enumerate(batch.keys)})
+        self.coded.push(keys, batch.persons)
+        self.digest = self.digest + batch.digest
+
+    def sampled(self) -> Distinct:
+        """Keys of rows at random, one by one."""
+        drawn = self.coded.rows()
+        words = np.stack([column.to_numpy() for column in drawn.iter_columns()])
+        return Distinct(words, np.ones(words.shape[1]))
+
+
+def _hashed(people: Any) -> Words:
+    """A number for each person."""
+    series = people.to_native()
+    if series.null_count():
+        row = int(series.is_null().arg_max())
+        raise AuditError(f"clusters is missing in row {row}: give every row a person")
+    return row_hash(np.asarray(series.hash(0).to_numpy(), np.uint64)[None])

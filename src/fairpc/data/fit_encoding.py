@@ -1,0 +1,299 @@
+"""Learn how tables become codes: columns, label and groups from the summary of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.data.codes_of import code_values
+from fairpc.data.column_summary import ColumnSummary
+from fairpc.data.columns import Binning, ClassWeights, Options, fit_column
+from fairpc.data.encoding import Encoding
+from fairpc.data.frame import Frame, read_frame
+from fairpc.data.groups import groups_of
+from fairpc.data.labels import labels_of
+from fairpc.data.schema import Column, Dropped
+from fairpc.data.source import FrameSource, Roles, Source, Watcher, apart_name, shown_name
+from fairpc.data.summary import Summary, summarise_source
+from fairpc.data.table import check_weights, no_weight
+from fairpc.data.table_coding import TableCoding
+from fairpc.data.values import Sentinel, Values, read_values
+from fairpc.errors import TableError
+from fairpc.errors.arrays import Floats, Ints
+
+Names = str | int | Iterable[str | int]
+
+_RAW_LEVELS: Final = 256
+
+
+def fit_coding(
+    source: Source,
+    roles: Roles,
+    *,
+    positive: Any = None,
+    options: Options | None = None,
+    watch: Watcher | None = None,
+) -> tuple[TableCoding, bool]:
+    """Learn how a table becomes codes, in one pass; and whether its weights count rows."""
+    summary = summarise_source(source, roles, watch)
+    if not summary.weight:
+        raise no_weight()
+    if not roles.features:
+        raise TableError(
+            f"the table has n_features = {len(roles.sensitive)}, all of them sensitive: give "
+            "features too"
+        )
+    crossing, sentinels = summary.groups, roles.missing_values
+    groups = groups_of(crossing.columns, crossing.rows, crossing.weights, sentinels)
+    lost = bool(summary.label_weights[-1])
+    found = _with_missing(summary.labels) if lost else summary.labels
+    known = summary.label_weights if lost else summary.label_weights[:-1]
+    labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
+    chosen = replace(options or Options(), missing_values=sentinels)
+    label_codes = np.append(labels.codes_of(summary.labels), -1).astype(np.int64)
+    reading = _reading(summary, chosen, label_codes, len(labels.classes))
+    features = _fit_features(source, roles, summary, chosen, reading)
+    sensitive = tuple(name for name in roles.sensitive if name == shown_name(name))
+    return TableCoding(features, labels, groups, sensitive), summary.whole
+
+
+def fit_encoding(
+    frame: Any,
+    *,
+    y: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    n_bins: int = 8,
+    rare: float = 0.005,
+    max_levels: int = 16,
+    missing_values: Iterable[Sentinel] = (),
+    numeric: Names = (),
+    categorical: Names = (),
+    drop: Names = (),
+    edges: Mapping[str, Sequence[Any]] | None = None,
+    binning: Binning = "label",
+) -> Encoding:
+    """Learn how the columns of a table become codes.
+
+    Args:
+        frame: pandas, polars or pyarrow frame, or an array (columns "x0", "x1", …).
+        y: class codes as ``Labels.transform`` gives them (-1 = missing); used to choose bins.
+        sample_weight: weight per row; shares and quantiles are weighted.
+        n_bins: about how many bins a numeric column gets; fewer where rows are few.
+        rare: levels with a smaller share are merged into "other".
+        max_levels: the most levels that a column may have, "other" included.
+        missing_values: values that mean "missing", besides null and NaN; "?", -999.
+        numeric: columns to be binned, whatever they look like.
+        categorical: columns whose values are levels, whatever they look like.
+        drop: columns to leave out.
+        edges: edges of the bins of some columns, ``{"age": [25, 45]}``.
+        binning: choose bins with the label, or by quantiles; without ``y`` always by quantiles.
+
+    Columns with one value, identifiers (a different value in every row) and
+    one-to-one copies of an earlier column are dropped; ``Encoding.dropped`` says why.
+    """
+    table = read_frame(frame)
+    names = table.names
+    options = Options(
+        n_bins=n_bins,
+        rare=rare,
+        max_levels=max_levels,
+        missing_values=tuple(missing_values),
+        numeric=resolve(names, numeric, "numeric"),
+        categorical=resolve(names, categorical, "categorical"),
+        edges={min(resolve(names, [k], "edges")): v for k, v in (edges or {}).items()},
+        binning=binning,
+    )
+    left_out = resolve(names, drop, "drop")
+    codes = np.full(table.n_rows, -1) if y is None else _label_codes(y, table.n_rows)
+    label, weight = apart_name("y", "label"), None
+    given: dict[str, Any] = {label: codes}
+    if sample_weight is not None:
+        weight = apart_name("weight", "weight")
+        given[weight] = check_weights(sample_weight, table.n_rows)
+    source = FrameSource.of(table.with_columns(given))
+    features = tuple(name for name in names if name not in left_out)
+    roles = Roles(label, (), features, weight, numeric=options.numeric)
+    roles = replace(roles, missing_values=options.missing_values)
+    summary = summarise_source(source, roles)
+    # The distinct labels are codes themselves; none is missing, the last class is empty.
+    label_codes = np.append(summary.labels.data, -1).astype(np.int64)
+    reading = _reading(summary, options, label_codes, int(codes.max()) + 1)
+    return _fit_features(source, roles, summary, options, reading)
+
+
+def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
+    """Names of columns given by name or position; a TableError names one that is not there."""
+    found = []
+    for item in [chosen] if isinstance(chosen, str | int | np.integer) else chosen:
+        if isinstance(item, int | np.integer) and -len(names) <= item < len(names):
+            found.append(names[item])
+        elif item in names:
+            found.append(str(item))
+        else:
+            raise TableError(
+                f"column {item!r} in {option} is not in the table: "
+                f"its columns are {', '.join(map(repr, names[:10]))}"
+                + (", …" if len(names) > 10 else "")
+            )
+    return frozenset(found)
+
+
+def _label_codes(y: npt.ArrayLike, n_rows: int) -> Ints:
+    raw = np.asarray(y)
+    if raw.shape != (n_rows,):
+        raise TableError(f"the label has shape {raw.shape}: give one per row ({n_rows})")
+    if raw.dtype.kind not in "iu" or raw.min() < -1:
+        raise TableError(
+            "the label must be class codes from 0, -1 = missing: give Labels.transform(y)"
+        )
+    return raw.astype(np.int64)
+
+
+def _with_missing(labels: Values) -> Values:
+    """The distinct labels, and after them one that is missing."""
+    import polars as pl
+
+    if labels.type == "text":
+        data: Any = pl.concat([labels.data, pl.Series([None], dtype=pl.String)])
+    elif labels.type == "boolean":
+        data = np.append(labels.data, np.int8(-1))
+    else:
+        data = np.append(labels.data.astype(np.float64), np.nan)
+    return replace(labels, data=data)
+
+
+def _reading(summary: Summary, options: Options, classes: Ints, n_classes: int) -> ClassWeights:
+    scale = 1.0 if summary.whole else summary.n_rows / summary.weight
+    by_label = options.binning == "label" and n_classes > 1
+    return ClassWeights(scale, classes if by_label else None, n_classes if by_label else 0)
+
+
+def _fit_features(
+    source: Source, roles: Roles, summary: Summary, options: Options, reading: ClassWeights
+) -> Encoding:
+    """The columns of a table, without those that say nothing new."""
+    apart = {roles.label, roles.weight, roles.fair}
+    names = tuple(n for n in source.names if n not in apart and n == shown_name(n))
+    fitted: dict[str, Column | Dropped] = {
+        name: fit_column(name, summary.columns[name], options, reading)
+        if name in summary.columns
+        else Dropped(name, "left out on request")
+        for name in names
+    }
+    copies = _copies(source, roles, summary, [c for c in fitted.values() if isinstance(c, Column)])
+    for name, original in copies.items():
+        fitted[name] = Dropped(name, f"it is a one-to-one copy of column {original!r}")
+    used = tuple(c for c in fitted.values() if isinstance(c, Column))
+    dropped = tuple(d for d in fitted.values() if isinstance(d, Dropped))
+    if not used:
+        reasons = "; ".join(d.message for d in dropped[:3])
+        raise TableError(f"no column is left to learn from: {reasons}")
+    return Encoding(used, dropped, names, source.from_array, options.missing_values)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two columns that cut the rows into sets of the same sizes, by their codes or raw values."""
+
+    one: Column
+    two: Column
+    by_code: bool
+
+
+def _copies(
+    source: Source, roles: Roles, summary: Summary, columns: Sequence[Column]
+) -> Mapping[str, str]:
+    """The first column that each copy is a copy of; the table is read again where sizes agree."""
+    sizes = [_set_sizes(summary, column) for column in columns]
+    pairs = [
+        _Pair(one, two, by_code)
+        for j, two in enumerate(columns)
+        for i, one in enumerate(columns[:j])
+        for by_code in (True, False)
+        if sizes[j][not by_code] and sizes[i][not by_code] == sizes[j][not by_code]
+    ]
+    found: dict[str, str] = {}
+    for pair in _one_to_one(source, roles, pairs) if pairs else ():
+        if pair.one.name not in found:
+            found.setdefault(pair.two.name, pair.one.name)
+    return found
+
+
+def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
+    """Sizes of the sets of rows with equal codes and with equal raw values, apart by class.
+
+    Raw values are left alone where they are many: a different value in every row is a
+    one-to-one copy of any other such column.
+    """
+    read = summary.columns[column.name].read()
+    by_code = _sizes_by_code(read, column)
+    table, scale = read.weights, 1.0 if summary.whole else summary.n_rows / summary.weight
+    few = len(table) <= _RAW_LEVELS and 2 * len(table) <= (table.sum() + read.missing.sum()) * scale
+    listed = read.found is not None and read.found.listed
+    if few and listed and (column.binned or column.merged):
+        return by_code, _sizes(table, read.missing)
+    return by_code, None
+
+
+def _sizes_by_code(read: ColumnSummary, column: Column) -> bytes:
+    table = read.weights
+    if read.found is None:
+        return b""
+    codes = code_values(column, replace(read.found.values, declared=read.declared))
+    sums = np.zeros((column.arity + 1, table.shape[1]))
+    np.add.at(sums, codes.astype(np.int64), table)
+    rest = getattr(read.found, "rest", None)
+    if rest is not None:
+        sums[column.arity - 1] += rest
+    return _sizes(sums[:-1], read.missing)
+
+
+def _sizes(table: Floats, missing: Floats) -> bytes:
+    seen = np.round(table[table.any(axis=1)], 6) + 0.0
+    ordered = seen[np.lexsort(seen.T[::-1])]
+    return np.vstack([ordered, np.round(missing, 6)]).tobytes()
+
+
+def _one_to_one(source: Source, roles: Roles, pairs: Sequence[_Pair]) -> list[_Pair]:
+    """The pairs of columns that are one-to-one copies in every row."""
+    names = sorted({c.name for pair in pairs for c in (pair.one, pair.two)})
+    cells: list[set[tuple[Any, Any]]] = [set() for _ in pairs]
+    work = _PairCells(tuple(pairs), roles.missing_values)
+    for found in source.map(names, work, stage="copies"):
+        for seen, more in zip(cells, found, strict=True):
+            seen.update(more)
+    return [pair for pair, seen in zip(pairs, cells, strict=True) if _is_one_to_one(seen)]
+
+
+def _is_one_to_one(cells: set[tuple[Any, Any]]) -> bool:
+    """Whether each value has one partner; what is missing must be missing in both."""
+    each = len(cells) == len({a for a, _ in cells}) == len({b for _, b in cells})
+    return each and all((a is None) == (b is None) for a, b in cells)
+
+
+@dataclass(frozen=True)
+class _PairCells:
+    """Pairs of codes, or of raw values, that occur in a batch."""
+
+    pairs: tuple[_Pair, ...]
+    missing_values: tuple[Sentinel, ...]
+
+    def __call__(self, frame: Frame) -> list[set[tuple[Any, Any]]]:
+        return [self._cells(frame, pair) for pair in self.pairs]
+
+    def _cells(self, frame: Frame, pair: _Pair) -> set[tuple[Any, Any]]:
+        import polars as pl
+
+        found = {}
+        for key, column in (("one", pair.one), ("two", pair.two)):
+            values = read_values(column.name, frame.column(column.name), self.missing_values)
+            if not column.textual:
+                values = values.parsed()
+            data = code_values(column, values) if pair.by_code else values.data
+            known = pl.Series(~values.missing())
+            found[key] = pl.select(pl.when(known).then(pl.Series(data))).to_series()
+        return set(pl.DataFrame(found).unique().iter_rows())

@@ -1,0 +1,240 @@
+"""The tables that a user gives, as sources: frames with their labels, files, lazy frames, Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fairpc.cluster.table import frame_table, is_dask
+from fairpc.data.fit_encoding import resolve
+from fairpc.data.frame import Frame, read_columns, read_frame
+from fairpc.data.source import FrameSource, Roles, Source, apart_name, is_source, open_source
+from fairpc.data.table import check_weights
+from fairpc.data.table_coding import TableCoding, check_not_both, check_rows
+from fairpc.errors import TableError
+
+Columns = str | int | Sequence[str | int] | None
+"""Columns of a table by name or position."""
+
+
+@dataclass(frozen=True, eq=False)
+class GivenTable:
+    """A labelled table as a source, and which of its columns are what."""
+
+    source: Source
+    roles: Roles
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        sensitive: Columns = None,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        fair_labels: Any = None,
+        missing_values: Iterable[Any] = (),
+        numeric: Iterable[str | int] = (),
+        stack: ExitStack | None = None,
+    ) -> GivenTable:
+        """What ``fit`` is given. Of a Dask frame the source ends with the ``stack``."""
+        sentinels = tuple(missing_values)
+        if is_source(X) or is_dask(X):
+            check_not_apart(sensitive_features=sensitive_features)
+            if is_dask(X):
+                source: Source = (stack or ExitStack()).enter_context(frame_table(X))
+            else:
+                source = open_source(X)
+            check_columns(source, label=y, weight=sample_weight, fair_labels=fair_labels)
+            apart = (y, sample_weight, fair_labels)
+            return cls._of(source, apart, sensitive, (), sentinels, numeric)
+        frame = read_frame(X)
+        more: dict[str, Any] = {}
+        weight = fair = None
+        if sample_weight is not None:
+            weight = apart_name("sample_weight", "weight")
+            more[weight] = check_weights(sample_weight, frame.n_rows)
+        label = _joined(more, X, frame, y, "label", "y")[0]
+        groups: tuple[str, ...] = ()
+        by_place = False
+        if sensitive is not None and sensitive != () and sensitive != []:
+            check_not_both(sensitive_features)
+        elif sensitive_features is None:
+            raise TableError(
+                "no sensitive attribute was given: name columns of X as sensitive=…, or give "
+                "sensitive_features to fit"
+            )
+        else:
+            given = sensitive_features
+            groups = _joined(more, X, frame, given, "sensitive feature", "sensitive")
+            by_place = read_columns(given, "sensitive").from_array
+        if fair_labels is not None:
+            fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
+        source = FrameSource.of(frame.with_columns(more))
+        apart = (label, weight, fair)
+        found = cls._of(source, apart, sensitive, groups, sentinels, numeric)
+        in_order = frame.names if frame.from_array else ()
+        roles = replace(found.roles, in_order=in_order, groups_in_order=by_place)
+        return replace(found, roles=roles)
+
+    @classmethod
+    def _of(
+        cls,
+        source: Source,
+        apart: tuple[Any, Any, Any],
+        sensitive: Columns,
+        groups: tuple[str, ...],
+        missing_values: tuple[Any, ...],
+        numeric: Iterable[str | int],
+    ) -> GivenTable:
+        label, weight, fair = apart
+        names = tuple(name for name in source.names if name not in (*apart, *groups))
+        chosen = groups or _chosen(names, sensitive)
+        features = tuple(name for name in names if name not in chosen)
+        named = resolve(names, tuple(numeric), "numeric")
+        roles = Roles(label, chosen, features, weight, fair, missing_values, named)
+        return cls(source, roles)
+
+
+def check_columns(source: Source, **named: Any) -> None:
+    """A TableError where a role is given to what is no column of a streamed table."""
+    for role, name in named.items():
+        if (name is None and role == "label") or not (
+            name is None or (isinstance(name, str) and name in source.names)
+        ):
+            # Whatever is no name may be long to write, and says nothing.
+            text = name is None or isinstance(name, str)
+            given = repr(name) if text else f"a {type(name).__name__}"
+            raise TableError(
+                f"the {role} of a streamed table is one of its columns, and {given} is none: name "
+                f"one of {_shown(source.names)}"
+            )
+
+
+def check_not_apart(**given: Any) -> None:
+    """A TableError where something was given apart from a table that is streamed."""
+    for name in (name for name, values in given.items() if values is not None):
+        column = "make them a column of it, or " if name == "sensitive_features" else ""
+        raise TableError(
+            f"{name} were given with a table that is streamed, whose rows have no number to go by: "
+            f"{column}read it into memory"
+        )
+
+
+def _joined(
+    more: dict[str, Any], X: Any, frame: Frame, values: Any, what: str, default: str
+) -> tuple[str, ...]:
+    """Columns given apart from the table join it, under names of their own."""
+    check_rows(X, frame, values, what)
+    columns = read_columns(values, default)
+    if len(set(columns.names)) < len(columns.names):
+        raise TableError("a sensitive column appears twice: give each once")
+    if what != "sensitive feature" and len(columns.names) != 1:
+        raise TableError(f"the {what} has {len(columns.names)} columns: give one")
+    keys = tuple(apart_name(name, what) for name in columns.names)
+    more.update(zip(keys, columns.columns, strict=True))
+    return keys
+
+
+def _chosen(names: tuple[str, ...], sensitive: Columns) -> tuple[str, ...]:
+    """Names of the sensitive columns of the table."""
+    if sensitive is None:
+        raise TableError("no sensitive attribute was given: name columns of the table, sensitive=…")
+    given = [sensitive] if isinstance(sensitive, str | int | np.integer) else list(sensitive)
+    found = []
+    for item in given:
+        if isinstance(item, str):
+            if item not in names:
+                raise TableError(
+                    f"sensitive column {item!r} is not in the table: it has {_shown(names)}"
+                )
+            found.append(item)
+        elif -len(names) <= item < len(names):
+            found.append(names[item])
+        else:
+            raise TableError(
+                f"sensitive column {item} is not in the table: it has {len(names)} columns"
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
+@dataclass(frozen=True, eq=False)
+class FittedColumns:
+    """What a fitted model reads of a table.
+
+    Attributes:
+        coding: of the model.
+        columns: to be read.
+        groups: columns of groups that were given apart at fit, and are found by their names.
+        label, weight, clusters, fair_labels: among them, if there are any.
+    """
+
+    coding: TableCoding
+    columns: tuple[str, ...]
+    groups: tuple[str, ...]
+    label: str | None = None
+    weight: str | None = None
+    clusters: str | None = None
+    fair_labels: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        coding: TableCoding,
+        *,
+        unused: bool = False,
+        **roles: Any,
+    ) -> FittedColumns:
+        """The columns that are used; with ``unused``, all that the fit had.
+
+        ``roles`` name the columns of label, weight, clusters and fair labels.
+        """
+        given = {role: name for role, name in roles.items() if name is not None}
+        check_columns(source, **given)
+        apart = () if coding.sensitive else coding.groups.column_names
+        groups = apart if set(apart) <= set(source.names) else ()
+        features, others = coding.features, {*given.values(), *groups}
+        used = [name for name in given.values() if name in (*features.names, *coding.sensitive)]
+        if used:
+            raise TableError(
+                f"column {used[0]!r} is a feature or a sensitive column of the model: as label or "
+                "weight name another"
+            )
+        if features.from_array and not set(features.names) <= set(source.names):
+            # Known by position: all of them.
+            wanted = {name for name in source.names if name not in others}
+        else:
+            wanted = {*(features.names_in if unused else features.names), *coding.sensitive}
+        columns = tuple(name for name in source.names if name in wanted | others)
+        if not set(columns) - others:
+            raise TableError(
+                "none of the columns that the model was fitted with is in the table, which has "
+                f"{_shown(source.names)}: give a table like that of the fit"
+            )
+        return cls(coding, columns, groups, **given)
+
+    def given(self, batch: Any) -> dict[str, Any]:
+        """What methods of a model take, of a batch or of a polars frame of its columns."""
+        named = {
+            "y": self.label,
+            "sample_weight": self.weight,
+            "clusters": self.clusters,
+            "fair_labels": self.fair_labels,
+        }
+        others = [*filter(None, named.values()), *self.groups]
+        column = batch.column if isinstance(batch, Frame) else batch.__getitem__
+        return {
+            "X": batch.drop(others),
+            "sensitive_features": batch.select(self.groups) if self.groups else None,
+            **{role: None if name is None else column(name) for role, name in named.items()},
+        }

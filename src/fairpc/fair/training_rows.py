@@ -1,0 +1,169 @@
+"""Training rows, in memory or in parts elsewhere: what a fit asks of them, wherever they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
+from typing import Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+from fairpc.circuit.flows import FlowPlan
+from fairpc.circuit.graph import Circuit, Graph
+from fairpc.circuit.part_plan import PartPlan
+from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
+from fairpc.data.hashing import fingerprint, row_uniform
+from fairpc.data.parts import RowParts
+from fairpc.data.table import Table
+from fairpc.errors.arrays import Floats, Ints, Words
+from fairpc.fair.distribution import FairDistribution, turned_labels
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Layout
+
+T = TypeVar("T")
+
+
+class TrainingRows(Protocol):
+    """Rows that a model is fitted to: in memory, on disk, or on the workers of a cluster."""
+
+    def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
+        """What ``work`` makes of the rows, of one part after the other."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """The rows to learn structure from: about ``n``, or all where they are in memory."""
+        ...
+
+    def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
+        """The plan of all rows for the circuit of a model."""
+        ...
+
+
+@runtime_checkable
+class PlannedParts(RowParts, Protocol):
+    """Parts that make a plan of their own, where they are."""
+
+    def plan(self, graph: Graph, table_of: Callable[[CodedRows], Table]) -> FlowPlan: ...
+
+
+@dataclass(frozen=True, eq=False)
+class PartedRows:
+    """Weighted rows (s, d, x), and known fair decisions, in parts.
+
+    Attributes:
+        parts: their codes: S, D, the features, and Df if ``fair``.
+        names: name of each feature.
+        fair: whether some fair decisions are known.
+        kept_bytes: what of parts on disk may stay in memory while EM runs.
+    """
+
+    parts: RowParts
+    names: tuple[str, ...]
+    fair: bool = False
+    kept_bytes: int = 0
+
+    def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
+        return self.parts.map(partial(_worked, work=work, parted=self._form))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """About ``n`` of the rows, each as likely as any other, equal ones merged.
+
+        Chance goes by what a row is: where each row is in one part, the sample is the same
+        whatever the parts.
+        """
+        share = min(1.0, n / self.parts.n_copies)
+        packing = self.parts.packing
+        seed = int(rng.integers(1 << 62))
+        draw = partial(_drawn, packing=packing, share=share, seed=seed, apart=self.parts.repeats)
+        total = add_distinct(list(self.parts.map(draw)))
+        return self._form.rows(packing.rows(total))
+
+    def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
+        """The plan of all rows for the circuit of a model."""
+        parts = self.parts
+        table_of = partial(
+            _table, form=self._form, layout=layout, arities=circuit.arities, names=circuit.names
+        )
+        if isinstance(parts, PlannedParts):
+            return parts.plan(circuit.graph, table_of)
+        return PartPlan(
+            circuit.graph,
+            parts.n_rows,
+            parts.total_weight,
+            len(parts),
+            lambda k: table_of(parts.read(k)),
+            self.kept_bytes,
+        )
+
+    @property
+    def _form(self) -> _Form:
+        return _Form(self.parts.packing.arities, self.names, self.fair)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What codes mean; sent to workers instead of the parts."""
+
+    arities: tuple[int, ...]
+    names: tuple[str, ...]
+    fair: bool
+
+    def rows(self, coded: CodedRows) -> Rows:
+        return Rows.coded(coded, self.arities, self.names, fair=self.fair)
+
+
+def rows_fingerprint(rows: TrainingRows) -> str:
+    """A name for rows: the same wherever they lie, and in whatever order."""
+    return digest_name(sum(rows.map(Rows.digest), np.zeros(4, np.uint64)))
+
+
+def digest_name(digest: Words) -> str:
+    """The name of rows with this digest."""
+    return fingerprint(digest)
+
+
+def label_counts(rows: TrainingRows, distribution: FairDistribution) -> Floats:
+    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``turned_labels``."""
+    counts: Floats = sum(rows.map(partial(turned_labels, distribution)), np.zeros(()))
+    return counts
+
+
+def count_anchors(rows: TrainingRows) -> int:
+    """Rows of the table whose fair decision is known."""
+    return sum(rows.map(attrgetter("n_anchors")))
+
+
+def _worked(k: int, coded: CodedRows, *, work: Callable[[Rows], T], parted: _Form) -> T:
+    return work(parted.rows(coded))
+
+
+def _table(
+    coded: CodedRows, *, form: _Form, layout: Layout, arities: Ints, names: tuple[str, ...]
+) -> Table:
+    """Rows of the circuit: its hidden variables are missing."""
+    rows = form.rows(coded)
+    codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
+    return Table.of(codes, rows.weights, arities=arities, names=names)
+
+
+def _drawn(
+    k: int, coded: CodedRows, *, packing: Packing, share: float, seed: int, apart: bool
+) -> Distinct:
+    """Rows of part ``k``, each as often as it is drawn.
+
+    Where a row may be in several parts, they draw ``apart``, or its copies would come together.
+    """
+    words = packing.pack(list(coded.codes.T))
+    if coded.copies is not None:
+        words = np.vstack([words, (coded.weights / coded.copies).view(np.uint64)])
+    chance = row_uniform(words, seed + (k + 1 if apart else 0))
+    drawn = (chance < share).astype(np.float64)
+    several = coded.each != 1
+    if several.any():
+        from scipy import stats
+
+        drawn[several] = stats.binom.ppf(chance[several], coded.each[several], share)
+    used = np.flatnonzero(drawn)
+    return Distinct(np.ascontiguousarray(words[:, used]), drawn[used])
