@@ -48,7 +48,7 @@ ALLOWED[ROOT] = set(ALLOWED) - {"cli"}
 # Methods that open what lies above their record: each import is late, in one function, and named
 # here. ``Audit.save`` writes the page; ``model.plot.tradeoff`` compares, then draws.
 LATE: dict[str, set[str]] = {
-    "auditing/record.py": {"report"},
+    "auditing/_audit.py": {"report"},
     "plots.py": {"comparison"},
 }
 # What may be taken from the package itself rather than from one of its parts.
@@ -156,9 +156,9 @@ def test_nothing_imports_the_command_line() -> None:
         ("metrics/scores.py", "from fairpc.evidence import parity"),
         ("report/page.py", "from fairpc.estimators import FairPC"),
         ("cluster/plan.py", "from fairpc.fair import fit"),
-        ("auditing/facts.py", "from fairpc.cli import main"),
-        ("auditing/record.py", "from fairpc.report import render"),
-        ("auditing/facts.py", "def f():\n    from fairpc.report import render"),
+        ("auditing/gaps.py", "from fairpc.cli import main"),
+        ("auditing/_audit.py", "from fairpc.report import render"),
+        ("auditing/gaps.py", "def f():\n    from fairpc.report import render"),
         ("__init__.py", "from fairpc.cli import main"),
         ("errors.py", "from fairpc.data import Table"),
     ],
@@ -176,7 +176,7 @@ def test_a_wrong_direction_is_found(path: str, source: str) -> None:
         ("circuit/em.py", "from fairpc import __version__, data"),
         ("structure/strudel.py", "def f():\n    from fairpc.circuit import flows"),
         ("report/page.py", "from fairpc.auditing import Audit"),
-        ("auditing/record.py", "def f():\n    from fairpc.report import render"),
+        ("auditing/_audit.py", "def f():\n    from fairpc.report import render"),
         ("cli/fit.py", "from fairpc.estimators import FairPC"),
         ("circuit/em.py", "import fairpcx.fair"),
     ],

@@ -10,6 +10,9 @@ import numpy as np
 import polars as pl
 
 from fairpc.auditing import Audit
+from fairpc.auditing.job import Job, Settings
+from fairpc.auditing.reading import ReadTable
+from fairpc.auditing.rows import audited_rows
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.base import CircuitClassifier
 
@@ -42,6 +45,26 @@ def fitted(name: str = "FairPC", n_groups: int = 2, n_classes: int = 2) -> Circu
     options: dict[str, Any] = {"structure": "chow-liu"} if name in ("FairPC", "NLatPC") else {}
     model: CircuitClassifier = MODELS[name](random_state=0, max_iter=60, **options)
     return model.fit(features, labels, sensitive_features=groups)
+
+
+def job_of_table(n_seeds: int | None) -> Job:
+    """An audit of the table in memory, its rows read."""
+    X, y, s = table()
+    rows = audited_rows(fitted(), X, y, s, None, None, None)
+    settings = Settings(
+        level=0.95,
+        random_state=0,
+        n_seeds=n_seeds,
+        classifier="logistic",
+        cv=3,
+        max_rows=None,
+        max_test_rows=None,
+        n_replicates=None,
+        n_starts=None,
+        baselines=True,
+        max_memory=None,
+    )
+    return Job(fitted(), settings, found={"scores": ReadTable(rows, rows)})
 
 
 def plain_json(record: Audit) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import fields
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import fairpc
 from auditing.tables import QUICK, fitted, plain_json, table
 from fairpc.auditing import Audit, audit
+from fairpc.auditing._audit import AT_ONCE, STEPS
 from fairpc.circuit.file import from_dict
 from fairpc.errors import AuditError, TableError
 from fairpc.estimators import FairPC, LatNB
@@ -43,6 +45,13 @@ def test_json_round_trip_keeps_everything_in_order(found: Audit) -> None:
     assert json.loads(found.to_json()) == plain
     assert tuple(plain) == ("format", "version", *SECTIONS)
     assert plain["format"] == "fairpc audit"
+
+
+def test_every_section_is_computed_once() -> None:
+    steps = {step.name for step in STEPS}
+    assert len(steps) == len(STEPS)
+    assert {field.name for field in fields(Audit)} <= steps | set(AT_ONCE)
+    assert {name.partition(".")[0] for name in steps | set(AT_ONCE)} == set(SECTIONS)
 
 
 def test_data(found: Audit) -> None:
@@ -160,12 +169,13 @@ def test_calibration_counts_every_row(found: Audit) -> None:
 
 
 def test_what_if_holds_the_circuit_and_its_words(found: Audit) -> None:
-    model = fitted()
+    model, facts = fitted(), found.what_if
+    assert facts is not None
     circuit = from_dict(plain_json(found)["what_if"]["circuit"])
-    codes = np.full((1, len(found.what_if.variables)), -1, np.int16)
-    score = circuit.posterior(found.what_if.decision, codes)[0, found.what_if.positive]
+    codes = np.full((1, len(facts.variables)), -1, np.int16)
+    score = circuit.posterior(facts.decision, codes)[0, facts.positive]
     assert score == pytest.approx(model.fair_rate_[1])
-    for column, variable in enumerate(found.what_if.variables):
+    for column, variable in enumerate(facts.variables):
         assert variable.column == column
         assert len(variable.values) == circuit.arities[column]
 

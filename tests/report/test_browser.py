@@ -14,7 +14,7 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.file import to_dict
 from fairpc.fair.distribution import leave_one_out
 from fairpc.report import render
-from fairpc.report.packing import packed_circuit
+from fairpc.report.sections.background import packed_circuit
 from report import facts
 from report.browser import Browser, browser, require_browser
 
@@ -34,7 +34,7 @@ def tab() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def german_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "german.html"
-    path.write_text(render(facts.german()[1].to_dict()), "utf-8")
+    path.write_text(render(facts.german()[1]), "utf-8")
     return path
 
 
@@ -129,7 +129,7 @@ def test_impossible_values_are_said_to_be(tab: Browser, german_page: Path) -> No
 
 def test_a_model_without_df_answers_about_the_label(tab: Browser, tmp_path: Path) -> None:
     path = tmp_path / "plain.html"
-    path.write_text(render(facts.without_labels().to_dict()), "utf-8")
+    path.write_text(render(facts.without_labels()), "utf-8")
     tab.open(path)
     status = tab.run("return document.getElementById('what-if-status').textContent")
     assert status.startswith("The label is “good” with probability ")
@@ -178,7 +178,7 @@ def test_nothing_is_wider_than_the_window(tab: Browser, german_page: Path, width
 @pytest.mark.parametrize("width", [1280, 390])
 def test_hostile_names_are_shown_as_text(tab: Browser, tmp_path: Path, width: int) -> None:
     path = tmp_path / "hostile.html"
-    path.write_text(render(facts.hostile()[1].to_dict()), "utf-8")
+    path.write_text(render(facts.hostile()[1]), "utf-8")
     tab.look(width=width)
     tab.open(path)
     tab.run("document.getElementById('what-if-fill').click()")

@@ -11,48 +11,61 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.report.drawing.axes import Scale, limits, round_numbers
-from fairpc.report.drawing.bars import Mark, Row, bars, estimates, ranges
-from fairpc.report.drawing.curves import Plane, Point, Series, curves, scatter
-from fairpc.report.drawing.flow import flow
+from fairpc.report import text
+from fairpc.report.drawing import (
+    Mark,
+    Plane,
+    Point,
+    Row,
+    Series,
+    bars,
+    curves,
+    estimates,
+    flow,
+    ranges,
+    scatter,
+)
+from fairpc.report.svg import Picture, Scale, limits, round_numbers
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 ROWS = [Row(HOSTILE, 0.31, (0.2, 0.4), 0), Row("y" * 300, None, None, 1), Row("z", 0.9, (0.8, 1))]
 PLANE = Plane("x", "y")
 POINTS = [Point(f"{HOSTILE}{i}", 0.1 * i, 0.5, (0, 0.2), (0.4, 0.6)) for i in range(8)]
 
-PICTURES: dict[str, Callable[[], str]] = {
-    "bars": lambda: bars("T", "D", ROWS, marks=[Mark(0.8, HOSTILE)]),
-    "estimates": lambda: estimates("T", "D", ROWS, marks=[Mark(0.0, "zero"), Mark(0.01, "next")]),
-    "ranges": lambda: ranges("T", "D", ROWS, overlap=(0.2, 0.3)),
-    "empty overlap": lambda: ranges("T", "D", [Row("a", None, (0.6, 0.4))], overlap=None),
-    "curves": lambda: curves(
-        "T", "D", PLANE, [Series(HOSTILE, [0, 0.5, 1], [0, 0.7, 1], [(0, 0.1)] * 3)],
-        diagonal="chance", marked=True,
-    ),
-    "scatter": lambda: scatter(
-        "T", "D", PLANE, POINTS, x_mark=0.0,
-    ),
-    "flow": lambda: flow("T", "D", [HOSTILE, "b" * 300], [[0.5, 0.1], [0.0, 0.4]]),
-    "three classes": lambda: flow("T", "D", "abc", [[0.2, 0.1, 0], [0, 0.3, 0.1], [0, 0, 0.3]]),
-}  # fmt: skip
+MARKS = [Mark(0.0, HOSTILE), Mark(0.01, "next")]
+CURVE = Series(HOSTILE, [0, 0.5, 1], [0, 0.7, 1], [(0, 0.1)] * 3)
+
+PICTURES: dict[str, Callable[[], Picture]] = {
+    "bars": lambda: bars(ROWS),
+    "estimates": lambda: estimates(ROWS, text.points_tick, marks=MARKS),
+    "ranges": lambda: ranges(ROWS, (0.2, 0.3), marks=[Mark(0.8, HOSTILE)], axis=HOSTILE),
+    "empty overlap": lambda: ranges([Row("a", None, (0.6, 0.4))], None),
+    "curves": lambda: curves(PLANE, [CURVE], diagonal="chance", marked=True),
+    "scatter": lambda: scatter(PLANE, POINTS),
+    "flow": lambda: flow([HOSTILE, "b" * 300], [[0.5, 0.1], [0.0, 0.4]]),
+    "three classes": lambda: flow("abc", [[0.2, 0.1, 0], [0, 0.3, 0.1], [0, 0, 0.3]]),
+}
+
+
+def drawn(name: str) -> str:
+    return PICTURES[name]().svg("T", "D")
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_is_named_described_and_escaped(name: str) -> None:
-    svg = PICTURES[name]()
+    svg = drawn(name)
     root = ET.fromstring(svg)
     assert [child.tag for child in root[:2]] == ["title", "desc"]
     assert root.get("role") == "img"
     assert root.get("aria-labelledby") == f"{root[0].get('id')} {root[1].get('id')}"
     assert "<script" not in svg
     assert "style=" not in svg, "a style attribute is forbidden by the page's policy"
-    assert svg == PICTURES[name]()
+    assert svg == drawn(name)
 
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_marks_stay_inside_the_frame(name: str) -> None:
-    root = ET.fromstring(PICTURES[name]())
+    root = ET.fromstring(drawn(name))
     _, _, width, height = map(float, str(root.get("viewBox")).split())
     for part in root.iter():
         for key in ("x", "x1", "x2", "cx"):
@@ -62,13 +75,13 @@ def test_marks_stay_inside_the_frame(name: str) -> None:
 
 
 def test_a_bar_is_as_long_as_its_share() -> None:
-    svg = bars("T", "D", [Row("a", 0.25), Row("b", 0.5)], high=1.0)
+    svg = bars([Row("a", 0.25), Row("b", 0.5)]).svg("T", "D")
     widths = [float(w) for w in re.findall(r'<rect [^>]*width="([\d.]+)"', svg)]
     assert widths[1] == pytest.approx(2 * widths[0], rel=1e-3)
 
 
 def test_bands_of_the_flow_have_the_size_of_their_share() -> None:
-    svg = flow("T", "D", "ab", [[0.4, 0.2], [0.1, 0.3]])
+    svg = flow("ab", [[0.4, 0.2], [0.1, 0.3]]).svg("T", "D")
     heights = [float(h) for h in re.findall(r'height="([\d.]+)" class="node', svg)]
     assert heights[0] / heights[1] == pytest.approx(0.6 / 0.4, rel=1e-2)
     assert heights[2] / heights[3] == pytest.approx(0.5 / 0.5, rel=1e-2)

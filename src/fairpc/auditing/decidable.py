@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from fairpc.auditing.identified import IdentifiedFacts
-from fairpc.auditing.naming import named
-from fairpc.auditing.numbers import p_words
+import numpy as np
+
+from fairpc.auditing.job import Job
+from fairpc.auditing.numbers import gap, p_words, share
 from fairpc.auditing.rows import AuditedRows
-from fairpc.evidence import AssumptionTest
-from fairpc.refits import Stability
+from fairpc.comparison.table import typed_columns
+from fairpc.errors import AuditError
+from fairpc.errors.arrays import Bools, Codes
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
+from fairpc.evidence.assumptions import MIN_ROWS
+from fairpc.refits import Stability as Stability
+from fairpc.refits import stability
+
+MOST_SEEDS: Final = 11
+FEWEST_SEEDS: Final = 3
+_SEED_ROWS: Final = 60_000
+
+N_BANDS: Final = 10
+
+STARTS: Final = 10
+START_UPDATES: Final = 200
+START_WORK: Final = 5e11
+"""``refit_cost`` × updates that random starts may take unasked: about five seconds of one core."""
+_M_STEP: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -72,6 +93,55 @@ class AssumptionFacts:
 
 
 @dataclass(frozen=True)
+class ScoreBand:
+    """Rows of one group with scores in one tenth: between what bounds their scores may lie.
+
+    Attributes:
+        low, high: the tenth, of the model's own score.
+        n: rows.
+        score: mean of the model's score.
+        lower, upper: mean bounds over everything that the data leave open.
+    """
+
+    group: str
+    low: float
+    high: float
+    n: int
+    score: float
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class IdentifiedFacts:
+    """Mechanisms and scores that fit the same P(D = 1 | x, s); sampling error is not in it.
+
+    Attributes:
+        positive: the class.
+        lower, upper: possible P(Df = positive); ``lower > upper`` is empty.
+        empty: whether it is.
+        groups: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1).
+        bands: bounds of a person's score, by group and tenth of the model's score.
+        mean_width: mean over rows of upper − lower bound; None where the set is empty.
+        always, never, open: share of rows whose score is above the threshold, or below it,
+            whatever is true; and share where it depends.
+        sentence: in words.
+    """
+
+    positive: str
+    lower: float
+    upper: float
+    empty: bool
+    groups: tuple[Mapping[str, Any], ...]
+    bands: tuple[ScoreBand, ...]
+    mean_width: float | None
+    always: float | None
+    never: float | None
+    open: float | None
+    sentence: str
+
+
+@dataclass(frozen=True)
 class Decidable:
     """What the data can and cannot decide.
 
@@ -94,9 +164,62 @@ class Decidable:
         return None if self.test is None else self.test.rejected
 
 
-def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
+def assumption_test(job: Job) -> AssumptionTest:
+    """Test on rows with label and group, in groups that have every class and 10 rows.
+
+    11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
+    hardly differs from another.
+    """
+    settings, n_seeds = job.settings, job.settings.n_seeds
+    rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
+    rows.check_grouped()
+    kept = (rows.d >= 0) & (rows.s >= 0)
+    for g in range(len(rows.groups)):
+        here = kept & (rows.s == g)
+        count = int(here.sum()) if rows.persons is None else len(np.unique(rows.persons[here]))
+        if count < MIN_ROWS or len(np.unique(rows.d[here])) < len(rows.classes):
+            kept &= rows.s != g
+    if len(rows.groups_in(kept)) < 2:
+        raise AuditError(
+            f"fewer than two groups have {MIN_ROWS} labelled rows and a row of every class"
+        )
+    # The features as they came: bins were chosen with labels, which a held-out fold may not see.
+    columns = typed_columns(rows.columns(), rows.missing_values).select(rows.names)
+    binary = len(rows.classes) == 2
+    if n_seeds is None:
+        affordable = _SEED_ROWS // max(rows.n_distinct, 1)
+        # The median over an odd number is one of them.
+        n_seeds = min(MOST_SEEDS, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
+    return test_assumptions(
+        columns.to_numpy()[kept],
+        rows.d[kept].astype(np.intp),
+        rows.s[kept].astype(np.intp),
+        positive=rows.positive if binary else None,
+        level=settings.level,
+        n_seeds=n_seeds,
+        classifier=None if settings.classifier == "best" else settings.classifier,
+        clusters=None if rows.persons is None else rows.persons[kept],
+        sample_weight=None if rows.weights is None else rows.weights[kept],
+    )
+
+
+def named_test(test: AssumptionTest, rows: AuditedRows) -> AssumptionTest:
+    """A test on codes of groups and classes, told by name."""
+    groups = []
+    for found in test.groups:
+        bounds = tuple(replace(c, label=rows.classes[c.label]) for c in found.classes)
+        groups.append(replace(found, group=rows.groups[found.group], classes=bounds))
+    return replace(
+        test,
+        groups=tuple(groups),
+        classes=tuple(rows.classes[k] for k in test.classes),
+        positive=None if test.positive is None else rows.classes[test.positive],
+    )
+
+
+def _assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
     """The test's record by name, with the bars of its picture."""
-    record = named(test, rows.groups, rows.classes)
+    record = named_test(test, rows)
     return AssumptionFacts(
         rejected=record.rejected,
         p_value=record.p_value,
@@ -125,3 +248,146 @@ def _sets(test: AssumptionTest) -> tuple[ConfidenceSet, ...]:
 
 def _end(ends: float | tuple[float, ...], k: int) -> float:
     return ends[k] if isinstance(ends, tuple) else ends
+
+
+def identified_facts(job: Job) -> IdentifiedFacts:
+    """The identified set from the model's P(D = 1 | x, s), between held-out ends if tested."""
+    model, rows = job.model, job.rows
+    if not model.distribution_.layout.latent:
+        raise AuditError(f"{type(model).__name__} has no hidden decision to be identified")
+    if len(rows.classes) > 2:
+        raise AuditError(
+            "the label has more than two classes: the closed form of the set is of two; see the "
+            "bounds of the test"
+        )
+    kept = rows.comparable(rows.s >= 0)
+    scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
+    found = identified_set(scores, groups, ends=_ends(job.test, groups), counts=counts)
+    record = _named(found, rows.groups)
+    width = always = never = undecided = None
+    if not found.empty:
+        threshold, width = model.threshold_.unknown, found.score_spread
+        always = float(np.average(found.score_lower > threshold, weights=found.counts))
+        never = float(np.average(found.score_upper <= threshold, weights=found.counts))
+        undecided = 1 - always - never
+    return IdentifiedFacts(
+        positive=rows.classes[rows.positive],
+        lower=found.lower,
+        upper=found.upper,
+        empty=found.empty,
+        groups=record.table(),
+        bands=() if found.empty else _bands(rows, found, kept),
+        mean_width=width,
+        always=always,
+        never=never,
+        open=undecided,
+        sentence=_sentence(record, rows.classes[rows.positive], width, undecided),
+    )
+
+
+def _named(found: IdentifiedSet, names: tuple[str, ...]) -> IdentifiedSet:
+    """What is open about codes of groups, told by name."""
+    groups = (replace(g, group=names[g.group]) for g in found.groups)
+    mechanism = (replace(m, group=names[m.group]) for m in found.mechanism)
+    return replace(found, groups=tuple(groups), mechanism=tuple(mechanism))
+
+
+def _sentence(
+    found: IdentifiedSet, positive: str, width: float | None, undecided: float | None
+) -> str:
+    if width is None or undecided is None:
+        low = max(found.groups, key=lambda g: g.lower)
+        high = min(found.groups, key=lambda g: g.upper)
+        return (
+            f"No share of hidden decisions {positive!r} fits every group: {low.group!r} needs at "
+            f"least {share(low.lower)}, {high.group!r} at most {share(high.upper)}."
+        )
+    return (
+        "Even if P(D | X, S) were exactly as estimated, the share of hidden decisions "
+        f"{positive!r} could be anything from {share(found.lower)} to {share(found.upper)}: a "
+        f"person's score then ranges over {gap(width)} on average, and for {share(undecided)} of "
+        "the rows the decision depends on it. The order of people within a group is fixed, the "
+        "level and the spread of their scores are not."
+    )
+
+
+def _ends(test: AssumptionTest | None, groups: Codes) -> dict[Any, tuple[float, float]] | None:
+    """Held-out least and largest P(D = 1 | x, s) per group; None where one was not tested."""
+    if test is None or test.positive is None:
+        return None
+    ends = test.ends()
+    return None if set(groups.tolist()) - set(ends) else ends
+
+
+def _bands(rows: AuditedRows, found: IdentifiedSet, kept: Bools) -> tuple[ScoreBand, ...]:
+    own, groups, counts = rows.scores[kept, rows.positive], rows.s[kept], rows.each_count[kept]
+    place = np.minimum((own * N_BANDS).astype(np.intp), N_BANDS - 1)
+    result = []
+    for g in np.unique(groups).tolist():
+        for band in np.unique(place[groups == g]).tolist():
+            here = (groups == g) & (place == band)
+            name, n = rows.groups[g], int(counts[here].sum())
+            means = (
+                float(np.average(values[here], weights=counts[here]))
+                for values in (own, found.score_lower, found.score_upper)
+            )
+            result.append(ScoreBand(name, band / N_BANDS, (band + 1) / N_BANDS, n, *means))
+    return tuple(result)
+
+
+def spread_over_starts(job: Job) -> Stability:
+    """Where EM ends from random starts, the structure kept, a fifth of the rows held out.
+
+    Up to 10 starts unless told otherwise, as many as are quick.
+    """
+    model, rows, n_starts = job.model, job.sample, job.settings.n_starts
+    if not model.distribution_.layout.latent:
+        raise AuditError(f"{type(model).__name__} has no hidden decision that a start could move")
+    if n_starts == 0:
+        raise AuditError("random starts were not asked for (n_starts=0)")
+    if not (rows.d >= 0).any():
+        raise AuditError("no label is known: the model cannot be fitted again to these rows")
+    if n_starts is None:
+        n_starts = min(STARTS, int(START_WORK / (refit_cost(model, rows) * START_UPDATES)) - 1)
+        if n_starts < 2:
+            raise AuditError(
+                "fitting this model again to these rows from random starts takes long: ask for it "
+                f"with n_starts={STARTS}, or call fairpc.stability"
+            )
+    return stability(
+        model,
+        **as_given(rows),
+        n_starts=n_starts,
+        n_folds=0,
+        n_steps=START_UPDATES,
+        random_state=job.settings.random_state,
+        callback=job.within("decidable.stability"),
+    )
+
+
+def decidable_facts(job: Job) -> Decidable:
+    """What the steps before found."""
+    return Decidable(
+        test=None if job.test is None else _assumption_facts(job.test, job.rows),
+        untested=job.left_out.get("decidable.test", ""),
+        identified=job.found["decidable.identified"],
+        stability=job.found["decidable.stability"],
+        stability_rows=job.sample.n_rows,
+    )
+
+
+def as_given(rows: AuditedRows) -> dict[str, Any]:
+    """The rows as they were given, under the names that refits have for them."""
+    return {
+        "X": rows.table,
+        "y": rows.labels,
+        "sensitive_features": rows.sensitive,
+        "sample_weight": rows.weights,
+        "fair_labels": rows.fair_labels,
+        "clusters": rows.persons,
+    }
+
+
+def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
+    """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
+    return float(rows.n_distinct + _M_STEP) * model.circuit_.graph.n_edges

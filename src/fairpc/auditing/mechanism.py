@@ -1,17 +1,29 @@
-"""The bias mechanism: P(D | Df, S), and how many labels were turned, either way."""
+"""The bias mechanism: P(D | Df, S), its intervals, and how many labels were turned, either way."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
+from fairpc.auditing.decidable import as_given, named_test, refit_cost
+from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Floats
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.evidence import AssumptionTest
 from fairpc.fair.distribution import BiasAccount, turned_labels
-from fairpc.refits import MechanismIntervals
+from fairpc.refits import MechanismIntervals, bootstrap_mechanism
+from fairpc.refits.bootstrap import bootstrap_counted
+from fairpc.refits.workbench import Subject
+
+REPLICATES: Final = 200
+FEWEST_REPLICATES: Final = 50
+UPDATES: Final = 500
+
+DRAW_WORK: Final = 1e12
+"""``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +94,9 @@ class MechanismFacts:
     sentence: str
 
 
-def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFacts:
+def mechanism_facts(job: Job) -> MechanismFacts:
     """The learned mechanism, and the labels it says were turned among the audited rows."""
+    model, rows = job.model, job.rows
     if not model.distribution_.layout.latent:
         raise AuditError(
             f"{type(model).__name__} has no hidden decision, so no mechanism between it and the "
@@ -93,11 +106,16 @@ def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFac
     counts = turned_labels(model.distribution_, rows.coded(model.coding_))
     cells = tuple(
         MechanismCell(
-            rows.groups[s], rows.classes[f], rows.classes[d], float(mechanism[s, f, d]), None,
-            float(counts[s, f, d]), float(training[s, f, d]),
+            group=rows.groups[s],
+            decision=rows.classes[f],
+            label=rows.classes[d],
+            probability=float(mechanism[s, f, d]),
+            interval=None,
+            count=float(counts[s, f, d]),
+            training_count=float(training[s, f, d]),
         )
         for s, f, d in np.ndindex(mechanism.shape)
-    )  # fmt: skip
+    )
     turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
     return MechanismFacts(
@@ -115,7 +133,65 @@ def mechanism_facts(model: CircuitClassifier, rows: AuditedRows) -> MechanismFac
     )
 
 
-def with_intervals(facts: MechanismFacts, found: MechanismIntervals) -> MechanismFacts:
+def with_intervals(job: Job) -> MechanismFacts:
+    """The mechanism with bootstrap intervals, of a model on its own training rows.
+
+    From 50 to 200 draws unless told otherwise, as many as are quick, of all rows: as they are in
+    the table, or merged.
+    """
+    model, settings, n_replicates = job.model, job.settings, job.settings.n_replicates
+    rows = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
+    if n_replicates == 0:
+        raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
+    tested = _check_drawable(rows, job.test)
+    if n_replicates is None:
+        quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
+        n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
+        if n_replicates > 2 * quick:
+            raise AuditError(
+                "fitting this model again to draws of these rows takes long: ask for it with "
+                f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
+            )
+    how: dict[str, Any] = {"n_replicates": n_replicates, "n_steps": UPDATES}
+    how |= {"level": settings.level, "random_state": settings.random_state}
+    said, progress = named_test(tested, rows), job.within("mechanism.intervals")
+    if rows.counts is None:
+        given = as_given(rows)
+        found = bootstrap_mechanism(model, **given, **how, assumptions=said, callback=progress)
+    else:
+        subject = Subject.of_codes(model, rows.coded(model.coding_))
+        found = bootstrap_counted(subject, rows.counts, said, **how, report=progress)
+    if found.refused is not None:
+        raise AuditError(found.refused)
+    return _with(found, job.found["mechanism"])
+
+
+def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
+    """The test that allows intervals; an AuditError says what forbids them."""
+    if not rows.same_rows_as_fit:
+        raise AuditError(
+            "intervals of the mechanism come from drawing its training rows again, and other rows "
+            "were audited: audit the training rows to have them"
+        )
+    if rows.n_rows < rows.n_table:
+        raise AuditError(
+            "intervals of the mechanism come from drawing all training rows again, and more of "
+            "them differ than fit into memory: give more with max_memory"
+        )
+    if test is None:
+        raise AuditError(
+            "the assumptions behind a mechanism could not be tested on these rows, and an "
+            "interval would look surer than that"
+        )
+    if test.rejected:
+        raise AuditError(
+            "these rows contradict the assumptions behind a mechanism: there is nothing for an "
+            "interval to cover"
+        )
+    return test
+
+
+def _with(found: MechanismIntervals, facts: MechanismFacts) -> MechanismFacts:
     """The same facts with an interval per cell and for P(Df)."""
     cells = tuple(
         replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
@@ -123,9 +199,12 @@ def with_intervals(facts: MechanismFacts, found: MechanismIntervals) -> Mechanis
     )
     ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
     return replace(
-        facts, cells=cells, decision_rate_intervals=tuple(ends), level=found.level,
+        facts,
+        cells=cells,
+        decision_rate_intervals=tuple(ends),
+        level=found.level,
         n_replicates=found.n_replicates,
-    )  # fmt: skip
+    )
 
 
 def _turned(group: str, counts: Floats, positive: int) -> Turned:

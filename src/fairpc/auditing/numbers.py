@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from fairpc.data.plural import counted as counted
+
 MINUS: Final = "−"
 NOTHING: Final = "–"
 
@@ -31,11 +33,11 @@ def share(value: float | None, digits: int = 1) -> str:
     return signed(f"{100 * value:.{digits}f}") + "%"
 
 
-def points(value: float | None, digits: int = 1) -> str:
+def points(value: float | None) -> str:
     """A difference of two rates, in percentage points: −19.6."""
     if missing(value) or value is None:
         return NOTHING
-    text = signed(f"{100 * value:.{digits}f}")
+    text = signed(f"{100 * value:.1f}")
     return text if text.startswith(MINUS) or not text.strip("0.") else f"+{text}"
 
 

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.data.groups import SMALL
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors.arrays import Bools, Floats
-from fairpc.estimators.base import CircuitClassifier
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ class TableFacts:
     columns: tuple[Mapping[str, Any], ...]
 
 
-def table_facts(model: CircuitClassifier, rows: AuditedRows) -> TableFacts:
+def table_facts(job: Job) -> TableFacts:
     """Counts and missing shares of the audited rows."""
-    coding = model.coding_
+    rows, coding = job.rows, job.model.coding_
     weights = rows.each_weight
     return TableFacts(
         n_rows=rows.n_rows,
@@ -106,21 +107,17 @@ def table_facts(model: CircuitClassifier, rows: AuditedRows) -> TableFacts:
             Count(name, rows.number(rows.d == k), _share(weights, rows.d == k, rows.d >= 0), False)
             for k, name in enumerate(rows.classes)
         ),
-        groups=tuple(_group(rows, weights, g, coding.groups.rows[g]) for g in _all(rows)),
+        groups=tuple(_group(rows, g, at_fit) for g, at_fit in enumerate(coding.groups.rows)),
         sensitive=coding.groups.column_names,
-        missing=_missing(model, rows, weights),
+        missing=_missing(coding, rows, weights),
         columns=tuple(coding.features.describe()),
     )
 
 
-def _all(rows: AuditedRows) -> range:
-    return range(len(rows.groups))
-
-
-def _group(rows: AuditedRows, weights: Floats, g: int, training_rows: int) -> Count:
+def _group(rows: AuditedRows, g: int, training_rows: int) -> Count:
     here = rows.s == g
-    n = rows.number(here)
-    return Count(rows.groups[g], n, _share(weights, here, rows.s >= 0), n < SMALL, training_rows)
+    n, share = rows.number(here), _share(rows.each_weight, here, rows.s >= 0)
+    return Count(rows.groups[g], n, share, n < SMALL, training_rows)
 
 
 def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
@@ -128,14 +125,13 @@ def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:
     return float(weights[part & whole].sum()) / total if total else None
 
 
-def _missing(model: CircuitClassifier, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
-
+def _missing(coding: TableCoding, rows: AuditedRows, weights: Floats) -> tuple[Missing, ...]:
     def of(name: str, role: Literal["feature", "label", "group"], hidden: Bools) -> Missing:
-        by_group = tuple(_share(weights, hidden, rows.s == g) for g in _all(rows))
+        by_group = tuple(_share(weights, hidden, rows.s == g) for g in range(len(rows.groups)))
         return Missing(name, role, _share(weights, hidden, rows.every) or 0.0, by_group)
 
-    names = model.coding_.features.names
+    names = coding.features.names
     features = [of(name, "feature", rows.x[:, j] < 0) for j, name in enumerate(names)]
-    label = of(model.coding_.labels.name, "label", rows.d < 0)
-    group = of(", ".join(model.coding_.groups.column_names), "group", rows.s < 0)
+    label = of(coding.labels.name, "label", rows.d < 0)
+    group = of(", ".join(coding.groups.column_names), "group", rows.s < 0)
     return (*features, label, group)

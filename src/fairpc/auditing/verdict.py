@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from fairpc.auditing.decidable import Decidable
-from fairpc.auditing.disparity import LabelDisparity
+from fairpc.auditing.decidable import Decidable, decidable_facts
+from fairpc.auditing.gaps import LabelDisparity, ParityFacts
+from fairpc.auditing.job import Job
 from fairpc.auditing.mechanism import MechanismFacts
-from fairpc.auditing.parities import ParityFacts
+from fairpc.auditing.numbers import counted
 from fairpc.auditing.table import TableFacts
-from fairpc.data.plural import counted
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 
@@ -32,14 +32,13 @@ class Verdict:
     disclaimer: str = DISCLAIMER
 
 
-def verdict(
-    data: TableFacts,
-    labels: LabelDisparity | None,
-    mechanism: MechanismFacts | None,
-    decidable: Decidable,
-    parity: ParityFacts | None,
-) -> Verdict:
+def verdict(job: Job) -> Verdict:
     """Words for what the other sections found."""
+    data: TableFacts = job.found["data"]
+    labels: LabelDisparity | None = job.found["labels"]
+    mechanism: MechanismFacts | None = job.found["mechanism"]
+    parity: ParityFacts | None = job.found["parity"]
+    decidable = decidable_facts(job)
     sentences = [_assumptions(decidable), _rows(data)]
     if labels is not None:
         sentences.append(labels.sentence)
@@ -50,9 +49,11 @@ def verdict(
     if parity is not None:
         sentences += parity.sentences
     elif not data.n_grouped:
+        columns = "column" if len(data.sensitive) == 1 else "columns"
+        columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
         sentences.append(
             "Nothing is said about gaps between groups on these rows: their groups are not known. "
-            f"Give {_names(data.sensitive)} with them."
+            f"Give the sensitive {columns} with them."
         )
     else:
         sentences.append(
@@ -94,8 +95,3 @@ def _rows(data: TableFacts) -> str:
             f"{which}."
         )
     return f"Audited: {counted(data.n_rows, 'row')} {groups}, {which}."
-
-
-def _names(columns: tuple[str, ...]) -> str:
-    what = "the sensitive column" if len(columns) == 1 else "the sensitive columns"
-    return f"{what} {', '.join(map(repr, columns))}"

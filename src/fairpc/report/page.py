@@ -1,4 +1,4 @@
-"""The frame of the page: one file, with a policy that allows its own scripts and no others."""
+"""The page of an audit: one file, with a policy that allows its own scripts and no others."""
 
 from __future__ import annotations
 
@@ -6,53 +6,44 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from fairpc.auditing import Audit
 from fairpc.report import text
-from fairpc.report.view import Section
+from fairpc.report.sections import questions
+from fairpc.report.view import shown
 
-_ALWAYS: Final = ("page.js",)
-_QUESTIONS: Final = ("engine.js", "what_if.js")
+_CLOSING: Final = ("limits", "provenance")
+"""Sections that end the page; the others come in the order of the record."""
 
 
-@dataclass(frozen=True)
-class Page:
-    """What is written: title, sections, and the data of the questions, if there are any."""
-
-    title: str
-    subtitle: str
-    version: str
-    sections: tuple[Section, ...]
-    closing: str
-    data: Mapping[str, Any] | None = None
-
-    def html(self) -> str:
-        """The page as text; the same page gives the same bytes."""
-        css = _static("page.css")
-        names = _ALWAYS if self.data is None else (*_ALWAYS, *_QUESTIONS)
-        scripts = [_static(name) for name in names]
-        return (
-            _environment()
-            .get_template("page.html")
-            .render(
-                title=self.title,
-                subtitle=self.subtitle,
-                version=self.version,
-                sections=self.sections,
-                closing=self.closing,
-                css=css,
-                scripts=scripts,
-                policy=policy(scripts, css),
-                data=None if self.data is None else embedded(self.data),
-            )
-            .lstrip()
-            + "\n"
-        )
+def render(audit: Audit) -> str:
+    """An audit as one HTML page; equal facts, equal bytes."""
+    data, made, asked = audit.data, audit.provenance, questions(audit)
+    scripts = [_static("page.js")]
+    if asked is not None:
+        scripts += [_static("engine.js"), _static("what_if.js")]
+    css = _static("page.css")
+    names = [field.name for field in fields(Audit) if field.name != "left_out"]
+    template = _environment().get_template("page.html")
+    page = template.render(
+        title=f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}",
+        subtitle=f"A {made.model} model on {text.counted(data.n_rows, 'row')}, "
+        f"audited {made.date[:10]}",
+        version=text.name(made.versions.get("fairpc", "")),
+        sections=[shown(audit, name) for name in sorted(names, key=_CLOSING.__contains__)],
+        closing=audit.verdict.disclaimer,
+        css=css,
+        scripts=scripts,
+        policy=policy(scripts, css),
+        data=None if asked is None else embedded(asked),
+    )
+    return page.lstrip() + "\n"
 
 
 def policy(scripts: Sequence[str], css: str) -> str:
@@ -87,6 +78,7 @@ def _environment() -> Environment:
         loader=PackageLoader("fairpc.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=lambda value: text.visible(value) if isinstance(value, str) else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fairpc.auditing.numbers import MINUS as MINUS
 from fairpc.auditing.numbers import NOTHING as NOTHING
 from fairpc.auditing.numbers import count as count
+from fairpc.auditing.numbers import counted as counted
 from fairpc.auditing.numbers import missing, signed
 from fairpc.auditing.numbers import number as number
 from fairpc.auditing.numbers import p_value as _p_value
@@ -17,39 +17,32 @@ from fairpc.auditing.numbers import points as points
 from fairpc.auditing.numbers import share as share
 
 Form = Callable[[float | None], str]
+Tick = Callable[[float], str]
 
 LONGEST: Final = 80
 """Letters of a name that a table shows."""
 
-# Marks that turn the direction of what follows: shown by number, because they could hide text.
 _RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _ENDLESS: Final = re.compile(r"\S{60,}")
 _P_VALUE: Final = re.compile(r"\bp ([<=]) (?=\d)")
-_BREAKS: Final = frozenset("\n\r\v\f\x85\u2028\u2029")
-_BIDI: Final = {*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C}
+_BREAKS: Final = re.compile("[\n\r\v\f\x85\u2028\u2029]")
+# Control characters but for line breaks, marks that turn the direction of what follows, halves of
+# surrogate pairs: shown by number, because they could hide text.
+_HIDDEN: Final = re.compile(
+    "[\x00-\x09\x0e-\x1f\x7f-\x84\x86-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
-def visible(value: Any) -> Any:
-    """Plain data in which no text has a mark that could hide or reorder what is shown."""
-    if isinstance(value, str):
-        return value if value.isascii() and value.isprintable() else "".join(map(_seen, value))
-    if isinstance(value, dict):
-        return {visible(key): visible(item) for key, item in value.items()}
-    return [visible(item) for item in value] if isinstance(value, list) else value
-
-
-def _seen(letter: str) -> str:
-    hidden = ord(letter) in _BIDI or unicodedata.category(letter) in ("Cc", "Cs")
-    return f"\\u{ord(letter):04x}" if hidden and letter not in _BREAKS else letter
+def visible(value: str) -> str:
+    """Text without a mark that could hide or reorder what is shown; markup stays markup."""
+    return type(value)(_HIDDEN.sub(lambda mark: f"\\u{ord(mark[0]):04x}", value))
 
 
 def name(value: Any) -> str:
     """A name from the data in one line."""
     if isinstance(value, list | tuple):
         return ", ".join(name(part) for part in value)
-    return (
-        "".join("⏎" if letter in _BREAKS else letter for letter in visible(str(value))) or "(empty)"
-    )
+    return _BREAKS.sub("⏎", visible(str(value))) or "(empty)"
 
 
 def short(value: Any, longest: int = LONGEST) -> str:
@@ -63,7 +56,7 @@ def prose(value: str) -> str:
 
     No line breaks inside a p-value: p < 0.001.
     """
-    cut = _ENDLESS.sub(lambda word: f"{word[0][:40]}…", value)
+    cut = _ENDLESS.sub(lambda word: f"{word[0][:40]}…", visible(value))
     return _P_VALUE.sub(lambda p: _joined(p[0]), cut)
 
 
@@ -106,11 +99,6 @@ def listed(values: Sequence[Any]) -> str:
     if len(names) < 2:
         return "".join(names)
     return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def counted(n: int, word: str, plural: str | None = None) -> str:
-    """1 row, 2 rows."""
-    return f"{count(n)} {word if n == 1 else plural or word + 's'}"
 
 
 def share_tick(value: float) -> str:

@@ -1,65 +1,72 @@
-"""What a page is made of: sections of paragraphs, tables and pictures, ready to be written."""
+"""What a page is made of: sections of paragraphs, tables and pictures, ready to be written.
+
+What shows a section of an audit says so with :func:`section`, by the name of the section.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar
 
 from markupsafe import Markup
+
+from fairpc.auditing import Audit
+from fairpc.report.svg import Picture
 
 WIDE: Final = 5
 """Columns from which a table becomes a list of cards on a phone."""
 _LETTERS: Final = 44  # on a line of a phone
 
 
+class Block:
+    """What a section is made of, one below the other; its class says how it is written."""
+
+    @property
+    def kind(self) -> str:
+        return type(self).__name__
+
+
 @dataclass(frozen=True)
-class Paragraph:
+class Paragraph(Block):
     """A few sentences."""
 
-    kind: ClassVar[str] = "paragraph"
     text: str
     style: Literal["", "lead", "note"] = ""
 
 
 @dataclass(frozen=True)
-class Heading:
+class Heading(Block):
     """A heading within a section."""
 
-    kind: ClassVar[str] = "heading"
     text: str
 
 
 @dataclass(frozen=True)
-class Points:
+class Points(Block):
     """A list of sentences."""
 
-    kind: ClassVar[str] = "points"
-    items: tuple[str, ...]
-    style: Literal["", "note"] = ""
+    items: Sequence[str]
 
 
 @dataclass(frozen=True)
-class Notice:
+class Notice(Block):
     """What must not be missed: a headline and what it means."""
 
-    kind: ClassVar[str] = "notice"
     headline: str
-    paragraphs: tuple[str, ...] = ()
-    items: tuple[str, ...] = ()
+    paragraphs: Sequence[str] = ()
     alert: bool = False
 
 
 @dataclass(frozen=True)
-class Facts:
-    """A few key numbers with their names."""
+class KeyNumbers(Block):
+    """A few numbers with their names."""
 
-    kind: ClassVar[str] = "facts"
-    pairs: tuple[tuple[str, str], ...]
+    pairs: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Block):
     """A table whose first column names the rows.
 
     Attributes:
@@ -69,20 +76,12 @@ class Table:
         folded: shown only when asked for; for long tables beneath a picture.
     """
 
-    kind: ClassVar[str] = "table"
     caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    words: frozenset[int] = frozenset()
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    words: Collection[int] = ()
     folded: bool = False
     note: str = ""
-
-    @classmethod
-    def of(
-        cls, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], **more: Any
-    ) -> Table:
-        words = frozenset(more.pop("words", ()))
-        return cls(caption, tuple(head), tuple(tuple(row) for row in rows), words, **more)
 
     @property
     def cards(self) -> bool:
@@ -92,38 +91,43 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A picture, the sentence that says what one sees, and its numbers beneath."""
+class Figure(Block):
+    """A picture, the sentence that says what one sees, and its numbers beneath.
 
-    kind: ClassVar[str] = "figure"
+    Attributes:
+        name: of the picture by itself, for those who do not see it; the title if empty.
+    """
+
     title: str
     sentence: str
-    svg: Markup
+    picture: Picture
     table: Table | None = None
+    name: str = ""
+
+    @property
+    def svg(self) -> Markup:
+        return self.picture.svg(self.name or self.title, self.sentence)
 
 
 @dataclass(frozen=True)
-class Side:
+class Side(Block):
     """Pictures beside each other where there is room."""
 
-    kind: ClassVar[str] = "side"
-    figures: tuple[Figure, ...]
+    figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
-class Drawing:
+class Drawing(Block):
     """A wide drawing that scrolls."""
 
-    kind: ClassVar[str] = "drawing"
     name: str
     svg: Markup
 
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(Block):
     """Lines of text whose columns line up."""
 
-    kind: ClassVar[str] = "plain"
     text: str
 
 
@@ -137,16 +141,10 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class WhatIf:
+class WhatIf(Block):
     """The questions that the page itself answers."""
 
-    kind: ClassVar[str] = "what_if"
-    choices: tuple[Choice, ...]
-
-
-Block = (
-    Paragraph | Heading | Points | Notice | Facts | Table | Figure | Side | Drawing | Plain | WhatIf
-)
+    choices: Sequence[Choice]
 
 
 @dataclass(frozen=True)
@@ -155,4 +153,47 @@ class Section:
 
     key: str
     title: str
-    blocks: tuple[Block, ...] = field(default=())
+    blocks: tuple[Block, ...]
+
+
+F = TypeVar("F")
+Show = Callable[[Audit, F], Iterable[Block]]
+
+SHOWN: Final[dict[str, tuple[str, Show[Any]]]] = {}
+"""Section of an audit -> its title, and what shows it."""
+
+
+def section(name: str, title: str) -> Callable[[Show[F]], Show[F]]:
+    """Say that a function shows the section ``name`` of an audit, which it is given, if any."""
+
+    def register(show: Show[F]) -> Show[F]:
+        SHOWN[name] = title, show
+        return show
+
+    return register
+
+
+def shown(audit: Audit, name: str) -> Section:
+    """A section of the page; where the audit has no facts for it, it says why."""
+    title, show = SHOWN[name]
+    found = getattr(audit, name)
+    if found is None:
+        absent = Paragraph(f"Not in this report. {reason(audit, name)}")
+        return Section(name, title, (absent,))
+    return Section(name, title, tuple(show(audit, found)))
+
+
+def reason(audit: Audit, name: str, otherwise: str = "the audit was made without it") -> str:
+    """Why a section or "section.part" is not there, as the audit says it."""
+    return sentence(audit.left_out.get(name, otherwise))
+
+
+def sentence(words: str) -> str:
+    """Words with a capital letter and a full stop."""
+    words = words.strip()
+    return f"{words[:1].upper()}{words[1:].rstrip('.')}."
+
+
+def group_order(audit: Audit) -> dict[str, int]:
+    """Place of each group: its colour and mark are the same all over the page."""
+    return {group.name: i for i, group in enumerate(audit.data.groups)}

@@ -1,153 +1,263 @@
-"""Gaps between groups in a rate or a mean score: bars, ratios against four fifths, a table."""
+"""Gaps between groups: in observed labels, in scores, in decisions at one or many thresholds."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fairpc.report import text
-from fairpc.report.drawing.bars import Mark, Row, bars, estimates
-from fairpc.report.sections.absent import Facts
-from fairpc.report.view import Figure, Table
+from fairpc.auditing import Audit
+from fairpc.auditing import gaps as facts
+from fairpc.report import text, view
+from fairpc.report.drawing import Ends, Mark, Plane, Row, Series, bars, curves, estimates
 
 FOUR_FIFTHS: Final = 0.8
 _DRAWN: Final = 12
 _LONG: Final = 10
+_EXACT: Final = 1e-9
 
-MARKS: Final = {"below": "below", "above": "above", "undecided": "undecided"}
 
-
-def means(disparity: Facts, title: str, what: str, order: dict[str, int]) -> Figure:
-    """Rate or mean score of each group as a bar; ``what`` begins the sentence about it."""
-    groups = disparity["parity"]["groups"]
-    rows = [Row(g["group"], g["mean"], series=order[g["group"]]) for g in groups]
-    low, high = (pick(groups, key=lambda g: g["mean"]) for pick in (min, max))
-    sentence = (
-        f"{what} is lowest in group {text.short(low['group'], 40)}, {text.share(low['mean'])}, and "
-        f"highest in group {text.short(high['group'], 40)}, {text.share(high['mean'])}."
+@view.section("labels", "Disparity of the observed labels")
+def labels(audit: Audit, found: facts.LabelDisparity) -> Iterator[view.Block]:
+    """How often each group was given each label."""
+    yield view.Paragraph(found.sentence, "lead")
+    yield view.Paragraph(
+        "This is what was recorded. It does not say why: groups may differ in what the label "
+        "measures, in how it was given, or in both."
     )
-    cells = [
-        (
-            text.short(g["group"]),
-            text.count(g["n"]),
-            text.share(g["mean"]),
-            "few rows" if g["small"] else "",
-        )
-        for g in groups
-    ]
-    small = any(g["small"] for g in groups)
-    head = ("Group", "Rows", "Rate" if disparity["parity"]["kind"] == "rate" else "Mean", "Note")
-    width = len(head) if small else len(head) - 1
-    numbers = Table.of(title, head[:width], [row[:width] for row in cells], words={3})
-    return Figure(title, sentence, bars(title, sentence, rows), numbers)
+    order = view.group_order(audit)
+    for disparity in found.disparities:
+        label = text.quoted(disparity.label)
+        if len(found.disparities) > 1:
+            yield view.Heading(f"Class {label}")
+        what = f"The share of rows labelled {label}"
+        yield _means(disparity, f"Rows labelled {label}, by group", what, order)
+        yield _ratios(disparity, "Impact ratio of the labels")
 
 
-def ratios(disparity: Facts, title: str) -> Figure:
+@view.section("parity", "Parity: under the model, and on these rows")
+def parity(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
+    """What is equal between groups, with a bound where it is not exact."""
+    yield view.Paragraph(_sentence(found), "lead")
+    scores, decisions = (max(part, key=lambda d: d.gap) for part in (found.scores, found.decisions))
+    yield view.KeyNumbers(
+        [
+            ("Gap under the model, points", _points(found.model_gap)),
+            ("Gap of mean scores, points", _bounded(scores)),
+            ("Gap of decisions, points", _bounded(decisions)),
+        ]
+    )
+    if found.n_unknown:
+        rows = text.counted(found.n_unknown, "row")
+        yield view.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
+    yield view.Heading("Before thresholding: mean scores")
+    yield from _gaps(audit, found.scores, "mean score for")
+    yield view.Heading("After thresholding: decisions")
+    yield from _gaps(audit, found.decisions, "share decided")
+    if found.curve:
+        yield view.Heading("At other thresholds")
+        yield _curve(audit, found.curve)
+    if found.equal_rates is not None:
+        yield _equal_rates(found.equal_rates)
+
+
+def _sentence(found: facts.ParityFacts) -> str:
+    under = (
+        "Under the model every group has the same mean score, by construction."
+        if found.model_gap < _EXACT
+        else f"Under the model mean scores differ by {_points(found.model_gap)} points."
+    )
+    return (
+        f"{under} On rows that is not exact: a model is not the data, and a threshold turns equal "
+        "means into unequal rates. The bounds say how far the gaps may go beyond what was seen."
+    )
+
+
+def _points(value: float) -> str:
+    return text.number(100 * value, 1)
+
+
+def _bounded(disparity: facts.Disparity) -> str:
+    return f"{_points(disparity.gap)} (at most {_points(disparity.gap_upper)})"
+
+
+def _gaps(audit: Audit, disparities: Sequence[facts.Disparity], what: str) -> Iterator[view.Figure]:
+    order = view.group_order(audit)
+    for disparity in disparities:
+        label = text.quoted(disparity.label)
+        named = f"{what} {label}"
+        title = f"{named[:1].upper()}{named[1:]}, by group"
+        yield _means(disparity, title, f"The {named}", order)
+        if disparity.parity.kind == "rate":
+            yield _ratios(disparity, f"Impact ratio of the decision {label}")
+        else:
+            yield _differences(disparity, f"Differences of mean scores for {label}")
+
+
+def _means(disparity: facts.Disparity, title: str, what: str, order: dict[str, int]) -> view.Figure:
+    """Rate or mean score of each group as a bar; ``what`` begins the sentence about it."""
+    groups = disparity.parity.groups
+    rows = [Row(g.group, g.mean, series=order[g.group]) for g in groups]
+    low, high = (pick(groups, key=lambda g: g.mean) for pick in (min, max))
+    sentence = (
+        f"{what} is lowest in group {text.short(low.group, 40)}, {text.share(low.mean)}, and "
+        f"highest in group {text.short(high.group, 40)}, {text.share(high.mean)}."
+    )
+    head = ["Group", "Rows", "Rate" if disparity.parity.kind == "rate" else "Mean"]
+    cells = [[text.short(g.group), text.count(g.n), text.share(g.mean)] for g in groups]
+    if any(g.small for g in groups):
+        head.append("Note")
+        for cell, g in zip(cells, groups, strict=True):
+            cell.append("few rows" if g.small else "")
+    return view.Figure(title, sentence, bars(rows), view.Table(title, head, cells, words={3}))
+
+
+def _ratios(disparity: facts.Disparity, title: str) -> view.Figure:
     """The smaller mean over the larger, per pair, against four fifths and equality."""
-    parity = disparity["parity"]
-    pairs = sorted(parity["pairs"], key=_smallest_ratio)
+    pairs = sorted(disparity.parity.pairs, key=_smallest_ratio)[:_DRAWN]
     rows = [
-        Row(pair_name(pair), pair["impact_ratio"], turned_ratio(pair), note=_ratio_note(pair))
-        for pair in pairs[:_DRAWN]
+        Row(_pair(p), _ratio(p), _ratio_interval(p), note=text.number(p.impact_ratio, 2))
+        for p in pairs
     ]
     mark = {
         "below": "at least one pair of groups is below four fifths, and chance does not explain it",
         "above": "every pair of groups is above four fifths, as far as chance goes",
         "undecided": "these rows do not decide whether every pair is above four fifths",
-    }[parity["four_fifths"]]
+    }[disparity.parity.four_fifths]
     sentence = (
         f"The impact ratio is the smaller mean over the larger; 1 is equality. Here {mark}. The "
         f"four-fifths mark is a rule of thumb of US employment law, not a test of fairness."
     )
-    svg = estimates(
-        title, sentence, rows, form=text.number_tick,
-        marks=(Mark(FOUR_FIFTHS, "four fifths"), Mark(1.0, "equal")),
-        ends=_ratio_ends(rows),
-    )  # fmt: skip
-    return Figure(title, sentence, svg, pair_table(disparity))
+    marks = (Mark(FOUR_FIFTHS, "four fifths"), Mark(1.0, "equal"))
+    picture = estimates(rows, text.number_tick, marks=marks, ends=_ratio_ends(rows))
+    return view.Figure(title, sentence, picture, _pair_table(disparity))
 
 
-def _ratio_ends(rows: list[Row]) -> tuple[float, float]:
+def _ratio_ends(rows: list[Row]) -> Ends:
     """Around four fifths and equality, and as far as the intervals go."""
     numbers = [n for row in rows for n in (row.value, *(row.interval or ())) if n is not None]
     finite = [n for n in numbers if math.isfinite(n)]
     return max(min([0.7, *finite]) - 0.05, 0.0), max([1.05, *finite]) + 0.05
 
 
-def differences(disparity: Facts, title: str, sentence: str) -> Figure:
+def _differences(disparity: facts.Disparity, title: str) -> view.Figure:
     """Differences with their intervals, per pair, against zero."""
-    pairs = sorted(disparity["parity"]["pairs"], key=lambda p: -abs(p["difference"]))
+    sentence = (
+        f"The largest gap is {_points(disparity.gap)} points, and at most "
+        f"{_points(disparity.gap_upper)} as far as chance goes."
+    )
+    pairs = sorted(disparity.parity.pairs, key=lambda p: -abs(p.difference))[:_DRAWN]
     rows = [
-        Row(
-            pair_name(pair, minus=True),
-            pair["difference"],
-            tuple(pair["difference_interval"]),
-            note=text.points(pair["difference"]),
-        )
-        for pair in pairs[:_DRAWN]
+        Row(_minus(p), p.difference, p.difference_interval, note=text.points(p.difference))
+        for p in pairs
     ]
-    svg = estimates(
-        title, sentence, rows, form=text.points_tick, marks=(Mark(0.0, "no gap"),),
-        axis="percentage points",
-    )  # fmt: skip
-    return Figure(title, sentence, svg, pair_table(disparity))
+    zero = (Mark(0.0, "no gap"),)
+    picture = estimates(rows, text.points_tick, marks=zero, axis="percentage points")
+    return view.Figure(title, sentence, picture, _pair_table(disparity))
 
 
-def pair_table(disparity: Facts) -> Table:
+def _pair_table(disparity: facts.Disparity) -> view.Table:
     """Every pair: difference, ratio, their intervals, and the test where there is one."""
-    parity, tests = disparity["parity"], disparity["significance"]
-    found = {(t["first"], t["last"]): t for t in tests}
+    found, tests = disparity.parity, disparity.significance
     head = ["Pair", "Difference, points", "Impact ratio", "Four fifths"]
-    rows = []
-    for pair in parity["pairs"]:
-        row = [
-            pair_name(pair, minus=True),
-            text.bracketed(pair["difference"], pair["difference_interval"], text.points),
-            text.bracketed(pair["impact_ratio"], turned_ratio(pair), text.number),
-            MARKS[pair["four_fifths"]],
+    rows = [
+        [
+            _minus(pair),
+            text.bracketed(pair.difference, pair.difference_interval, text.points),
+            text.bracketed(pair.impact_ratio, _ratio_interval(pair), text.number),
+            pair.four_fifths,
         ]
-        if tests:
-            row.append(text.p_value(found[pair["first"], pair["last"]]["p_value"]))
-        rows.append(row)
-    note = f"In brackets: intervals that hold together at the {_level(parity)} level."
+        for pair in found.pairs
+    ]
+    together = text.share(found.level, 0)
+    note = f"In brackets: intervals that hold together at the {together} level."
     if tests:
         head.append("p")
-        names = sorted({t["test"] for t in tests})
+        for row, test in zip(rows, tests, strict=True):
+            row.append(text.p_value(test.p_value))
+        names = sorted({test.test for test in tests})
         note += f" p-values: {' or '.join(names)}, adjusted for the number of comparisons."
-    if parity["clustered"]:
+    if found.clustered:
         note += " Persons repeat; the intervals take that into account."
-    if disparity["too_small"]:
-        note += f" Too few rows to compare: {text.listed(disparity['too_small'])}."
-    return Table.of(
-        "Differences and ratios between groups", head, rows, words={3}, note=note,
-        folded=len(rows) > _LONG,
-    )  # fmt: skip
+    if disparity.too_small:
+        note += f" Too few rows to compare: {text.listed(disparity.too_small)}."
+    caption, folded = "Differences and ratios between groups", len(rows) > _LONG
+    return view.Table(caption, head, rows, words={3}, note=note, folded=folded)
 
 
-def pair_name(pair: Facts, *, minus: bool = False) -> str:
-    """“female − male” for a difference, “female and male” else."""
-    last, first = text.short(pair["last"], 40), text.short(pair["first"], 40)
-    return f"{last} {text.MINUS} {first}" if minus else f"{last} and {first}"
+def _pair(pair: facts.PairGap, between: str = "and") -> str:
+    return f"{text.short(pair.last, 40)} {between} {text.short(pair.first, 40)}"
 
 
-def turned_ratio(pair: Facts) -> tuple[float, float] | None:
+def _minus(pair: facts.PairGap) -> str:
+    return _pair(pair, text.MINUS)
+
+
+def _ratio(pair: facts.PairGap) -> float | None:
+    return pair.impact_ratio if math.isfinite(pair.impact_ratio) else None
+
+
+def _smallest_ratio(pair: facts.PairGap) -> float:
+    ratio = _ratio(pair)
+    return math.inf if ratio is None else ratio
+
+
+def _ratio_interval(pair: facts.PairGap) -> Ends | None:
     """Interval of the smaller mean over the larger."""
-    low, high = pair["ratio_interval"]
-    if pair["ratio"] is None or low is None:
+    low, high = pair.ratio_interval
+    if not (math.isfinite(pair.ratio) and math.isfinite(low)):
         return None
-    high = math.inf if high is None else high
-    if pair["ratio"] <= 1:
+    high = high if math.isfinite(high) else math.inf
+    if pair.ratio <= 1:
         return low, high
     return (0.0 if math.isinf(high) else 1 / high), (1 / low if low else math.inf)
 
 
-def _level(parity: Facts) -> str:
-    return text.share(parity["level"], 0)
+def _curve(audit: Audit, records: Sequence[facts.Parity]) -> view.Figure:
+    cuts = [record.threshold or 0.0 for record in records]
+    worst = max(records, key=lambda r: abs(r.difference))
+    sentence = (
+        "Share of each group whose score is at or above a common threshold. The gap is largest at "
+        f"{text.share(worst.threshold, 0)}: {text.points(worst.difference)} points."
+    )
+    means = [{m.group: m.mean for m in record.groups} for record in records]
+    names = [group for group in view.group_order(audit) if group in means[0]]
+    head = ["Threshold", *(text.short(name, 30) for name in names), "Largest gap", "Interval"]
+    cells = [
+        (
+            text.share(record.threshold, 0),
+            *(text.share(mean[name]) for name in names),
+            text.points(record.difference),
+            text.span(record.difference_interval, text.points),
+        )
+        for record, mean in zip(records, means, strict=True)
+    ]
+    note = f"All intervals hold together at the {text.share(records[0].level, 0)} level."
+    title = "Selection rates over thresholds"
+    numbers = view.Table(
+        "Selection rates over common thresholds", head, cells, folded=True, note=note
+    )
+    series = [Series(name, cuts, [mean[name] for mean in means]) for name in names]
+    picture = curves(Plane("threshold", "share selected"), series, marked=True)
+    return view.Figure(title, sentence, picture, numbers)
 
 
-def _smallest_ratio(pair: Facts) -> float:
-    return math.inf if pair["impact_ratio"] is None else float(pair["impact_ratio"])
-
-
-def _ratio_note(pair: Facts) -> str:
-    return text.number(pair["impact_ratio"], 2)
+def _equal_rates(equal: facts.EqualRates) -> view.Table:
+    labelled = equal.accuracy is not None
+    head = ["Group", "Own threshold", "Rate", "Rate at common threshold"]
+    head += ["Agreement", "Agreement at common threshold"] if labelled else []
+    rows = []
+    for group in equal.groups:
+        cut = text.share(group.threshold) if math.isfinite(group.threshold) else "nobody"
+        row = [text.short(group.group), cut, text.share(group.rate), text.share(group.rate_before)]
+        if labelled:
+            row += [text.share(group.accuracy), text.share(group.accuracy_before)]
+        rows.append(row)
+    note = ""
+    if labelled:
+        note = (
+            f"Agreement with the observed label, which may be biased, goes from "
+            f"{text.share(equal.accuracy_before)} to {text.share(equal.accuracy)}."
+        )
+    caption = f"Thresholds per group that would select {text.share(equal.rate)} of each group"
+    return view.Table(caption, head, rows, note=note)

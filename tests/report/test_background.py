@@ -11,7 +11,7 @@ from hypothesis import given
 
 from fairpc.circuit import Circuit
 from fairpc.circuit.file import to_dict
-from fairpc.report.packing import packed_circuit, whole_numbers
+from fairpc.report.sections.background import packed_circuit, whole_numbers
 from strategies import circuits
 
 

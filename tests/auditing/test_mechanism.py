@@ -1,4 +1,4 @@
-"""Parts of an audit that fit or split again: as many times as is quick."""
+"""Parts of an audit that fit the model again: as many times as is quick."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from auditing.tables import QUICK, fitted, plain_json, table
-from fairpc.auditing import assumptions, audit, refitted
-from fairpc.auditing.mechanism import mechanism_facts
-from fairpc.auditing.rows import AuditedRows, audited_rows
+from auditing.tables import QUICK, fitted, job_of_table, plain_json, table
+from fairpc.auditing import audit, mechanism
+from fairpc.auditing.decidable import assumption_test
+from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 
 
@@ -29,17 +29,6 @@ def test_intervals_and_starts_on_training_rows() -> None:
     plain_json(record)
 
 
-@pytest.mark.parametrize(("n_distinct", "n_seeds"), [(50, 11), (7000, 7), (20_000, 3), (10**6, 3)])
-def test_many_rows_are_split_in_fewer_ways(
-    n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    X, y, s = table()
-    rows = audited_rows(fitted(), X, y, s, None, None, None)
-    monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    assert assumptions.tested(rows, 0.95, None, "logistic").n_seeds == n_seeds
-    assert assumptions.tested(rows, 0.95, 2, "logistic").n_seeds == 2
-
-
 @pytest.mark.parametrize(
     ("n_distinct", "n_draws"), [(1, 200), (16_000, 117), (60_000, 50), (150_000, None)]
 )
@@ -47,10 +36,9 @@ def test_draws_are_as_many_as_are_quick(
     n_distinct: int, n_draws: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """(rows + 1000) × 1000 edges × 500 updates each, 10¹² in all; 50 draws for up to twice that."""
-    X, y, s = table()
-    model = fitted()
-    rows = audited_rows(model, X, y, s, None, None, None)
-    facts, test = mechanism_facts(model, rows), assumptions.tested(rows, 0.95, 1, "logistic")
+    now = job_of_table(n_seeds=1)
+    now.found["mechanism"] = mechanism.mechanism_facts(now)
+    now.found["decidable.test"] = assumption_test(now)
     asked: list[int] = []
 
     def drawn(*_: Any, n_replicates: int, **__: Any) -> Any:
@@ -59,11 +47,8 @@ def test_draws_are_as_many_as_are_quick(
 
     edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    monkeypatch.setattr(refitted, "bootstrap_mechanism", drawn)
-    monkeypatch.setattr(type(model), "circuit_", edges)
+    monkeypatch.setattr(mechanism, "bootstrap_mechanism", drawn)
+    monkeypatch.setattr(type(now.model), "circuit_", edges)
     with pytest.raises(AuditError, match="drawn" if n_draws else "ask for it with n_replicates"):
-        refitted.mechanism_with_intervals(
-            model, rows, facts, test, level=0.95, n_replicates=None, random_state=0,
-            progress=lambda now: None,
-        )  # fmt: skip
+        mechanism.with_intervals(now)
     assert asked == ([] if n_draws is None else [n_draws])

@@ -7,6 +7,7 @@ import copy
 import hashlib
 import re
 from collections.abc import Callable
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from fairpc.auditing import Audit
 from fairpc.report import render
+from fairpc.report.view import SHOWN
 from report import facts
 
 ORDER = (
@@ -58,11 +60,17 @@ class Reader(HTMLParser):
 
 @pytest.fixture(params=AUDITS)
 def page(request: pytest.FixtureRequest) -> str:
-    return render(AUDITS[request.param]().to_dict())
+    return render(AUDITS[request.param]())
 
 
 def test_sections_come_in_order(page: str) -> None:
     assert tuple(re.findall(r'<section id="([^"]+)"', page)) == ORDER
+
+
+def test_every_section_of_the_record_is_shown() -> None:
+    """A section is a field of the record and a function of the page, by the same name."""
+    names = {field.name for field in fields(Audit)} - {"left_out"}
+    assert set(SHOWN) == names == set(ORDER)
 
 
 def test_it_says_what_it_is_not(page: str) -> None:
@@ -107,12 +115,12 @@ def test_it_is_small(page: str) -> None:
 
 
 def test_equal_facts_give_equal_bytes() -> None:
-    known = facts.german()[1].to_dict()
+    known = facts.german()[1]
     assert render(known) == render(copy.deepcopy(known))
 
 
 def test_hostile_names_are_text() -> None:
-    page = render(facts.hostile()[1].to_dict())
+    page = render(facts.hostile()[1])
     reader = Reader(page)
     shown = "".join(reader.texts)
     assert facts.SCRIPT in shown
@@ -130,19 +138,18 @@ def test_hostile_names_are_text() -> None:
     ["labels", "mechanism", "parity", "group_metrics", "trade_off", "curves", "what_if"],
 )
 def test_a_section_without_facts_says_why(key: str) -> None:
-    known = dict(facts.german()[1].to_dict())
-    known[key] = None
-    known["left_out"] = known["left_out"] | {key: "the moon was full"}
-    page = render(known)
+    known = facts.german()[1]
+    left_out = {**known.left_out, key: "the moon was full"}
+    lacking: dict[str, Any] = {key: None, "left_out": left_out}
+    page = render(replace(known, **lacking))
     assert "The moon was full." in page
     assert tuple(re.findall(r'<section id="([^"]+)"', page)) == ORDER
 
 
 def test_a_rejection_is_said_in_the_first_lines() -> None:
-    known: dict[str, Any] = copy.deepcopy(facts.german()[1].to_dict())
-    known["verdict"]["rejected"] = True
-    known["verdict"]["headline"] = "These rows contradict the assumptions."
-    page = render(known)
+    known = facts.german()[1]
+    headline = "These rows contradict the assumptions."
+    page = render(replace(known, verdict=replace(known.verdict, rejected=True, headline=headline)))
     start = page.index('<section id="verdict"')
     assert 0 < page.index("These rows contradict the assumptions.") - start < 400
     assert 'class="notice alert"' in page[start : start + 400]

@@ -1,0 +1,253 @@
+"""An audit: the record of it, and the steps from a model and a table to that record.
+
+A section is a field of :class:`Audit` and a step that computes it; the page shows it by the same
+name.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from html import escape
+from typing import Any, Final
+
+import numpy.typing as npt
+
+from fairpc.auditing import agreement, background, decidable, gaps, mechanism
+from fairpc.auditing.agreement import GroupMetrics, ScoreCurves, TradeOff
+from fairpc.auditing.background import CircuitFacts, Learning, Limits, Provenance, WhatIf
+from fairpc.auditing.decidable import Decidable
+from fairpc.auditing.gaps import LabelDisparity, ParityFacts
+from fairpc.auditing.job import Classifier, Job, Settings, Step
+from fairpc.auditing.mechanism import MechanismFacts
+from fairpc.auditing.reading import Reading, ReadTable, read_table
+from fairpc.auditing.table import TableFacts, table_facts
+from fairpc.auditing.verdict import Verdict, verdict
+from fairpc.data.atomic import AnyPath, write_atomically
+from fairpc.data.source import Progress as ReadingProgress
+from fairpc.data.source import is_source
+from fairpc.errors import AuditError, TableWarning
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.queries import check_not_dask
+from fairpc.evidence.plain import plain
+from fairpc.refits.workbench import Report
+
+FORMAT: Final = "fairpc audit"
+VERSION: Final = 1
+
+MAX_ROWS: Final = 3000
+MAX_TEST_ROWS: Final = 20_000
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Facts about a model on a table, in the order in which the page shows them.
+
+    A section that these rows or this model have no answer for is None; ``left_out`` says why,
+    by its name, or by "section.part" where only a part is lacking.
+
+    Attributes:
+        verdict: the main findings in words; a rejection of the assumptions comes first.
+        data: the rows, the groups, what is missing.
+        labels: how far apart the groups are in the observed labels.
+        mechanism: P(D | Df, S), and how many labels were turned either way.
+        decidable: what the data can and cannot decide.
+        parity: gaps of scores and decisions between groups, under the model and on these rows.
+        group_metrics: agreement with the observed label, by group.
+        trade_off: the model beside other methods, out of sample.
+        curves: ROC and calibration, by group.
+        learning: the course of the fit.
+        circuit: size, properties and a drawing of the circuit.
+        limits: what is assumed, what follows, what does not.
+        provenance: hashes, versions, settings, date.
+        what_if: the circuit and the coding as data, to answer questions in a page.
+        left_out: section or part -> why it is not there.
+    """
+
+    verdict: Verdict
+    data: TableFacts
+    labels: LabelDisparity | None
+    mechanism: MechanismFacts | None
+    decidable: Decidable
+    parity: ParityFacts | None
+    group_metrics: GroupMetrics | None
+    trade_off: TradeOff | None
+    curves: ScoreCurves | None
+    learning: Learning
+    circuit: CircuitFacts
+    limits: Limits
+    provenance: Provenance
+    what_if: WhatIf | None
+    left_out: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as dicts, lists, text and numbers that JSON can hold; None for no number."""
+        sections = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        return {"format": FORMAT, "version": VERSION, **sections}
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """:meth:`to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    def save(self, path: AnyPath) -> None:
+        """Write the page, one HTML file that needs nothing else, whole or not at all."""
+        write_atomically(path, self._page().encode())
+
+    def __str__(self) -> str:
+        return "\n".join((*self.verdict.sentences, self.verdict.disclaimer))
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own, so that its style stays out of a notebook."""
+        return (
+            '<iframe sandbox="allow-scripts" style="width:100%;height:40em;border:1px solid #999" '
+            f'title="fairpc audit" srcdoc="{escape(self._page(), quote=True)}"></iframe>'
+        )
+
+    def _page(self) -> str:
+        # The page lies above the facts and reads nothing but them: imported late, here alone.
+        from fairpc.report import render
+
+        return render(self)
+
+
+def audit(
+    model: CircuitClassifier,
+    X: Any,
+    y: Any = None,
+    *,
+    sensitive_features: Any = None,
+    sample_weight: npt.ArrayLike | None = None,
+    clusters: npt.ArrayLike | None = None,
+    fair_labels: Any = None,
+    level: float = 0.95,
+    random_state: int = 0,
+    n_seeds: int | None = None,
+    classifier: Classifier = "logistic",
+    cv: int = 3,
+    max_rows: int | None = MAX_ROWS,
+    max_test_rows: int | None = MAX_TEST_ROWS,
+    n_replicates: int | None = None,
+    n_starts: int | None = None,
+    baselines: bool = True,
+    max_memory: int | str | None = None,
+    progress: Report | None = None,
+) -> Audit:
+    """Facts about a fitted model on a table: its training rows, or any others.
+
+    Args:
+        model: a fitted FairPC, NLatPC, LatNB or TwoNB.
+        X: table; missing values are allowed. Or a table that is read in batches, however long:
+            the path of a Parquet, CSV or Arrow file, a folder, a glob, a polars lazy frame.
+        y: observed labels, some or all of which may be missing; then less can be said. The name
+            of a column where X is read in batches, as is then ``sample_weight``.
+        sensitive_features: groups given apart, as at fit.
+        sample_weight: how many people a row stands for.
+        clusters: who each row is about, where persons repeat.
+        fair_labels: as at fit, where the model was held to decisions that were known.
+        level: of the intervals.
+        random_state: of samples, folds and refits.
+        n_seeds: ways of splitting in the test of the assumptions; None: 11, or down to 3 where
+            many rows differ.
+        classifier: what ranks the rows in that test: "logistic", "boosting", or "best", the
+            better of the two on inner folds, which takes about 40 times as long.
+        cv: folds of the trade-off.
+        max_rows: where more rows than this differ in X, random starts and the trade-off use a
+            random sample of this size, and say so; None for all rows.
+        max_test_rows: the same for the test of the assumptions.
+        n_replicates: bootstrap draws for intervals of the mechanism, on training rows alone; None:
+            50 to 200 where that is quick; 0 for none.
+        n_starts: random starts; None: up to 10 where that is quick; 0 for none.
+        baselines: whether to fit other methods for the trade-off.
+        max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
+            more, a random sample of them is audited, which is said. Half of the machine's memory
+            by default; give what the fit was given to have its rows known again.
+        progress: called with a :class:`fairpc.refits.Progress` before each step.
+    """
+    settings = Settings(
+        level=level,
+        random_state=random_state,
+        n_seeds=n_seeds,
+        classifier=classifier,
+        cv=cv,
+        max_rows=max_rows,
+        max_test_rows=max_test_rows,
+        n_replicates=n_replicates,
+        n_starts=n_starts,
+        baselines=baselines,
+        max_memory=max_memory,
+    )
+    _check_model(model)
+    check_not_dask(X)
+
+    def read(job: Job) -> ReadTable:
+        return read_table(
+            model,
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            clusters=clusters,
+            fair_labels=fair_labels,
+            reading=Reading(settings.n_drawn if is_source(X) else 0, max_memory, random_state),
+            watch=lambda now: job.tell("scores", f": {_read_so_far(now)}"),
+        )
+
+    job = Job(model, settings, progress, STEP_NAMES)
+    job.run(Step(STEP_NAMES[0], read, needed=True))
+    with warnings.catch_warnings():
+        # What is odd about the rows was said when they were read.
+        warnings.simplefilter("ignore", TableWarning)
+        for step in STEPS:
+            job.run(step)
+        job.tell(STEP_NAMES[-1])
+        found = job.found | {name: compute(job) for name, compute in AT_ONCE.items()}
+        return Audit(**{section.name: found[section.name] for section in fields(Audit)})
+
+
+def _check_model(model: object) -> None:
+    if not isinstance(model, CircuitClassifier):
+        raise AuditError(
+            f"the model is a {type(model).__name__}: audit takes a fitted FairPC, NLatPC, LatNB or "
+            "TwoNB; for others use fairpc.evidence and fairpc.compare"
+        )
+    if not hasattr(model, "distribution_"):
+        raise AuditError(f"this {type(model).__name__} is not fitted: call fit first")
+
+
+def _read_so_far(now: ReadingProgress) -> str:
+    if now.total:
+        return f"{now.stage}, {now.done / now.total:.0%} of {now.total / 1e6:,.0f} MB"
+    return f"{now.stage}, {now.done:,} {now.unit}"
+
+
+STEPS: Final = (
+    Step("data", table_facts, needed=True),
+    Step("labels", gaps.label_disparity),
+    Step("decidable.test", decidable.assumption_test),
+    Step("mechanism", mechanism.mechanism_facts),
+    Step("mechanism.intervals", mechanism.with_intervals),
+    Step("decidable.identified", decidable.identified_facts),
+    Step("decidable.stability", decidable.spread_over_starts),
+    Step("parity", gaps.parity_facts),
+    Step("group_metrics", agreement.group_metrics),
+    Step("trade_off", agreement.trade_off),
+    Step("curves", agreement.score_curves),
+)
+"""What takes time or may have no answer, in order."""
+
+STEP_NAMES: Final = ("scores", *(step.name for step in STEPS), "the rest")
+
+AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
+    "mechanism": lambda job: job.found.get("mechanism.intervals") or job.found["mechanism"],
+    "decidable": decidable.decidable_facts,
+    "verdict": verdict,
+    "learning": background.learning,
+    "circuit": background.circuit_facts,
+    "limits": background.limits,
+    "provenance": background.provenance,
+    "what_if": background.what_if,
+    "left_out": lambda job: job.left_out,
+}
+"""What is there at once when the steps are done: each has an answer for every model."""

@@ -1,0 +1,287 @@
+"""What the model is: its circuit, how it was learned, what it assumes, where it comes from."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from fairpc.auditing.job import Job
+from fairpc.auditing.verdict import DISCLAIMER
+from fairpc.circuit.file import to_dict
+from fairpc.circuit.picture import depth, summary, to_svg
+from fairpc.evidence.plain import plain
+
+_HISTORY_POINTS: Final = 201
+_PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars", "fairlearn")
+_LATENT: Final = (
+    "The hidden decision Df is independent of the group S.",
+    "The observed label D depends on the features X through Df and S only.",
+    "In every group a label is likeliest under the hidden decision of the same name.",
+)
+_TIED: Final = ("The label D is independent of the group S under the model; there is no Df.",)
+_FREE: Final = ("Nothing: P(S, D) is free, and the scores may depend on the group.",)
+_LIMITS: Final = (
+    "Equal mean scores under the model are not equal mean scores on rows, and neither is equal "
+    "selection rates after a threshold.",
+    "The equality holds where the group is known at prediction; where it is hidden it need not.",
+    "The data fix the order of scores within a group, not their level or spread: mechanisms that "
+    "differ fit equally well.",
+    "Intervals cover chance in these rows. They do not cover rows that are not like the people "
+    "the decisions are about, labels that mean something else, or features that stand in for "
+    "what may not be used.",
+    "Every number against the observed label inherits what is wrong with that label.",
+    DISCLAIMER,
+)
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How the model was learned.
+
+    Attributes:
+        n_iter: updates of EM.
+        converged: whether it stopped by itself.
+        iterations: those that are listed; thinned where there are many.
+        curves: name -> value per listed iteration: "objective", "log_likelihood", …
+        mechanism: per listed iteration P(D = d | Df = f, S = s), [s, f, d]; empty without Df.
+        choices: how the structure was chosen, in words.
+    """
+
+    n_iter: int
+    converged: bool
+    iterations: tuple[int, ...]
+    curves: Mapping[str, tuple[float, ...]]
+    mechanism: tuple[list[list[list[float]]], ...]
+    choices: tuple[str, ...]
+
+
+def learning(job: Job) -> Learning:
+    """The history of the fit, thinned."""
+    model, history = job.model, job.model.history_
+    n = len(history["objective"])
+    listed = np.unique(np.linspace(0, n - 1, min(n, _HISTORY_POINTS)).round().astype(np.intp))
+    curves = {
+        name: tuple(values[listed].tolist())
+        for name, values in history.items()
+        if values.ndim == 1 and len(values) == n
+    }
+    mechanism = history.get("mechanism", np.empty(0))
+    latent = model.distribution_.layout.latent and len(mechanism) == n
+    return Learning(
+        n_iter=model.n_iter_,
+        converged=bool(model.converged_),
+        iterations=tuple(listed.tolist()),
+        curves=curves,
+        mechanism=tuple(mechanism[listed].tolist()) if latent else (),
+        choices=() if model.choices_ is None else model.choices_.sentences,
+    )
+
+
+@dataclass(frozen=True)
+class CircuitFacts:
+    """The distribution as a circuit.
+
+    Attributes:
+        model: "FairPC", "NLatPC", "LatNB" or "TwoNB".
+        n_nodes, n_edges, n_parameters, depth: its size.
+        n_components: circuits mixed inside each P(x | f, s).
+        variables: names, in the order of the columns.
+        summary: size and properties, a line each.
+        svg: a drawing; of a large circuit its top.
+    """
+
+    model: str
+    n_nodes: int
+    n_edges: int
+    n_parameters: int
+    depth: int
+    n_components: int
+    variables: tuple[str, ...]
+    summary: str
+    svg: str
+
+
+def circuit_facts(job: Job) -> CircuitFacts:
+    """Facts about the circuit of a model."""
+    model, circuit = job.model, job.model.circuit_
+    graph, layout = circuit.graph, model.distribution_.layout
+    variables = list(layout.variables)
+    names = variables[0], variables[layout.d], variables[layout.decision]
+    return CircuitFacts(
+        model=type(model).__name__,
+        n_nodes=graph.n_nodes,
+        n_edges=graph.n_edges,
+        n_parameters=graph.n_parameters,
+        depth=depth(graph),
+        n_components=layout.n_components,
+        variables=graph.names,
+        summary=summary(circuit),
+        svg=to_svg(circuit, labels=model.coding_.value_names(*names)),
+    )
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One column of the circuit.
+
+    Attributes:
+        name: in the circuit.
+        role: what it is; "component" is never known.
+        column: its number.
+        kind: kind of a feature ("category", "number", …); None for other roles.
+        values: a label per code.
+    """
+
+    name: str
+    role: Literal["group", "decision", "label", "feature", "component"]
+    column: int
+    kind: str | None
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The circuit, and what its columns mean.
+
+    Attributes:
+        model: "FairPC", "NLatPC", "LatNB" or "TwoNB".
+        circuit: as in the file format of circuits: variables, nodes, parameters.
+        variables: per column, in order.
+        decision: column of what is predicted: Df, or D where there is no Df.
+        positive: code of the positive class.
+        thresholds: one, or one per group.
+        unknown_threshold: where the group is not known.
+    """
+
+    model: str
+    circuit: Mapping[str, Any]
+    variables: tuple[Variable, ...]
+    decision: int
+    positive: int
+    thresholds: tuple[float, ...]
+    unknown_threshold: float
+
+
+def what_if(job: Job) -> WhatIf:
+    """The circuit and the coding of a model as plain data."""
+    model = job.model
+    layout, coding = model.distribution_.layout, model.coding_
+    names = model.circuit_.graph.names
+    classes = tuple(str(c) for c in coding.labels.classes)
+    variables = [Variable(names[0], "group", 0, None, coding.groups.names)]
+    if layout.latent:
+        variables.append(
+            Variable(names[layout.decision], "decision", layout.decision, None, classes)
+        )
+    variables.append(Variable(names[layout.d], "label", layout.d, None, classes))
+    for column, feature in zip(layout.x, coding.features.columns, strict=True):
+        variables.append(Variable(names[column], "feature", column, feature.kind, feature.labels))
+    if layout.component is not None:
+        numbers = tuple(str(k + 1) for k in range(layout.n_components))
+        variables.append(
+            Variable(names[layout.component], "component", layout.component, None, numbers)
+        )
+    return WhatIf(
+        model=type(model).__name__,
+        circuit=to_dict(model.circuit_),
+        variables=tuple(variables),
+        decision=layout.decision,
+        positive=coding.labels.positive,
+        thresholds=model.threshold_.values,
+        unknown_threshold=model.threshold_.unknown,
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Assumptions and limits in words.
+
+    Attributes:
+        assumptions: of the model.
+        guaranteed: what holds exactly under them.
+        limits: what does not follow.
+    """
+
+    assumptions: tuple[str, ...]
+    guaranteed: tuple[str, ...]
+    limits: tuple[str, ...]
+
+
+def limits(job: Job) -> Limits:
+    """The words for a model of this kind, and for what it was told beforehand."""
+    model, layout = job.model, job.model.distribution_.layout
+    if not layout.tied:
+        return Limits(_FREE, (), _LIMITS)
+    guaranteed = (
+        "Under the model the mean of P(decision | X, S) is the same in every group, whatever was "
+        "learned: the circuit shares one set of parameters for it.",
+    )
+    told = [f"Stated beforehand: {model.knowledge_}."] if model.knowledge_ else []
+    if model.n_anchors_:
+        told.append(f"The fair decision of {model.n_anchors_:,} training rows is known.")
+    return Limits((*(_LATENT if layout.latent else _TIED), *told), guaranteed, _LIMITS)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What would be needed to do the audit again.
+
+    Attributes:
+        model: class of the model.
+        model_hash: of the circuit, structure and parameters.
+        training_hash: of the rows that the model was fitted to, encoded.
+        audited_hash: of the audited rows, encoded the same way.
+        settings: of the model.
+        audit_settings: of the audit.
+        versions: of Python and of the packages that are installed.
+        platform: machine and operating system.
+        date: when the audit was made, UTC.
+        seconds: time each part of the audit took.
+    """
+
+    model: str
+    model_hash: str
+    training_hash: str
+    audited_hash: str
+    settings: Mapping[str, Any]
+    audit_settings: Mapping[str, Any]
+    versions: Mapping[str, str]
+    platform: str
+    date: str
+    seconds: Mapping[str, float]
+
+
+def provenance(job: Job) -> Provenance:
+    """Hashes, versions and settings as they are now."""
+    model, installed = job.model, {}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            installed[package] = version(package)
+    return Provenance(
+        model=type(model).__name__,
+        model_hash=str(to_dict(model.circuit_)["checksum"]),
+        training_hash=model.data_fingerprint_,
+        audited_hash=job.rows.fingerprint,
+        settings={name: _setting(value) for name, value in model.get_params().items()},
+        audit_settings=asdict(job.settings),
+        versions={"python": platform.python_version(), **installed},
+        platform=platform.platform(),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds={name: round(value, 3) for name, value in job.seconds.items()},
+    )
+
+
+def _setting(value: Any) -> Any:
+    """A setting that JSON can hold; of anything else its class."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return plain(value)
+    if isinstance(value, tuple | list):
+        return [_setting(item) for item in value]
+    return type(value).__name__

@@ -1,0 +1,264 @@
+"""How far apart groups are in labels, scores and decisions, and whether that could be chance.
+
+Evidence is computed on codes of groups and named afterwards, because names sort as text ("10"
+before "2") and "last minus first" must not depend on that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.auditing.job import Job
+from fairpc.auditing.numbers import gap, number, p_words, share
+from fairpc.auditing.rows import AuditedRows
+from fairpc.errors.arrays import Bools, Codes, Floats, Positions
+from fairpc.evidence import EqualRates as EqualRates
+from fairpc.evidence import Parity as Parity
+from fairpc.evidence import equal_rates, parity, parity_curve
+from fairpc.evidence.gaps import PairGap as PairGap
+from fairpc.evidence.plain import fields_of, plain
+
+THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_SIDES: Final = {
+    "below": "below four fifths",
+    "above": "above four fifths",
+    "undecided": "the rows do not decide on which side of four fifths",
+}
+
+
+@dataclass(frozen=True)
+class Significance:
+    """Test of "these two groups have the same rate", for one pair.
+
+    Attributes:
+        first, last: the groups.
+        test: which test; "Fisher's exact" where a cell is expected to hold under 5 rows.
+        p_value: adjusted for the number of pairs and classes (Bonferroni).
+    """
+
+    first: str
+    last: str
+    test: str
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Disparity:
+    """Gaps between groups in the rate, or mean score, of one class.
+
+    Attributes:
+        label: the class.
+        parity: means, differences and ratios with simultaneous intervals.
+        significance: per pair; empty for mean scores.
+        too_small: groups with fewer than two rows or persons, which are not compared.
+    """
+
+    label: str
+    parity: Parity
+    significance: tuple[Significance, ...] = ()
+    too_small: tuple[str, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """Largest absolute difference between two groups."""
+        return abs(self.parity.difference)
+
+    @property
+    def gap_upper(self) -> float:
+        """Upper bound of the largest absolute difference: the farthest end of all intervals."""
+        return max(max(map(abs, pair.difference_interval)) for pair in self.parity.pairs)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record with ``gap`` and ``gap_upper``, as plain data."""
+        return fields_of(self) | {"gap": plain(self.gap), "gap_upper": plain(self.gap_upper)}
+
+
+@dataclass(frozen=True)
+class LabelDisparity:
+    """Disparity of the observed labels.
+
+    Attributes:
+        disparities: of the positive class; of every class where there are more than two.
+        sentence: the largest gap in words.
+    """
+
+    disparities: tuple[Disparity, ...]
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ParityFacts:
+    """What is equal between groups, and what is not.
+
+    Attributes:
+        model_gap: largest difference between groups of P(decision | S) by exact query, over the
+            classes; zero by construction for all models but TwoNB. It says nothing about rows.
+        scores: gaps in mean scores on these rows, before thresholding; per class shown.
+        decisions: gaps in selection rates on these rows, after thresholding; per class shown.
+        thresholds: what ``predict`` uses: one, or one per group; empty for more than two classes.
+        curve: gaps in selection rates over common thresholds, all intervals together at the
+            level; empty for more than two classes.
+        equal_rates: group thresholds that would equalise selection rates on these rows, and
+            their price; None for more than two classes.
+        gap: largest absolute difference between groups on these rows, of scores and decisions.
+        gap_upper: upper bound of it: the farthest end of all the intervals.
+        n_unknown: rows left out because their group is not known.
+        sentences: in words.
+    """
+
+    model_gap: float
+    scores: tuple[Disparity, ...]
+    decisions: tuple[Disparity, ...]
+    thresholds: tuple[float, ...]
+    curve: tuple[Parity, ...]
+    equal_rates: EqualRates | None
+    gap: float
+    gap_upper: float
+    n_unknown: int
+    sentences: tuple[str, ...]
+
+
+def label_disparity(job: Job) -> LabelDisparity:
+    """Rates of the observed classes by group; rows without a label are left out."""
+    rows = job.rows
+    found = _rates(rows, rows.d, rows.comparable(rows.d >= 0), job.settings.level)
+    worst = max(found, key=lambda d: d.gap)
+    pair = worst.parity.largest
+    means = {g.group: g.mean for g in worst.parity.groups}
+    pairs = zip(worst.parity.pairs, worst.significance, strict=True)
+    p_value = next(test.p_value for tested, test in pairs if tested is pair)
+    ratio = number(pair.impact_ratio) if math.isfinite(pair.impact_ratio) else "not defined"
+    return LabelDisparity(
+        found,
+        f"Observed labels: {share(means[pair.last])} of group {pair.last!r} and "
+        f"{share(means[pair.first])} of group {pair.first!r} are {worst.label!r} "
+        f"(impact ratio {ratio}, {_SIDES[pair.four_fifths]}; p {p_words(p_value)}).",
+    )
+
+
+def parity_facts(job: Job) -> ParityFacts:
+    """Gaps on the rows whose group is known."""
+    model, rows, level = job.model, job.rows, job.settings.level
+    kept = rows.comparable(rows.s >= 0)
+    scores = tuple(_disparity(rows, rows.scores[:, k], kept, k, level) for k in rows.shown_classes)
+    decisions = _rates(rows, rows.decided, kept, level)
+    both = scores + decisions
+    curve: Sequence[Parity] = ()
+    if binary := len(rows.classes) == 2:
+        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept).arguments
+        curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
+    model_gap = float(model.distribution_.parity_gap().max())
+    return ParityFacts(
+        model_gap=model_gap,
+        scores=scores,
+        decisions=decisions,
+        thresholds=model.threshold_.values if binary else (),
+        curve=tuple(_named(record, rows.groups) for record in curve),
+        equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
+        gap=max(d.gap for d in both),
+        gap_upper=max(d.gap_upper for d in both),
+        n_unknown=rows.number(rows.s < 0),
+        sentences=_sentences(model_gap, scores, decisions, level),
+    )
+
+
+def _rates(
+    rows: AuditedRows, classes: Codes | Positions, kept: Bools, level: float
+) -> tuple[Disparity, ...]:
+    """Gaps in the rates of the classes shown, tested pair by pair."""
+    found = []
+    for k in rows.shown_classes:
+        one = _disparity(rows, (classes == k).astype(np.float64), kept, k, level)
+        tests = _significance(one.parity, len(rows.shown_classes))
+        found.append(replace(one, significance=tests))
+    return tuple(found)
+
+
+def _disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: float) -> Disparity:
+    """Gaps in the mean of a value of class k; the level holds for all classes shown together."""
+    each = 1 - (1 - level) / len(rows.shown_classes)
+    found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept).arguments)
+    present = set(rows.groups_in(kept))
+    too_small = tuple(
+        name for g, name in enumerate(rows.groups) if g not in present and (rows.s == g).any()
+    )
+    return Disparity(rows.classes[k], _named(found, rows.groups), (), too_small)
+
+
+def _named(found: Parity, names: tuple[str, ...]) -> Parity:
+    """Gaps between codes of groups, told by name."""
+    groups = (replace(g, group=names[g.group]) for g in found.groups)
+    pairs = (replace(p, first=names[p.first], last=names[p.last]) for p in found.pairs)
+    return replace(found, groups=tuple(groups), pairs=tuple(pairs))
+
+
+def _significance(found: Parity, n_classes: int) -> tuple[Significance, ...]:
+    """A test per pair: the score test of two rates, on effective numbers of rows.
+
+    It is Pearson's χ² without correction where rows are independent and count alike. Where
+    a cell is expected to hold under 5 rows, and counts are whole, Fisher's exact test.
+    """
+    means = {g.group: g for g in found.groups}
+    times = len(found.pairs) * n_classes
+    result = []
+    for pair in found.pairs:
+        a, b = means[pair.first], means[pair.last]
+        test, p_value = _test(a.mean, a.effective_n, b.mean, b.effective_n)
+        result.append(Significance(pair.first, pair.last, test, min(1.0, p_value * times)))
+    return tuple(result)
+
+
+def _test(p: float, n: float, q: float, m: float) -> tuple[str, float]:
+    from scipy.special import erfc
+    from scipy.stats import fisher_exact
+
+    pooled = (p * n + q * m) / (n + m)
+    least = min(n, m) * min(pooled, 1 - pooled)
+    if least < 5 and float(n).is_integer() and float(m).is_integer():
+        a, b = round(p * n), round(q * m)
+        return "Fisher's exact", float(fisher_exact([[a, n - a], [b, m - b]])[1])
+    spread = pooled * (1 - pooled) * (1 / n + 1 / m)
+    if spread <= 0:
+        return "score test of two rates", 1.0
+    return "score test of two rates", float(erfc(abs(p - q) / math.sqrt(2 * spread)))
+
+
+def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:
+    weights, labelled = rows.each_weight[kept], bool((rows.d[kept] >= 0).all())
+    labels = (rows.d[kept] == rows.positive).astype(np.intp) if labelled else None
+    rate = float(np.average(rows.decided[kept] == rows.positive, weights=weights))
+    found = equal_rates(
+        rows.scores[kept, rows.positive],
+        rows.s[kept],
+        labels,
+        threshold=threshold,
+        rate=rate,
+        sample_weight=weights,
+    )
+    groups = tuple(replace(g, group=rows.groups[g.group]) for g in found.groups)
+    return replace(found, groups=groups)
+
+
+def _sentences(
+    model_gap: float,
+    scores: tuple[Disparity, ...],
+    decisions: tuple[Disparity, ...],
+    level: float,
+) -> tuple[str, ...]:
+    under = (
+        "Under the model the groups have the same mean score, by construction"
+        if model_gap < 1e-9
+        else f"Under the model the mean scores of the groups differ by up to {gap(model_gap)}"
+    )
+    score, decision = (max(part, key=lambda d: d.gap_upper) for part in (scores, decisions))
+    return (
+        f"{under}. On these rows mean scores differ by {gap(score.gap)}, at most "
+        f"{number(100 * score.gap_upper, 1)} with {share(level, 0)} confidence.",
+        f"After thresholding, selection rates differ by {gap(decision.gap)}, at most "
+        f"{number(100 * decision.gap_upper, 1)}: equal mean scores are not equal rates.",
+    )

@@ -1,1 +1,0 @@
-"""Pictures as inline SVG: pure functions of numbers and names, coloured by the page's style."""

@@ -1,0 +1,287 @@
+"""What lies behind the numbers: how the model was learned, its circuit, its limits, provenance.
+
+The circuit also travels with the page, so that the browser can answer questions with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+import numpy as np
+from markupsafe import Markup
+
+from fairpc.auditing import Audit
+from fairpc.auditing import background as facts
+from fairpc.auditing.mechanism import MechanismFacts
+from fairpc.errors.arrays import Array
+from fairpc.report import text, view
+from fairpc.report.drawing import Ends, Plane, Series, curves
+from fairpc.report.svg import element, limits, together
+
+_NAMES: Final = {
+    "objective": "Objective, prior included",
+    "log_likelihood": "Log-likelihood",
+    "validation_log_likelihood": "Log-likelihood of validation rows",
+}
+_LISTED: Final = 12
+_LINES: Final = 6
+
+_TAGS: Final = {"svg", "title", "desc", "g", "rect", "circle", "path", "text"}
+_PLACES: Final = {"width", "height", "viewBox", "x", "y", "rx", "cx", "cy", "r", "d", "transform"}
+_ATTRIBUTES: Final = {"class", "role", "aria-label"} | _PLACES
+
+INDICATOR: Final = 0
+SUM: Final = 2
+_UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
+
+
+@view.section("learning", "Learning curves")
+def learning(audit: Audit, found: facts.Learning) -> Iterator[view.Block]:
+    """The course of the fit."""
+    ended = "and stopped by itself" if found.converged else "and was stopped at its limit"
+    yield view.Paragraph(f"EM made {text.counted(found.n_iter, 'update')} {ended}.")
+    if found.choices:
+        yield view.Paragraph("How the structure was chosen:")
+        yield view.Points(found.choices)
+    if len(found.iterations) > 1:
+        names = sorted(found.curves, key=lambda name: (name != "objective", name))
+        finite = [name for name in names if all(map(math.isfinite, found.curves[name]))]
+        figures = [_objective(found, finite)] if finite else []
+        if found.mechanism and audit.mechanism is not None:
+            figures.append(_mechanism(audit.mechanism, found))
+        yield view.Side(figures)
+    else:
+        yield view.Paragraph("There is one iteration only, hence no curve.")
+
+
+def _objective(found: facts.Learning, shown: list[str]) -> view.Figure:
+    """Each curve from its own first value: what is learned is the difference."""
+    steps, names = found.iterations, [_NAMES.get(name, name) for name in shown]
+    known = [found.curves[name] for name in shown]
+    gains = [[value - values[0] for value in values] for values in known]
+    sentence = (
+        f"Change of each quantity since the start, in nats a row. {names[0]}: "
+        f"{text.figures(gains[0][-1])} above the start at the end."
+    )
+    cells = [
+        (text.count(steps[i]), *(text.number(values[i], 5) for values in known))
+        for i in _few(steps)
+    ]
+    caption = "Likelihood and objective, nats a row"
+    numbers = view.Table(caption, ["Iteration", *names], cells, folded=True)
+    x_ends, y_ends = _ends(steps), limits([value for values in gains for value in values])
+    what, tick = "nats a row since the start", text.number_tick
+    plane = Plane("iteration", what, x_ends, y_ends, x_form=tick, y_form=tick)
+    series = [Series(name, steps, values) for name, values in zip(names, gains, strict=True)]
+    title, alone = "Objective and likelihood", "Objective over iterations"
+    return view.Figure(title, sentence, curves(plane, series), numbers, alone)
+
+
+def _mechanism(found: MechanismFacts, course: facts.Learning) -> view.Figure:
+    steps, positive = course.iterations, found.classes.index(found.positive)
+    lines = [
+        Series(
+            f"{text.short(group, 20)}, Df = {text.short(decision, 20)}",
+            steps,
+            [step[s][f][positive] for step in course.mechanism],
+        )
+        for s, group in enumerate(found.groups)
+        for f, decision in enumerate(found.classes)
+    ]
+    sentence = (
+        f"Probability that a row is labelled {text.quoted(found.positive)}, by group and latent "
+        "decision."
+    )
+    if len(lines) > _LINES:
+        sentence += f" The first {_LINES} of {len(lines)} are drawn."
+    cells = [(text.count(steps[i]), *(text.share(one.y[i]) for one in lines)) for i in _few(steps)]
+    head = ["Iteration", *(one.name for one in lines)]
+    numbers = view.Table("The mechanism over iterations", head, cells, folded=True)
+    what = f"P(D = {text.short(found.positive, 20)} | Df, S)"
+    plane = Plane("iteration", what, _ends(steps), x_form=text.number_tick)
+    title, alone = "The mechanism while it was learned", "Mechanism over iterations"
+    return view.Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)
+
+
+def _ends(steps: Sequence[int]) -> Ends:
+    return steps[0], max(steps[-1], 1)
+
+
+def _few(steps: Sequence[int]) -> list[int]:
+    """Places of about a dozen iterations, the first and the last among them."""
+    n = len(steps)
+    return sorted({round(k * (n - 1) / (_LISTED - 1)) for k in range(_LISTED)})
+
+
+@view.section("circuit", "The circuit")
+def circuit(_: Audit, found: facts.CircuitFacts) -> Iterator[view.Block]:
+    """What the model is made of."""
+    yield view.Paragraph(
+        f"The model is a {text.name(found.model)}: one circuit of sums and products over "
+        f"{text.counted(len(found.variables), 'variable')}. Every probability in this "
+        "report that is said to be under the model is an exact evaluation of it."
+    )
+    yield view.KeyNumbers(
+        [
+            ("Nodes", text.count(found.n_nodes)),
+            ("Edges", text.count(found.n_edges)),
+            ("Parameters", text.count(found.n_parameters)),
+            ("Depth", text.count(found.depth)),
+            ("Components per cell", text.count(found.n_components)),
+        ]
+    )
+    drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
+    yield view.Drawing("Drawing of the circuit, root on top", _copied(drawn))
+    marks = "Sums are marked +, products ×. Of a large circuit the top is drawn."
+    yield view.Paragraph(marks, "note")
+    yield view.Plain(found.summary)
+
+
+def _copied(part: ET.Element) -> Markup:
+    """A drawing with known shapes and attributes only; its colours are in the page's style."""
+    tag = part.tag.rpartition("}")[2]
+    if tag not in _TAGS:
+        return Markup("")
+    kept = {name: value for name, value in part.attrib.items() if name in _ATTRIBUTES}
+    children = [_copied(child) for child in part]
+    inside = [part.text.strip()] if part.text and part.text.strip() else []
+    return element(tag, *inside, *([together(children)] if children else []), **kept)
+
+
+@view.section("limits", "Assumptions and limits")
+def limits_of(_: Audit, found: facts.Limits) -> Iterator[view.Block]:
+    """What is assumed, what follows, what does not."""
+    yield view.Heading("What the model assumes")
+    yield view.Points(found.assumptions)
+    if found.guaranteed:
+        yield view.Heading("What then holds exactly")
+        yield view.Points(found.guaranteed)
+    yield view.Heading("What does not follow")
+    yield view.Points(found.limits)
+
+
+@view.section("provenance", "Provenance")
+def provenance(_: Audit, found: facts.Provenance) -> Iterator[view.Block]:
+    """What would be needed to do the audit again: hashes, versions, settings, date."""
+    hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
+    yield view.Paragraph(hashes)
+    identity = {
+        "Model": found.model,
+        "Circuit and parameters": found.model_hash,
+        "Training rows, encoded": found.training_hash,
+        "Audited rows, encoded": found.audited_hash,
+        "Date": found.date,
+        "Platform": found.platform,
+    }
+    yield _pairs("Identity", identity)
+    yield _pairs("Versions", found.versions)
+    yield _pairs("Settings of the model", found.settings, folded=True)
+    yield _pairs("Settings of the audit", found.audit_settings, folded=True)
+    times = {name: text.seconds(value) for name, value in found.seconds.items()}
+    yield _pairs("Time of each part", times, folded=True)
+
+
+def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> view.Table:
+    def shown(value: Any) -> str:
+        return text.name(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+    cells = [(name, shown(value)) for name, value in values.items()]
+    return view.Table(caption, ("What", "Value"), cells, words={1}, folded=folded)
+
+
+@view.section("what_if", "What if: ask the model")
+def what_if(audit: Audit, found: facts.WhatIf) -> Iterator[view.Block]:
+    """A form with every feature and the group; anything may stay unknown."""
+    yield view.Paragraph(
+        "Set what is known about a person and leave the rest unknown. The page evaluates the "
+        "circuit here, exactly; nothing leaves this file.",
+        "lead",
+    )
+    yield view.Paragraph(
+        "The answers are those of the model, with its assumptions and its errors. That a value "
+        "moves a probability does not mean that changing it would change a life."
+    )
+    yield view.WhatIf(
+        [
+            view.Choice(v.column, _name(v, audit), tuple(text.short(value) for value in v.values))
+            for v in _asked(found)
+        ]
+    )
+
+
+def questions(audit: Audit) -> dict[str, Any] | None:
+    """The circuit and the names, as the script of the page reads them."""
+    found = audit.what_if
+    if found is None:
+        return None
+    columns = {v.role: v for v in found.variables if v.role != "feature"}
+    return {
+        "circuit": packed_circuit(found.circuit),
+        "roles": {
+            "group": columns["group"].column,
+            "decision": found.decision,
+            "observed": columns["label"].column,
+            "positive": found.positive,
+        },
+        "classes": [text.short(value, 40) for value in columns["label"].values],
+        "decisionName": "P(Df | known)" if "decision" in columns else "P(D | known)",
+        "observedName": "P(D | known)",
+        "variables": [
+            {
+                "column": v.column,
+                "name": _name(v, audit),
+                "values": [text.short(value, 60) for value in v.values],
+            }
+            for v in _asked(found)
+        ],
+    }
+
+
+def _asked(found: facts.WhatIf) -> list[facts.Variable]:
+    """The group, then the features."""
+    return [v for role in ("group", "feature") for v in found.variables if v.role == role]
+
+
+def _name(variable: facts.Variable, audit: Audit) -> str:
+    if variable.role == "group":
+        return f"{text.listed(audit.data.sensitive)} (group)"
+    return text.short(variable.name, 60)
+
+
+def packed_circuit(circuit: Mapping[str, Any]) -> dict[str, Any]:
+    """A circuit as text that a browser turns into typed arrays without losing a digit.
+
+    Each array is its type and the base64 of its bytes. What follows from the kind of a node is
+    left out: indicators have a variable and a value, other nodes a number of children, sums the
+    place of their first weight.
+    """
+    nodes = {name: np.asarray(values) for name, values in circuit["nodes"].items()}
+    kind = nodes["kind"]
+    counts = np.diff(nodes["child_ptr"])
+    blocks = nodes["block"][kind == SUM]
+    return {
+        "arities": list(circuit["variables"]["arities"]),
+        "kind": whole_numbers(kind),
+        "variable": whole_numbers(nodes["variable"][kind == INDICATOR]),
+        "value": whole_numbers(nodes["value"][kind == INDICATOR]),
+        "n_children": whole_numbers(counts[kind != INDICATOR]),
+        "child": whole_numbers(nodes["child"]),
+        "start": whole_numbers(nodes["block_ptr"][blocks]),
+        "theta": _packed("f8", np.asarray(circuit["parameters"])),
+    }
+
+
+def whole_numbers(values: Array) -> str:
+    """Whole numbers from 0 in the narrowest type that holds the largest."""
+    largest = int(values.max(initial=0))
+    return _packed(next(name for name, limit in _UNSIGNED if largest < limit), values)
+
+
+def _packed(name: str, values: Array) -> str:
+    little_endian = values.astype(f"<{name}")
+    return f"{name}:{base64.b64encode(little_endian.tobytes()).decode('ascii')}"

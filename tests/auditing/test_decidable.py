@@ -1,0 +1,18 @@
+"""The test of the assumptions: split as many times as is quick."""
+
+from __future__ import annotations
+
+import pytest
+
+from auditing.tables import job_of_table
+from fairpc.auditing.decidable import assumption_test
+from fairpc.auditing.rows import AuditedRows
+
+
+@pytest.mark.parametrize(("n_distinct", "n_seeds"), [(50, 11), (7000, 7), (20_000, 3), (10**6, 3)])
+def test_many_rows_are_split_in_fewer_ways(
+    n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
+    assert assumption_test(job_of_table(n_seeds=None)).n_seeds == n_seeds
+    assert assumption_test(job_of_table(n_seeds=2)).n_seeds == 2
