@@ -64,6 +64,20 @@ def test_a_streamed_fit_is_the_fit(
     assert (tmp_path / "kept" / "rows.npz").exists()
 
 
+@pytest.mark.parametrize("more", [(), ("--max-memory", "1GB")])
+def test_the_likelihood_is_of_all_rows_of_the_table(
+    more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a search for structure held some of them out."""
+    table = written(tmp_path, "parquet")
+    call = ("fit", str(table), *ROLES, "--structure", "strudel", "-o", str(tmp_path / "m.json"))
+    found = json.loads(called(capsys, *call, "--json", *more).out)
+    frame = pl.read_parquet(table)
+    model = load(tmp_path / "m.json")
+    scores = model.score_samples(frame.drop("granted"), frame["granted"])
+    assert found["log_likelihood_per_row"] == pytest.approx(scores.mean(), rel=1e-12)
+
+
 def test_a_streamed_fit_gives_the_same_hints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

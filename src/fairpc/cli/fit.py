@@ -23,7 +23,7 @@ from fairpc.cli.tables import (
     streamed,
 )
 from fairpc.data.plural import counted
-from fairpc.data.source import Warned, is_source
+from fairpc.data.source import Warned
 from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError
 
 if TYPE_CHECKING:
@@ -148,19 +148,12 @@ def facts(model: CircuitClassifier, rows: LabelledTable, seconds: float) -> Fact
             "small": [name for name, _ in coding.groups.small()],
         },
         "learned": _learned(model),
-        "log_likelihood_per_row": _log_likelihood(model, rows),
+        "log_likelihood_per_row": model.log_likelihood_,
         "iterations": int(model.n_iter_),
         "converged": bool(model.converged_),
         "hints": list(rows.hints),
         "seconds": seconds,
     }
-
-
-def _log_likelihood(model: CircuitClassifier, rows: LabelledTable) -> float:
-    """Per row of the table; of one that is streamed, as EM ended with."""
-    if is_source(rows.X):
-        return float(model.history_["log_likelihood"][-1])
-    return float(model.score_samples(rows.X, rows.y).mean())
 
 
 def _columns(model: CircuitClassifier, roles: Roles) -> list[Facts]:

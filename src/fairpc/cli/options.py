@@ -279,7 +279,7 @@ def declared(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(**given: Any) -> None:
         made = {
-            name: record(**{option.name: given.pop(option.name) for option in fields(record)})
+            name: record(**{each.name: given.pop(each.name) for each in fields(record)})
             for name, record in records.items()
         }
         log_to(made["screen"])
@@ -287,7 +287,7 @@ def declared(command: Callable[..., None]) -> Callable[..., None]:
 
     call.__doc__ = command.__doc__
     # Help lists what must be given first.
-    options.sort(key=lambda option: option.default is not Parameter.empty)
+    options.sort(key=lambda each: each.default is not Parameter.empty)
     call.__signature__ = Signature(options)  # type: ignore[attr-defined]
     call.__annotations__ = {}
     return call
@@ -295,12 +295,12 @@ def declared(command: Callable[..., None]) -> Callable[..., None]:
 
 def _options(record: Any) -> Iterator[Parameter]:
     types = get_type_hints(record, include_extras=True)
-    for option in fields(record):
-        factory = option.default_factory
-        default = option.default if factory is MISSING else factory()
+    for each in fields(record):
+        factory = each.default_factory
+        default = each.default if factory is MISSING else factory()
         yield Parameter(
-            option.name,
+            each.name,
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if default is MISSING else default,
-            annotation=types[option.name],
+            annotation=types[each.name],
         )

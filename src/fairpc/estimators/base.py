@@ -36,7 +36,7 @@ from fairpc.fair.recipe import AutoFitted
 from fairpc.fair.restarts import FittedFromStarts
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Limits, Model
-from fairpc.fair.training_rows import count_anchors, label_counts
+from fairpc.fair.training_rows import count_anchors, label_counts, mean_log_likelihood
 
 Triple = Sequence[Any]
 """(X, y, sensitive features)."""
@@ -260,6 +260,7 @@ class CircuitClassifier(FittedQueries, ClassifierMixin, BaseEstimator):  # type:
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.threshold_ = threshold
         self.label_counts_ = label_counts(rows, distribution)
+        self.log_likelihood_ = mean_log_likelihood(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
         self.knowledge_ = self.knowledge or Knowledge()
         self.n_anchors_ = count_anchors(rows)

@@ -129,6 +129,17 @@ def label_counts(rows: TrainingRows, distribution: FairDistribution) -> Floats:
     return counts
 
 
+def mean_log_likelihood(rows: TrainingRows, distribution: FairDistribution) -> float:
+    """Mean log P of a row of the table, of those too that were held out to choose a structure."""
+    total, weight = sum(rows.map(partial(_log_likelihood, distribution)), np.zeros(2))
+    return float(total / weight)
+
+
+def _log_likelihood(distribution: FairDistribution, rows: Rows) -> Floats:
+    log_p = distribution.log_likelihood(rows.s, rows.d, rows.x)
+    return np.array([rows.weights @ log_p, rows.weights.sum()])
+
+
 def count_anchors(rows: TrainingRows) -> int:
     """Rows of the table whose fair decision is known."""
     return sum(rows.map(attrgetter("n_anchors")))
