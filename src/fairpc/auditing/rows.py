@@ -27,6 +27,9 @@ from fairpc.fair.training_rows import rows_fingerprint
 BLOCK: Final = 1 << 18
 """Rows that the model is asked about at once."""
 
+_GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
+_EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
+
 
 @dataclass(frozen=True, eq=False)
 class AuditedRows:
@@ -114,10 +117,9 @@ class AuditedRows:
 
     def coded(self, coding: TableCoding) -> Rows:
         """The entries as rows of codes, with all their weight."""
-        return Rows(
-            self.s, self.d, self.x, self.each_weight, len(self.groups), len(self.classes),
-            np.array(coding.features.arities, np.int64), coding.features.names, self.f,
-        )  # fmt: skip
+        n_groups, n_classes, features = len(self.groups), len(self.classes), coding.features
+        sizes = n_groups, n_classes, np.array(features.arities, np.int64)
+        return Rows(self.s, self.d, self.x, self.each_weight, *sizes, features.names, self.f)
 
     def check_grouped(self) -> None:
         """An AuditError where no group is known."""
@@ -182,21 +184,12 @@ class AuditedRows:
         return len(np.unique(codes.view([("", codes.dtype)] * codes.shape[1])))
 
     def _take(self, rows: Ints) -> AuditedRows:
-        def some(values: Any) -> Any:
-            return None if values is None else values[rows]
-
-        def given(values: Any) -> Any:
-            return None if values is None else take_rows(values, rows)
-
-        return replace(
-            self,
-            table=given(self.table), labels=given(self.labels), sensitive=given(self.sensitive),
-            fair_labels=given(self.fair_labels),
-            s=some(self.s), d=some(self.d), x=some(self.x), scores=some(self.scores),
-            observed=some(self.observed), decided=some(self.decided),
-            weights=some(self.weights), counts=some(self.counts), persons=some(self.persons),
-            f=some(self.f),
-        )  # fmt: skip
+        changes: dict[str, Any] = {}
+        for name in (*_GIVEN, *_EACH):
+            values = getattr(self, name)
+            if values is not None:
+                changes[name] = take_rows(values, rows) if name in _GIVEN else values[rows]
+        return replace(self, **changes)
 
     def parts(self) -> Iterator[tuple[str | None, Bools]]:
         """All rows under the name None, then the rows of each group."""
@@ -215,9 +208,8 @@ class Weighing(NamedTuple):
     @property
     def arguments(self) -> dict[str, Any]:
         """As functions of ``fairpc.evidence`` call them."""
-        return {
-            "sample_weight": self.weights, "clusters": self.persons, "counts": self.counts
-        }  # fmt: skip
+        names = ("sample_weight", "clusters", "counts")
+        return dict(zip(names, self, strict=True))
 
 
 def audited_rows(
@@ -234,12 +226,16 @@ def audited_rows(
         model.coding_.labels.check_known(y)
     rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
     name = rows_fingerprint(rows)
+    given = (X, y, sensitive_features, fair_labels)
     found = replace(
         asked(model, rows.s, rows.d, rows.x),
-        table=X, labels=y, sensitive=sensitive_features, fair_labels=fair_labels,
-        weights=rows.weights, persons=_persons(clusters, rows.n_rows), f=rows.f,
-        fingerprint=name, same_rows_as_fit=name == model.data_fingerprint_,
-    )  # fmt: skip
+        **dict(zip(_GIVEN, given, strict=True)),
+        weights=rows.weights,
+        persons=_persons(clusters, rows.n_rows),
+        f=rows.f,
+        fingerprint=name,
+        same_rows_as_fit=name == model.data_fingerprint_,
+    )
     used = np.flatnonzero(rows.weights)
     if len(used) < rows.n_rows:
         found = replace(found._take(used), n_table=len(used))
