@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from fairpc.data.plural import counted as counted
+from fairpc.errors import counted as counted
 
 MINUS: Final = "−"
 NOTHING: Final = "–"

@@ -20,7 +20,7 @@ import numpy as np
 
 from fairpc.circuit.graph import INDICATOR, KIND_NAMES, PRODUCT, SUM, Circuit, Graph
 from fairpc.circuit.properties import NAMES
-from fairpc.data.plural import counted
+from fairpc.errors import counted
 
 MAX_ANALYSED: Final = 20_000
 """Nodes up to which a summary computes structural properties that are not known yet."""

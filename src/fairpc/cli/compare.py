@@ -11,8 +11,7 @@ from fairpc.cli.options import Engine, Learner, Roles, TextFormat
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.tables import about, check_output, client_of, labelled, opened
 from fairpc.data.files import format_of, write_table
-from fairpc.data.plural import counted
-from fairpc.errors import FairpcError
+from fairpc.errors import FairpcError, counted
 
 if TYPE_CHECKING:
     from fairpc.comparison import Comparison

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.tables import STDOUT, target_of
 from fairpc.data.files import write_table
-from fairpc.data.plural import counted
-from fairpc.errors import FairpcError
+from fairpc.errors import FairpcError, counted
 
 if TYPE_CHECKING:
     from fairpc.datasets import Dataset

@@ -22,9 +22,8 @@ from fairpc.cli.tables import (
     sources,
     streamed,
 )
-from fairpc.data.plural import counted
 from fairpc.data.source import Warned
-from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError
+from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError, counted
 
 if TYPE_CHECKING:
     from fairpc.estimators.base import CircuitClassifier

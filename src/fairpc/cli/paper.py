@@ -9,8 +9,7 @@ from typing import Final
 from rich.text import Text
 
 from fairpc.cli.screen import Screen, console, grid
-from fairpc.data.plural import counted
-from fairpc.errors import FairpcError, FileFormatError
+from fairpc.errors import FairpcError, FileFormatError, counted
 from fairpc.paper.exhibit import Exhibit, as_json, write
 from fairpc.paper.figures import check_extra
 from fairpc.paper.reproduction import EXHIBITS, write_page

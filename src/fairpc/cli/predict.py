@@ -23,9 +23,8 @@ from fairpc.cli.tables import (
     target_of,
 )
 from fairpc.data.files import TableFiles, write_table
-from fairpc.data.plural import counted
 from fairpc.data.source import Warned
-from fairpc.errors import TableError
+from fairpc.errors import TableError, counted
 from fairpc.query import Answer, Query, Vocabulary, parse
 from fairpc.refits.workbench import Progress, Report, progress
 

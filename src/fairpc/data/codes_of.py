@@ -9,11 +9,10 @@ import numpy as np
 
 from fairpc.data.binning import bin_codes
 from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_text
-from fairpc.data.plural import counted
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
 from fairpc.data.values import Values, parsed_numbers, to_dates, to_numbers
-from fairpc.errors import TableError, TableWarning
+from fairpc.errors import TableError, TableWarning, counted
 from fairpc.errors.arrays import Codes
 
 _SHOWN: Final = 3

@@ -11,12 +11,11 @@ import numpy as np
 from fairpc.data.binning import Atoms, choose_edges, distinct_edges, value_label
 from fairpc.data.categories import MAX_MERGED, Level, is_integral, levels_of, merge_rare
 from fairpc.data.column_summary import ColumnSummary, Numbers, Texts
-from fairpc.data.plural import counted
 from fairpc.data.points import MOST, Points
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
 from fairpc.data.values import EXACT, Sentinel, ValueType, read_values, to_numbers
-from fairpc.errors import Argument, TableError
+from fairpc.errors import Argument, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints
 
 Binning = Literal["label", "quantile"]

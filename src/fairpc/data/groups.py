@@ -17,11 +17,10 @@ from fairpc.data.column_summary import ColumnSummary, RowClasses
 from fairpc.data.columns import ClassWeights, Options, fit_column
 from fairpc.data.frame import Frame, read_columns
 from fairpc.data.labels import Labels
-from fairpc.data.plural import counted
 from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import MISSING, check_weights
 from fairpc.data.values import Sentinel, Values, read_values
-from fairpc.errors import TableError, TableWarning
+from fairpc.errors import TableError, TableWarning, counted
 from fairpc.errors.arrays import Codes, Floats, Integers, Ints
 
 MAX_GROUPS: Final = 64

@@ -18,10 +18,9 @@ from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum, Packing
 from fairpc.data.files import TableFiles, find
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.parts import PartWriter, RowParts
-from fairpc.data.plural import counted
 from fairpc.data.points import FAN_IN
 from fairpc.data.values import Sentinel
-from fairpc.errors import FairpcError, TableWarning
+from fairpc.errors import FairpcError, TableWarning, counted
 
 T = TypeVar("T")
 

@@ -11,11 +11,10 @@ from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame, read_columns, read_frame
 from fairpc.data.groups import Groups
 from fairpc.data.labels import Labels
-from fairpc.data.plural import counted
 from fairpc.data.schema import Record
 from fairpc.data.source import Roles, shown_name
 from fairpc.data.summary import weighted
-from fairpc.errors import TableError, TableWarning
+from fairpc.errors import TableError, TableWarning, counted
 from fairpc.errors.arrays import Codes
 
 CODING_FIELDS: Final = ("sensitive", "features", "labels", "groups")

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from fairpc.data.plural import counted
 from fairpc.datasets.record import (
     Card,
     Dataset,
@@ -24,7 +23,7 @@ from fairpc.datasets.record import (
     as_kind,
     check_option,
 )
-from fairpc.errors import LearningError
+from fairpc.errors import LearningError, counted
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit, CircuitBuilder

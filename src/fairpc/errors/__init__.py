@@ -107,3 +107,8 @@ class ClusterError(FairpcError, RuntimeError):
 
 class PlotError(FairpcError, ValueError):
     """A picture of something that is not there."""
+
+
+def counted(n: int, word: str, plural: str | None = None) -> str:
+    """1 row, 2 rows, 48,842 rows."""
+    return f"{n:,} {word if n == 1 else plural or word + 's'}"

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit
-from fairpc.data.plural import counted
 from fairpc.data.table import Table
-from fairpc.errors import LearningError
+from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Codes, Floats
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, Top, TopRates

@@ -10,8 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.circuit.bounds import SLACK
-from fairpc.data.plural import counted
-from fairpc.errors import LearningError
+from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Floats
 from fairpc.fair.components import KINDS
 

@@ -26,8 +26,7 @@ from fairpc.circuit.bounds import SLACK, Bounds, filled
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.em import AnyStep, log_prior
 from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
-from fairpc.data.plural import counted
-from fairpc.errors import CircuitError, LearningError
+from fairpc.errors import CircuitError, LearningError, counted
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.rows import Rows
 

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from fairpc.circuit.bounds import Bounds
-from fairpc.data.plural import counted
-from fairpc.errors import LearningError
+from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Floats, Ints
 from fairpc.evidence.plain import Record
 from fairpc.fair.distribution import FairDistribution

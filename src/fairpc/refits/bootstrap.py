@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fairpc.data.plural import counted
-from fairpc.errors import LearningError, MetricError
+from fairpc.errors import LearningError, MetricError, counted
 from fairpc.errors.arrays import Codes, Floats, Ints, Positions
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.plain import Record

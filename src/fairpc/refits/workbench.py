@@ -16,10 +16,9 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import SetsStep, em_of_sets
 from fairpc.circuit.flows import FlowPlan, prepare
-from fairpc.data.plural import counted
 from fairpc.data.table import Table
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import LearningError
+from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
 from fairpc.estimators.training import rows_in_order

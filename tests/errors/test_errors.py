@@ -1,10 +1,10 @@
-"""Numbers of things in a sentence."""
+"""What fairpc raises and says."""
 
 from __future__ import annotations
 
 import pytest
 
-from fairpc.data.plural import counted
+from fairpc.errors import counted
 
 
 @pytest.mark.parametrize(
