@@ -10,23 +10,18 @@ from fairpc.circuit.graph import Graph
 from fairpc.cluster.client import results
 from fairpc.cluster.plan import DaskPlan, Preparation
 from fairpc.data.distinct import CodedRows, Distinct, Packing
+from fairpc.data.parts import RowParts
 from fairpc.data.table import Table
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class DaskParts:
+class DaskParts(RowParts):
     """Parts on workers, each row in one of them.
 
-    A part is a task, done again from the table where the worker that had it dies.
-
-    Attributes:
-        client: to whom tasks are given.
-        futures: of the parts.
-        packing: how codes are packed.
-        rows, copies, weights: of each part, how many rows differ, how many rows of the table they
-            are, and their total weight.
+    A part is a task, done again from the table where the worker that had it dies. Tasks are given
+    to ``client``; ``futures`` are those of the parts.
     """
 
     client: Any = field(repr=False)
@@ -35,34 +30,16 @@ class DaskParts:
     rows: tuple[int, ...]
     copies: tuple[float, ...]
     weights: tuple[float, ...]
+    repeats: bool = False
 
     @classmethod
     def of(cls, client: Any, futures: Sequence[Any], packing: Packing) -> DaskParts:
         """Of these parts, those that have rows."""
-        measured = client.map(_size, futures, [packing] * len(futures), pure=False)
+        measured = client.map(_sizes, futures, [packing] * len(futures), pure=False)
         sizes = results(client, measured, "a part of the rows")
         found = [(future, *size) for future, size in zip(futures, sizes, strict=True) if size[0]]
         kept, rows, copies, weights = zip(*found, strict=True)
         return cls(client, kept, packing, rows, copies, weights)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @property
-    def n_rows(self) -> int:
-        return sum(self.rows)
-
-    @property
-    def n_copies(self) -> float:
-        return sum(self.copies)
-
-    @property
-    def total_weight(self) -> float:
-        return sum(self.weights)
-
-    @property
-    def repeats(self) -> bool:
-        return False
 
     def read(self, k: int) -> CodedRows:
         return self.packing.rows(results(self.client, [self.futures[k]], "a part of the rows")[0])
@@ -83,9 +60,8 @@ class DaskParts:
         return DaskPlan.of(self.client, self.futures, preparation, self.n_rows, self.total_weight)
 
 
-def _size(part: Distinct, packing: Packing) -> tuple[int, float, float]:
-    rows = packing.rows(part)
-    return part.n_rows, float(rows.each.sum()), float(rows.weights.sum())
+def _sizes(part: Distinct, packing: Packing) -> tuple[int, float, float]:
+    return packing.rows(part).sizes
 
 
 def _worked(work: Callable[[int, CodedRows], T], k: int, part: Distinct, packing: Packing) -> T:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from fairpc.data.binning import bin_codes
 from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_text
+from fairpc.data.frame import Frame
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
-from fairpc.data.values import Values, parsed_numbers, to_dates, to_numbers
+from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
 from fairpc.errors import TableError, TableWarning, counted
 from fairpc.errors.arrays import Codes
 
@@ -22,11 +24,11 @@ _HELD_NUMBERS: Final = (
 _TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
 
 
-def code_values(column: Column, values: Values, *, stacklevel: int = 3) -> Codes:
+def code_values(column: Column, values: Values, *, warn: bool = True, stacklevel: int = 3) -> Codes:
     """Code of each value; -1 where it is missing.
 
     A level that was not seen at fit counts as missing, with a TableWarning that
-    names it. Labels of bins are understood too, so that what ``decode`` gives
+    names it if ``warn``. Labels of bins are understood too, so that what ``decode`` gives
     can be coded again.
     """
     missing = values.missing()
@@ -36,8 +38,29 @@ def code_values(column: Column, values: Values, *, stacklevel: int = 3) -> Codes
     codes = _codes(column, values)
     if column.open and not column.binned:
         codes[(codes < 0) & ~missing] = column.arity - 1
-    elif not column.binned:
+    elif warn and not column.binned:
         _warn_unseen(column, values, codes, stacklevel + 1)
+    return codes
+
+
+def code_columns(
+    columns: Sequence[Column],
+    frame: Frame,
+    missing_values: Sequence[Sentinel],
+    absent: Callable[[str], str] | None,
+) -> Codes:
+    """Codes of some columns of a frame, rows × columns, column-major; -1 = missing.
+
+    A column that is not there is missing in every row, or a TableError with what ``absent`` says.
+    """
+    codes = np.full((frame.n_rows, len(columns)), MISSING, np.int16, order="F")
+    present = dict(zip(frame.names, frame.columns, strict=True))
+    for j, column in enumerate(columns):
+        if column.name in present:
+            values = read_values(column.name, present[column.name], missing_values)
+            codes[:, j] = code_values(column, values, stacklevel=4)
+        elif absent is not None:
+            raise TableError(absent(column.name))
     return codes
 
 
@@ -111,15 +134,9 @@ def _text_levels(column: Column) -> dict[str, int]:
 
 
 def _number_levels(column: Column) -> dict[float, int]:
-    known: dict[float, int] = {}
-    for i, level in enumerate((*column.levels, *column.merged)):
-        known[_numeric(level)] = min(i, column.arity - 1)
-    return known
-
-
-def _numeric(level: Level) -> float:
     # A whole level stays an int: beyond 2^53 a float would be another number.
-    return int(level) if isinstance(level, int | bool) else float(level)
+    numbers = [int(v) if isinstance(v, int) else float(v) for v in (*column.levels, *column.merged)]
+    return {number: min(i, column.arity - 1) for i, number in enumerate(numbers)}
 
 
 def _truths(column: Column, values: Values) -> Any:

@@ -43,6 +43,11 @@ class CodedRows:
         """How many rows each one is."""
         return self.weights if self.copies is None else self.copies
 
+    @property
+    def sizes(self) -> tuple[int, float, float]:
+        """How many rows differ, how many rows of the table they are, and their total weight."""
+        return len(self.weights), float(self.each.sum()), float(self.weights.sum())
+
 
 @dataclass(frozen=True)
 class Packing:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, Final, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.data.categories import Level
-from fairpc.data.codes_of import code_values, decode, decoded_levels
+from fairpc.data.codes_of import code_columns, code_values, decode
 from fairpc.data.frame import Frame, read_frame
-from fairpc.data.schema import Column, Dropped, Record
+from fairpc.data.schema import Column, Dropped, Record, Saved, fields_of
 from fairpc.data.table import MISSING, check_codes
 from fairpc.data.values import Sentinel, read_values
-from fairpc.errors import MissingExtraError, TableError, TableWarning
-from fairpc.errors.arrays import Codes, check_choice
-
-Library = Literal["dict", "polars", "pandas", "pyarrow"]
-
-_FIELDS: Final = ("columns", "dropped", "names_in", "from_array", "missing_values")
-_PANDAS_TYPES: Final = {bool: "boolean", int: "Int64", float: "float64", str: "object"}
+from fairpc.errors import TableError
+from fairpc.errors.arrays import Codes
 
 
 @dataclass(frozen=True)
-class Encoding:
+class Encoding(Saved):
     """How a table becomes codes.
 
     Attributes:
@@ -75,13 +68,10 @@ class Encoding:
     def code(self, name: str, value: Any) -> int:
         """Code of one value, given as a level, a number, a date or a label."""
         column = self.column(name)
-        items = np.array([value], dtype=object)
-        values = read_values(name, items, self.missing_values)
+        values = read_values(name, np.array([value], dtype=object), self.missing_values)
         if values.missing()[0]:
             return MISSING
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TableWarning)
-            code = int(code_values(column, values)[0])
+        code = int(code_values(column, values, warn=False)[0])
         if code < 0:
             shown = _listed(column.labels)
             raise TableError(f"column {name!r} has no value {value!r}: use one of {shown}")
@@ -95,27 +85,13 @@ class Encoding:
         seen at fit counts as missing, with a warning that names it.
         """
         table = self._aligned(read_frame(frame))
-        codes = np.full((table.n_rows, len(self.columns)), MISSING, np.int16, order="F")
-        present = dict(zip(table.names, table.columns, strict=True))
-        for j, column in enumerate(self.columns):
-            if column.name in present:
-                values = read_values(column.name, present[column.name], self.missing_values)
-                codes[:, j] = code_values(column, values)
-            elif not allow_absent:
-                raise TableError(
-                    f"column {column.name!r} is absent: the table must have the columns it was "
-                    "fitted with; add it, with empty cells where nothing is known"
-                )
-        return codes
+        absent = None if allow_absent else _absent
+        return code_columns(self.columns, table, self.missing_values, absent)
 
-    def inverse(self, codes: npt.ArrayLike, library: Library = "dict") -> Any:
-        """Rows of codes as levels and bin labels: lists by name, or a frame of a library."""
+    def inverse(self, codes: npt.ArrayLike) -> dict[str, list[Level | None]]:
+        """Rows of codes as levels and bin labels, a list per column."""
         checked = check_codes(codes, self.arities, self.names)
-        columns = {c.name: decode(c, checked[:, j]) for j, c in enumerate(self.columns)}
-        if library == "dict":
-            return columns
-        types = {c.name: type(decoded_levels(c)[0]) for c in self.columns}
-        return _frame_of(columns, types, library)
+        return {c.name: decode(c, checked[:, j]) for j, c in enumerate(self.columns)}
 
     def describe(self) -> list[dict[str, Any]]:
         """One record per column of the table: what was done with it."""
@@ -133,33 +109,22 @@ class Encoding:
         """One line per column of the table: what was done with it."""
         return [f"{record['column']}: {record['done']}" for record in self.describe()]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The encoding as JSON-safe data."""
-        return {
-            "columns": [column.to_dict() for column in self.columns],
-            "dropped": [[dropped.name, dropped.reason] for dropped in self.dropped],
-            "names_in": list(self.names_in),
-            "from_array": self.from_array,
-            "missing_values": list(self.missing_values),
-        }
-
     @classmethod
     def from_dict(cls, data: Any) -> Encoding:
         """The encoding of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "the encoding", _FIELDS)
+        record = Record(data, "the encoding", fields_of(cls))
         dropped = []
         for pair in record.items("dropped"):
             if not (isinstance(pair, list) and [type(v) for v in pair] == [str, str]):
                 raise record.error("dropped", "a list of names with reasons")
             dropped.append(Dropped(*pair))
-        sentinels = record.levels("missing_values")
         return record.build(
             lambda: cls(
-                columns=tuple(Column.from_dict(item) for item in record.items("columns")),
+                columns=record.columns("columns"),
                 dropped=tuple(dropped),
                 names_in=record.texts("names_in"),
                 from_array=record.flag("from_array"),
-                missing_values=sentinels,
+                missing_values=record.levels("missing_values"),
             )
         )
 
@@ -192,25 +157,8 @@ def _listed(names: tuple[str, ...], most: int = 10) -> str:
     return f"{shown}, …" if len(names) > most else shown
 
 
-def _frame_of(
-    columns: dict[str, list[Level | None]], types: dict[str, type], library: Library
-) -> Any:
-    """Columns as a frame; each keeps the type of its levels, holes or not."""
-    check_choice("library", library, ("dict", "polars", "pandas", "pyarrow"), TableError)
-    try:
-        module = import_module(library)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{library} is not installed: pip install 'fairpc[frames]'"
-        ) from error
-    if library == "polars":
-        kinds = {bool: module.Boolean, int: module.Int64, float: module.Float64, str: module.String}
-        return module.DataFrame(columns, schema={n: kinds[t] for n, t in types.items()})
-    if library == "pyarrow":
-        arrow = {bool: module.bool_(), int: module.int64(), float: module.float64()}
-        return module.table(
-            {n: module.array(v, arrow.get(types[n], module.string())) for n, v in columns.items()}
-        )
-    return module.DataFrame(
-        {n: module.Series(v, dtype=_PANDAS_TYPES[types[n]]) for n, v in columns.items()}
+def _absent(name: str) -> str:
+    return (
+        f"column {name!r} is absent: the table must have the columns it was fitted with; add it, "
+        "with empty cells where nothing is known"
     )

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.data.categories import Level, is_integral
-from fairpc.data.codes_of import code_values, decoded_levels
+from fairpc.data.codes_of import code_columns, code_values, decoded_levels
 from fairpc.data.column_summary import ColumnSummary, RowClasses
 from fairpc.data.columns import ClassWeights, Options, fit_column
 from fairpc.data.frame import Frame, read_columns
 from fairpc.data.labels import Labels
-from fairpc.data.schema import Column, Dropped, Record
+from fairpc.data.schema import Column, Dropped, Record, Saved, fields_of
 from fairpc.data.table import MISSING, check_weights
 from fairpc.data.values import Sentinel, Values, read_values
 from fairpc.errors import TableError, TableWarning, counted
@@ -28,11 +28,10 @@ SMALL: Final = 30
 """A group with fewer rows is reported as small."""
 
 _FEW_NUMBERS: Final = 8  # a numeric attribute with more values than this is binned
-_FIELDS: Final = ("columns", "cells", "rows", "missing_values")
 
 
 @dataclass(frozen=True)
-class Groups:
+class Groups(Saved):
     """Groups by one or several sensitive columns.
 
     Attributes:
@@ -95,33 +94,17 @@ class Groups:
 
         ``sensitive`` is a vector or series for a single column, or a frame that has the columns.
         """
-        frame = self._aligned(_read(sensitive, self.column_names[0]))
-        codes = np.full((frame.n_rows, len(self.columns)), MISSING, np.int16, order="F")
-        for j, column in enumerate(self.columns):
-            if column.name in frame.names:
-                native = frame.column(column.name)
-                values = read_values(column.name, native, self.missing_values)
-                codes[:, j] = code_values(column, values)
-            elif not allow_absent:
-                raise TableError(
-                    f"sensitive column {column.name!r} is absent: give it, or leave out all "
-                    "sensitive columns to have them summed out"
-                )
-        return self._group_codes(codes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The groups as JSON-safe data."""
-        return {
-            "columns": [column.to_dict() for column in self.columns],
-            "cells": [list(cell) for cell in self.cells],
-            "rows": list(self.rows),
-            "missing_values": list(self.missing_values),
-        }
+        frame = _read(sensitive, self.column_names[0])
+        if frame.from_array and len(frame.names) == len(self.columns):
+            # A vector, a series or an array is known by position.
+            frame = replace(frame, names=self.column_names)
+        absent = None if allow_absent else _absent
+        return self._group_codes(code_columns(self.columns, frame, self.missing_values, absent))
 
     @classmethod
     def from_dict(cls, data: Any) -> Groups:
         """The groups of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "the groups", _FIELDS)
+        record = Record(data, "the groups", fields_of(cls))
         cells = record.items("cells")
         whole = all(isinstance(c, list) and all(type(v) is int for v in c) for c in cells)
         rows = record.items("rows")
@@ -129,18 +112,12 @@ class Groups:
             raise record.error("cells", "lists of whole numbers, with a row count each")
         return record.build(
             lambda: cls(
-                tuple(Column.from_dict(item) for item in record.items("columns")),
+                record.columns("columns"),
                 tuple(tuple(cell) for cell in cells),
                 tuple(rows),
                 record.levels("missing_values"),
             )
         )
-
-    def _aligned(self, frame: Frame) -> Frame:
-        """The frame under our names: a vector, a series or an array is known by position."""
-        if frame.from_array and len(frame.names) == len(self.columns):
-            return replace(frame, names=self.column_names)
-        return frame
 
     def _group_codes(self, codes: Codes) -> Codes:
         arities = [column.arity for column in self.columns]
@@ -296,6 +273,13 @@ def _only(values: Values) -> str:
     if values.type == "boolean":
         return repr(bool(first))
     return repr(first if values.type == "text" else first.item())
+
+
+def _absent(name: str) -> str:
+    return (
+        f"sensitive column {name!r} is absent: give it, or leave out all sensitive columns to have "
+        "them summed out"
+    )
 
 
 def _name(columns: tuple[Column, ...], cell: tuple[int, ...]) -> str:

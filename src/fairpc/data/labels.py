@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,19 +12,18 @@ import numpy.typing as npt
 from fairpc.data.categories import Level, levels_of
 from fairpc.data.codes_of import code_values, decode
 from fairpc.data.frame import read_columns
-from fairpc.data.schema import Column, Kind, Record
+from fairpc.data.schema import Column, Kind, Record, Saved, fields_of
 from fairpc.data.table import check_weights
 from fairpc.data.values import MIXED, Sentinel, Values, read_values
-from fairpc.errors import Argument, TableError, TableWarning
+from fairpc.errors import Argument, TableError
 from fairpc.errors.arrays import Array, Codes, Floats
 
 MAX_CLASSES: Final = 100
 _CONTINUOUS: Final = 10  # more different broken numbers than this are a measurement
-_FIELDS: Final = ("column", "positive", "missing_values")
 
 
 @dataclass(frozen=True)
-class Labels:
+class Labels(Saved):
     """Classes of the label.
 
     Attributes:
@@ -74,9 +72,7 @@ class Labels:
     def check_known(self, y: Any) -> None:
         """A TableError where labels are given and none of them is a class."""
         name, values = _read(y, self.missing_values, self.name)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TableWarning)
-            codes = code_values(self.column, values)
+        codes = code_values(self.column, values, warn=False)
         present = ~values.missing()
         if present.any() and not (codes >= 0).any():
             first = values.taken(present).data[0]
@@ -92,18 +88,10 @@ class Labels:
             return np.array(decode(self.column, numbers), dtype=object)
         return np.asarray(self.classes_array()[numbers])
 
-    def to_dict(self) -> dict[str, Any]:
-        """The labels as JSON-safe data."""
-        return {
-            "column": self.column.to_dict(),
-            "positive": self.positive,
-            "missing_values": list(self.missing_values),
-        }
-
     @classmethod
     def from_dict(cls, data: Any) -> Labels:
         """The labels of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "the label", _FIELDS)
+        record = Record(data, "the label", fields_of(cls))
         return record.build(
             lambda: cls(
                 Column.from_dict(record.data["column"]),
@@ -188,10 +176,8 @@ def _read(y: Any, missing_values: tuple[Sentinel, ...], name: str) -> tuple[str,
 def _positive(column: Column, positive: Any) -> int:
     if positive is None:
         return column.arity - 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)
-        values = read_values(column.name, np.array([positive], dtype=object))
-        code = -1 if values.type == "date" else int(code_values(column, values)[0])
+    values = read_values(column.name, np.array([positive], dtype=object))
+    code = -1 if values.type == "date" else int(code_values(column, values, warn=False)[0])
     if code < 0:
         raise TableError(
             Argument("positive"),

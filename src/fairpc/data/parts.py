@@ -30,54 +30,20 @@ _MAX_INDEX: Final = 1 << 24
 
 
 class RowParts(Protocol):
-    """Distinct rows in parts, on disk or on the workers of a cluster."""
-
-    @property
-    def packing(self) -> Packing: ...
-
-    @property
-    def n_rows(self) -> int: ...
-
-    @property
-    def n_copies(self) -> float:
-        """Rows of the table."""
-        ...
-
-    @property
-    def total_weight(self) -> float: ...
-
-    @property
-    def repeats(self) -> bool:
-        """Whether a row may be in several parts."""
-        ...
-
-    def __len__(self) -> int: ...
-
-    def read(self, k: int) -> CodedRows:
-        """The rows of part ``k``."""
-        ...
-
-    def map(self, work: Callable[[int, CodedRows], T]) -> Iterator[T]:
-        """What ``work`` makes of the number and the rows of each part, in order."""
-        ...
-
-
-@dataclass(frozen=True)
-class Parts:
-    """Parts in a folder.
+    """Distinct rows in parts, on disk or on the workers of a cluster.
 
     Attributes:
-        folder: where their files are.
         packing: the columns of the rows.
         rows, copies, weights: of each part, how many rows differ, how many rows of the table they
             are, and their total weight.
+        repeats: whether a row may be in several parts.
     """
 
-    folder: Path
     packing: Packing
     rows: tuple[int, ...]
     copies: tuple[float, ...]
     weights: tuple[float, ...]
+    repeats: bool
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -88,18 +54,34 @@ class Parts:
 
     @property
     def n_copies(self) -> float:
+        """Rows of the table."""
         return sum(self.copies)
 
     @property
     def total_weight(self) -> float:
         return sum(self.weights)
 
-    @property
-    def repeats(self) -> bool:
-        return True
-
     def read(self, k: int) -> CodedRows:
         """The rows of part ``k``."""
+        ...
+
+    def map(self, work: Callable[[int, CodedRows], T]) -> Iterator[T]:
+        """What ``work`` makes of the number and the rows of each part, in order."""
+        return (work(k, self.read(k)) for k in range(len(self)))
+
+
+@dataclass(frozen=True)
+class Parts(RowParts):
+    """Parts in a folder."""
+
+    folder: Path
+    packing: Packing
+    rows: tuple[int, ...]
+    copies: tuple[float, ...]
+    weights: tuple[float, ...]
+    repeats: bool = True
+
+    def read(self, k: int) -> CodedRows:
         import polars as pl
 
         path, arities = _path(self.folder, k), self.packing.arities
@@ -114,9 +96,6 @@ class Parts:
             codes[:, j] = frame[f"c{j}"].to_numpy()
         copies = np.array(frame["copies"].to_numpy(), np.float64) if self.packing.unit else None
         return CodedRows(codes, np.array(frame["weight"].to_numpy(), np.float64), copies)
-
-    def map(self, work: Callable[[int, CodedRows], T]) -> Iterator[T]:
-        return (work(k, self.read(k)) for k in range(len(self)))
 
     @classmethod
     def find(cls, folder: Path) -> Parts | None:
@@ -158,13 +137,8 @@ class PartWriter:
         """All parts that were written."""
         rows, copies, weights = zip(*self._sizes, strict=True)
         parts = Parts(self.folder, self.packing, rows, copies, weights)
-        index = {
-            "arities": self.packing.arities,
-            "unit": self.packing.unit,
-            "rows": rows,
-            "copies": copies,
-            "weights": weights,
-        }
+        sizes = {"rows": rows, "copies": copies, "weights": weights}
+        index = {"arities": self.packing.arities, "unit": self.packing.unit, **sizes}
         write_atomically(self.folder / _INDEX, json.dumps(index).encode())
         return parts
 
@@ -180,8 +154,7 @@ class PartWriter:
             columns["copies"] = rows.copies
         with replacing(_path(self.folder, len(self._sizes))) as path:
             pl.DataFrame(columns).write_ipc(path, compression="uncompressed")
-        size = len(rows.weights), float(rows.each.sum()), float(rows.weights.sum())
-        self._sizes.append(size)
+        self._sizes.append(rows.sizes)
 
 
 def _path(folder: Path, k: int) -> Path:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeVar, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
 from fairpc.data.binning import bin_labels
 from fairpc.data.categories import Level
@@ -23,8 +23,27 @@ _INT64: Final = 2**63
 _LAST_DATE: Final = 2.5e17  # microseconds; the calendar of Python ends with the year 9999
 
 
+class Saved:
+    """A dataclass that is written to files: nested records become objects, tuples lists."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-safe data."""
+        return {name: _plain(getattr(self, name)) for name in fields_of(type(self))}
+
+
+def fields_of(kind: Any) -> tuple[str, ...]:
+    """Names of the fields of a dataclass."""
+    return tuple(kind.__dataclass_fields__)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Saved):
+        return value.to_dict()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
 @dataclass(frozen=True)
-class Column:
+class Column(Saved):
     """How one column becomes codes.
 
     Attributes:
@@ -123,29 +142,14 @@ class Column:
         if any(isinstance(v, bool) for v in known) != (self.kind == "boolean"):
             raise TableError(f"column {self.name!r}: only a boolean has the levels false and true")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The column as JSON-safe data."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "levels": list(self.levels),
-            "merged": list(self.merged),
-            "open": self.open,
-            "edges": list(self.edges),
-            "integral": self.integral,
-            "missing_share": self.missing_share,
-            "done": self.done,
-        }
-
     @classmethod
     def from_dict(cls, data: Any) -> Column:
         """The column of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "a column", _COLUMN_FIELDS)
-        kind = cast(Kind, record.text("kind"))
+        record = Record(data, "a column", fields_of(cls))
         return record.build(
             lambda: cls(
                 name=record.text("name"),
-                kind=kind,
+                kind=cast(Kind, record.text("kind")),
                 levels=record.levels("levels"),
                 merged=record.levels("merged"),
                 open=record.flag("open"),
@@ -157,11 +161,7 @@ class Column:
         )
 
 
-_COLUMN_FIELDS: Final = tuple(Column.__dataclass_fields__)
-
-
-@dataclass(frozen=True)
-class Dropped:
+class Dropped(NamedTuple):
     """A column that is not used, and why."""
 
     name: str
@@ -223,7 +223,7 @@ class Record:
         return value
 
     def number(self, field: str) -> float:
-        return _number(self.data[field], lambda: self.error(field, "a finite number"))
+        return _number(self.data[field], self.error(field, "a finite number"))
 
     def items(self, field: str) -> list[Any]:
         value = self.data[field]
@@ -232,10 +232,11 @@ class Record:
         return value
 
     def numbers(self, field: str) -> tuple[float, ...]:
-        def fault() -> FileFormatError:
-            return self.error(field, "a list of finite numbers")
-
+        fault = self.error(field, "a list of finite numbers")
         return tuple(_number(value, fault) for value in self.items(field))
+
+    def columns(self, field: str) -> tuple[Column, ...]:
+        return tuple(Column.from_dict(item) for item in self.items(field))
 
     def texts(self, field: str) -> tuple[str, ...]:
         values = self.items(field)
@@ -253,13 +254,12 @@ class Record:
         return tuple(values)
 
 
-def _number(value: Any, fault: Callable[[], FileFormatError]) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise fault()
+def _number(value: Any, fault: FileFormatError) -> float:
     try:
-        number = float(value)
+        real = isinstance(value, int | float) and not isinstance(value, bool)
+        number = float(value) if real else math.nan
     except OverflowError:
-        raise fault() from None
+        raise fault from None
     if not math.isfinite(number):
-        raise fault()
+        raise fault
     return number

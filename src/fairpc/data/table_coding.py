@@ -75,12 +75,9 @@ class TableCoding:
 
     def to_dict(self) -> dict[str, Any]:
         """The coding as JSON-safe data."""
-        return {
-            "sensitive": list(self.sensitive),
-            "features": self.features.to_dict(),
-            "labels": self.labels.to_dict(),
-            "groups": self.groups.to_dict(),
-        }
+        parts = {"features": self.features, "labels": self.labels, "groups": self.groups}
+        known = {name: part.to_dict() for name, part in parts.items()}
+        return {"sensitive": list(self.sensitive), **known}
 
     @classmethod
     def from_dict(cls, data: Any) -> TableCoding:

@@ -67,18 +67,13 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> CircuitClassifier:
         _fail(source, "its checksum does not fit its content: it was altered; use an intact copy")
     try:
         return _model(content, source)
-    except (
-        FairpcError,
-        TypeError,
-        ValueError,
-        LookupError,
-        AttributeError,
-        OverflowError,
-    ) as error:
+    except (FairpcError, *_WRONG_TYPE) as error:
         raise FileFormatError(f"{source} holds no model: {error}") from error
 
 
 def _content(model: CircuitClassifier) -> dict[str, Any]:
+    from fairpc import __version__
+
     coding, distribution = model._coding(), model._distribution()
     names = getattr(model, "feature_names_in_", None)
     choices = {} if model.choices_ is None else {"choices": model.choices_.to_dict()}
@@ -87,10 +82,7 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
         "version": VERSION if choices else VERSION - 1,
         "model": type(model).__name__,
         "settings": {name: plain(value) for name, value in model.get_params(deep=False).items()},
-        "sensitive": list(coding.sensitive),
-        "features": coding.features.to_dict(),
-        "labels": coding.labels.to_dict(),
-        "groups": coding.groups.to_dict(),
+        **coding.to_dict(),
         "n_components": distribution.layout.n_components,
         "circuit": to_dict(distribution.circuit),
         "threshold": asdict(model.threshold_) | {"values": list(model.threshold_.values)},
@@ -99,15 +91,9 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
         "converged": bool(model.converged_),
         "n_features_in": int(model.n_features_in_),
         "feature_names_in": None if names is None else [str(n) for n in names],
-        "provenance": _provenance(model),
+        "provenance": {"fairpc": __version__, "data": model.data_fingerprint_},
         "anchors": int(model.n_anchors_),
     }
-
-
-def _provenance(model: CircuitClassifier) -> dict[str, str]:
-    from fairpc import __version__
-
-    return {"fairpc": __version__, "data": model.data_fingerprint_}
 
 
 def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
