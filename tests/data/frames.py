@@ -7,10 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pytest
 from hypothesis import strategies as st
 
+from fairpc.data.columns import Options
+from fairpc.data.encoding import Encoding
+from fairpc.data.fit_encoding import fit_features, resolve
+from fairpc.data.frame import read_frame
+from fairpc.data.source import FrameSource, Roles, apart_name
+from fairpc.data.summary import summarise_source
+from fairpc.data.table import check_weights
 from published import RAW
 
 Columns = dict[str, list[Any]]
@@ -93,3 +101,38 @@ def german() -> Any:
 
 def compas() -> Any:
     return pl.read_csv(RAW / "compas-scores-two-years.csv", infer_schema_length=None)
+
+
+def fit_encoding(
+    frame: Any,
+    *,
+    y: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    missing_values: tuple[Any, ...] = (),
+    drop: Any = (),
+    **options: Any,
+) -> Encoding:
+    """The encoding of a table without groups; ``y`` are class codes, -1 = missing."""
+    table = read_frame(frame)
+    for name in options.keys() & {"numeric", "categorical"}:
+        options[name] = resolve(table.names, options[name], name)
+    left_out = resolve(table.names, drop, "drop")
+    given = {"label": np.full(table.n_rows, -1) if y is None else np.asarray(y, np.int64)}
+    if sample_weight is not None:
+        given["weight"] = check_weights(sample_weight, table.n_rows)
+    apart = {role: apart_name(role, role) for role in given}
+    source = FrameSource.of(table.with_columns({apart[role]: v for role, v in given.items()}))
+    features = tuple(name for name in table.names if name not in left_out)
+    chosen = Options(**options)
+    roles = Roles(
+        apart["label"],
+        (),
+        features,
+        apart.get("weight"),
+        missing_values=missing_values,
+        numeric=chosen.numeric,
+    )
+    summary = summarise_source(source, roles)
+    # The distinct labels are codes themselves; none is missing.
+    n_classes = int(given["label"].max()) + 1
+    return fit_features(source, roles, summary, chosen, summary.labels.data, n_classes)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data import frames
 from fairpc.data.binning import bin_codes, bin_labels
 from fairpc.data.encoding import Encoding
-from fairpc.data.fit_encoding import fit_encoding
 from fairpc.data.groups import Groups, fit_groups
 from fairpc.data.hashing import fingerprint
 from fairpc.data.labels import Labels, fit_labels
@@ -25,7 +25,7 @@ from fairpc.errors import FileFormatError, TableError
 
 def saved() -> dict[str, Any]:
     frame = pl.DataFrame({"x": ["a", "b"] * 20, "n": np.linspace(0, 1, 40), "id": range(40)})
-    return fit_encoding(frame).to_dict()
+    return frames.fit_encoding(frame).to_dict()
 
 
 def set_in(path: list[Any], value: Any) -> Callable[[Any], None]:

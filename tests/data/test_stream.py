@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data import frames
 from fairpc.data import points as points_module
 from fairpc.data import summary as summary_module
 from fairpc.data.column_summary import Numbers
 from fairpc.data.columns import Options
 from fairpc.data.distinct import Distinct, DistinctSum, Packing, add_distinct
-from fairpc.data.fit_encoding import fit_coding, fit_encoding
+from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.frame import read_frame
 from fairpc.data.groups import fit_groups
 from fairpc.data.labels import fit_labels
@@ -109,7 +110,7 @@ def test_batches_give_the_encoding_of_the_whole(cuts: list[int], weighted: bool)
     labels = fit_labels(frame["label"], sample_weight=weights, missing_values=("?",))
     groups = fit_groups(frame.select("sex"), sample_weight=weights, missing_values=("?",))
     features = frame if weighted else frame.drop("weight")
-    expected = fit_encoding(
+    expected = frames.fit_encoding(
         frame.select("sex", *FEATURES),
         y=labels.transform(frame["label"]),
         drop=["sex"],
@@ -130,7 +131,7 @@ def test_fractional_weights_scale_as_in_memory() -> None:
     coding = coded(Cut(pieces(frame, [80, 300])), WEIGHTED)
     weights = frame["weight"].to_numpy()
     y = fit_labels(frame["label"], sample_weight=weights).transform(frame["label"])
-    expected = fit_encoding(
+    expected = frames.fit_encoding(
         frame.select("sex", *FEATURES),
         y=y,
         sample_weight=weights,
@@ -235,7 +236,7 @@ def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank(
     monkeypatch.setattr(summary_module, "FEW_ROWS", 1)
     coding = coded(Cut(batches), roles, options=Options(binning="quantile"))
     monkeypatch.undo()
-    exact = fit_encoding(frame.select("x", "z"), binning="quantile")
+    exact = frames.fit_encoding(frame.select("x", "z"), binning="quantile")
     for name in ("x", "z"):
         found = total.columns[name].found
         assert isinstance(found, Numbers)
@@ -390,7 +391,7 @@ def test_many_numbers_of_few_rows_are_all_listed(kind: str, tmp_path: Path) -> N
     source = open_source(write(frame, tmp_path, kind))
     coding = coded(source, Roles("label", ("sex",), ("x", "z", "job")))
     read = frame if kind != "csv" else pl.read_csv(tmp_path / "t.csv")
-    exact = fit_encoding(read.select("x", "z", "job"), y=read["label"].to_numpy())
+    exact = frames.fit_encoding(read.select("x", "z", "job"), y=read["label"].to_numpy())
     assert [c.edges for c in coding.features.columns] == [c.edges for c in exact.columns]
     assert coding.features.names == exact.names == ("x", "z", "job")
 

@@ -15,7 +15,7 @@ from fairpc.data.categories import distinct_numbers, is_integral, look_up_text, 
 from fairpc.data.column_summary import RowClasses
 from fairpc.data.groups import fit_groups
 from fairpc.data.points import MOST, RUNS, Points
-from fairpc.data.summary import _at, _numbered
+from fairpc.data.summary import _numbered, values_at
 from fairpc.data.values import read_values
 from fairpc.errors import TableWarning
 
@@ -97,7 +97,7 @@ def test_values_are_numbered_in_their_order(texts: list[str | None], whole: list
         ids, found = _numbered(values, expected)
         listed = {*items, *([] if known is None else known.tolist())} - {None}
         assert list(found.data) == sorted(listed)
-        again = _at(found, ids)
+        again = values_at(found, ids)
         assert again.missing().tolist() == [v is None for v in items]
         assert list(again.taken(~again.missing()).data) == [v for v in items if v is not None]
 

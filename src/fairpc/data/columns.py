@@ -14,7 +14,7 @@ from fairpc.data.column_summary import ColumnSummary, Numbers, Texts
 from fairpc.data.points import MOST, Points
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
-from fairpc.data.values import EXACT, Sentinel, ValueType, read_values, to_numbers
+from fairpc.data.values import EXACT, ValueType, read_values, to_numbers
 from fairpc.errors import Argument, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints
 
@@ -38,12 +38,21 @@ TO_KEEP: Final[tuple[str | Argument, ...]] = (
 
 @dataclass(frozen=True)
 class Options:
-    """How columns are encoded; see ``fit_encoding``."""
+    """How columns are encoded.
+
+    Attributes:
+        n_bins: about how many bins a numeric column gets; fewer where rows are few.
+        rare: levels with a smaller share are merged into "other".
+        max_levels: the most levels that a column may have, "other" included.
+        numeric: columns to be binned, whatever they look like.
+        categorical: columns whose values are levels, whatever they look like.
+        edges: edges of the bins of some columns, ``{"age": [25, 45]}``.
+        binning: choose bins with the label, or by quantiles; without labels always by quantiles.
+    """
 
     n_bins: int = 8
     rare: float = 0.005
     max_levels: int = 16
-    missing_values: tuple[Sentinel, ...] = ()
     numeric: frozenset[str] = frozenset()
     categorical: frozenset[str] = frozenset()
     edges: Mapping[str, Sequence[Any]] | None = None

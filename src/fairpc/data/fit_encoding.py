@@ -7,23 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from fairpc.data.codes_of import code_values
 from fairpc.data.column_summary import ColumnSummary
-from fairpc.data.columns import Binning, ClassWeights, Options, fit_column
+from fairpc.data.columns import ClassWeights, Options, fit_column
 from fairpc.data.encoding import Encoding
-from fairpc.data.frame import Frame, read_frame
+from fairpc.data.frame import Frame
 from fairpc.data.groups import groups_of
 from fairpc.data.labels import labels_of
 from fairpc.data.schema import Column, Dropped
-from fairpc.data.source import FrameSource, Roles, Source, Watcher, apart_name, shown_name
-from fairpc.data.summary import Summary, summarise_source
-from fairpc.data.table import check_weights, no_weight
+from fairpc.data.source import Roles, Source, Watcher, shown_name
+from fairpc.data.summary import Summary, summarise_source, values_at
+from fairpc.data.table import no_weight
 from fairpc.data.table_coding import TableCoding
-from fairpc.data.values import Sentinel, Values, read_values
+from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import TableError
-from fairpc.errors.arrays import Floats, Ints
+from fairpc.errors.arrays import Codes, Floats
 
 Names = str | int | Iterable[str | int]
 
@@ -49,80 +48,13 @@ def fit_coding(
         )
     crossing, sentinels = summary.groups, roles.missing_values
     groups = groups_of(crossing.columns, crossing.rows, crossing.weights, sentinels)
-    lost = bool(summary.label_weights[-1])
-    found = _with_missing(summary.labels) if lost else summary.labels
-    known = summary.label_weights if lost else summary.label_weights[:-1]
+    n_labels = len(summary.labels.data) + bool(summary.label_weights[-1])
+    found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
-    chosen = replace(options or Options(), missing_values=sentinels)
-    label_codes = np.append(labels.codes_of(summary.labels), -1).astype(np.int64)
-    reading = _reading(summary, chosen, label_codes, len(labels.classes))
-    features = _fit_features(source, roles, summary, chosen, reading)
+    classes, n_classes = labels.codes_of(summary.labels), len(labels.classes)
+    features = fit_features(source, roles, summary, options or Options(), classes, n_classes)
     sensitive = tuple(name for name in roles.sensitive if name == shown_name(name))
     return TableCoding(features, labels, groups, sensitive), summary.whole
-
-
-def fit_encoding(
-    frame: Any,
-    *,
-    y: npt.ArrayLike | None = None,
-    sample_weight: npt.ArrayLike | None = None,
-    n_bins: int = 8,
-    rare: float = 0.005,
-    max_levels: int = 16,
-    missing_values: Iterable[Sentinel] = (),
-    numeric: Names = (),
-    categorical: Names = (),
-    drop: Names = (),
-    edges: Mapping[str, Sequence[Any]] | None = None,
-    binning: Binning = "label",
-) -> Encoding:
-    """Learn how the columns of a table become codes.
-
-    Args:
-        frame: pandas, polars or pyarrow frame, or an array (columns "x0", "x1", …).
-        y: class codes as ``Labels.transform`` gives them (-1 = missing); used to choose bins.
-        sample_weight: weight per row; shares and quantiles are weighted.
-        n_bins: about how many bins a numeric column gets; fewer where rows are few.
-        rare: levels with a smaller share are merged into "other".
-        max_levels: the most levels that a column may have, "other" included.
-        missing_values: values that mean "missing", besides null and NaN; "?", -999.
-        numeric: columns to be binned, whatever they look like.
-        categorical: columns whose values are levels, whatever they look like.
-        drop: columns to leave out.
-        edges: edges of the bins of some columns, ``{"age": [25, 45]}``.
-        binning: choose bins with the label, or by quantiles; without ``y`` always by quantiles.
-
-    Columns with one value, identifiers (a different value in every row) and
-    one-to-one copies of an earlier column are dropped; ``Encoding.dropped`` says why.
-    """
-    table = read_frame(frame)
-    names = table.names
-    options = Options(
-        n_bins=n_bins,
-        rare=rare,
-        max_levels=max_levels,
-        missing_values=tuple(missing_values),
-        numeric=resolve(names, numeric, "numeric"),
-        categorical=resolve(names, categorical, "categorical"),
-        edges={min(resolve(names, [k], "edges")): v for k, v in (edges or {}).items()},
-        binning=binning,
-    )
-    left_out = resolve(names, drop, "drop")
-    codes = np.full(table.n_rows, -1) if y is None else _label_codes(y, table.n_rows)
-    label, weight = apart_name("y", "label"), None
-    given: dict[str, Any] = {label: codes}
-    if sample_weight is not None:
-        weight = apart_name("weight", "weight")
-        given[weight] = check_weights(sample_weight, table.n_rows)
-    source = FrameSource.of(table.with_columns(given))
-    features = tuple(name for name in names if name not in left_out)
-    roles = Roles(label, (), features, weight, numeric=options.numeric)
-    roles = replace(roles, missing_values=options.missing_values)
-    summary = summarise_source(source, roles)
-    # The distinct labels are codes themselves; none is missing, the last class is empty.
-    label_codes = np.append(summary.labels.data, -1).astype(np.int64)
-    reading = _reading(summary, options, label_codes, int(codes.max()) + 1)
-    return _fit_features(source, roles, summary, options, reading)
 
 
 def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
@@ -142,40 +74,23 @@ def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str
     return frozenset(found)
 
 
-def _label_codes(y: npt.ArrayLike, n_rows: int) -> Ints:
-    raw = np.asarray(y)
-    if raw.shape != (n_rows,):
-        raise TableError(f"the label has shape {raw.shape}: give one per row ({n_rows})")
-    if raw.dtype.kind not in "iu" or raw.min() < -1:
-        raise TableError(
-            "the label must be class codes from 0, -1 = missing: give Labels.transform(y)"
-        )
-    return raw.astype(np.int64)
-
-
-def _with_missing(labels: Values) -> Values:
-    """The distinct labels, and after them one that is missing."""
-    import polars as pl
-
-    if labels.type == "text":
-        data: Any = pl.concat([labels.data, pl.Series([None], dtype=pl.String)])
-    elif labels.type == "boolean":
-        data = np.append(labels.data, np.int8(-1))
-    else:
-        data = np.append(labels.data.astype(np.float64), np.nan)
-    return replace(labels, data=data)
-
-
-def _reading(summary: Summary, options: Options, classes: Ints, n_classes: int) -> ClassWeights:
-    scale = 1.0 if summary.whole else summary.n_rows / summary.weight
-    by_label = options.binning == "label" and n_classes > 1
-    return ClassWeights(scale, classes if by_label else None, n_classes if by_label else 0)
-
-
-def _fit_features(
-    source: Source, roles: Roles, summary: Summary, options: Options, reading: ClassWeights
+def fit_features(
+    source: Source,
+    roles: Roles,
+    summary: Summary,
+    options: Options,
+    classes: Codes,
+    n_classes: int,
 ) -> Encoding:
-    """The columns of a table, without those that say nothing new."""
+    """How the features of a table become codes; ``classes`` are those of the distinct labels.
+
+    Columns with one value, identifiers (a different value in every row) and
+    one-to-one copies of an earlier column are dropped; ``Encoding.dropped`` says why.
+    """
+    reading = ClassWeights(summary.scale)
+    if options.binning == "label" and n_classes > 1:
+        codes = np.append(classes, -1).astype(np.int64)
+        reading = ClassWeights(summary.scale, codes, n_classes)
     apart = {roles.label, roles.weight, roles.fair}
     names = tuple(n for n in source.names if n not in apart and n == shown_name(n))
     fitted: dict[str, Column | Dropped] = {
@@ -192,7 +107,7 @@ def _fit_features(
     if not used:
         reasons = "; ".join(d.message for d in dropped[:3])
         raise TableError(f"no column is left to learn from: {reasons}")
-    return Encoding(used, dropped, names, source.from_array, options.missing_values)
+    return Encoding(used, dropped, names, source.from_array, roles.missing_values)
 
 
 @dataclass(frozen=True)
@@ -231,8 +146,8 @@ def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
     """
     read = summary.columns[column.name].read()
     by_code = _sizes_by_code(read, column)
-    table, scale = read.weights, 1.0 if summary.whole else summary.n_rows / summary.weight
-    few = len(table) <= _RAW_LEVELS and 2 * len(table) <= (table.sum() + read.missing.sum()) * scale
+    table, total = read.weights, (read.weights.sum() + read.missing.sum()) * summary.scale
+    few = len(table) <= _RAW_LEVELS and 2 * len(table) <= total
     listed = read.found is not None and read.found.listed
     if few and listed and (column.binned or column.merged):
         return by_code, _sizes(table, read.missing)

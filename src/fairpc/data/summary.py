@@ -63,6 +63,11 @@ class Summary:
     groups: Crossing
     most: int | None = None
 
+    @property
+    def scale(self) -> float:
+        """What makes the mean weight of a row 1; 1 where weights count rows."""
+        return 1.0 if self.whole else self.n_rows / self.weight
+
 
 def summarise(
     frame: Frame, roles: Roles, known: Summary | None = None, most: int | None = None
@@ -273,14 +278,14 @@ def _crossed(
     seen = np.flatnonzero(counts)
     places = np.unravel_index(seen, sizes[1:]) if columns else ()
     cells = {
-        name: _at(distinct, place)
+        name: values_at(distinct, place)
         for (name, distinct), place in zip(found.items(), places, strict=True)
     }
     mass = np.bincount(key, weights, len(counts)).astype(np.float64)
     return Crossing(cells, counts[seen].astype(np.int64), mass[seen])
 
 
-def _at(distinct: Values, place: Ints) -> Values:
+def values_at(distinct: Values, place: Ints) -> Values:
     """Values by number; the number after the last one is "missing"."""
     import polars as pl
 
