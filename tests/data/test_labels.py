@@ -143,8 +143,6 @@ def test_numbers_as_groups() -> None:
     assert len(groups.names) == 4
     assert min(groups.rows) > 100
     assert fit_groups(ages[:20]).rows == (10, 10)
-    given_edges = fit_groups(ages, name="age", edges={"age": [40]})
-    assert given_edges.names == ("< 40", "≥ 40")
     assert fit_groups(np.arange(100) % 5).values == (0, 1, 2, 3, 4)
 
 

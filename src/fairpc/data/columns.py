@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, get_args
+from typing import Final, Literal, get_args
 
 import numpy as np
 
 from fairpc.data.binning import Atoms, choose_edges, distinct_edges, value_label
-from fairpc.data.categories import MAX_MERGED, Level, is_integral, levels_of, merge_rare
+from fairpc.data.categories import MAX_MERGED, Level, levels_of, merge_rare
 from fairpc.data.column_summary import ColumnSummary, Numbers, Texts
-from fairpc.data.points import MOST, Points
+from fairpc.data.points import MOST
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
-from fairpc.data.values import EXACT, ValueType, read_values, to_numbers
+from fairpc.data.values import EXACT
 from fairpc.errors import Argument, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints
 
@@ -46,7 +46,6 @@ class Options:
         max_levels: the most levels that a column may have, "other" included.
         numeric: columns to be binned, whatever they look like.
         categorical: columns whose values are levels, whatever they look like.
-        edges: edges of the bins of some columns, ``{"age": [25, 45]}``.
         binning: choose bins with the label, or by quantiles; without labels always by quantiles.
     """
 
@@ -55,7 +54,6 @@ class Options:
     max_levels: int = 16
     numeric: frozenset[str] = frozenset()
     categorical: frozenset[str] = frozenset()
-    edges: Mapping[str, Sequence[Any]] | None = None
     binning: Binning = "label"
 
     def __post_init__(self) -> None:
@@ -67,7 +65,7 @@ class Options:
             raise TableError(f"rare is {self.rare}: give a share of at least 0 and below 1")
         if self.binning not in get_args(Binning):
             raise TableError(f"binning is {self.binning!r}: use 'label' or 'quantile'")
-        both = self.categorical & (self.numeric | set(self.edges or ()))
+        both = self.categorical & self.numeric
         if both:
             raise TableError(f"column {min(both)!r} is named numeric and categorical: choose one")
 
@@ -144,18 +142,13 @@ def fit_column(
     found = summary.found
     if found is None:
         return Dropped(name, "it is missing in every row")
-    given = (options.edges or {}).get(name)
     weights = found.weights.sum(axis=1) * reading.scale
     repeats = summary.repeats
     once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
     by_class = reading.by_class(found.weights)
     listed = ListedColumn(name, found, weights, by_class, once, summary.declared)
-    if given is not None:
-        fitted: Column | Dropped = _fit_given(replace(listed, found=_numbers(name, found)), given)
-    elif _is_named(listed, options):
-        fitted = _fit_levels(listed, options)
-    else:
-        fitted = _fit_numbers(listed, options)
+    fit = _fit_levels if _is_named(listed, options) else _fit_numbers
+    fitted = fit(listed, options)
     if isinstance(fitted, Dropped):
         return fitted
     lost = float(summary.missing.sum())
@@ -244,7 +237,9 @@ def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
         edges, done = distinct_edges(atoms, options.rare), "bins of single or rare whole numbers"
     else:
         edges, done = _choose(atoms, options, column.n_present)
-    return _binned(name, found.values.type, edges, atoms.integral, done)
+    kind: Kind = "date" if atoms.date else "number"
+    words = f"{kind} in {len(edges) + 1} {done}"
+    return Column(name, kind, edges=edges, integral=atoms.integral, done=words)
 
 
 def _choose(atoms: Atoms, options: Options, n_present: int) -> tuple[tuple[float, ...], str]:
@@ -253,40 +248,6 @@ def _choose(atoms: Atoms, options: Options, n_present: int) -> tuple[tuple[float
         return distinct_edges(atoms, options.rare), "bins, one per value"
     by = "by quantiles" if atoms.classes is None else "chosen with the label"
     return choose_edges(atoms, n_bins, options.rare), f"bins {by}"
-
-
-def _fit_given(column: ListedColumn, given: Sequence[Any]) -> Column:
-    """Bins at the edges that the user gave."""
-    name, kind = column.name, column.found.values.type
-    wanted = read_values(f"edges of {name}", np.array(list(given), dtype=object), parse=True)
-    if wanted.type != kind or not len(wanted.data) or wanted.missing().any():
-        raise TableError(
-            f"column {name!r} has the edges {list(given)!r}: give a list of "
-            f"{'dates' if kind == 'date' else 'numbers'}"
-        )
-    edges = tuple(float(edge) for edge in wanted.data)
-    whole = isinstance(column.found, Numbers) and column.found.whole
-    return _binned(name, kind, edges, whole, "bins at the given edges")
-
-
-def _numbers(name: str, found: Numbers | Texts) -> Numbers:
-    """What is to be cut at given edges: dates, or numbers, also where they are text."""
-    if isinstance(found, Numbers) and found.type != "boolean":
-        return found
-    values = to_numbers(name, found.values)
-    return Numbers(
-        values.type,
-        Points.of(values.data, found.weights, len(found.weights)),
-        is_integral(values.data),
-    )
-
-
-def _binned(
-    name: str, type_: ValueType, edges: tuple[float, ...], integral: bool, done: str
-) -> Column:
-    kind: Kind = "date" if type_ == "date" else "number"
-    words = f"{kind} in {len(edges) + 1} {done}"
-    return Column(name, kind, edges=edges, integral=integral, done=words)
 
 
 def _atoms(column: ListedColumn) -> Atoms:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -147,19 +147,17 @@ def fit_groups(
     *,
     sample_weight: npt.ArrayLike | None = None,
     missing_values: Iterable[Sentinel] = (),
-    edges: Mapping[str, Sequence[Any]] | None = None,
     name: str = "sensitive",
 ) -> Groups:
     """Groups by one or several sensitive columns, from the rows of positive weight.
 
     Levels are never merged, however rare. A number with many values is cut at
-    its quantiles into two to four bins of at least 30 rows each, or at the given ``edges``.
+    its quantiles into two to four bins of at least 30 rows each.
 
     Args:
         sensitive: vector, series, mapping of vectors, or a frame or array of such columns.
         sample_weight: weight per row.
         missing_values: values that mean "missing", besides null and NaN.
-        edges: edges of the bins of some columns, ``{"age": [40]}``.
         name: what to call columns that have no name of their own.
     """
     frame = _read(sensitive, name)
@@ -171,7 +169,7 @@ def fit_groups(
         for column_name, native in zip(frame.names, frame.columns, strict=True)
     }
     rows = np.ones(int(used.sum()), np.int64)
-    return groups_of(columns, rows, weights[used], sentinels, edges)
+    return groups_of(columns, rows, weights[used], sentinels)
 
 
 def groups_of(
@@ -179,15 +177,13 @@ def groups_of(
     rows: Ints,
     weights: Floats,
     missing_values: tuple[Sentinel, ...] = (),
-    edges: Mapping[str, Sequence[Any]] | None = None,
 ) -> Groups:
     """Groups by sensitive columns whose combinations stand for some ``rows`` of some weight."""
     whole = bool((weights == np.floor(weights)).all())
     scale = 1.0 if whole else float(rows.sum() / weights.sum())
     fitted, codes = [], []
     for name, values in columns.items():
-        given = None if edges is None or name not in edges else {name: edges[name]}
-        column = _column(name, values, weights, scale, given)
+        column = _column(name, values, weights, scale)
         fitted.append(column)
         codes.append(code_values(column, values))
     crossed, n_rows = _crossed(np.stack(codes, axis=1), [c.arity for c in fitted], rows)
@@ -217,13 +213,7 @@ def _read(sensitive: Any, name: str) -> Frame:
     return frame
 
 
-def _column(
-    name: str,
-    values: Values,
-    weights: Floats,
-    scale: float,
-    edges: Mapping[str, Sequence[Any]] | None,
-) -> Column:
+def _column(name: str, values: Values, weights: Floats, scale: float) -> Column:
     """A sensitive column; an error that names it where it has no groups, or too many."""
     n_present = round(float(weights[~values.missing()].sum()) * scale)
     if not n_present:
@@ -236,9 +226,8 @@ def _column(
         n_bins=min(4, max(2, n_present // SMALL)),
         rare=0.0,
         max_levels=MAX_GROUPS + 1,
-        categorical=frozenset() if numeric or edges else frozenset([name]),
+        categorical=frozenset() if numeric else frozenset([name]),
         numeric=frozenset([name]) if numeric else frozenset(),
-        edges=edges,
         binning="quantile",
     )
     summary = ColumnSummary.of(values, RowClasses(np.zeros(len(weights), np.int64), 1, weights))
