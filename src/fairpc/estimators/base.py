@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import validate_data
 
 from fairpc.circuit.em import Step
+from fairpc.circuit.graph import Circuit
 from fairpc.cluster.table import is_dask
 from fairpc.data.atomic import AnyPath
 from fairpc.data.columns import Options as EncodingOptions
@@ -23,43 +25,38 @@ from fairpc.data.frame import read_frame
 from fairpc.data.groups import same_as_label
 from fairpc.data.source import Progress, is_source, shown_name
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import LearningError, SameAsLabelWarning, TableError
+from fairpc.errors import Argument, LearningError, SameAsLabelWarning, TableError
+from fairpc.errors.arrays import check_choice
 from fairpc.estimators.queries import FittedQueries
-from fairpc.estimators.settings import check_beside, check_settings, plain
+from fairpc.estimators.settings import Settings, check_beside, check_settings, plain
 from fairpc.estimators.tables import GivenTable
 from fairpc.estimators.training import FitFolder, Training, coded_rows
+from fairpc.fair.distinct_rows import hold_out
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
 from fairpc.fair.fit import Fitted, Options, fit_parameters
-from fairpc.fair.journal import Journal
+from fairpc.fair.initial import Structure
+from fairpc.fair.journal import VALIDATION, Journal
 from fairpc.fair.knowledge import Knowledge
-from fairpc.fair.recipe import AutoFitted
-from fairpc.fair.restarts import FittedFromStarts
+from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
+from fairpc.fair.recipe import AutoFitted, fit_auto
+from fairpc.fair.restarts import FittedFromStarts, fit_starts
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Limits, Model
+from fairpc.fair.top import Layout, Limits, Model
 from fairpc.fair.training_rows import count_anchors, label_counts, mean_log_likelihood
+from fairpc.structure.search import MODEL_METHODS
+
+LEARNED: Final = ("FairPC", "NLatPC")
+"""Models whose P(x | f, s) are learned circuits."""
 
 Triple = Sequence[Any]
 """(X, y, sensitive features)."""
 
 
-class CircuitClassifier(FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of FairPC, NLatPC, LatNB and TwoNB."""
 
     _model: Model
     _journal: Journal | None = None
-
-    # Parameters that every model has; each class sets them in its own __init__.
-    sensitive: Any
-    positive: Any
-    knowledge: Knowledge | None
-    threshold: float
-    n_bins: int
-    rare: float
-    numeric: Sequence[str | int]
-    categorical: Sequence[str | int]
-    missing_values: tuple[Any, ...]
-    random_state: Any
-    verbose: int
 
     def fit(
         self,
@@ -195,14 +192,13 @@ class CircuitClassifier(FittedQueries, ClassifierMixin, BaseEstimator):  # type:
         if frame.n_rows == 1:
             raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
         if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected: it is read as one",
-                DataConversionWarning, stacklevel=3,
-            )  # fmt: skip
+            message = "A column-vector y was passed when a 1d array was expected: it is read as one"
+            warnings.warn(message, DataConversionWarning, stacklevel=3)
 
     def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
-        return None
+        kept = self.structure
+        return kept._coding() if isinstance(kept, CircuitClassifier) else None
 
     def _fit_rows(
         self,
@@ -213,11 +209,82 @@ class CircuitClassifier(FittedQueries, ClassifierMixin, BaseEstimator):  # type:
         callback: Callable[[Step], object],
     ) -> Fitted:
         """Fit the model of this class to rows of codes."""
-        raise LearningError(f"{type(self).__name__} is a base class: use FairPC or another model")
+        if isinstance(self.structure, CircuitClassifier | Circuit):
+            watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
+            options = self._em_options(limits)
+            return fit_parameters(self._kept(rows), rows, watched, options, callback)
+        check_choice("structure", self.structure, ("auto", *MODEL_METHODS))
+        if self._is_auto():
+            return fit_auto(
+                rows,
+                validation=validation,
+                evaluation=evaluation,
+                options=self._em_options(limits),
+                n_components=self.n_components,
+                validation_fraction=self.validation_fraction,
+                on_step=callback,
+            )
+        if (self.n_components or 1) != 1:
+            raise LearningError(
+                Argument("n_components"),
+                f" is {self.n_components}: mixtures are made by ",
+                Argument("structure", "'auto'"),
+                " of FairPC with init='prior'; use 1 otherwise",
+            )
+        method = "strudel" if self.structure == "auto" else self.structure
+        if self._model not in LEARNED:
+            validation = None
+        elif validation is None and method == "strudel":
+            rows, validation = hold_out(rows, self.validation_fraction, self._rng())
+        options = self._em_options(limits)
+        return fit_starts(
+            self._model,
+            rows,
+            validation=validation,
+            evaluation=evaluation,
+            options=replace(options, structure=replace(options.structure, method=method)),
+            n_init=self.n_init,
+            callback=callback,
+        )
+
+    def _kept(self, rows: Rows) -> FairDistribution:
+        """The model that EM starts from, its structure kept."""
+        kept = self.structure
+        if isinstance(kept, CircuitClassifier) and kept._model in LEARNED:
+            kept = kept.circuit_
+        layout = Layout.of(self._model, rows)
+        if isinstance(kept, Circuit) and len(kept.names) == len(layout.variables) + 1:
+            layout = replace(layout, n_components=int(kept.arities[-1]))
+        if not isinstance(kept, Circuit) or layout.variables != dict(
+            zip(kept.names, kept.arities.tolist(), strict=True)
+        ):
+            raise LearningError(
+                f"the structure to keep is not over {', '.join(layout.variables)}: give a fitted "
+                f"{type(self).__name__}, or a circuit over these variables"
+            )
+        return FairDistribution(self._model, layout, kept)
 
     def _em_options(self, limits: Limits | None = None) -> Options:
-        """How EM is run where the structure is given: smoothing, priors, when it stops."""
-        raise LearningError(f"{type(self).__name__} is a base class: use FairPC or another model")
+        """How EM is run: smoothing, priors, when it stops."""
+        prior = RECIPE_MECHANISM if self._is_auto() else MECHANISM
+        return Options(
+            structure=Structure("strudel", self.max_splits, self.patience),
+            init=self.init,
+            smoothing=self.smoothing,
+            mechanism_prior=prior if self.mechanism_prior is None else float(self.mechanism_prior),
+            max_iter=self.max_iter,
+            tol=self.tol,
+            min_iter=self.min_iter,
+            equal_mass=self.equal_mass,
+            random_state=self._rng(),
+            limits=limits,
+            journal=self._journal,
+        )
+
+    def _is_auto(self) -> bool:
+        """Whether the recipe fits the model."""
+        named = isinstance(self.structure, str) and self.structure == "auto"
+        return named and self._model == "FairPC" and self.init == "prior"
 
     def _limits(self, coding: TableCoding, fair_labels: Any = None) -> Limits | None:
         """What the stated knowledge says about the groups and classes of this coding."""
