@@ -85,7 +85,7 @@ class Cut(Source):
     def n_rows(self) -> float:
         return sum(map(len, self.batches))
 
-    def map(self, columns: Any, work: Any, *, stage: str = "", watch: Any = None) -> Any:
+    def map(self, columns: Any, work: Any, stage: str = "", watch: Any = None) -> Any:
         return (work(read_frame(batch.select(columns))) for batch in self.batches)
 
 
@@ -194,7 +194,7 @@ def test_joined_points_keep_ranks_within_their_error(parts: list[list[float]], r
         counted = Points.count(values, np.arange(len(values)) % 2, 2)
         made.append(counted.joined(runs, runs))
     total = add_points(made).joined(2 * runs, runs)
-    assert total.total == len(everything)
+    assert total.weights.sum() == len(everything)
     for edge in np.unique(everything):
         below = total.weights[total.values < edge].sum()
         assert abs(below - (everything < edge).sum()) <= total.error + 1e-9

@@ -105,10 +105,8 @@ def _local_cluster(n_workers: int) -> Any:
 
     settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
     with _environment(dask.config.get(_ENVIRON, {})), dask.config.set(settings):
-        return LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=_PRIVATE, host=_HERE,
-            preload="fairpc.cluster.client",
-        )  # fmt: skip
+        here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster.client"}
+        return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here)
 
 
 @contextmanager

@@ -128,10 +128,9 @@ class DaskPlan:
         """A future of a group of parts made ready by a worker; by another if that is gone."""
         n_parts = len(self.parts)
         start, stop = group * n_parts // n_groups, (group + 1) * n_parts // n_groups
-        return self.client.submit(
-            HeldParts.of, self.preparation, start, list(self.parts[start:stop]), n_parts,
-            pure=False, workers=address, allow_other_workers=address is not None,
-        )  # fmt: skip
+        what = self.preparation, start, list(self.parts[start:stop]), n_parts
+        there = {"workers": address, "allow_other_workers": address is not None}
+        return self.client.submit(HeldParts.of, *what, pure=False, **there)
 
 
 def placed(where: Sequence[str | None], threads: Mapping[str, int]) -> list[str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,9 +17,9 @@ from fairpc.cluster.client import check_workers, current_client, finish, killed,
 from fairpc.cluster.parts import DaskParts
 from fairpc.data.distinct import UNBOUNDED, Distinct, add_distinct
 from fairpc.data.files import TableFiles
-from fairpc.data.frame import Frame
 from fairpc.data.parts import RowParts
-from fairpc.data.source import BATCH_ROWS, Encoder, LazySource, Progress, Watcher, source_of
+from fairpc.data.source import BATCH_ROWS, LazySource, Progress, Watcher, Work, source_of
+from fairpc.data.table_coding import RowEncoder
 from fairpc.errors import ClusterError, FairpcError, TableError
 from fairpc.errors.arrays import Array
 
@@ -56,7 +57,7 @@ class DaskTable(LazySource):
         """Polars' types of the columns."""
         return super().types if self.lazy else self.schema
 
-    def submit(self, columns: Sequence[str], work: Callable[[Frame], T]) -> list[Any]:
+    def submit(self, columns: Sequence[str], work: Work[T]) -> list[Any]:
         """Futures of what ``work`` makes of each partition, None of empty ones."""
         from fairpc.cluster.tasks import itself, of_lazy_frame, of_partition
 
@@ -77,24 +78,17 @@ class DaskTable(LazySource):
         return futures
 
     def map(
-        self,
-        columns: Sequence[str],
-        work: Callable[[Frame], T],
-        *,
-        stage: str = "",
-        watch: Watcher | None = None,
+        self, columns: Sequence[str], work: Work[T], stage: str = "", watch: Watcher | None = None
     ) -> Iterator[T]:
         """What ``work`` makes of each partition, in order; empty ones are left out."""
         futures = self.submit(columns, work)
-        for future in self.finished(futures, stage, watch):
-            result = future.result()
-            if result is not None:
-                yield result
+        found = (future.result() for future in self.finished(futures, stage, watch))
+        return (result for result in found if result is not None)
 
     def total(
         self,
         columns: Sequence[str],
-        work: Callable[[Frame], T],
+        work: Work[T],
         add: Callable[[Sequence[T]], T],
         *,
         stage: str = "",
@@ -103,14 +97,13 @@ class DaskTable(LazySource):
         """The sum over the partitions, taken by the workers."""
         futures = self.submit(columns, work)
         total = exchange.tree_sum(self.client, futures, add)
-        for _ in self.finished(futures, stage, watch):
-            pass
+        deque(self.finished(futures, stage, watch), maxlen=0)
         found: T | None = results(self.client, [total], f"the sum of the partitions' {stage}")[0]
         return found
 
     def distinct(
         self,
-        encoder: Encoder,
+        encoder: RowEncoder,
         *,
         most: int = UNBOUNDED,
         folder: Path | None = None,
@@ -120,8 +113,7 @@ class DaskTable(LazySource):
         client = self.client
         futures = self.submit(encoder.columns, encoder)
         sizes = client.map(_size, futures, pure=False)
-        for _ in self.finished(futures, "rows", watch):
-            pass
+        deque(self.finished(futures, "rows", watch), maxlen=0)
         n_rows = sum(results(client, sizes, "the rows of a partition"))
         if not n_rows:
             return None

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.data.points import run_starts
 from fairpc.errors.arrays import Bools, Codes, Floats
 
 FINE: Final = 64
@@ -166,9 +167,7 @@ def _runs(atoms: Atoms, heavy: Bools, n_bins: int) -> _Bins:
     part = np.arange(len(light))
     if len(light) > n_bins and total > 0:
         part = np.floor(n_bins * middle / total)
-    new = np.ones(len(light), np.bool_)
-    new[1:] = (part[1:] != part[:-1]) | heavy[1:] | heavy[:-1]
-    start = np.flatnonzero(new)
+    start = run_starts(part, heavy)
     classes = atoms.classes if atoms.classes is not None else np.zeros((len(light), 1))
     return _Bins(
         start.tolist(),

@@ -39,17 +39,14 @@ class RowClasses:
     def sums(self, ids: Array, n: int) -> Floats:
         """Weight per id from 0 to n - 1 and class; rows with id n are left out."""
         if self.weights is None and ids.dtype == np.int8 and n * self.n_classes <= _FEW_CELLS:
-            return self._few_sums(ids, n)
+            # For so few cells, comparing bytes with each is faster than indexing.
+            bytes_ = ids * np.int8(self.n_classes) + self._narrow
+            counts = [np.count_nonzero(bytes_ == k) for k in range(n * self.n_classes)]
+            return np.array(counts, np.float64).reshape(n, self.n_classes)
         cell = np.multiply(ids, self.n_classes, dtype=np.int64)
         cell += self.classes
         flat = np.bincount(cell, self.weights, (n + 1) * self.n_classes)
         return flat.reshape(n + 1, self.n_classes)[:n].astype(np.float64)
-
-    def _few_sums(self, ids: Array, n: int) -> Floats:
-        """As ``sums``: for so few cells, comparing bytes with each is faster than indexing."""
-        cell = ids * np.int8(self.n_classes) + self._narrow
-        counts = [np.count_nonzero(cell == k) for k in range(n * self.n_classes)]
-        return np.array(counts, np.float64).reshape(n, self.n_classes)
 
     @cached_property
     def _narrow(self) -> Array:
@@ -128,7 +125,8 @@ class Numbers:
         return _repeats(_keys(self.points.values), self.weights) if self.whole else None
 
     def renamed(self, column: Ints, n_classes: int) -> Numbers:
-        return replace(self, points=self.points.widened(column, n_classes))
+        weights = widened(self.weights, column, n_classes)
+        return replace(self, points=replace(self.points, weights=weights))
 
 
 @dataclass(frozen=True, eq=False)

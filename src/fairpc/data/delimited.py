@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ _HEAD: Final = 2**20
 _SAMPLE: Final = 50
 _PIECE: Final = 2**20
 _NOWHERE: Final = "\x1f"  # "unit separator": a delimiter that text tables do not use
+_AS_TEXT: Final[Mapping[str, Any]] = {"infer_schema": False, "glob": False}
 _FOREIGN: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -46,10 +47,8 @@ class Dialect:
         import polars as pl
 
         # polars leaves doubled quotes in names as they are; csv does not.
-        rows = pl.scan_csv(
-            path, separator=self.delimiter, infer_schema=False, glob=False,
-            with_column_names=lambda _: list(self.names),
-        )  # fmt: skip
+        named: Any = {"with_column_names": lambda _: list(self.names)}
+        rows = pl.scan_csv(path, separator=self.delimiter, **named, **_AS_TEXT)
         return rows.filter(~pl.all_horizontal(pl.all().is_null())) if self.blank_lines else rows
 
 
@@ -171,25 +170,20 @@ def _check_lines(path: Path, source: str, delimiter: str, width: int) -> bool:
     found = bare.str.count_matches(delimiter, literal=True) + 1
     blank = line.is_null() | (line.str.strip_chars() == "")
     wrong = ~blank & (found != width)
-    lines = pl.scan_csv(
-        path, separator=_NOWHERE, quote_char=None, has_header=False, infer_schema=False,
-        new_columns=["line"], glob=False,
-    )  # fmt: skip
+    whole: Any = {"quote_char": None, "has_header": False, "new_columns": ["line"]}
+    lines = pl.scan_csv(path, separator=_NOWHERE, **whole, **_AS_TEXT)
+    facts = {"odd": ((quotes % 2) == 1).any(), "blank": blank.any(), "wrong": wrong.any()}
+    facts |= {"row": wrong.arg_max(), "found": found.get(wrong.arg_max())}
     try:
-        facts = (
-            lines.select(
-                odd=((quotes % 2) == 1).any(), blank=blank.any(), wrong=wrong.any(),
-                row=wrong.arg_max(), found=found.get(wrong.arg_max()),
-            ).collect(engine="streaming").row(0, named=True)
-        )  # fmt: skip
+        seen = lines.select(**facts).collect(engine="streaming").row(0, named=True)
     except pl.exceptions.PolarsError:
-        return _check_rows(path, source, delimiter, width)
-    if facts["odd"]:
+        seen = {"odd": True}
+    if seen["odd"]:
         # Values that hold line breaks: the rows must be read one by one.
         return _check_rows(path, source, delimiter, width)
-    if facts["wrong"]:
-        raise _ragged(source, facts["row"] + 1, facts["found"], width, delimiter)
-    return bool(facts["blank"])
+    if seen["wrong"]:
+        raise _ragged(source, seen["row"] + 1, seen["found"], width, delimiter)
+    return bool(seen["blank"])
 
 
 def _check_rows(path: Path, source: str, delimiter: str, width: int) -> bool:

@@ -22,10 +22,10 @@ Types = Mapping[str, Any]
 """Polars' type of each column."""
 
 SUFFIXES: Final[Mapping[str, Format]] = {
-    ".csv": "text", ".tsv": "text", ".tab": "text", ".txt": "text", ".data": "text",
-    ".parquet": "parquet", ".pq": "parquet",
-    ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-}  # fmt: skip
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".txt", ".data"), "text"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+}
 KNOWN: Final = "CSV (.csv), TSV (.tsv), Parquet (.parquet) or Feather (.feather, .arrow)"
 
 _MAGIC: Final[Mapping[bytes, Format]] = {b"PAR1": "parquet", b"ARROW1": "arrow"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -177,7 +178,7 @@ def _one_to_one(source: Source, roles: Roles, pairs: Sequence[_Pair]) -> list[_P
     """The pairs of columns that are one-to-one copies in every row."""
     names = sorted({c.name for pair in pairs for c in (pair.one, pair.two)})
     cells: list[set[tuple[Any, Any]]] = [set() for _ in pairs]
-    work = _PairCells(tuple(pairs), roles.missing_values)
+    work = partial(_pair_cells, pairs, roles.missing_values)
     for found in source.map(names, work, stage="copies"):
         for seen, more in zip(cells, found, strict=True):
             seen.update(more)
@@ -190,25 +191,18 @@ def _is_one_to_one(cells: set[tuple[Any, Any]]) -> bool:
     return each and all((a is None) == (b is None) for a, b in cells)
 
 
-@dataclass(frozen=True)
-class _PairCells:
+def _pair_cells(
+    pairs: Sequence[_Pair], missing_values: tuple[Sentinel, ...], frame: Frame
+) -> list[set[tuple[Any, Any]]]:
     """Pairs of codes, or of raw values, that occur in a batch."""
+    import polars as pl
 
-    pairs: tuple[_Pair, ...]
-    missing_values: tuple[Sentinel, ...]
+    def data(column: Column, by_code: bool) -> Any:
+        values = read_values(column.name, frame.column(column.name), missing_values)
+        if not column.textual:
+            values = values.parsed()
+        codes = pl.Series(code_values(column, values) if by_code else values.data)
+        return pl.select(pl.when(pl.Series(~values.missing())).then(codes)).to_series()
 
-    def __call__(self, frame: Frame) -> list[set[tuple[Any, Any]]]:
-        return [self._cells(frame, pair) for pair in self.pairs]
-
-    def _cells(self, frame: Frame, pair: _Pair) -> set[tuple[Any, Any]]:
-        import polars as pl
-
-        found = {}
-        for key, column in (("one", pair.one), ("two", pair.two)):
-            values = read_values(column.name, frame.column(column.name), self.missing_values)
-            if not column.textual:
-                values = values.parsed()
-            data = code_values(column, values) if pair.by_code else values.data
-            known = pl.Series(~values.missing())
-            found[key] = pl.select(pl.when(known).then(pl.Series(data))).to_series()
-        return set(pl.DataFrame(found).unique().iter_rows())
+    found = ({"one": data(p.one, p.by_code), "two": data(p.two, p.by_code)} for p in pairs)
+    return [set(pl.DataFrame(cells).unique().iter_rows()) for cells in found]

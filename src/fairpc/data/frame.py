@@ -56,12 +56,8 @@ class Frame:
         import narwhals as nw
         import polars as pl
 
-        return pl.DataFrame(
-            {
-                name: nw.to_native(column, pass_through=True)
-                for name, column in zip(self.names, self.columns, strict=True)
-            }
-        )
+        native = (nw.to_native(column, pass_through=True) for column in self.columns)
+        return pl.DataFrame(dict(zip(self.names, native, strict=True)))
 
     def taken(self, rows: Array) -> Frame:
         """Some of the rows, by number."""
@@ -79,7 +75,7 @@ def read_frame(frame: Any, *, max_columns: int = MAX_COLUMNS) -> Frame:
         raise TableError("the table is a sparse matrix: give a dense array, frame.toarray()")
     if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
         raise TableError("the table is a lazy frame: give its rows, frame.collect()")
-    _check_names(_native_names(frame))
+    _check_names(frame)
     wrapped = nw.from_native(frame, eager_only=True, pass_through=True)
     if isinstance(wrapped, nw.DataFrame):
         names = tuple(str(name) for name in wrapped.columns)
@@ -100,28 +96,22 @@ def read_columns(values: Any, default: str) -> Frame:
         return values
     if isinstance(values, dict):
         return _read_mapping(values)
-    series = nw.from_native(values, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series):
-        # A pandas series may have no name, whatever narwhals says of its type.
-        name = default if series.name in (None, "") else str(series.name)
-        _check_shape(len(series), 1, MAX_COLUMNS)
-        return Frame((name,), (series,), len(series), from_array=True)
-    if _is_vector(values):
-        vector = _as_array(values)
-        _check_shape(len(vector), 1, MAX_COLUMNS)
-        return Frame((default,), (vector,), len(vector), from_array=True)
+    column: Any = nw.from_native(values, series_only=True, pass_through=True)
+    series = isinstance(column, nw.Series)
+    if not (series or hasattr(column, "columns") or hasattr(column, "toarray")):
+        column = _as_array(column)
+    if series or getattr(column, "ndim", 2) == 1:
+        # A vector has no name, and a pandas series may have none.
+        named = series and column.name not in (None, "")
+        _check_shape(len(column), 1, MAX_COLUMNS)
+        name = str(column.name) if named else default
+        return Frame((name,), (column,), len(column), from_array=True)
     frame = read_frame(values)
     if not frame.from_array:
         return frame
     width = len(frame.names)
     names = (default,) if width == 1 else tuple(f"{default}{j}" for j in range(width))
     return Frame(names, frame.columns, frame.n_rows, from_array=True)
-
-
-def _is_vector(values: Any) -> bool:
-    if hasattr(values, "columns") or hasattr(values, "toarray"):
-        return False
-    return _as_array(values).ndim == 1
 
 
 def _read_mapping(values: dict[Any, Any]) -> Frame:
@@ -169,21 +159,18 @@ def _as_array(values: Any) -> np.ndarray[Any, np.dtype[Any]]:
     return array
 
 
-def _native_names(frame: Any) -> list[str]:
-    """Names before narwhals sees them, because it refuses doubles in its own words."""
+def _check_names(frame: Any) -> None:
+    """Before narwhals sees the names, because it refuses doubles in its own words."""
     names = getattr(frame, "column_names", None)
     if names is None:
         names = getattr(frame, "columns", None)
-    return [] if names is None or callable(names) else [str(name) for name in names]
-
-
-def _check_names(names: list[str]) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise TableError(
-            f"column {twice[0]!r} appears {Counter(names)[twice[0]]} times: "
-            "column names must differ, rename or drop the copies"
-        )
+    counts = Counter(() if names is None or callable(names) else map(str, names))
+    for name, count in counts.items():
+        if count > 1:
+            raise TableError(
+                f"column {name!r} appears {count} times: column names must differ, rename or drop "
+                "the copies"
+            )
 
 
 def _check_shape(n_rows: int, n_columns: int, max_columns: int) -> None:

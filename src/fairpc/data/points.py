@@ -9,12 +9,12 @@ points: summaries of batches add up to a summary of the whole, bound and all.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from fairpc.errors.arrays import Array, Floats, Integers, Ints
+from fairpc.errors.arrays import Array, Bools, Floats, Integers, Ints
 
 MOST: Final = 1 << 15
 """Up to so many distinct numbers are kept exactly."""
@@ -51,9 +51,13 @@ class Points:
     ) -> Points:
         """The points of rows; every class is joined by itself first, so that sorting is cheap."""
         if values.dtype.kind in "iu" and len(values):
-            low, high = int(values.min()), int(values.max())
-            if high - low < MOST:
-                return _count_close(values, low, high - low + 1, classes, n_classes, weights)
+            low, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+            if span <= MOST:
+                # Whole numbers that lie close together are counted without sorting.
+                cell = (values.astype(np.int64) - low) * n_classes + classes
+                counts = np.bincount(cell, weights, span * n_classes).reshape(span, n_classes)
+                seen = np.flatnonzero(counts.any(axis=1))
+                return cls(seen + low, counts[seen].astype(np.float64))
         parts = []
         for k in range(n_classes):
             here = np.flatnonzero(classes == k) if n_classes > 1 else slice(None)
@@ -69,12 +73,8 @@ class Points:
         """The points of numbers in any order, with a row of weights each."""
         order = np.argsort(values, kind="stable")
         ordered = values[order]
-        start = _starts(ordered)
+        start = run_starts(ordered)
         return cls(ordered[start], np.add.reduceat(weights[order], start, axis=0)).joined(most)
-
-    @property
-    def total(self) -> float:
-        return float(self.weights.sum())
 
     def joined(self, most: int | None = None, runs: int = RUNS) -> Points:
         """The same numbers in at most about ``runs`` runs, if there are more than ``most``.
@@ -89,9 +89,7 @@ class Points:
         middle = np.cumsum(weight) - weight / 2
         part = np.minimum((runs * (middle / total)).astype(np.int64), runs - 1)
         heavy = weight * runs >= total
-        new = np.ones(n, np.bool_)
-        new[1:] = (part[1:] != part[:-1]) | heavy[1:] | heavy[:-1]
-        start = np.flatnonzero(new)
+        start = run_starts(part, heavy)
         stop = np.append(start[1:], n)
         mass = np.add.reduceat(weight, start)
         # The first value with half of its run's weight at or below it.
@@ -103,10 +101,6 @@ class Points:
         joined = np.add.reduceat(self.weights, start, axis=0)
         return Points(self.values[median], joined, self.error + moved)
 
-    def widened(self, column: Ints, n_classes: int) -> Points:
-        """The points with class ``j`` renamed ``column[j]``, of ``n_classes``."""
-        return replace(self, weights=widened(self.weights, column, n_classes))
-
 
 def add_points(parts: Sequence[Points], most: int | None = None) -> Points:
     """The points of all rows of several batches."""
@@ -116,7 +110,7 @@ def add_points(parts: Sequence[Points], most: int | None = None) -> Points:
     # Each batch is sorted: a stable sort merges them, and adds up in the order of the batches.
     order = np.argsort(values, kind="stable")
     values = values[order]
-    start = _starts(values)
+    start = run_starts(values)
     weights = np.concatenate([part.weights for part in parts])[order]
     if len(start) < len(values):
         values, weights = values[start], np.add.reduceat(weights, start, axis=0)
@@ -131,21 +125,6 @@ def widened(weights: Floats, column: Ints, n_classes: int) -> Floats:
     return result
 
 
-def _count_close(
-    values: Array,
-    low: int,
-    span: int,
-    classes: Integers,
-    n_classes: int,
-    weights: Floats | None,
-) -> Points:
-    """Whole numbers that lie close together are counted without sorting."""
-    cell = (values.astype(np.int64) - low) * n_classes + classes
-    table = np.bincount(cell, weights, span * n_classes).reshape(span, n_classes)
-    seen = np.flatnonzero(table.any(axis=1))
-    return Points(seen + low, table[seen].astype(np.float64))
-
-
 def _counted(values: Array, weights: Floats | None, most: int) -> tuple[Array, Floats, float]:
     """Values, ascending, with their weights: the distinct ones; if many, runs and their error."""
     order = None if weights is None else np.argsort(values, kind="stable")
@@ -153,7 +132,7 @@ def _counted(values: Array, weights: Floats | None, most: int) -> tuple[Array, F
     long = weights is None and len(ordered) > most
     if long and np.count_nonzero(ordered[1:] != ordered[:-1]) >= most:
         return _joined_rows(ordered)
-    start = _starts(ordered)
+    start = run_starts(ordered)
     if weights is None or not len(start):
         return ordered[start], np.diff(np.append(start, len(ordered))).astype(np.float64), 0.0
     return ordered[start], np.add.reduceat(weights[order], start), 0.0
@@ -177,8 +156,10 @@ def _joined_rows(ordered: Array) -> tuple[Array, Floats, float]:
     return ordered[(start + stop) // 2], (stop - start).astype(np.float64), moved
 
 
-def _starts(ordered: Array) -> Ints:
-    """Where each run of equal values begins."""
+def run_starts(ordered: Array, alone: Bools | None = None) -> Ints:
+    """Where each run of equal values begins; a value that is ``alone`` is a run by itself."""
     new = np.ones(len(ordered), np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
+    if alone is not None:
+        new[1:] |= alone[1:] | alone[:-1]
     return np.flatnonzero(new)

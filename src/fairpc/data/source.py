@@ -12,15 +12,18 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum, Packing
+from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum
 from fairpc.data.files import TableFiles, find
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.parts import PartWriter, RowParts
 from fairpc.data.points import FAN_IN
 from fairpc.data.values import Sentinel
 from fairpc.errors import FairpcError, TableWarning, counted
+
+if TYPE_CHECKING:
+    from fairpc.data.table_coding import RowEncoder
 
 T = TypeVar("T")
 
@@ -51,6 +54,8 @@ class Progress:
 
 
 Watcher = Callable[[Progress], object]
+Work = Callable[[Frame], T]
+"""What is made of a batch."""
 
 _APART: Final = "\0"
 
@@ -98,18 +103,6 @@ class Roles:
         return tuple(dict.fromkeys((self.label, *self.sensitive, *weight, *self.features)))
 
 
-class Encoder(Protocol):
-    """Makes distinct rows of codes of batches; see ``RowEncoder``."""
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def packing(self) -> Packing: ...
-
-    def __call__(self, frame: Frame) -> Distinct: ...
-
-
 class Source(ABC):
     """A table to be read in order, any number of times, batch by batch.
 
@@ -141,19 +134,14 @@ class Source(ABC):
 
     @abstractmethod
     def map(
-        self,
-        columns: Sequence[str],
-        work: Callable[[Frame], T],
-        *,
-        stage: str = "",
-        watch: Watcher | None = None,
+        self, columns: Sequence[str], work: Work[T], stage: str = "", watch: Watcher | None = None
     ) -> Iterator[T]:
         """What ``work`` makes of each batch, in order; ``watch`` is told of each reading."""
 
     def total(
         self,
         columns: Sequence[str],
-        work: Callable[[Frame], T],
+        work: Work[T],
         add: Callable[[Sequence[T]], T],
         *,
         stage: str = "",
@@ -161,14 +149,14 @@ class Source(ABC):
     ) -> T | None:
         """The sum of what ``work`` makes of each batch; None of a table without rows."""
         tree = SumTree(add)
-        for part in self.map(columns, work, stage=stage, watch=watch):
+        for part in self.map(columns, work, stage, watch):
             tree.push(part)
         total: T | None = tree.total()
         return total
 
     def distinct(
         self,
-        encoder: Encoder,
+        encoder: RowEncoder,
         *,
         most: int = UNBOUNDED,
         folder: Path | None = None,
@@ -186,7 +174,7 @@ class Source(ABC):
             writers[0].write(part)
 
         total = DistinctSum(UNBOUNDED if folder is None else most, spill)
-        for part in self.map(encoder.columns, encoder, stage="rows", watch=watch):
+        for part in self.map(encoder.columns, encoder, "rows", watch):
             total.push(part)
         rows = total.total()
         return writers[0].finish() if writers else rows
@@ -210,12 +198,7 @@ class FrameSource(Source):
         return self.frame.n_rows
 
     def map(
-        self,
-        columns: Sequence[str],
-        work: Callable[[Frame], T],
-        *,
-        stage: str = "",
-        watch: Watcher | None = None,
+        self, columns: Sequence[str], work: Work[T], stage: str = "", watch: Watcher | None = None
     ) -> Iterator[T]:
         yield work(self.frame.select(columns))
 
@@ -254,12 +237,7 @@ class LazySource(Source):
         return types
 
     def map(
-        self,
-        columns: Sequence[str],
-        work: Callable[[Frame], T],
-        *,
-        stage: str = "",
-        watch: Watcher | None = None,
+        self, columns: Sequence[str], work: Work[T], stage: str = "", watch: Watcher | None = None
     ) -> Iterator[T]:
         """As said; no more than ``READ_ROWS`` are in memory per thread."""
 
@@ -290,14 +268,13 @@ class LazySource(Source):
             for batch in self.frame.select(columns).collect_batches(
                 chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming", lazy=True
             ):
-                yield _Reading(partial(_itself, batch))
+                yield _Reading(batch.clone)
 
     def _progress(self, stage: str, rows: int) -> Progress:
         if self.n_bytes is None:
             return Progress(stage, rows, None, "rows")
-        return Progress(
-            stage, min(int(rows * self.bytes_per_row), self.n_bytes), self.n_bytes, "bytes"
-        )
+        done = min(int(rows * self.bytes_per_row), self.n_bytes)
+        return Progress(stage, done, self.n_bytes, "bytes")
 
 
 def default_threads() -> int:
@@ -331,7 +308,9 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
         n_bytes = sum(path.stat().st_size for path in files.paths)
         pieces: tuple[tuple[Any, int], ...] = ()
         if files.format == "text":
-            per_row = _line_bytes(files.paths[0])
+            with files.paths[0].open("rb") as file:
+                head = file.read(_HEAD)
+            per_row = len(head) / max(head.count(b"\n"), 1)
         else:
             scans = [files.one(k).scan() for k in range(len(files.paths))]
             counts = pl.collect_all([scan.select(pl.len()) for scan in scans])
@@ -341,13 +320,6 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
             pieces = tuple((prepare(scan), n) for scan, n in zip(scans, rows, strict=True))
             per_row = n_bytes / sum(rows)
         return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), files.paths)
-
-
-def _line_bytes(path: Path) -> float:
-    """Bytes of a line, by the first ones."""
-    with path.open("rb") as file:
-        head = file.read(_HEAD)
-    return len(head) / max(head.count(b"\n"), 1)
 
 
 @dataclass
@@ -389,7 +361,7 @@ class _Reading:
     file: str = ""
     start: int = 0
 
-    def done(self, work: Callable[[Frame], T], k: int, batch: Any) -> T:
+    def done(self, work: Work[T], k: int, batch: Any) -> T:
         """What is made of batch ``k``; whose rows, in an error, count from where it begins."""
         try:
             return work(read_frame(batch))
@@ -419,10 +391,6 @@ def _in_order(
         finally:
             for future in waiting:
                 future.cancel()
-
-
-def _itself(batch: Any) -> Any:
-    return batch
 
 
 _SHOWN: Final = 10

@@ -54,13 +54,11 @@ class Values:
 
     def missing(self) -> Bools:
         """Which rows have no value."""
-        if self.type == "text" and not self.data.null_count():
-            return np.zeros(len(self.data), np.bool_)
-        if self.type == "text":
+        if self.type == "text" and self.data.null_count():
             return np.asarray(self.data.is_null().to_numpy(), np.bool_)
         if self.type == "boolean":
             return np.asarray(self.data < 0, np.bool_)
-        if self.data.dtype.kind in "iu":
+        if self.type == "text" or self.data.dtype.kind in "iu":
             return np.zeros(len(self.data), np.bool_)
         return np.asarray(np.isnan(self.data), np.bool_)
 
@@ -70,7 +68,9 @@ class Values:
 
     def taken(self, rows: Bools) -> Values:
         """The values of some rows."""
-        data = self.data.filter(_series(rows)) if self.type == "text" else self.data[rows]
+        import polars as pl
+
+        data = self.data.filter(pl.Series(rows)) if self.type == "text" else self.data[rows]
         return replace(self, data=data)
 
 
@@ -128,12 +128,6 @@ def to_dates(texts: Any) -> Any:
     return whole.dt.timestamp("us").cast(pl.Float64)
 
 
-def _series(mask: Array) -> Any:
-    import polars as pl
-
-    return pl.Series(mask)
-
-
 def parsed_numbers(texts: Any) -> Any:
     """A polars series of numbers as float64; null where a text is no number."""
     import polars as pl
@@ -153,9 +147,7 @@ def _vector(name: str, column: Array) -> Values | None:
         case "f":
             return Values("number", np.ascontiguousarray(column, np.float64))
         case "c":
-            raise TableError(
-                f"Complex data not supported: column {name!r} holds complex numbers, give real ones"
-            )
+            raise _complex(name)
         case "M":
             data = column.astype("datetime64[us]")
             number = data.astype(np.int64).astype(np.float64)
@@ -229,12 +221,10 @@ def _objects(name: str, column: Any, texts: set[str]) -> Values:
     if all(issubclass(t, _DATES) for t in types):
         return _vector(name, _instants(items)) or Values("date", np.empty(0))
     if any(issubclass(t, complex | np.complexfloating) for t in types):
-        raise TableError(
-            f"Complex data not supported: column {name!r} holds complex numbers, give real ones"
-        )
+        raise _complex(name)
     if all(issubclass(t, list | tuple | dict | set | bytes | np.ndarray) for t in types):
         raise _unreadable(name, sorted(t.__name__ for t in types)[0])
-    return Values("text", _strings([None if v is None else str(v) for v in items]), remark=MIXED)
+    return Values("text", _strings(items), remark=MIXED)
 
 
 def _strings(items: list[Any]) -> Any:
@@ -254,10 +244,9 @@ def _instants(items: list[Any]) -> Array:
     def plain(value: Any) -> Any:
         if isinstance(value, dt.datetime) and value.tzinfo is not None:
             return value.astimezone(dt.UTC).replace(tzinfo=None)
-        return value
+        return np.datetime64("NaT") if value is None else value
 
-    nothing = np.datetime64("NaT")
-    return np.array([nothing if v is None else plain(v) for v in items], dtype="datetime64[us]")
+    return np.array([plain(v) for v in items], dtype="datetime64[us]")
 
 
 def _without_texts(values: Values, texts: set[str]) -> Values:
@@ -308,6 +297,13 @@ def _finite(name: str, data: Array) -> Array:
                 "leave empty what is not known"
             )
     return data
+
+
+def _complex(name: str) -> TableError:
+    # The first words are those that scikit-learn's tools look for.
+    return TableError(
+        f"Complex data not supported: column {name!r} holds complex numbers, give real ones"
+    )
 
 
 def _unreadable(name: str, what: str) -> TableError:

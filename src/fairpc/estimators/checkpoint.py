@@ -62,10 +62,9 @@ class Checkpoint:
         for left_over in folder.rglob(_LEFT_OVER):
             left_over.unlink(missing_ok=True)
         kept = {name: value for name, value in settings.items() if name not in _IDLE}
-        fit = {
-            "format": FORMAT, "version": VERSION, "fairpc": __version__, "data": data,
-            "settings": json.loads(json.dumps(kept, sort_keys=True)),
-        }  # fmt: skip
+        kept = json.loads(json.dumps(kept, sort_keys=True))
+        fit = {"format": FORMAT, "version": VERSION, "fairpc": __version__, "data": data}
+        fit |= {"settings": kept}
         file = folder / "fit.json"
         if file.exists():
             _compare(folder, _read_json(file), fit)

@@ -92,11 +92,12 @@ def _streamed(
     check_not_apart(**apart)
     source = open_source(table)
     columns = FittedColumns.of(source, model._coding(), label=label)
-    warned, parts = Warned(), []
+    warned = Warned()
     with warned.watching():
-        for batch in source.map(columns.columns, _itself):
-            rows = columns.given(batch)
-            parts.append(method(model, **{name: rows[name] for name in names if name in rows}))
+        parts = [
+            method(model, **{name: rows[name] for name in names if name in rows})
+            for rows in source.map(columns.columns, columns.given)
+        ]
     if not parts:
         raise TableError("the table is empty: it has no rows, give at least one")
     warned.warn(stacklevel=3)
@@ -126,10 +127,6 @@ def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
 def _called(model: Any, method: str, part: Any) -> Array:
     values: Array = getattr(model, method)(part)
     return values
-
-
-def _itself(batch: Any) -> Any:
-    return batch
 
 
 class FittedQueries:
@@ -286,10 +283,8 @@ class FittedQueries:
 
     def sample(self, n: int, random_state: int | None = None, *, library: str = "polars") -> Any:
         """Complete rows drawn from the model, as a frame: features, group, label, decision."""
-        circuit = self._distribution().circuit
-        return _frame(
-            self._columns(circuit.sample(n, np.random.default_rng(random_state))), library
-        )
+        codes = self._distribution().circuit.sample(n, np.random.default_rng(random_state))
+        return _frame(self._columns(codes), library)
 
     def complete(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, library: str = "polars"
@@ -308,9 +303,7 @@ class FittedQueries:
     def _columns(self, codes: Codes) -> dict[str, Any]:
         """Complete rows of the circuit as columns of values: features, S, D, Df."""
         coding, layout = self._coding(), self._distribution().layout
-        columns: dict[str, Any] = dict(
-            coding.features.inverse(codes[:, layout.x.start : layout.x.stop])
-        )
+        columns: dict[str, Any] = {**coding.features.inverse(codes[:, list(layout.x)])}
         columns["S"] = [coding.groups.values[s] for s in codes[:, 0]]
         columns["D"] = coding.labels.inverse(codes[:, layout.d]).tolist()
         if layout.latent:
@@ -325,13 +318,13 @@ class FittedQueries:
         Names are those of features, and "S", "D", "Df": a group, an observed class, a
         decision. ``probability({"Df": "good"}, {"S": "F", "job": "clerk"})``.
         """
-        condition = self._row(given or {})
-        both = self._row(dict(given or {}) | dict(event))
-        clash = [n for n in event if n in (given or {}) and (given or {})[n] != event[n]]
+        known = dict(given or {})
+        condition, both = self._row(known), self._row(known | dict(event))
+        clash = any(name in known and known[name] != event[name] for name in event)
         circuit = self._distribution().circuit
         total = circuit.log_marginal(condition)[0]
         if np.isneginf(total):
-            raise EvidenceError(f"{dict(given or {})} has probability zero: leave out a value", 0)
+            raise EvidenceError(f"{known} has probability zero: leave out a value", 0)
         return 0.0 if clash else float(np.exp(circuit.log_marginal(both)[0] - total))
 
     def _row(self, values: Mapping[str, Any]) -> Codes:
@@ -376,10 +369,9 @@ class FittedQueries:
     def explain_bias(self) -> BiasAccount:
         """The learned mechanism in sentences, with the estimated number of labels turned."""
         coding = self._coding()
-        return BiasAccount(
-            coding.groups.names, tuple(str(c) for c in coding.labels.classes),
-            self.bias_mechanism_, self.label_counts_,
-        )  # fmt: skip
+        classes = tuple(map(str, coding.labels.classes))
+        counts = self.label_counts_
+        return BiasAccount(coding.groups.names, classes, self.bias_mechanism_, counts)
 
     def explain(self, row: Any, *, sensitive_features: Any = None) -> tuple[Contribution, ...]:
         """How each known value of one row moved its score, exactly, by leaving it out.

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -104,18 +105,13 @@ def whole_weights(source: Source, roles: Roles) -> bool:
     """Whether the weights of a table count rows."""
     if roles.weight is None:
         return True
-    return source.total((roles.weight,), _Whole(roles.weight), all) is not False
+    return source.total((roles.weight,), partial(_are_whole, roles.weight), all) is not False
 
 
-@dataclass(frozen=True)
-class _Whole:
+def _are_whole(name: str, frame: Frame) -> bool:
     """Whether the weights of a batch are whole numbers."""
-
-    weight: str
-
-    def __call__(self, frame: Frame) -> bool:
-        weights = check_some_weights(np.asarray(frame.column(self.weight)), frame.n_rows)
-        return bool((weights == np.floor(weights)).all())
+    weights = check_some_weights(np.asarray(frame.column(name)), frame.n_rows)
+    return bool((weights == np.floor(weights)).all())
 
 
 class FitFolder:
