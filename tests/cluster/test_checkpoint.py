@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cluster.test_files import written
 from cluster.test_fit import SMALL, partitioned
+from cluster.test_table import written
 from decisions import table
 from fairpc import LatNB
 from fairpc.circuit.em import Step
@@ -69,11 +69,10 @@ def test_a_frame_with_other_rows_is_another_table(
 ) -> None:
     monkeypatch.setattr("fairpc.cluster.exchange.PART_ROWS", 100)
     frame = table(900).drop("weight")
+    kept: dict[str, Any] = {"max_memory": SMALL, "checkpoint": tmp_path}
+    callback = stopping_at(3, [])
     with pytest.raises(Stop):
-        LatNB("sex", **SETTINGS).fit(
-            partitioned(frame, 3), "label", max_memory=SMALL, checkpoint=tmp_path,
-            callback=stopping_at(3, []),
-        )  # fmt: skip
+        LatNB("sex", **SETTINGS).fit(partitioned(frame, 3), "label", callback=callback, **kept)
     with pytest.raises(LearningError, match="is of another table"):
         LatNB("sex", **SETTINGS).fit(
             partitioned(frame[1:], 3), "label", max_memory=SMALL, checkpoint=tmp_path

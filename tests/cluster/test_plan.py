@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairpc.circuit import Circuit
 from fairpc.circuit.em import fit
 from fairpc.circuit.flows import prepare
 from fairpc.cluster.exchange import exchanged, tree_sum
 from fairpc.cluster.parts import DaskParts
-from fairpc.cluster.plan import HeldParts, placed
+from fairpc.cluster.plan import ROOT, Flows, HeldParts, Preparation, added, leaf, placed
 from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
 from fairpc.data.table import Table
 from fairpc.errors import CodesError
@@ -189,3 +193,106 @@ def test_empty_parts_are_left_out_of_sums(client: Any) -> None:
     assert tree_sum(client, parts, np.concatenate).result().tolist() == [1, 2]
     nothing = client.scatter([None], hash=False)
     assert tree_sum(client, nothing, np.concatenate).result() is None
+
+
+PACKING = Packing((2, 2, 3, 2, 4))
+CIRCUIT = naive_bayes(PACKING.arities)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> HeldParts:
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: 1 << 30)
+    return made()
+
+
+def made(n_rows: int = 120) -> HeldParts:
+    rng = np.random.default_rng(1)
+    table_of = partial(table_of_rows, circuit=CIRCUIT)
+    parts = [
+        PACKING.distinct([rng.integers(0, a, n_rows).astype(np.int16) for a in (2, 2, 3, 2, 4)])
+        for _ in range(3)
+    ]
+    return HeldParts.of(Preparation(CIRCUIT.graph, PACKING, table_of), 0, parts, len(parts))
+
+
+def test_parts_are_made_ready_once(held: HeldParts) -> None:
+    ready = dict(held._ready)
+    assert len(ready) == 3
+    held.flows(CIRCUIT.parameters)
+    held.flows_of_sets(np.stack([CIRCUIT.parameters] * 2))
+    assert all(held._ready[k] is plan for k, plan in ready.items())
+    assert held.n_bytes > held._size > 0
+
+
+def test_what_is_ready_does_not_travel(held: HeldParts) -> None:
+    sent = pickle.loads(pickle.dumps(held))
+    assert not sent._ready
+    one, two = held.flows(CIRCUIT.parameters)[ROOT], sent.flows(CIRCUIT.parameters)[ROOT]
+    assert one[0] == two[0]
+    assert np.array_equal(one[1], two[1])
+    assert len(sent._ready) == 3
+
+
+def test_parts_without_room_give_the_same_flows(
+    held: HeldParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room for one part and a half beside those that are held already."""
+    full = held._size
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: full + full // 2)
+    some = made()
+    assert list(some._ready) == [0]
+    sets = np.stack([CIRCUIT.parameters, CIRCUIT.graph.uniform()])
+    for one, two in (
+        (held.flows(sets[0]), some.flows(sets[0])),
+        (held.flows_of_sets(sets), some.flows_of_sets(sets)),
+    ):
+        assert np.allclose(one[ROOT][0], two[ROOT][0], rtol=1e-12)
+        assert np.allclose(one[ROOT][1], two[ROOT][1], rtol=1e-12)
+    assert list(some._ready) == [0]
+
+
+def test_room_is_given_back(held: HeldParts, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = held._size
+    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: 2 * full)
+    other = made()
+    assert len(other._ready) == 3
+    assert not made()._ready
+    del other
+    gc.collect()
+    assert len(made()._ready) == 3
+
+
+def flows_of(n_parts: int) -> list[Flows]:
+    """Numbers whose sum depends on the order in which they are added."""
+    rng = np.random.default_rng(n_parts)
+    return [(-np.exp(rng.normal(0, 9)), np.exp(rng.normal(0, 9, 3))) for _ in range(n_parts)]
+
+
+@given(st.integers(1, 40), st.integers(0, 1000))
+def test_whoever_has_the_parts_gives_the_same_bits(n_parts: int, seed: int) -> None:
+    flows = flows_of(n_parts)
+    whole = added([{leaf(k, n_parts): flow for k, flow in enumerate(flows)}], n_parts)
+    assert list(whole) == [ROOT]
+    rng = np.random.default_rng(seed)
+    owner = rng.integers(0, 4, n_parts)
+    some = [
+        added(
+            [{leaf(k, n_parts): flows[k] for k in np.flatnonzero(owner == who).tolist()}], n_parts
+        )
+        for who in rng.permutation(4)
+    ]
+    halves = [added(some[:2], n_parts), added(some[2:], n_parts)]
+    for dealt in (added(some, n_parts), added(halves, n_parts)):
+        assert dealt[ROOT][0] == whole[ROOT][0]
+        assert np.array_equal(dealt[ROOT][1], whole[ROOT][1])
+    assert whole[ROOT][0] == pytest.approx(sum(flow[0] for flow in flows), rel=1e-13)
+    assert np.allclose(whole[ROOT][1], sum(flow[1] for flow in flows), rtol=1e-13)
+
+
+def test_neighbours_send_few_sums() -> None:
+    n_parts, flows = 96, flows_of(96)
+    cuts = [0, 13, 32, 60, 96]
+    for start, stop in pairwise(cuts):
+        sums = added([{leaf(k, n_parts): flows[k] for k in range(start, stop)}], n_parts)
+        assert len(sums) <= 2 * np.log2(n_parts)
+    assert len(added([{leaf(k, n_parts): flows[k] for k in range(64)}], n_parts)) == 1

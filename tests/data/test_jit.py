@@ -24,11 +24,9 @@ for dtype in (np.int16, np.int32):
 
 def run(folder: Path) -> list[str]:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environment, check=True, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    return result.stdout.splitlines()
+    command = [sys.executable, "-c", SCRIPT]
+    output = subprocess.check_output(command, env=environment, text=True, stderr=subprocess.STDOUT)
+    return output.splitlines()
 
 
 def test_the_first_compilation_is_logged_and_later_processes_need_none(tmp_path: Path) -> None:

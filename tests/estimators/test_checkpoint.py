@@ -31,9 +31,8 @@ def table(n: int = 3000, seed: int = 0) -> pl.DataFrame:
     f = rng.random(n) < 0.45
     sex = rng.choice(["F", "M"], n)
     noise = np.where(sex == "F", 0.25, 0.05)
-    columns: dict[str, Any] = {
-        "sex": sex, "label": np.where(rng.random(n) < noise, ~f, f).astype(int)
-    }  # fmt: skip
+    label = np.where(rng.random(n) < noise, ~f, f).astype(int)
+    columns: dict[str, Any] = {"sex": sex, "label": label}
     for j in range(6):
         columns[f"x{j}"] = (rng.random(n) < np.where(f, 0.7 - 0.05 * j, 0.3)).astype(int)
     columns["age"] = rng.integers(18, 80, n) + 5 * f
@@ -82,9 +81,8 @@ def test_a_fit_that_fails_again_and_again_ends_with_the_same_bits(
 ) -> None:
     frame = table(800)
     X, y = frame.drop("label"), frame["label"]
-    settings: dict[str, Any] = {
-        "structure": structure, "equal_mass": equal_mass, "random_state": 3, "max_iter": 40,
-    }  # fmt: skip
+    settings: dict[str, Any] = {"structure": structure, "equal_mass": equal_mass}
+    settings |= {"random_state": 3, "max_iter": 40}
     whole = FairPC("sex", **settings).fit(X, y)
     stops = 0
     for n in (1, 7, 2, 30, 55, 80):

@@ -475,13 +475,29 @@ def test_bad_input_gets_one_sentence(name: str, change: dict[str, Any], message:
 
 
 OTHER_TYPES: list[tuple[str, Any]] = [
-    ("n_bins", "a"), ("n_bins", 8.0), ("n_components", "two"), ("n_init", None), ("rare", "few"),
-    ("smoothing", [1.0]), ("mechanism_prior", "strong"), ("max_splits", 1.5), ("patience", None),
-    ("max_iter", "many"), ("min_iter", True), ("tol", None), ("validation_fraction", "a tenth"),
-    ("equal_mass", "yes"), ("threshold", "half"), ("numeric", None), ("categorical", [None]),
-    ("missing_values", "NA"), ("sensitive", 1.5), ("random_state", -1), ("random_state", "seed"),
+    ("n_bins", "a"),
+    ("n_bins", 8.0),
+    ("n_components", "two"),
+    ("n_init", None),
+    ("rare", "few"),
+    ("smoothing", [1.0]),
+    ("mechanism_prior", "strong"),
+    ("max_splits", 1.5),
+    ("patience", None),
+    ("max_iter", "many"),
+    ("min_iter", True),
+    ("tol", None),
+    ("validation_fraction", "a tenth"),
+    ("equal_mass", "yes"),
+    ("threshold", "half"),
+    ("numeric", None),
+    ("categorical", [None]),
+    ("missing_values", "NA"),
+    ("sensitive", 1.5),
+    ("random_state", -1),
+    ("random_state", "seed"),
     ("verbose", "much"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "value"), OTHER_TYPES)

@@ -60,14 +60,12 @@ def test_weights_are_a_column_and_validation_rows_may_be_files(tmp_path: Path) -
     weights = frame["weight"].to_numpy()
     plain = frame.drop("weight")
     settings: dict[str, Any] = {"structure": "strudel", "random_state": 0, "max_iter": 20}
-    in_memory = FairPC("sex", **settings).fit(
-        plain.drop("label"), plain["label"], sample_weight=weights,
-        validation_data=(other.drop("label"), other["label"], None),
-    )  # fmt: skip
-    streamed = FairPC("sex", **settings).fit(
-        frame.lazy(), "label", sample_weight="weight",
-        validation_data=(tmp_path / "valid.parquet", "label", None),
-    )  # fmt: skip
+    beside: dict[str, Any] = {"validation_data": (other.drop("label"), other["label"], None)}
+    X, y = plain.drop("label"), plain["label"]
+    in_memory = FairPC("sex", **settings).fit(X, y, sample_weight=weights, **beside)
+    beside = {"validation_data": (tmp_path / "valid.parquet", "label", None)}
+    beside["sample_weight"] = "weight"
+    streamed = FairPC("sex", **settings).fit(frame.lazy(), "label", **beside)
     assert np.array_equal(in_memory.circuit_.parameters, streamed.circuit_.parameters)
     for name, values in in_memory.history_.items():
         assert np.array_equal(values, streamed.history_[name], equal_nan=True)
