@@ -47,8 +47,7 @@ class DaskPlan:
         graph: the circuit's structure.
         n_rows, total_weight: of all parts.
         client: to whom tasks are given.
-        parts: futures of the parts.
-        preparation: future of how parts are made ready.
+        parts, preparation: futures of the parts, and of how they are made ready.
     """
 
     graph: Graph
@@ -149,13 +148,7 @@ def placed(where: Sequence[str | None], threads: Mapping[str, int]) -> list[str 
 
 @dataclass(frozen=True, eq=False)
 class Preparation:
-    """How parts are made ready.
-
-    Attributes:
-        graph: the circuit's structure.
-        packing: how codes are packed.
-        table_of: makes the circuit's rows of rows of codes.
-    """
+    """How parts are made ready: ``table_of`` makes the circuit's rows of rows of codes."""
 
     graph: Graph
     packing: Packing
@@ -212,7 +205,7 @@ class HeldParts:
     @property
     def n_bytes(self) -> int:
         """What the parts take in memory."""
-        return self._size + sum(part.words.nbytes + part.weights.nbytes for part in self.parts)
+        return self._size + sum(part.n_bytes for part in self.parts)
 
     def flows(self, theta: Floats) -> Sums:
         """Log-likelihood and flows of the parts, added up."""

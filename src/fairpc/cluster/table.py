@@ -16,7 +16,7 @@ from fairpc.cluster import exchange
 from fairpc.cluster.client import check_workers, current_client, finish, killed, results
 from fairpc.cluster.parts import DaskParts
 from fairpc.data.distinct import UNBOUNDED, Distinct, add_distinct
-from fairpc.data.files import TableFiles
+from fairpc.data.files import TableFiles, reason_of
 from fairpc.data.parts import RowParts
 from fairpc.data.source import BATCH_ROWS, LazySource, Progress, Watcher, Work, source_of
 from fairpc.data.table_coding import RowEncoder
@@ -136,13 +136,18 @@ class DaskTable(LazySource):
         What went wrong in one is raised as a FairpcError that says where.
         """
         for k, (future, where) in enumerate(zip(futures, self.places, strict=True)):
-            finish(self.client, [future])
-            error = future.exception()
-            if error is not None:
-                raise blamed(error, where)
+            _ended(self.client, future, where)
             if watch is not None:
                 watch(Progress(stage, k + 1, None, f"of {len(futures)} partitions"))
             yield future
+
+
+def _ended(client: Any, future: Any, where: str, *failed: str) -> None:
+    """Return once a task has ended well; raise what went wrong as one of our errors."""
+    finish(client, [future])
+    error = future.exception()
+    if error is not None:
+        raise blamed(error, where, *failed)
 
 
 def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> FairpcError:
@@ -152,7 +157,7 @@ def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> 
     if isinstance(error, FairpcError):
         return error
     lacks = next((e for e in (error, error.__cause__) if isinstance(e, ImportError)), None)
-    reason = str(lacks or error).strip().partition("\n")[0].rstrip(".:")[:200]
+    reason = reason_of(lacks or error)
     if isinstance(error, KilledWorker):
         made: FairpcError = killed(where)
     elif lacks is not None:
@@ -243,8 +248,5 @@ def spread(client: Any, work: Callable[[S, J], T], shared: S, jobs: Sequence[J])
     sent = client.scatter(shared, broadcast=True, hash=False)
     futures = [client.submit(work, sent, job, pure=False) for job in jobs]
     for job, future in zip(jobs, futures, strict=True):
-        finish(client, [future])
-        error = future.exception()
-        if error is not None:
-            raise blamed(error, f"job {job}", "cannot be done")
+        _ended(client, future, f"job {job}", "cannot be done")
         yield future.result()

@@ -20,13 +20,9 @@ from fairpc.errors import FairpcError, TableError
 T = TypeVar("T")
 
 
-def _bytes_of(rows: Distinct) -> int:
-    """What moving rows costs: otherwise Dask takes them for small, and moves them about."""
-    return int(rows.words.nbytes + rows.weights.nbytes)
-
-
-sizeof.register(Distinct, _bytes_of)
-sizeof.register(HeldParts, attrgetter("n_bytes"))
+# What moving rows costs: otherwise Dask takes them for small, and moves them about.
+for _kind in (Distinct, HeldParts):
+    sizeof.register(_kind, attrgetter("n_bytes"))
 
 
 def itself(value: T) -> T:

@@ -39,9 +39,11 @@ def replacing(path: AnyPath) -> Iterator[Path]:
     try:
         mode = _mode_of(target)
         try:
-            _create(temporary, mode)
+            temporary.touch(exist_ok=False)
+            if mode is not None and hasattr(os, "fchmod"):
+                temporary.chmod(mode)
             yield temporary
-            _sync(temporary)
+            _sync(temporary, os.O_RDWR)
             temporary.replace(target)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -54,7 +56,9 @@ def replacing(path: AnyPath) -> Iterator[Path]:
             f"cannot write the file ({reason}): check the folder, its permissions and free space",
             os.fspath(path),
         ) from error
-    _sync_folder(target.parent)
+    # Makes the rename durable. Where folders cannot be synced, the file system orders it itself.
+    with contextlib.suppress(OSError):
+        _sync(target.parent, os.O_RDONLY)
 
 
 def check_writable(path: AnyPath) -> None:
@@ -105,27 +109,10 @@ def _mode_of(target: Path) -> int | None:
     return stat.S_IMODE(mode)
 
 
-def _create(path: Path, mode: int | None) -> None:
-    """A new empty file; one of this name must not be there yet."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+def _sync(path: Path, flags: int) -> None:
+    """Put what was written onto the disk."""
+    descriptor = os.open(path, flags)
     try:
-        if mode is not None and hasattr(os, "fchmod"):
-            os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _sync(path: Path) -> None:
-    """Put what was written onto the disk."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename durable. Where folders cannot be synced, the file system orders it itself."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

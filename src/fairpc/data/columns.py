@@ -98,22 +98,14 @@ class ClassWeights:
 
 @dataclass(frozen=True, eq=False)
 class ListedColumn:
-    """A column as the rules below read it: distinct values, each with its weight.
-
-    Attributes:
-        found: the values.
-        weights: of each, in rows.
-        classes: weight per value and class, if there are two to tell apart.
-        once: whether every value occurs in one row only.
-        declared: the frame's own type says that these are categories.
-    """
+    """A column as the rules below read it: distinct values, each with its weight."""
 
     name: str
     found: Numbers | Texts
-    weights: Floats
-    classes: Floats | None
-    once: bool
-    declared: bool
+    weights: Floats  #: of each value, in rows
+    classes: Floats | None  #: weight per value and class, if there are two to tell apart
+    once: bool  #: whether every value occurs in one row only
+    declared: bool  #: the frame's own type says that these are categories
 
     @property
     def identifies(self) -> bool:
@@ -266,10 +258,8 @@ def _largest(data: Array) -> float:
 
 
 def _identifier(name: str) -> Dropped:
-    return Dropped(
-        name,
-        "it has a different value in every row, like an identifier; " + "".join(map(str, TO_KEEP)),
-    )
+    why = "it has a different value in every row, like an identifier; "
+    return Dropped(name, why + "".join(map(str, TO_KEEP)))
 
 
 def _constant(name: str, value: object) -> Dropped:

@@ -138,6 +138,10 @@ class Distinct:
     def n_rows(self) -> int:
         return len(self.weights)
 
+    @property
+    def n_bytes(self) -> int:
+        return self.words.nbytes + self.weights.nbytes
+
 
 def add_distinct(parts: Sequence[Distinct]) -> Distinct:
     """The distinct rows of all parts; weights are added in the order of the parts."""

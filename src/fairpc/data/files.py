@@ -126,11 +126,15 @@ class Reading:
         import polars as pl
 
         if isinstance(error, pl.exceptions.PolarsError):
-            reason = str(error).strip().partition("\n")[0].rstrip(".:")[:200]
             raise FileFormatError(
-                f"{self.source} cannot be read ({reason}): it is damaged or of another kind, "
-                "write it again"
+                f"{self.source} cannot be read ({reason_of(error)}): it is damaged or of another "
+                "kind, write it again"
             ) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """The first line of what another library says."""
+    return str(error).strip().partition("\n")[0].rstrip(".:")[:200]
 
 
 def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = None) -> TableFiles:
@@ -313,9 +317,9 @@ def _sink(rows: pl.LazyFrame, path: Path, chosen: Format, delimiter: str, called
         else:
             rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
     except pl.exceptions.PolarsError as error:
-        reason = str(error).strip().partition("\n")[0].rstrip(".:")[:200]
         raise TableError(
-            f"{called} cannot be written ({reason}): write Parquet, which holds any column"
+            f"{called} cannot be written ({reason_of(error)}): write Parquet, which holds any "
+            "column"
         ) from error
 
 
@@ -330,19 +334,15 @@ def common_types(files: Sequence[tuple[Path, Types]]) -> Types | None:
     """
     first, types = files[0]
     for path, other in files[1:]:
-        _check_names(first, types, path, other)
+        for name in sorted(types.keys() ^ other.keys()):
+            without, having = (path, first) if name in types else (first, path)
+            raise FileFormatError(
+                f"{without} has no column {name!r}, and {having.name} has one: give files with the "
+                "same columns"
+            )
     if all(list(other.items()) == list(types.items()) for _, other in files):
         return None
     return {name: _common(name, [(path, other[name]) for path, other in files]) for name in types}
-
-
-def _check_names(first: Path, types: Types, path: Path, other: Types) -> None:
-    for name in sorted(types.keys() ^ other.keys()):
-        without, having = (path, first) if name in types else (first, path)
-        raise FileFormatError(
-            f"{without} has no column {name!r}, and {having.name} has one: give files with the "
-            "same columns"
-        )
 
 
 def _common(name: str, found: Sequence[tuple[Path, Any]]) -> Any:

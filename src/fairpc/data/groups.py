@@ -232,7 +232,7 @@ def _column(name: str, values: Values, weights: Floats, scale: float) -> Column:
     )
     summary = ColumnSummary.of(values, RowClasses(np.zeros(len(weights), np.int64), 1, weights))
     column = fit_column(name, summary, options, ClassWeights(scale), parse=False)
-    if isinstance(column, Dropped) or len(np.unique(_known(column, values))) < 2:
+    if isinstance(column, Dropped) or len(np.setdiff1d(code_values(column, values), -1)) < 2:
         raise TableError(
             f"column {name!r} has 1 value ({_only(values)}): a sensitive attribute needs at least "
             "two groups in the training rows"
@@ -249,11 +249,6 @@ def _many(values: Values) -> bool:
     known = values.data[~values.missing()]
     few = _FEW_NUMBERS if is_integral(known) else 2
     return not values.declared and len(np.unique(known)) > few
-
-
-def _known(column: Column, values: Values) -> Codes:
-    codes = code_values(column, values)
-    return codes[codes >= 0]
 
 
 def _only(values: Values) -> str:

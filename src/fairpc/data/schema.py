@@ -204,17 +204,17 @@ class Record:
         except FairpcError as error:
             raise FileFormatError(f"{self.what} is not valid: {error}") from error
 
-    def text(self, field: str) -> str:
+    def _typed(self, field: str, kind: type[T], rule: str) -> T:
         value = self.data[field]
-        if not isinstance(value, str):
-            raise self.error(field, "text")
+        if not isinstance(value, kind):
+            raise self.error(field, rule)
         return value
 
+    def text(self, field: str) -> str:
+        return self._typed(field, str, "text")
+
     def flag(self, field: str) -> bool:
-        value = self.data[field]
-        if not isinstance(value, bool):
-            raise self.error(field, "true or false")
-        return value
+        return self._typed(field, bool, "true or false")
 
     def whole(self, field: str, least: int = 0) -> int:
         value = self.data[field]
@@ -226,10 +226,7 @@ class Record:
         return _number(self.data[field], self.error(field, "a finite number"))
 
     def items(self, field: str) -> list[Any]:
-        value = self.data[field]
-        if not isinstance(value, list):
-            raise self.error(field, "a list")
-        return value
+        return self._typed(field, list, "a list")
 
     def numbers(self, field: str) -> tuple[float, ...]:
         fault = self.error(field, "a list of finite numbers")

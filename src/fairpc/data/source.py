@@ -209,12 +209,10 @@ class LazySource(Source):
 
     Attributes:
         frame: a polars lazy frame of all rows.
-        names: its columns.
         pieces: where rows can be read from the middle, a lazy frame per file and its rows.
         n_bytes: size of its files; None for a lazy frame.
         bytes_per_row: about how many bytes of the files hold one row.
         reading: a block in which what cannot be read is said to be the fault of the files.
-        paths: its files.
     """
 
     frame: Any
@@ -349,17 +347,11 @@ class SumTree:
 
 @dataclass(frozen=True)
 class _Reading:
-    """Rows to be read.
-
-    Attributes:
-        load: reads them.
-        file: that they are in, if they can be read from its middle.
-        start: number of the first of them there.
-    """
+    """Rows to be read, by ``load``."""
 
     load: Callable[[], Any]
-    file: str = ""
-    start: int = 0
+    file: str = ""  #: that they are in, if they can be read from its middle
+    start: int = 0  #: number of the first of them there
 
     def done(self, work: Work[T], k: int, batch: Any) -> T:
         """What is made of batch ``k``; whose rows, in an error, count from where it begins."""

@@ -87,8 +87,9 @@ def summarise(
     columns = {}
     for name in roles.features:
         values = read_values(name, frame.column(name), roles.missing_values)
-        if name in roles.numeric:
-            values = _as_numbers(name, values)
+        # Of a column that is said to hold numbers, text that is dates is read later.
+        if name in roles.numeric and values.parsed().type != "date":
+            values = to_numbers(name, values)
         expected = None if known is None else getattr(known.columns[name].found, "texts", None)
         columns[name] = ColumnSummary.of(values, rows, expected)
     return Summary(
@@ -175,6 +176,8 @@ def listed(source: Source, roles: Roles) -> int | None:
     None is the usual number. A Dask frame does not say how many rows it has: it has a
     quarter of the room, for several summaries of its partitions meet.
     """
+    import polars as pl
+
     rows = source.n_rows
     if rows is None and not source.in_partitions:
         return None
@@ -182,24 +185,11 @@ def listed(source: Source, roles: Roles) -> int | None:
         return None
     if source.in_memory:
         return FEW_ROWS
-    types = source.types
-    many = [name for name in roles.features if name in types and not _is_short(types[name])]
+    # Types whose columns have few values.
+    types, short = source.types, (pl.Boolean, pl.Int8, pl.UInt8, pl.Categorical, pl.Enum)
+    many = [name for name in roles.features if name in types and types[name] not in short]
     room = LISTED // (1 if rows is not None else 4)
     return max(MOST, room // max(len(many), 1))
-
-
-def _is_short(dtype: Any) -> bool:
-    """Whether a column is known to have few values by its type."""
-    import polars as pl
-
-    return dtype in (pl.Boolean, pl.Int8, pl.UInt8, pl.Categorical, pl.Enum)
-
-
-def _as_numbers(name: str, values: Values) -> Values:
-    """Values of a column that is said to hold numbers; text that is dates is read later."""
-    if values.type == "text" and values.parsed().type == "date":
-        return values
-    return to_numbers(name, values)
 
 
 def _numbered(values: Values, known: Values | None = None) -> tuple[Ints, Values]:

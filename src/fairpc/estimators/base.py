@@ -118,7 +118,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             evaluation = {k: self._triple(coding, some) for k, some in (eval_set or {}).items()}
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:
-                with progress(type(self).__name__, self.verbose, callback) as step:
+                with self._shown("structure", _step_line, callback or (lambda step: None)) as step:
                     fitted = self._fit_training(
                         training, validation, evaluation, limits, step, folder.sample_rows
                     )
@@ -136,7 +136,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             numeric=table.roles.numeric,
             categorical=resolve(names, _listed(self.categorical), "categorical"),
         )
-        with reading(type(self).__name__, self.verbose) as watch:
+        with self._shown("reading", _reading_line, None) as watch:
             return folder.training(
                 table,
                 coding=self._given_coding(),
@@ -144,6 +144,24 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 options=options,
                 watch=watch,
             )
+
+    @contextmanager
+    def _shown(self, first: str, line: Callable[[Any], str], then: Any) -> Iterator[Any]:
+        """``then``, a function of what happens or None; if ``verbose``, one that shows it too."""
+        if not self.verbose:
+            yield then
+            return
+        from rich.console import Console
+
+        name = type(self).__name__
+        with Console(stderr=True).status(f"{name}: {first}") as status:
+
+            def show(event: Any) -> None:
+                status.update(f"{name}: {line(event)}")
+                if then is not None:
+                    then(event)
+
+            yield show
 
     def _fit_training(
         self,
@@ -368,42 +386,12 @@ def _listed(columns: Any) -> tuple[str | int, ...]:
     return (columns,) if isinstance(columns, str | int) else tuple(columns)
 
 
-@contextmanager
-def progress(
-    name: str, verbose: int, callback: Callable[[Step], object] | None
-) -> Iterator[Callable[[Step], object]]:
-    """A function to call with each step: the user's callback and, if ``verbose``, a line."""
-    if not verbose:
-        yield callback or (lambda step: None)
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status(f"{name}: structure") as status:
-
-        def show(step: Step) -> None:
-            status.update(f"{name}: EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}")
-            if callback is not None:
-                callback(step)
-
-        yield show
+def _step_line(step: Step) -> str:
+    return f"EM {step.iteration}, log-likelihood {step.log_likelihood:,.2f}"
 
 
-@contextmanager
-def reading(name: str, verbose: int) -> Iterator[Callable[[Progress], object] | None]:
-    """A function to call with how far a table is read; None unless ``verbose``."""
-    if not verbose:
-        yield None
-        return
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    with console.status(f"{name}: reading") as status:
-
-        def show(progress: Progress) -> None:
-            done = f"{progress.done:,} {progress.unit}"
-            if progress.total:
-                done = f"{progress.done / progress.total:.0%} of {progress.total / 1e6:,.0f} MB"
-            status.update(f"{name}: {progress.stage}, {done}")
-
-        yield show
+def _reading_line(progress: Progress) -> str:
+    done = f"{progress.done:,} {progress.unit}"
+    if progress.total:
+        done = f"{progress.done / progress.total:.0%} of {progress.total / 1e6:,.0f} MB"
+    return f"{progress.stage}, {done}"

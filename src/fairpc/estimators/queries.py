@@ -6,7 +6,7 @@ What is asked of rows is also answered for tables that are read in batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial, wraps
+from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar
 
@@ -118,15 +118,10 @@ def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
     classes = model.classes_  # says so where the model is not fitted
     if method not in LAZY:
         check_not_dask(frame)
-    call = partial(_called, model, method)
+    call = getattr(model, method)
     if method not in PREFIXES:
         return by_partition(frame, call, ["decision"], classes.dtype)
     return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
-
-
-def _called(model: Any, method: str, part: Any) -> Array:
-    values: Array = getattr(model, method)(part)
-    return values
 
 
 class FittedQueries:

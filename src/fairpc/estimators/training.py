@@ -208,8 +208,7 @@ class FitFolder:
             self.checkpoint = Checkpoint.open(self._path, self._settings, data)
 
     def _scratch(self) -> Path:
-        folder = self.stack.enter_context(tempfile.TemporaryDirectory(prefix="fairpc-"))
-        return Path(folder)
+        return Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="fairpc-")))
 
 
 def _in_memory(encoder: RowEncoder, rows: Distinct | RowParts) -> Rows:
