@@ -114,7 +114,7 @@ def test_crossed_groups(library: str) -> None:
     if library != "numpy":
         assert groups.names == ("sex=F, race=A", "sex=F, race=B", "sex=M, race=A")
     assert groups.rows == (20, 20, 20)
-    assert [r["small"] for r in groups.describe()] == [True] * 3
+    assert [name for name, _ in groups.small()] == list(groups.names)
     assert groups.transform(frame)[:4].tolist() == [1, 2, 0, -1]
     assert Groups.from_dict(json.loads(json.dumps(groups.to_dict()))) == groups
 

@@ -82,13 +82,6 @@ class Groups(Saved):
         """Groups with fewer than ``least`` training rows, and how many they have."""
         return tuple((n, r) for n, r in zip(self.names, self.rows, strict=True) if r < least)
 
-    def describe(self) -> list[dict[str, Any]]:
-        """One record per group: name, value, training rows, whether it is small."""
-        return [
-            {"group": name, "value": value, "rows": rows, "small": rows < SMALL}
-            for name, value, rows in zip(self.names, self.values, self.rows, strict=True)
-        ]
-
     def transform(self, sensitive: Any, *, allow_absent: bool = False) -> Codes:
         """Group code of each row; -1 where a part of it is missing or, with a warning, unknown.
 

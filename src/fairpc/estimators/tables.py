@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,11 +76,9 @@ class GivenTable:
         if fair_labels is not None:
             fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
         source = FrameSource.of(frame.with_columns(more))
+        places = {"in_order": frame.names if frame.from_array else (), "groups_in_order": by_place}
         apart = (label, weight, fair)
-        found = cls._of(source, apart, sensitive, groups, sentinels, numeric)
-        in_order = frame.names if frame.from_array else ()
-        roles = replace(found.roles, in_order=in_order, groups_in_order=by_place)
-        return replace(found, roles=roles)
+        return cls._of(source, apart, sensitive, groups, sentinels, numeric, **places)
 
     @classmethod
     def _of(
@@ -91,22 +89,22 @@ class GivenTable:
         groups: tuple[str, ...],
         missing_values: tuple[Any, ...],
         numeric: Iterable[str | int],
+        **places: Any,
     ) -> GivenTable:
         label, weight, fair = apart
         names = tuple(name for name in source.names if name not in (*apart, *groups))
         chosen = groups or _chosen(names, sensitive)
         features = tuple(name for name in names if name not in chosen)
         named = resolve(names, tuple(numeric), "numeric")
-        roles = Roles(label, chosen, features, weight, fair, missing_values, named)
+        roles = Roles(label, chosen, features, weight, fair, missing_values, named, **places)
         return cls(source, roles)
 
 
 def check_columns(source: Source, **named: Any) -> None:
     """A TableError where a role is given to what is no column of a streamed table."""
     for role, name in named.items():
-        if (name is None and role == "label") or not (
-            name is None or (isinstance(name, str) and name in source.names)
-        ):
+        left_out = name is None and role != "label"
+        if not (left_out or (isinstance(name, str) and name in source.names)):
             # Whatever is no name may be long to write, and says nothing.
             text = name is None or isinstance(name, str)
             given = repr(name) if text else f"a {type(name).__name__}"
