@@ -97,7 +97,9 @@ class CircuitBuilder:
         theta = np.fromiter(chain.from_iterable(self._weights), np.float64)
         widths = np.fromiter(map(len, self._weights), np.int64)
         arrays = map(np.array, (self._arities, kind, variable, value, block))
-        return circuit_below(root, self._names, *arrays, sizes, child, widths, theta)
+        return circuit_below(
+            root, self._names, *arrays, sizes=sizes, child=child, widths=widths, theta=theta
+        )
 
     def _variable(self, variable: int | str) -> int:
         if isinstance(variable, str):
@@ -185,9 +187,9 @@ def circuit_below(
     graph = Graph(
         names=tuple(names),
         arities=arities,
-        kind=kind[keep],
-        variable=variable[keep],
-        value=value[keep],
+        kind=kind[keep].astype(np.uint8),
+        variable=variable[keep].astype(np.int32),
+        value=value[keep].astype(np.int32),
         child_ptr=np.append(0, np.cumsum(sizes[keep])),
         child=(np.cumsum(keep) - 1)[child[np.repeat(keep, sizes)]],
         block=np.array(blocks, np.int32),

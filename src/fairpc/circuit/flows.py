@@ -28,6 +28,7 @@ from fairpc.circuit.program import (
     Projection,
     Scaled,
     Workspace,
+    kernels,
     map_in_order,
     thread_count,
 )
@@ -357,32 +358,24 @@ def expected_flows(
     circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
 ) -> Floats:
     """EF(n, c) of every edge, summed over weighted rows (Definition 4, Algorithm 1)."""
-    rows = check_codes(codes, circuit.arities, circuit.names)
-    w = check_weights(weights, len(rows))
-    total = np.zeros(circuit.graph.n_edges)
-    work = Workspace()
-    for start, stop, chunk in circuit.graph.program.chunks(rows):
-        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
-    return _with_product_edges(circuit.graph, total, float(w[_positive(circuit, rows)].sum()))
-
-
-def _positive(circuit: Circuit, rows: Codes) -> Bools:
     from fairpc.circuit.queries import log_marginal
 
-    return np.isfinite(log_marginal(circuit, rows))
-
-
-def _with_product_edges(graph: Graph, edge_flows: Floats, at_root: float) -> Floats:
-    """Fill in the product edges: each carries the whole flow of its node."""
-    node_flow = np.zeros(graph.n_nodes)
-    node_flow[graph.root] = at_root
-    ptr = graph.child_ptr.tolist()
-    for n in range(graph.n_nodes - 1, -1, -1):
+    g = circuit.graph
+    rows = check_codes(codes, circuit.arities, circuit.names)
+    w = check_weights(weights, len(rows))
+    total = np.zeros(g.n_edges)
+    work = Workspace()
+    for start, stop, chunk in g.program.chunks(rows):
+        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
+    node_flow = np.zeros(g.n_nodes)
+    node_flow[g.root] = w[np.isfinite(log_marginal(circuit, rows))].sum()
+    ptr = g.child_ptr.tolist()
+    for n in range(g.root, -1, -1):
         edges = slice(ptr[n], ptr[n + 1])
-        if graph.kind[n] == PRODUCT:
-            edge_flows[edges] = node_flow[n]
-        np.add.at(node_flow, graph.child[edges], edge_flows[edges])
-    return edge_flows
+        if g.kind[n] == PRODUCT:  # each edge carries the whole flow of its node
+            total[edges] = node_flow[n]
+        np.add.at(node_flow, g.child[edges], total[edges])
+    return total
 
 
 def circuit_flows(
@@ -426,13 +419,11 @@ def row_flows(circuit: Circuit, codes: npt.ArrayLike) -> Floats:
 
 def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
     """EF(n) of every node for each row by itself: bounds of some rows, and nodes × rows."""
-    from fairpc.circuit import _kernels
-
     theta = Scaled.of(circuit.parameters)
     for start, stop, chunk in _rows_apart(circuit, rows):
         val = np.empty(chunk.n_values)
         chunk.upward(circuit.parameters, val)
-        if val[chunk.root].min() > _kernels.TINY:
+        if val[chunk.root].min() > kernels().TINY:
             flow = np.zeros(chunk.n_values)
             flow[chunk.root] = 1.0
             chunk.downward(circuit.parameters, val, flow, np.zeros(circuit.graph.n_edges))

@@ -364,19 +364,15 @@ class _Lines:
 
     def _check_logs(self, where: Ints, logs: Floats) -> None:
         if (bad := first_of(~(logs <= TOLERANCE))) is not None:
-            self.file.fail(
-                f"node {list(self._at)[where[bad]]} has the log-probability {logs[bad]:.9g}: "
-                "give a number that is not above 0",
-                self._line[where[bad]],
-            )
+            own, line = list(self._at)[where[bad]], self._line[where[bad]]
+            problem = f"node {own} has the log-probability {logs[bad]:.9g}"
+            self.file.fail(f"{problem}: give a number that is not above 0", line)
 
     def _check_totals(self, where: Ints, totals: Floats) -> None:
         if (bad := first_of(~(np.abs(totals - 1.0) <= TOLERANCE))) is not None:
-            self.file.fail(
-                f"the weights of node {list(self._at)[where[bad]]} sum to {totals[bad]:.9g}: "
-                "weights are exp(log(theta)) and must sum to 1",
-                self._line[where[bad]],
-            )
+            own, line = list(self._at)[where[bad]], self._line[where[bad]]
+            problem = f"the weights of node {own} sum to {totals[bad]:.9g}"
+            self.file.fail(f"{problem}: weights are exp(log(theta)) and must sum to 1", line)
 
 
 def _meeting(parent: dict[int, int], a: int, b: int) -> int:
@@ -405,7 +401,12 @@ def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> Non
     written with its own copy, and a warning says so. ``save_circuit`` keeps both.
     """
     graph = circuit.graph
-    _check_binary(graph)
+    for name, arity in zip(graph.names, graph.arities.tolist(), strict=True):
+        if arity != 2:
+            raise CircuitError(
+                f"variable {name!r} has {arity} values and a psdd file holds binary variables: "
+                "use save_circuit, or encode the variable as binary ones"
+            )
     require(graph, "write_psdd", "smooth", "decomposable", "structured_decomposable")
     shared = int((np.bincount(graph.block[graph.kind == SUM]) > 1).sum())
     if shared:
@@ -418,15 +419,6 @@ def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> Non
     text = _Writer(circuit, vtree).text()
     write_atomically(vtree_path, vtree.text().encode())
     write_atomically(psdd_path, text.encode())
-
-
-def _check_binary(graph: Graph) -> None:
-    for name, arity in zip(graph.names, graph.arities.tolist(), strict=True):
-        if arity != 2:
-            raise CircuitError(
-                f"variable {name!r} has {arity} values and a psdd file holds binary variables: "
-                "use save_circuit, or encode the variable as binary ones"
-            )
 
 
 _Pair = tuple[int, int]

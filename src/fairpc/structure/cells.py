@@ -149,8 +149,9 @@ class CellSearch:
         if self._search.best_split == 0:
             learned = [self._tree_parameters(i, cell) for i, cell in enumerate(learned)]
         first = self._cells[0]
-        found = tuple(learned), self._search.history, self._search.best_split
-        return CellCircuits(first.names, first.arities, *found)
+        history = tuple(self._search.history)
+        cells = tuple(learned)
+        return CellCircuits(first.names, first.arities, cells, history, self._search.best_split)
 
     def _tree_parameters(self, i: int, cell: LearnedCell) -> LearnedCell:
         """A tree needs no completed rows: its parameters come from pairs that were observed."""
