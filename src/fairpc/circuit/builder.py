@@ -92,14 +92,12 @@ class CircuitBuilder:
         """The circuit below ``root``; what is not below it is left out."""
         self._known((root,))
         kind, variable, value, below, block = zip(*self._ids, strict=True)
+        arities, k, x, v, b = map(np.array, (self._arities, kind, variable, value, block))
         sizes = np.fromiter(map(len, below), np.int64)
         child = np.fromiter(chain.from_iterable(below), np.int64)
-        theta = np.fromiter(chain.from_iterable(self._weights), np.float64)
         widths = np.fromiter(map(len, self._weights), np.int64)
-        arrays = map(np.array, (self._arities, kind, variable, value, block))
-        return circuit_below(
-            root, self._names, *arrays, sizes=sizes, child=child, widths=widths, theta=theta
-        )
+        theta = np.fromiter(chain.from_iterable(self._weights), np.float64)
+        return circuit_below(root, self._names, arities, k, x, v, b, sizes, child, widths, theta)
 
     def _variable(self, variable: int | str) -> int:
         if isinstance(variable, str):

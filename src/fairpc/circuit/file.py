@@ -61,16 +61,14 @@ def load_circuit(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Circuit:
 def to_dict(circuit: Circuit) -> dict[str, Any]:
     """The content of a file, as plain dicts, lists, strings and numbers."""
     graph = circuit.graph
-    payload: dict[str, Any] = {
+    return {
         "format": FORMAT,
         "version": VERSION,
         "variables": {"names": list(graph.names), "arities": graph.arities.tolist()},
         "nodes": {name: getattr(graph, name).tolist() for name in _NODE_FIELDS},
         "parameters": circuit.parameters.tolist(),
+        "checksum": _checksum(graph.names, vars(graph), circuit.parameters),
     }
-    arrays = {name: getattr(graph, name) for name in ("arities", *_NODE_FIELDS)}
-    payload["checksum"] = _checksum(graph.names, arrays, circuit.parameters)
-    return payload
 
 
 def from_dict(payload: object, source: str = "the circuit") -> Circuit:

@@ -10,12 +10,12 @@ Where much of it is, the rows go through the circuit itself, merged per scope.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import CodesError, OptionError
 from fairpc.errors.arrays import Bools, Codes, Floats, Int32s
 
+L = TypeVar("L", float, Floats)
 Path = Literal["auto", "active", "general"]
 
 KEPT_BYTES: Final = 1 << 30
@@ -183,11 +184,7 @@ class RowPlan:
         def task(chunk: Chunk) -> tuple[float, Floats]:
             return self._form(chunk).flows(theta, w[chunk.rows], self._work)
 
-        log_likelihood, flows = 0.0, np.zeros(len(theta))
-        for more, flow in map_in_order(task, self.chunks, self._threads(1)):
-            log_likelihood += more
-            flows += flow
-        return log_likelihood, flows
+        return _added(map_in_order(task, self.chunks, self._threads(1)), 0.0, theta.shape)
 
     def log_likelihood(self, parameters: Floats, weights: Floats | None = None) -> float:
         """The same without the flows, to the bit: half the work."""
@@ -261,6 +258,17 @@ class RowPlan:
         return np.asarray(np.bincount(self.row_of, given, minlength=self.n_distinct), np.float64)
 
 
+def _added(
+    found: Iterable[tuple[L, Floats]], log_likelihood: L, shape: tuple[int, ...]
+) -> tuple[L, Floats]:
+    """Log-likelihoods and flows added up in order."""
+    flows = np.zeros(shape)
+    for more, flow in found:
+        log_likelihood += more
+        flows += flow
+    return log_likelihood, flows
+
+
 @dataclass(eq=False)
 class PartPlan:
     """A plan over parts: their log-likelihoods and flows, added in the order of the parts.
@@ -289,22 +297,14 @@ class PartPlan:
 
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         _refuse_weights(weights)
-        log_likelihood, flows = 0.0, np.zeros(self.graph.n_parameters)
-        for plan in self._plans(1):
-            more, flow = plan(parameters)
-            log_likelihood += more
-            flows += flow
-        return log_likelihood, flows
+        found = (plan(parameters) for plan in self._plans(1))
+        return _added(found, 0.0, (self.graph.n_parameters,))
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """Several parameter sets in one pass over the parts."""
         _refuse_weights(weights)
-        log_likelihood, flows = np.zeros(len(parameters)), np.zeros(parameters.shape)
-        for plan in self._plans(len(parameters)):
-            more, flow = plan.batch(parameters)
-            log_likelihood += more
-            flows += flow
-        return log_likelihood, flows
+        found = (plan.batch(parameters) for plan in self._plans(len(parameters)))
+        return _added(found, np.zeros(len(parameters)), parameters.shape)
 
     def _plans(self, n_sets: int) -> Iterator[FlowPlan]:
         """The plan of each part in turn; a thread makes the next one ready."""

@@ -158,10 +158,8 @@ def sample(circuit: Circuit, n: int, rng: np.random.Generator | int | None = Non
     asked: Any = n
     if not (isinstance(asked, int | np.integer) and asked >= 0):
         raise CodesError(f"{n!r} rows were asked for: ask for none or more, a whole number")
-    nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
-    rows = check_codes(nothing, circuit.arities)
     theta = Scaled.of(circuit.parameters)
-    chunk = circuit.graph.program.project(rows, 0, 1)
+    chunk = circuit.graph.program.project(_evidence(circuit, None), 0, 1)
     drawn = np.empty((n, circuit.graph.n_variables), np.int16)
     chunk.trace(theta, chunk.upward_scaled(theta), np.zeros(n, np.int32), _seeds(rng, n), drawn)
     return drawn
@@ -195,10 +193,7 @@ def expectation(
     """
     columns = tuple(variable_index(circuit.graph, v) for v in variables)
     states, f = _tabulate(circuit, function, columns)
-    if codes is None:
-        evidence = np.full((1, circuit.graph.n_variables), -1, np.int16)
-    else:
-        evidence = check_codes(codes, circuit.arities, circuit.names)
+    evidence = _evidence(circuit, codes)
     logs = log_marginal(circuit, evidence)
     _refuse_impossible(logs)
     total = np.zeros(len(evidence))
@@ -209,6 +204,12 @@ def expectation(
         clamped[:, columns] = state
         total[rows] += value * np.exp(log_marginal(circuit, clamped) - logs[rows])
     return total[0] if codes is None else total
+
+
+def _evidence(circuit: Circuit, codes: npt.ArrayLike | None) -> Codes:
+    """Checked rows; without any, one in which nothing is known."""
+    given = np.full((1, len(circuit.names)), -1, np.int16) if codes is None else codes
+    return check_codes(given, circuit.arities, circuit.names)
 
 
 def _tabulate(
@@ -242,8 +243,7 @@ def expectation_of_sum(
     circuit: Circuit, tables: Mapping[Any, npt.ArrayLike], codes: npt.ArrayLike | None = None
 ) -> Floats:
     """E[Σ_j g_j(X_j) | e] for any number of variables; ``tables`` gives g_j as one value each."""
-    nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
-    marginals = conditionals(circuit, nothing if codes is None else codes)
+    marginals = conditionals(circuit, _evidence(circuit, None) if codes is None else codes)
     total = np.zeros(len(marginals[0]))
     for variable, table in tables.items():
         column = variable_index(circuit.graph, variable)
@@ -324,13 +324,9 @@ def _kl_of_one_graph(p: Circuit, q: Circuit) -> float:
 class _Meeting(NamedTuple):
     """What two nodes n of P and m of Q have in common: the part of n's support inside m's."""
 
-    states: int
-    """Number of assignments in both supports: exact, so that "Q covers P" is no matter of
-    rounding."""
-    mass: float
-    """P_n of them."""
-    log_q: float
-    """Their expectation under P_n of log Q_m."""
+    states: int  #: in both supports: exact, so that "Q covers P" is no matter of rounding
+    mass: float  #: P_n of them
+    log_q: float  #: their expectation under P_n of log Q_m
 
 
 _NOTHING = _Meeting(0, 0.0, 0.0)

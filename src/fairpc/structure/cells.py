@@ -236,12 +236,9 @@ def learn(
         validation_fraction: where there are none, the share of the rows that is held out for
             Strudel. They do not enter the parameters. Gain needs none and takes none.
         tree: tree to start from; the Chow–Liu tree by default.
-        vtree: shape of the vtree.
-        prune: criterion by which tree edges are left out.
-        smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
+        vtree, prune, smoothing, callback: as in :func:`learn_cells`.
         random_state: seed of what is random: the held-out rows, completions of rows
             with missing values, Strudel's random heuristics.
-        callback: called with each :class:`Step` of the search.
     """
     check_table(table)
     rng = np.random.default_rng(random_state)
