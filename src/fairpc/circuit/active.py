@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.circuit.program import Projection, Scaled, Workspace
+from fairpc.circuit.program import Projection, Scaled, Workspace, kernels
 from fairpc.data.table import readonly
 from fairpc.errors.arrays import Floats, Int32s
 
@@ -42,47 +42,39 @@ class ActiveTerms:
 
     def log_likelihood(self, theta: Floats, weights: Floats, work: Workspace) -> float:
         """Of the rows together: the way up alone."""
-        from fairpc.circuit import _kernels
-
         likelihood = self._likelihood(theta, weights, work.take(self.n_slots))
-        if likelihood.min(initial=1.0) <= _kernels.TINY:
+        if likelihood.min(initial=1.0) <= kernels().TINY:
             return self._scaled_flows(theta, weights)[0]
         return float((weights * np.log(likelihood)).sum())
 
     def _likelihood(self, theta: Floats, weights: Floats, value: Floats) -> Floats:
         """Likelihood of each row of positive weight; the slots into ``value``."""
-        from fairpc.circuit import _kernels
-
         likelihood = np.empty(len(weights))
-        _kernels.rise(readonly(theta), self.terms, self.root, readonly(weights), value, likelihood)
+        kernels().rise(readonly(theta), self.terms, self.root, readonly(weights), value, likelihood)
         return likelihood
 
     def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
         """Log-likelihood and flows; with extended range where some likelihood is very small."""
-        from fairpc.circuit import _kernels
-
         value, slope = work.take(2, self.n_slots)
         likelihood, flow = self._likelihood(theta, weights, value), np.empty(len(theta))
-        if likelihood.min(initial=1.0) <= _kernels.TINY:
+        if likelihood.min(initial=1.0) <= kernels().TINY:
             return self._scaled_flows(theta, weights)
         rate = weights / likelihood
-        _kernels.fall(readonly(theta), self.terms, self.root, rate, value, slope, flow)
+        kernels().fall(readonly(theta), self.terms, self.root, rate, value, slope, flow)
         return float((weights * np.log(likelihood)).sum()), flow
 
     def flows_of_sets(
         self, theta: Floats, weights: Floats, work: Workspace
     ) -> tuple[Floats, Floats]:
         """The same for several parameter sets (B, P) in one pass, with weights (B, rows)."""
-        from fairpc.circuit import _kernels
-
         known, weight = np.ascontiguousarray(theta.T), np.ascontiguousarray(weights.T)
         value, slope = work.take(2, self.n_slots, len(theta))
         likelihood, flow = np.empty(weight.shape), np.empty(known.shape)
-        _kernels.rise_sets(known, self.terms, self.root, weight, value, likelihood)
-        tiny = likelihood.min(axis=0, initial=1.0) <= _kernels.TINY
+        kernels().rise_sets(known, self.terms, self.root, weight, value, likelihood)
+        tiny = likelihood.min(axis=0, initial=1.0) <= kernels().TINY
         likelihood[:, tiny] = 1.0
         rate = weight / likelihood
-        _kernels.fall_sets(known, self.terms, self.root, rate, value, slope, flow)
+        kernels().fall_sets(known, self.terms, self.root, rate, value, slope, flow)
         log_likelihood, flows = (weight * np.log(likelihood)).sum(axis=0), flow.T
         for b in np.flatnonzero(tiny).tolist():
             log_likelihood[b], flows[b] = self._scaled_flows(theta[b], weights[b])
@@ -90,37 +82,33 @@ class ActiveTerms:
 
     def _scaled_flows(self, theta: Floats, weights: Floats) -> tuple[float, Floats]:
         """A row of probability zero has no flow: it is told by the log-likelihood alone."""
-        from fairpc.circuit import _kernels
-
         known = Scaled.of(theta)
-        own = slice(_kernels.FIRST, _kernels.FIRST + self.n_parameters)
+        own = slice(kernels().FIRST, kernels().FIRST + self.n_parameters)
         value = np.zeros(self.n_slots)
-        exponent = np.full(self.n_slots, _kernels.ZERO_EXPONENT, np.int32)
+        exponent = np.full(self.n_slots, kernels().ZERO_EXPONENT, np.int32)
         value[:2], exponent[:2] = 1.0, 0
         value[own], exponent[own] = known.mantissa, known.exponent
-        exponent[value == 0.0] = _kernels.ZERO_EXPONENT
-        _kernels.rise_scaled(self.terms, value, exponent)
-        logs = _kernels.scaled_log(
+        exponent[value == 0.0] = kernels().ZERO_EXPONENT
+        kernels().rise_scaled(self.terms, value, exponent)
+        logs = kernels().scaled_log(
             value[self.root].prod(axis=1), exponent[self.root].sum(axis=1, dtype=np.int32)
         )
         passed = np.repeat(np.where(np.isfinite(logs), weights, 0.0), 2)
         flow: Floats = np.zeros(self.n_slots)
         np.add.at(flow, self.root.ravel(), passed)
-        _kernels.fall_scaled(self.terms, value, exponent, flow)
+        kernels().fall_scaled(self.terms, value, exponent, flow)
         weighed = weights > 0
         return float((weights[weighed] * logs[weighed]).sum()), flow[own].copy()
 
 
 def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms | None:
     """The active terms of a chunk; None where they are so many that the circuit is cheaper."""
-    from fairpc.circuit import _kernels
-
     g, arrays = chunk.program.graph, chunk.program.arrays
     on = np.empty(chunk.n_values, np.uint8)
-    _kernels.mark_possible(arrays, chunk.arrays, on)
+    kernels().mark_possible(arrays, chunk.arrays, on)
     pairs = np.empty(np.count_nonzero(on) + 1, np.int32)
     pair_ptr = np.empty(g.n_nodes + 1, np.int64)
-    _kernels.list_active(arrays, chunk.arrays, on, pairs, pair_ptr)
+    kernels().list_active(arrays, chunk.arrays, on, pairs, pair_ptr)
     degree = np.diff(g.child_ptr)
     most = int(np.dot(np.diff(pair_ptr), 2 * degree + 1))
     if not at_any_cost:
@@ -128,11 +116,11 @@ def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms
         most = min(most, int(WORTHWHILE * everything) + 2 * int(degree.max()) + 1)
     left, right = np.zeros((2, chunk.n_values), np.int32)
     terms = np.empty((most, 4), np.int32)
-    n_terms, n_slots = _kernels.list_terms(
+    n_terms, n_slots = kernels().list_terms(
         arrays, chunk.arrays, g.n_parameters, on, pairs, pair_ptr, left, right, terms
     )
     if n_terms < 0:
         return None
     root = np.stack([left[chunk.root], right[chunk.root]], axis=1)
-    root[on[chunk.root] == 0] = _kernels.ZERO
+    root[on[chunk.root] == 0] = kernels().ZERO
     return ActiveTerms(g.n_parameters, n_slots, terms[:n_terms].copy(), root[chunk.root_ids])

@@ -92,18 +92,14 @@ def filled(counts: Floats, lower: Floats, upper: Floats) -> Floats:
     divisor = np.where(n > 0, n, 1.0)
     turns = [np.where(n > 0, bound / divisor, 0.0) for bound in (lower, upper)]
     t = np.sort(np.concatenate(turns, axis=-1), axis=-1)
-    sums = _clipped(n[..., None, :], t[..., None], lower[..., None, :], upper[..., None, :]).sum(-1)
-    theta = _clipped(n, _crossing(t, sums)[..., None], lower, upper)
+    at_turns = n[..., None, :] * t[..., None]
+    sums = np.clip(at_turns, lower[..., None, :], upper[..., None, :]).sum(-1)
+    theta = np.clip(n * _crossing(t, sums)[..., None], lower, upper)
     # What the parameters with counts cannot take goes to those without, as their bounds allow.
     room = np.where(n > 0, 0.0, upper - theta)
     total = room.sum(axis=-1, keepdims=True)
     left = np.maximum(1.0 - theta.sum(axis=-1, keepdims=True), 0.0)
     result: Floats = theta + room * np.minimum(left / np.where(total > 0, total, 1.0), 1.0)
-    return result
-
-
-def _clipped(n: Floats, t: Floats, lower: Floats, upper: Floats) -> Floats:
-    result: Floats = np.minimum(np.maximum(n * t, lower), upper)
     return result
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
 from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
 from fairpc.errors import CircuitError
+from fairpc.errors.arrays import Floats, Ints
 
 _Node = tuple[int, int, int, tuple[int, ...], int]  # kind, variable, value, children, block
 
@@ -30,13 +32,12 @@ class CircuitBuilder:
         self._names = tuple(variables)
         self._arities = tuple(int(a) for a in variables.values())
         self._column = {name: i for i, name in enumerate(self._names)}
-        self._nodes: list[_Node] = []
-        self._ids: dict[Hashable, int] = {}
+        self._ids: dict[_Node, int] = {}  # the nodes, in the order of their numbers
         self._weights: list[tuple[float, ...]] = []
         self._ties: dict[Hashable, int] = {}
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self._ids)
 
     def indicator(self, variable: int | str, value: int) -> int:
         """The leaf [variable = value]."""
@@ -46,17 +47,19 @@ class CircuitBuilder:
                 f"{self._names[column]!r} has no value {value}: its values are 0 to "
                 f"{self._arities[column] - 1}"
             )
-        return self._add((INDICATOR, column, int(value), (), -1))
+        return self._ids.setdefault((INDICATOR, column, int(value), (), -1), len(self._ids))
 
     def product(self, *children: int) -> int:
         """The product of nodes; of a single node, that node itself."""
-        self._known(children)
-        if not children:
-            raise CircuitError("a product has no children: give it at least one")
-        if len(children) == 1:
-            return children[0]
         # A product commutes: sorting lets equal products meet.
-        return self._add((PRODUCT, -1, -1, tuple(sorted(map(int, children))), -1))
+        below = tuple(sorted(map(int, children)))
+        if not below:
+            raise CircuitError("a product has no children: give it at least one")
+        if not 0 <= below[0] <= below[-1] < len(self._ids):
+            self._known(children)
+        if len(below) == 1:
+            return children[0]
+        return self._ids.setdefault((PRODUCT, -1, -1, below, -1), len(self._ids))
 
     def sum(
         self,
@@ -70,7 +73,8 @@ class CircuitBuilder:
         if not children:
             raise CircuitError("a sum has no children: give it at least one")
         below = tuple(int(c) for c in children)
-        return self._add((SUM, -1, -1, below, self._block(below, weights, tie)))
+        node = SUM, -1, -1, below, self._block(below, weights, tie)
+        return self._ids.setdefault(node, len(self._ids))
 
     def categorical(
         self,
@@ -87,27 +91,13 @@ class CircuitBuilder:
     def build(self, root: int) -> Circuit:
         """The circuit below ``root``; what is not below it is left out."""
         self._known((root,))
-        keep = self._below(root)
-        number = {old: new for new, old in enumerate(keep)}
-        nodes = [self._nodes[n] for n in keep]
-        children = [number[c] for node in nodes for c in node[3]]
-        # Blocks are numbered by the first sum that uses them, so that the same
-        # nodes give the same graph however they were built.
-        used = list(dict.fromkeys(node[4] for node in nodes if node[0] == SUM))
-        renumbered = {old: new for new, old in enumerate(used)} | {-1: -1}
-        weights = [self._weights[b] for b in used]
-        graph = Graph(
-            names=self._names,
-            arities=np.array(self._arities, np.int64),
-            kind=np.array([node[0] for node in nodes], np.uint8),
-            variable=np.array([node[1] for node in nodes], np.int32),
-            value=np.array([node[2] for node in nodes], np.int32),
-            child_ptr=np.cumsum([0, *(len(node[3]) for node in nodes)]),
-            child=np.array(children, np.int32),
-            block=np.array([renumbered[node[4]] for node in nodes], np.int32),
-            block_ptr=np.cumsum([0, *(len(w) for w in weights)]),
-        )
-        return Circuit(graph, np.array([w for ws in weights for w in ws], np.float64))
+        kind, variable, value, below, block = zip(*self._ids, strict=True)
+        arities, k, x, v, b = map(np.array, (self._arities, kind, variable, value, block))
+        sizes = np.fromiter(map(len, below), np.int64)
+        child = np.fromiter(chain.from_iterable(below), np.int64)
+        widths = np.fromiter(map(len, self._weights), np.int64)
+        theta = np.fromiter(chain.from_iterable(self._weights), np.float64)
+        return circuit_below(root, self._names, arities, k, x, v, b, sizes, child, widths, theta)
 
     def _variable(self, variable: int | str) -> int:
         if isinstance(variable, str):
@@ -121,7 +111,7 @@ class CircuitBuilder:
         return int(variable)
 
     def _known(self, children: Sequence[int]) -> None:
-        n = len(self._nodes)
+        n = len(self._ids)
         for c in children:
             if not 0 <= c < n:
                 raise CircuitError(f"node {n} has the unknown child {c}: build children first")
@@ -133,7 +123,7 @@ class CircuitBuilder:
         given = None if weights is None else tuple(float(w) for w in weights)
         if given is not None and len(given) != size:
             raise CircuitError(
-                f"node {len(self._nodes)} has {size} children and {len(given)} weights: "
+                f"node {len(self._ids)} has {size} children and {len(given)} weights: "
                 "give one weight per child"
             )
         if tie is not None:
@@ -148,25 +138,60 @@ class CircuitBuilder:
         block = self._ties[key]
         if len(self._weights[block]) != size:
             raise CircuitError(
-                f"node {len(self._nodes)} has {size} children and tie {tie!r} has "
+                f"node {len(self._ids)} has {size} children and tie {tie!r} has "
                 f"{len(self._weights[block])} parameters: tied sums need equally many children"
             )
         if given is not None and self._weights[block] != given:
             raise CircuitError(
-                f"node {len(self._nodes)} gives tie {tie!r} the weights {given}: it has "
+                f"node {len(self._ids)} gives tie {tie!r} the weights {given}: it has "
                 f"{self._weights[block]} already; give them once"
             )
         return block
 
-    def _add(self, node: _Node) -> int:
-        if node not in self._ids:
-            self._ids[node] = len(self._nodes)
-            self._nodes.append(node)
-        return self._ids[node]
 
-    def _below(self, root: int) -> list[int]:
-        keep = {root}
-        for n in range(root, -1, -1):
-            if n in keep:
-                keep.update(self._nodes[n][3])
-        return sorted(keep)
+def circuit_below(
+    root: int,
+    names: Sequence[str],
+    arities: Ints,
+    kind: Ints,
+    variable: Ints,
+    value: Ints,
+    block: Ints,
+    sizes: Ints,
+    child: Ints,
+    widths: Ints,
+    theta: Floats,
+) -> Circuit:
+    """The circuit below ``root``; what is not below it is left out.
+
+    ``sizes`` and ``widths`` are the numbers of children per node and of parameters per block;
+    the other arrays are as in :class:`Graph`.
+    """
+    ptr, block_ptr = (np.append(0, np.cumsum(n)) for n in (sizes, widths))
+    reached = bytearray(len(kind))
+    reached[root] = 1
+    starts, below = ptr.tolist(), child.tolist()
+    for n in range(root, -1, -1):
+        if reached[n]:
+            for c in below[starts[n] : starts[n + 1]]:
+                reached[c] = 1
+    keep = np.frombuffer(reached, np.bool_)
+    # Blocks are numbered by the first sum that uses them, so that the same
+    # nodes give the same graph however they were built.
+    number = {-1: -1}
+    blocks = [number.setdefault(b, len(number) - 1) for b in block[keep].tolist()]
+    used = np.array(list(number)[1:], np.int64)
+    ends = np.append(0, np.cumsum(widths[used]))
+    graph = Graph(
+        names=tuple(names),
+        arities=arities,
+        kind=kind[keep].astype(np.uint8),
+        variable=variable[keep].astype(np.int32),
+        value=value[keep].astype(np.int32),
+        child_ptr=np.append(0, np.cumsum(sizes[keep])),
+        child=(np.cumsum(keep) - 1)[child[np.repeat(keep, sizes)]],
+        block=np.array(blocks, np.int32),
+        block_ptr=ends,
+    )
+    shift = np.repeat(block_ptr[used] - ends[:-1], widths[used])
+    return Circuit(graph, theta[shift + np.arange(len(shift))])

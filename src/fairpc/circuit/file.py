@@ -61,16 +61,14 @@ def load_circuit(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> Circuit:
 def to_dict(circuit: Circuit) -> dict[str, Any]:
     """The content of a file, as plain dicts, lists, strings and numbers."""
     graph = circuit.graph
-    payload: dict[str, Any] = {
+    return {
         "format": FORMAT,
         "version": VERSION,
         "variables": {"names": list(graph.names), "arities": graph.arities.tolist()},
         "nodes": {name: getattr(graph, name).tolist() for name in _NODE_FIELDS},
         "parameters": circuit.parameters.tolist(),
+        "checksum": _checksum(graph.names, vars(graph), circuit.parameters),
     }
-    arrays = {name: getattr(graph, name) for name in ("arities", *_NODE_FIELDS)}
-    payload["checksum"] = _checksum(graph.names, arrays, circuit.parameters)
-    return payload
 
 
 def from_dict(payload: object, source: str = "the circuit") -> Circuit:
@@ -78,7 +76,15 @@ def from_dict(payload: object, source: str = "the circuit") -> Circuit:
     fields = _object(payload, (), source)
     if fields.get("format") != FORMAT:
         _fail(source, f"it is no {FORMAT} file: its field 'format' does not say so")
-    _check_version(fields.get("version"), source)
+    version = fields.get("version")
+    if type(version) is not int or version < 1:
+        _fail(source, "its field 'version' is no positive integer: it was altered")
+    if version > VERSION:
+        _fail(
+            source,
+            f"it was made by a newer version of fairpc (its format is {version}, this one reads "
+            f"up to {VERSION}): update fairpc",
+        )
     fields = _object(payload, _FIELDS, source)
     variables = _object(fields["variables"], ("names", "arities"), source)
     nodes = _object(fields["nodes"], _NODE_FIELDS, source)
@@ -130,17 +136,6 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number")
-
-
-def _check_version(version: object, source: str) -> None:
-    if type(version) is not int or version < 1:
-        _fail(source, "its field 'version' is no positive integer: it was altered")
-    if version > VERSION:
-        _fail(
-            source,
-            f"it was made by a newer version of fairpc (its format is {version}, this one reads "
-            f"up to {VERSION}): update fairpc",
-        )
 
 
 def _object(value: object, names: tuple[str, ...], source: str) -> dict[str, Any]:

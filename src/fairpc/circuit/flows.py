@@ -10,12 +10,12 @@ Where much of it is, the rows go through the circuit itself, merged per scope.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from fairpc.circuit.program import (
     Projection,
     Scaled,
     Workspace,
+    kernels,
     map_in_order,
     thread_count,
 )
@@ -36,6 +37,7 @@ from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import CodesError, OptionError
 from fairpc.errors.arrays import Bools, Codes, Floats, Int32s
 
+L = TypeVar("L", float, Floats)
 Path = Literal["auto", "active", "general"]
 
 KEPT_BYTES: Final = 1 << 30
@@ -182,11 +184,7 @@ class RowPlan:
         def task(chunk: Chunk) -> tuple[float, Floats]:
             return self._form(chunk).flows(theta, w[chunk.rows], self._work)
 
-        log_likelihood, flows = 0.0, np.zeros(len(theta))
-        for more, flow in map_in_order(task, self.chunks, self._threads(1)):
-            log_likelihood += more
-            flows += flow
-        return log_likelihood, flows
+        return _added(map_in_order(task, self.chunks, self._threads(1)), 0.0, theta.shape)
 
     def log_likelihood(self, parameters: Floats, weights: Floats | None = None) -> float:
         """The same without the flows, to the bit: half the work."""
@@ -260,6 +258,17 @@ class RowPlan:
         return np.asarray(np.bincount(self.row_of, given, minlength=self.n_distinct), np.float64)
 
 
+def _added(
+    found: Iterable[tuple[L, Floats]], log_likelihood: L, shape: tuple[int, ...]
+) -> tuple[L, Floats]:
+    """Log-likelihoods and flows added up in order."""
+    flows = np.zeros(shape)
+    for more, flow in found:
+        log_likelihood += more
+        flows += flow
+    return log_likelihood, flows
+
+
 @dataclass(eq=False)
 class PartPlan:
     """A plan over parts: their log-likelihoods and flows, added in the order of the parts.
@@ -288,22 +297,14 @@ class PartPlan:
 
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         _refuse_weights(weights)
-        log_likelihood, flows = 0.0, np.zeros(self.graph.n_parameters)
-        for plan in self._plans(1):
-            more, flow = plan(parameters)
-            log_likelihood += more
-            flows += flow
-        return log_likelihood, flows
+        found = (plan(parameters) for plan in self._plans(1))
+        return _added(found, 0.0, (self.graph.n_parameters,))
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """Several parameter sets in one pass over the parts."""
         _refuse_weights(weights)
-        log_likelihood, flows = np.zeros(len(parameters)), np.zeros(parameters.shape)
-        for plan in self._plans(len(parameters)):
-            more, flow = plan.batch(parameters)
-            log_likelihood += more
-            flows += flow
-        return log_likelihood, flows
+        found = (plan.batch(parameters) for plan in self._plans(len(parameters)))
+        return _added(found, np.zeros(len(parameters)), parameters.shape)
 
     def _plans(self, n_sets: int) -> Iterator[FlowPlan]:
         """The plan of each part in turn; a thread makes the next one ready."""
@@ -357,32 +358,24 @@ def expected_flows(
     circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
 ) -> Floats:
     """EF(n, c) of every edge, summed over weighted rows (Definition 4, Algorithm 1)."""
-    rows = check_codes(codes, circuit.arities, circuit.names)
-    w = check_weights(weights, len(rows))
-    total = np.zeros(circuit.graph.n_edges)
-    work = Workspace()
-    for start, stop, chunk in circuit.graph.program.chunks(rows):
-        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
-    return _with_product_edges(circuit.graph, total, float(w[_positive(circuit, rows)].sum()))
-
-
-def _positive(circuit: Circuit, rows: Codes) -> Bools:
     from fairpc.circuit.queries import log_marginal
 
-    return np.isfinite(log_marginal(circuit, rows))
-
-
-def _with_product_edges(graph: Graph, edge_flows: Floats, at_root: float) -> Floats:
-    """Fill in the product edges: each carries the whole flow of its node."""
-    node_flow = np.zeros(graph.n_nodes)
-    node_flow[graph.root] = at_root
-    ptr = graph.child_ptr.tolist()
-    for n in range(graph.n_nodes - 1, -1, -1):
+    g = circuit.graph
+    rows = check_codes(codes, circuit.arities, circuit.names)
+    w = check_weights(weights, len(rows))
+    total = np.zeros(g.n_edges)
+    work = Workspace()
+    for start, stop, chunk in g.program.chunks(rows):
+        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
+    node_flow = np.zeros(g.n_nodes)
+    node_flow[g.root] = w[np.isfinite(log_marginal(circuit, rows))].sum()
+    ptr = g.child_ptr.tolist()
+    for n in range(g.root, -1, -1):
         edges = slice(ptr[n], ptr[n + 1])
-        if graph.kind[n] == PRODUCT:
-            edge_flows[edges] = node_flow[n]
-        np.add.at(node_flow, graph.child[edges], edge_flows[edges])
-    return edge_flows
+        if g.kind[n] == PRODUCT:  # each edge carries the whole flow of its node
+            total[edges] = node_flow[n]
+        np.add.at(node_flow, g.child[edges], total[edges])
+    return total
 
 
 def circuit_flows(
@@ -426,13 +419,11 @@ def row_flows(circuit: Circuit, codes: npt.ArrayLike) -> Floats:
 
 def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
     """EF(n) of every node for each row by itself: bounds of some rows, and nodes × rows."""
-    from fairpc.circuit import _kernels
-
     theta = Scaled.of(circuit.parameters)
     for start, stop, chunk in _rows_apart(circuit, rows):
         val = np.empty(chunk.n_values)
         chunk.upward(circuit.parameters, val)
-        if val[chunk.root].min() > _kernels.TINY:
+        if val[chunk.root].min() > kernels().TINY:
             flow = np.zeros(chunk.n_values)
             flow[chunk.root] = 1.0
             chunk.downward(circuit.parameters, val, flow, np.zeros(circuit.graph.n_edges))

@@ -10,7 +10,7 @@ the same block share their parameters.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,7 +73,10 @@ class Graph:
         freeze(self, "names", tuple(self.names))
         for name, dtype in _DTYPES.items():
             freeze(self, name, frozen(getattr(self, name), dtype))
-        check_graph(self)
+        _check_variables(self)
+        _check_nodes(self)
+        _check_edges(self)
+        _check_blocks(self)
 
     @property
     def n_nodes(self) -> int:
@@ -190,7 +193,7 @@ class Circuit:
     """
 
     graph: Graph
-    parameters: Floats = field()
+    parameters: Floats
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", check_parameters(self.graph, self.parameters))
@@ -318,14 +321,6 @@ def variable_index(graph: Graph, variable: int | str) -> int:
     return int(variable)
 
 
-def check_graph(graph: Graph) -> None:
-    """Variables, nodes, edges and parameter blocks of a graph; a CircuitError if one is wrong."""
-    _check_variables(graph)
-    _check_nodes(graph)
-    _check_edges(graph)
-    _check_blocks(graph)
-
-
 def _check_variables(g: Graph) -> None:
     if not g.names:
         raise CircuitError("the circuit has no variables: give at least one")
@@ -351,8 +346,7 @@ def _check_nodes(g: Graph) -> None:
     shapes = (len(g.variable), len(g.value), len(g.block), len(g.child_ptr) - 1)
     if shapes != (n, n, n, n):
         raise CircuitError("the arrays of nodes differ in length: give one entry per node")
-    if (g.kind > SUM).any():
-        odd = int(np.argmax(g.kind > SUM))
+    if (odd := first_of(g.kind > SUM)) is not None:
         raise CircuitError(f"node {odd} has unknown kind {g.kind[odd]}: use 0, 1 or 2", odd)
     leaf = g.kind == INDICATOR
     known = (g.variable >= 0) & (g.variable < g.n_variables)
@@ -391,7 +385,7 @@ def _check_edges(g: Graph) -> None:
             node,
         )
     if (edge := first_of(g.child >= parent)) is not None:
-        _raise_order(g, int(parent[edge]), int(g.child[edge]))
+        raise _out_of_order(g, int(parent[edge]), int(g.child[edge]))
     seen = np.zeros(g.n_variables, bool)
     seen[g.variable[g.kind == INDICATOR]] = True
     if (unseen := first_of(~seen)) is not None:
@@ -407,34 +401,24 @@ def _check_edges(g: Graph) -> None:
         )
 
 
-def _raise_order(g: Graph, node: int, child: int) -> None:
+def _out_of_order(g: Graph, node: int, child: int) -> CircuitError:
     """An edge points forward: say whether that closes a cycle or is only out of order."""
-    trail = _path(g, child, node)
-    if trail is not None:
-        cycle = " -> ".join(str(n) for n in (node, *trail))
-        raise CircuitError(f"{g.name(node)} lies on the cycle {cycle}: remove an edge of it", node)
-    raise CircuitError(
-        f"{g.name(node)} comes before its child {child}: list children before parents", node
-    )
-
-
-def _path(g: Graph, start: int, goal: int) -> list[int] | None:
-    """Some path from ``start`` down to ``goal``, by depth-first search."""
-    came: dict[int, int] = {start: -1}
-    stack = [start]
-    while stack:
-        node = stack.pop()
-        if node == goal:
-            trail = []
-            while node >= 0:
-                trail.append(node)
-                node = came[node]
-            return trail[::-1]
-        for c in g.children(node).tolist():
+    came = {child: -1}  # where each node below the child was reached from, depth first
+    stack = [child]
+    while stack and node not in came:
+        for c in g.children(above := stack.pop()).tolist():
             if c not in came:
-                came[c] = node
+                came[c] = above
                 stack.append(c)
-    return None
+    if node not in came:
+        return CircuitError(
+            f"{g.name(node)} comes before its child {child}: list children before parents", node
+        )
+    trail = [node]
+    while trail[-1] != child:
+        trail.append(came[trail[-1]])
+    cycle = " -> ".join(map(str, [node, *trail[::-1]]))
+    return CircuitError(f"{g.name(node)} lies on the cycle {cycle}: remove an edge of it", node)
 
 
 def _check_blocks(g: Graph) -> None:
@@ -478,20 +462,16 @@ def check_parameters(graph: Graph, parameters: npt.ArrayLike) -> Floats:
     if not len(theta):
         return theta
     if (bad := first_of(~(theta >= 0) | ~np.isfinite(theta))) is not None:
-        node = _node_of(graph, int(graph.parameter_block[bad]))
+        node = graph.block.tolist().index(graph.parameter_block[bad])
         raise CircuitError(
             f"{graph.name(node)} has weight {theta[bad]}: weights are numbers from 0 to 1", node
         )
     totals = np.add.reduceat(theta, graph.block_ptr[:-1])
     if (block := first_of(np.abs(totals - 1.0) > WEIGHT_TOLERANCE)) is not None:
-        node = _node_of(graph, block)
+        node = graph.block.tolist().index(block)
         raise CircuitError(
             f"{graph.name(node)} has weights that sum to {totals[block]:.9g}: "
             "divide them by their sum",
             node,
         )
     return theta
-
-
-def _node_of(graph: Graph, block: int) -> int:
-    return int(np.argmax(graph.block == block))

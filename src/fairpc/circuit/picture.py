@@ -240,7 +240,8 @@ class _Drawing:
         graph, hidden = self.circuit.graph, self.hidden
         width = max(x + s.width / 2 for x, s in zip(self.layout.x, self.shapes, strict=True))
         width = max(width + 2 * _MARGIN, 150.0)
-        height = self._y(self.layout.n_layers - 1) + 2 * _RADIUS + _MARGIN + (32 if hidden else 0)
+        bottom = self._point(0.0, self.layout.n_layers - 1)[1]
+        height = bottom + 2 * _RADIUS + _MARGIN + (32 if hidden else 0)
         title = f"Circuit over {counted(graph.n_variables, 'variable')}"
         text = f"{title}: {counted(graph.n_nodes, 'node')}, {counted(graph.n_edges, 'edge')}"
         parts = [
@@ -260,22 +261,19 @@ class _Drawing:
             parts.append(f"<g>{_pill(width / 2, height - _MARGIN - 9, more, _LETTER)}</g>")
         return "\n".join([*filter(None, parts), "</svg>"])
 
-    def _x(self, place: float) -> float:
-        return _MARGIN + place
+    def _point(self, place: float, layer: int) -> tuple[float, float]:
+        return _MARGIN + place, _MARGIN + _RADIUS + _LAYER * layer
 
-    def _y(self, layer: int) -> float:
-        return _MARGIN + _RADIUS + _LAYER * layer
+    def _centre(self, i: int) -> tuple[float, float]:
+        return self._point(self.layout.x[i], self.layout.layer[i])
 
     def _points(self, edge: int) -> list[tuple[float, float]]:
         """From the lower rim of the parent over the bends to the upper rim of the child."""
         parent, child, _ = self.edges[edge]
-        x, layer = self.layout.x, self.layout.layer
-        bends = enumerate(self.layout.bends[edge], layer[parent] + 1)
-        return [
-            (self._x(x[parent]), self._y(layer[parent]) + _RADIUS),
-            *((self._x(place), self._y(depth)) for depth, place in bends),
-            (self._x(x[child]), self._y(layer[child]) - self.shapes[child].half_height),
-        ]
+        (x, y), (u, v) = self._centre(parent), self._centre(child)
+        bends = enumerate(self.layout.bends[edge], self.layout.layer[parent] + 1)
+        inner = (self._point(place, depth) for depth, place in bends)
+        return [(x, y + _RADIUS), *inner, (u, v - self.shapes[child].half_height)]
 
     def _edge(self, edge: int) -> str:
         (x, y), *rest = self._points(edge)
@@ -300,19 +298,16 @@ class _Drawing:
         return labels
 
     def _stub(self, i: int) -> str:
-        x, y = self._x(self.layout.x[i]), self._y(self.layout.layer[i]) + _RADIUS
-        lines = (f"M{x:.1f} {y:.1f}l{side} 17" for side in (-9, 0, 9))
+        x, y = self._centre(i)
+        lines = (f"M{x:.1f} {y + _RADIUS:.1f}l{side} 17" for side in (-9, 0, 9))
         return f'<path class="edge cut" d="{"".join(lines)}"/>'
 
     def _node(self, i: int) -> str:
         shape = self.shapes[i]
-        drawn = shape.svg(self._x(self.layout.x[i]), self._y(self.layout.layer[i]))
-        return f"<g><title>{_escaped(shape.hint)}</title>{drawn}</g>"
+        return f"<g><title>{_escaped(shape.hint)}</title>{shape.svg(*self._centre(i))}</g>"
 
 
 _BOW: Final = 0.42  # how long an edge stays upright
-
-
 _SPOTS: Final = (0.6, 0.48, 0.72, 0.36, 0.82, 0.28, 0.88)  # past the middle, siblings are apart
 
 

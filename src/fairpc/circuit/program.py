@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from types import ModuleType
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -32,6 +33,14 @@ CHUNK_VALUES: Final = 1 << 21
 """Numbers per chunk (16 MB): what a node holds must stay in the outer cache."""
 SCOPE_NUMBERS: Final = 1 << 23
 """Rows × scopes per chunk (two 32 MB tables while projecting)."""
+
+
+@cache
+def kernels() -> ModuleType:
+    """The compiled kernels, imported when they are first needed: that takes a second."""
+    from fairpc.circuit import _kernels
+
+    return _kernels
 
 
 class GraphArrays(NamedTuple):
@@ -84,10 +93,8 @@ class Program:
 
     def project(self, codes: Codes, start: int, stop: int, *, merge: bool = True) -> Projection:
         """Rows ``start:stop`` as distinct projections onto every scope."""
-        from fairpc.circuit import _kernels
-
         ids, spare = np.empty((2, len(self.scopes.leaf), stop - start), np.int32)
-        size, map_ptr, maps, leaf_ptr, leaf_code = _kernels.project(
+        size, map_ptr, maps, leaf_ptr, leaf_code = kernels().project(
             self.scopes, readonly(codes.T), start, stop, merge, ids, spare
         )
         off = np.zeros(self.graph.n_nodes + 1, np.int64)
@@ -206,14 +213,12 @@ class Projection:
         The latter only where ``val`` was not enough. A row of probability zero has no
         flow: it is told by the log-likelihood alone.
         """
-        from fairpc.circuit import _kernels
-
         root = self.root
         summed = np.bincount(self.root_ids, weights, minlength=root.stop - root.start)
         at_root = np.asarray(summed, np.float64)
         self.upward(theta, val)
-        log_likelihood, least = _kernels.weighted_log(val[root], at_root)
-        if least > _kernels.TINY:
+        log_likelihood, least = kernels().weighted_log(val[root], at_root)
+        if least > kernels().TINY:
             return log_likelihood, at_root, None
         values = self.upward_scaled(Scaled.of(theta))
         logs = values.log(root)
@@ -223,41 +228,31 @@ class Projection:
 
     def upward(self, theta: Floats, val: Floats) -> None:
         """Value of every node, into ``val``."""
-        from fairpc.circuit import _kernels
-
-        _kernels.upward(self.program.arrays, self.arrays, readonly(theta), val)
+        kernels().upward(self.program.arrays, self.arrays, readonly(theta), val)
 
     def downward(self, theta: Floats, val: Floats, flow: Floats, edge_flow: Floats) -> None:
         """Expected flow of every node, from the root's; sum edges add to ``edge_flow``."""
-        from fairpc.circuit import _kernels
-
         g = self.program.arrays
-        _kernels.downward(g, self.arrays, readonly(theta), val, flow, edge_flow)
+        kernels().downward(g, self.arrays, readonly(theta), val, flow, edge_flow)
 
     def upward_scaled(self, theta: Scaled, *, use_max: bool = False) -> Scaled:
         """Value of every node with extended range; maxima instead of sums with ``use_max``."""
-        from fairpc.circuit import _kernels
-
         val = Scaled(np.empty(self.n_values), np.empty(self.n_values, np.int32))
-        _kernels.upward_scaled(self.program.arrays, self.arrays, theta, val, use_max)
+        kernels().upward_scaled(self.program.arrays, self.arrays, theta, val, use_max)
         return val
 
     def downward_scaled(self, theta: Scaled, val: Scaled, flow: Floats, edge_flow: Floats) -> None:
         """``downward`` on values with extended range."""
-        from fairpc.circuit import _kernels
-
-        _kernels.downward_scaled(self.program.arrays, self.arrays, theta, val, flow, edge_flow)
+        kernels().downward_scaled(self.program.arrays, self.arrays, theta, val, flow, edge_flow)
 
     def trace(
         self, theta: Scaled, val: Scaled, root_ids: Int32s, seeds: Words | None, out: Codes
     ) -> None:
         """One path per entry of ``root_ids`` into ``out``: drawn with ``seeds``, or the largest."""
-        from fairpc.circuit import _kernels
-
         draw = seeds is not None
         states = seeds if seeds is not None else np.zeros(len(root_ids), np.uint64)
         g = self.program.arrays
-        _kernels.trace(g, self.arrays, theta, val, root_ids, states, draw, out)
+        kernels().trace(g, self.arrays, theta, val, root_ids, states, draw, out)
 
 
 class Scaled(NamedTuple):
@@ -273,9 +268,7 @@ class Scaled(NamedTuple):
         return cls(np.ldexp(mantissa, binary - 256 * exponent), exponent.astype(np.int32))
 
     def log(self, part: slice) -> Floats:
-        from fairpc.circuit import _kernels
-
-        result: Floats = _kernels.scaled_log(self.mantissa[part], self.exponent[part])
+        result: Floats = kernels().scaled_log(self.mantissa[part], self.exponent[part])
         return result
 
 

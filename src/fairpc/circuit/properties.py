@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
 from typing import Any, Final, Literal, TypeVar, get_args
@@ -61,12 +61,29 @@ class Properties:
     @cached_property
     def smooth(self) -> Property:
         """All children of a sum have the same scope."""
-        return _smooth(self.graph)
+        scope = self.graph.scopes
+        for n, children in _inner(self.graph, SUM):
+            for c in children:
+                if scope[c] != scope[n]:
+                    lacks = _variables(self.graph, scope[n] & ~scope[c])
+                    violation = f"child {c} of sum node {n} lacks {lacks}, which a sibling has"
+                    return Property("smooth", False, violation, n)
+        return Property("smooth", True)
 
     @cached_property
     def decomposable(self) -> Property:
         """The children of a product have disjoint scopes."""
-        return _decomposable(self.graph)
+        scope = self.graph.scopes
+        for n, children in _inner(self.graph, PRODUCT):
+            seen = 0
+            for i, c in enumerate(children):
+                if seen & scope[c]:
+                    b = next(b for b in children[:i] if scope[b] & scope[c])
+                    shared = _variables(self.graph, scope[b] & scope[c])
+                    violation = f"children {b} and {c} of product node {n} share {shared}"
+                    return Property("decomposable", False, violation, n)
+                seen |= scope[c]
+        return Property("decomposable", True)
 
     @cached_property
     def deterministic(self) -> Property:
@@ -77,9 +94,7 @@ class Properties:
     def structured_decomposable(self) -> Property:
         """Decomposable, and all products split their variables along one tree."""
         if not self.decomposable:
-            return _fails(
-                "structured_decomposable", self.decomposable.violation, self.decomposable.node
-            )
+            return replace(self.decomposable, name="structured_decomposable")
         return _laminar(self.graph)
 
     def __getitem__(self, name: str) -> Property:
@@ -131,16 +146,9 @@ def deterministic_by_enumeration(graph: Graph, limit: int = 4096) -> Property:
                 where = ", ".join(
                     f"{x} = {v}" for x, v in zip(graph.names, rows[:, z].tolist(), strict=True)
                 )
-                return _fails(
-                    "deterministic",
-                    f"sum node {n} has children {a} and {b} that are both positive at {where}",
-                    n,
-                )
+                both = f"sum node {n} has children {a} and {b} that are both positive at {where}"
+                return Property("deterministic", False, both, n)
     return Property("deterministic", True)
-
-
-def _fails(name: PropertyName, violation: str | None, node: int | None) -> Property:
-    return Property(name, False, violation, node)
 
 
 def _variables(graph: Graph, mask: int) -> str:
@@ -154,33 +162,6 @@ def _inner(graph: Graph, kind: int) -> Iterator[tuple[int, list[int]]]:
     """Nodes of one kind with their children, in topological order."""
     for n in np.flatnonzero(graph.kind == kind).tolist():
         yield n, graph.children(n).tolist()
-
-
-def _smooth(graph: Graph) -> Property:
-    scope = graph.scopes
-    for n, children in _inner(graph, SUM):
-        for c in children:
-            if scope[c] != scope[n]:
-                lacks = _variables(graph, scope[n] & ~scope[c])
-                return _fails(
-                    "smooth", f"child {c} of sum node {n} lacks {lacks}, which a sibling has", n
-                )
-    return Property("smooth", True)
-
-
-def _decomposable(graph: Graph) -> Property:
-    scope = graph.scopes
-    for n, children in _inner(graph, PRODUCT):
-        seen = 0
-        for i, c in enumerate(children):
-            if seen & scope[c]:
-                b = next(b for b in children[:i] if scope[b] & scope[c])
-                shared = _variables(graph, scope[b] & scope[c])
-                return _fails(
-                    "decomposable", f"children {b} and {c} of product node {n} share {shared}", n
-                )
-            seen |= scope[c]
-    return Property("decomposable", True)
 
 
 def _laminar(graph: Graph) -> Property:
@@ -199,7 +180,13 @@ def _laminar(graph: Graph) -> Property:
     for scope in sorted(owner, key=lambda s: (s.bit_count(), owner[s])):
         for seen in nested.parts(scope):
             if seen & ~scope:
-                return _crossing(graph, owner[seen], owner[scope])
+                a, b = sorted((owner[seen], owner[scope]))
+                of_a, of_b = (_variables(graph, graph.scopes[n]) for n in (a, b))
+                violation = (
+                    f"the scopes of nodes {a} ({of_a}) and {b} ({of_b}) overlap and neither "
+                    "contains the other"
+                )
+                return Property("structured_decomposable", False, violation, b)
         nested.join(scope)
     return Property("structured_decomposable", True)
 
@@ -234,16 +221,6 @@ class NestedScopes:
         return v
 
 
-def _crossing(graph: Graph, a: int, b: int) -> Property:
-    first, second = sorted((a, b))
-    return _fails(
-        "structured_decomposable",
-        f"the scopes of nodes {first} ({_variables(graph, graph.scopes[first])}) and {second} "
-        f"({_variables(graph, graph.scopes[second])}) overlap and neither contains the other",
-        second,
-    )
-
-
 def _deterministic(graph: Graph, exact: bool) -> Property:
     overlap = _Overlap(graph, exact)
     for n, children in _inner(graph, SUM):
@@ -253,18 +230,16 @@ def _deterministic(graph: Graph, exact: bool) -> Property:
             try:
                 answer = overlap.compare(a, b)
             except _TooManyPairsError:
-                return _fails(
-                    "deterministic",
+                violation = (
                     f"not proven: after {MAX_PAIRS:,} pairs of nodes the children {a} and {b} of "
-                    f"sum node {n} were still undecided",
-                    n,
+                    f"sum node {n} were still undecided"
                 )
+                return Property("deterministic", False, violation, n)
             if answer != _DISJOINT:
                 meet = "can both be positive", "are not shown to exclude each other"
                 how = meet[answer != _MEET]
-                return _fails(
-                    "deterministic", f"sum node {n} has children {a} and {b} that {how}", n
-                )
+                violation = f"sum node {n} has children {a} and {b} that {how}"
+                return Property("deterministic", False, violation, n)
     return Property("deterministic", True)
 
 
@@ -343,15 +318,11 @@ class _Overlap:
             for arity, start in zip(graph.arities.tolist(), starts[:-1], strict=True)
         ]
         self._ones: int = sum(self._fields)
-        self._box, self._scope = self._boxes(starts)
         self._memo: dict[Pair, int] = {}
         self._examined = 0
-
-    def _boxes(self, starts: list[int]) -> tuple[list[int], list[int]]:
-        graph = self._graph
         variable, value = graph.variable.tolist(), graph.value.tolist()
-        boxes: list[int] = []
-        scopes: list[int] = []
+        boxes = self._box = list[int]()
+        scopes = self._scope = list[int]()
         for n, children in enumerate(self._children):
             box = scope = 0
             if self._kind[n] == INDICATOR:
@@ -364,7 +335,6 @@ class _Overlap:
                 box |= self._unrestricted(n)
             boxes.append(box)
             scopes.append(scope)
-        return boxes, scopes
 
     def _unrestricted(self, n: int) -> int:
         """Boxes of the variables that some child of a sum that is not smooth leaves free."""
@@ -419,20 +389,17 @@ class _Overlap:
             return _DISJOINT
         matched = self._matched(a, b)
         verdict = self._meet if matched else _UNDECIDED
-        for pair in matched or product(self._parts(a), self._parts(b)):
+        for pair in matched or product(self._children[a] or [a], self._children[b] or [b]):
             answer = yield pair
             if answer == _DISJOINT:
                 return _DISJOINT
             verdict = max(verdict, answer)
         return verdict
 
-    def _parts(self, n: int) -> list[int]:
-        return self._children[n] or [n]
-
     def _matched(self, a: int, b: int) -> list[Pair]:
         """Children of two products by equal scope; empty where their partitions differ."""
-        of_a = {self._scope[c]: c for c in self._parts(a)}
-        of_b = {self._scope[d]: d for d in self._parts(b)}
+        of_a = {self._scope[c]: c for c in self._children[a] or [a]}
+        of_b = {self._scope[d]: d for d in self._children[b] or [b]}
         if of_a.keys() != of_b.keys():
             return []
         return [(c, of_b[scope]) for scope, c in of_a.items()]

@@ -18,19 +18,17 @@ import math
 import warnings
 from array import array
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import islice
 from typing import Final
 
 import numpy as np
 
-from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit.builder import circuit_below
 from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph, first_of
 from fairpc.circuit.properties import require
 from fairpc.circuit.vtree import NodeLines, Vtree, read_vtree, vtree_of
 from fairpc.data.atomic import AnyPath, write_atomically
 from fairpc.errors import CircuitError, FileFormatError
-from fairpc.errors.arrays import Floats, Ints
+from fairpc.errors.arrays import Bools, Floats, Ints
 
 MAX_BYTES: Final = 32 * 2**20
 """Largest file that is read unless the caller says otherwise."""
@@ -83,41 +81,82 @@ def read_psdd(
             f"{len(names)} names were given for the {n} variables of {lines.file.path}: "
             "give one per variable"
         )
-    circuit = _built(lines, n)
-    if names is None:
-        return circuit
-    return Circuit(replace(circuit.graph, names=tuple(names)), circuit.parameters)
+    return _built(lines, names or [f"X{i}" for i in range(1, n + 1)])
 
 
-def _built(lines: _Lines, n: int) -> Circuit:
-    """The circuit of checked lines.
+def _built(lines: _Lines, names: Sequence[str]) -> Circuit:
+    """The circuit of checked lines, on whole arrays: files are large.
 
-    A literal is an indicator, a T the sum of both, a decision a sum of products; with one
-    element, it is the product itself. Lines over variables that the root lacks are left out.
+    Nodes are numbered as the lines need them: a literal is an indicator; a T both
+    indicators, then their sum; a decision its products, then their sum. With one element it
+    is the product itself. Of equal indicators, and of equal products, the first is used.
     """
-    builder = CircuitBuilder({f"X{i}": 2 for i in range(1, n + 1)})
-    coins, theta = lines.weights()
-    elements = zip(lines.prime, lines.sub, theta.tolist(), strict=True)
-    of_true = iter(coins.tolist())
-    nodes: list[int] = []
-    for line, (letter, number) in enumerate(zip(lines.letter, lines.number, strict=True)):
-        node, column = -1, abs(number) - 1
-        if letter == _D:
-            below = list(islice(elements, number))
-            pairs = [(nodes[p], nodes[s]) for p, s, _ in below]
-            if min(map(min, pairs)) >= 0:
-                products = [builder.product(*pair) for pair in pairs]
-                weights = [w for _, _, w in below]
-                node = products[0] if number == 1 else builder.sum(products, weights, tie=line)
-        elif letter == _T:
-            coin = next(of_true)
-            if column < n:
-                both = [builder.indicator(column, value) for value in (0, 1)]
-                node = builder.sum(both, coin, tie=line)
-        elif column < n:
-            node = builder.indicator(column, int(number > 0))
-        nodes.append(node)
-    return builder.build(nodes[-1])
+    letter, number, prime, sub = map(
+        np.asarray, (lines.letter, lines.number, lines.prime, lines.sub)
+    )
+    true, decision = letter == _T, letter == _D
+    mixed = true | (decision & (number > 1))
+    size = np.where(mixed, np.where(true, 2, number), 0)
+    home = np.cumsum(size + 1) - 1  # the node of each line
+    line = np.repeat(np.arange(len(letter)), size + 1)  # the line of each node
+    is_sum = np.zeros(len(line), bool)
+    is_sum[home[mixed]] = True
+    product = decision[line] & ~is_sum
+    leaf = ~(is_sum | product)
+    variable, value = np.abs(number[line]) - 1, np.where(number[line] > 0, 1, 0)
+    value[home[true] - 2] = 0
+
+    same = np.arange(len(line))
+    same[leaf] = _first_alike(leaf, 2 * variable[leaf] + value[leaf])
+    home = same[home]
+    single, owner = decision & ~mixed, np.repeat(decision.nonzero()[0], number[decision])
+    if single.any():
+        home = _homes(home, single, single[owner], prime, sub)
+    pair = np.sort([home[prime], home[sub]], axis=0)
+    same[product] = _first_alike(product, pair[0] * len(line) + pair[1])
+
+    sizes = np.where(product, 2, 0)
+    sizes[is_sum] = size[mixed]
+    below_sum = mixed[line] & ~is_sum  # the nodes before it in its line
+    of_sum = np.repeat(is_sum, sizes)
+    child = np.empty(len(of_sum), np.int64)
+    child[of_sum] = same[below_sum]
+    child[~of_sum] = np.sort(same[pair], axis=0).T.ravel()
+    weight = np.empty(len(line))
+    weight[leaf & below_sum], weight[product] = map(np.ravel, lines.weights())
+    return circuit_below(
+        int(same[home[-1]]),
+        names,
+        np.full(len(names), 2),
+        np.select([leaf, product], [INDICATOR, PRODUCT], SUM),
+        np.where(leaf, variable, -1),
+        np.where(leaf, value, -1),
+        np.where(is_sum, np.cumsum(is_sum) - 1, -1),
+        sizes,
+        child,
+        size[mixed],
+        weight[below_sum],
+    )
+
+
+def _homes(home: Ints, single: Bools, element: Bools, prime: Ints, sub: Ints) -> Ints:
+    """Nodes of lines, where decisions with one element and equal products have one node.
+
+    One after the other, for what is equal depends on the lines above.
+    """
+    homes = home.tolist()
+    first: dict[tuple[int, int], int] = {}
+    columns = np.flatnonzero(single), prime[element], sub[element]
+    for n, p, s in zip(*(c.tolist() for c in columns), strict=True):
+        a, b = homes[p], homes[s]
+        homes[n] = first.setdefault((min(a, b), max(a, b)), homes[n])
+    return np.array(homes)
+
+
+def _first_alike(mask: Bools, keys: Ints) -> Ints:
+    """For each place of ``mask`` the first one with an equal key."""
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return np.flatnonzero(mask)[first][inverse]
 
 
 class _Lines:
@@ -325,19 +364,15 @@ class _Lines:
 
     def _check_logs(self, where: Ints, logs: Floats) -> None:
         if (bad := first_of(~(logs <= TOLERANCE))) is not None:
-            self.file.fail(
-                f"node {list(self._at)[where[bad]]} has the log-probability {logs[bad]:.9g}: "
-                "give a number that is not above 0",
-                self._line[where[bad]],
-            )
+            own, line = list(self._at)[where[bad]], self._line[where[bad]]
+            problem = f"node {own} has the log-probability {logs[bad]:.9g}"
+            self.file.fail(f"{problem}: give a number that is not above 0", line)
 
     def _check_totals(self, where: Ints, totals: Floats) -> None:
         if (bad := first_of(~(np.abs(totals - 1.0) <= TOLERANCE))) is not None:
-            self.file.fail(
-                f"the weights of node {list(self._at)[where[bad]]} sum to {totals[bad]:.9g}: "
-                "weights are exp(log(theta)) and must sum to 1",
-                self._line[where[bad]],
-            )
+            own, line = list(self._at)[where[bad]], self._line[where[bad]]
+            problem = f"the weights of node {own} sum to {totals[bad]:.9g}"
+            self.file.fail(f"{problem}: weights are exp(log(theta)) and must sum to 1", line)
 
 
 def _meeting(parent: dict[int, int], a: int, b: int) -> int:
@@ -366,7 +401,12 @@ def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> Non
     written with its own copy, and a warning says so. ``save_circuit`` keeps both.
     """
     graph = circuit.graph
-    _check_binary(graph)
+    for name, arity in zip(graph.names, graph.arities.tolist(), strict=True):
+        if arity != 2:
+            raise CircuitError(
+                f"variable {name!r} has {arity} values and a psdd file holds binary variables: "
+                "use save_circuit, or encode the variable as binary ones"
+            )
     require(graph, "write_psdd", "smooth", "decomposable", "structured_decomposable")
     shared = int((np.bincount(graph.block[graph.kind == SUM]) > 1).sum())
     if shared:
@@ -379,15 +419,6 @@ def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> Non
     text = _Writer(circuit, vtree).text()
     write_atomically(vtree_path, vtree.text().encode())
     write_atomically(psdd_path, text.encode())
-
-
-def _check_binary(graph: Graph) -> None:
-    for name, arity in zip(graph.names, graph.arities.tolist(), strict=True):
-        if arity != 2:
-            raise CircuitError(
-                f"variable {name!r} has {arity} values and a psdd file holds binary variables: "
-                "use save_circuit, or encode the variable as binary ones"
-            )
 
 
 _Pair = tuple[int, int]

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit.flows import check_complete, node_flows
-from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph, variable_index
-from fairpc.circuit.program import Projection, Scaled, map_in_order, thread_count
+from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, variable_index
+from fairpc.circuit.program import Projection, Scaled, kernels, map_in_order, thread_count
 from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
 from fairpc.data.table import check_codes, distinct_rows
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
@@ -75,12 +75,10 @@ def _many_equal(rows: Codes) -> bool:
 
 def _root_logs(circuit: Circuit, chunk: Projection) -> Floats:
     """log P of each distinct row of a chunk; with extended range where it is very small."""
-    from fairpc.circuit import _kernels
-
     val = np.empty(chunk.n_values)
     chunk.upward(circuit.parameters, val)
     values = val[chunk.root]
-    if values.min() > _kernels.TINY:
+    if values.min() > kernels().TINY:
         return np.log(values)
     return chunk.upward_scaled(Scaled.of(circuit.parameters)).log(chunk.root)
 
@@ -138,32 +136,33 @@ def mpe(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Codes, Floats]:
     """Most probable completion of each row, and its log-probability (deterministic circuits)."""
     require(circuit.graph, "the most probable explanation", "deterministic")
     rows = check_codes(codes, circuit.arities, circuit.names)
+    return _traced(circuit, rows, None)
+
+
+def _traced(circuit: Circuit, rows: Codes, seeds: Words | None) -> tuple[Codes, Floats]:
+    """A path of each row, drawn with ``seeds`` or the most probable; and logs at the root."""
     theta = Scaled.of(circuit.parameters)
     completed = np.empty(rows.shape, np.int16)
     logs = np.empty(len(rows))
     for start, stop, chunk in circuit.graph.program.chunks(rows):
-        values = chunk.upward_scaled(theta, use_max=True)
+        values = chunk.upward_scaled(theta, use_max=seeds is None)
         logs[start:stop] = values.log(chunk.root)[chunk.root_ids]
         _refuse_impossible(logs[:stop])
-        chunk.trace(theta, values, chunk.root_ids, None, completed[start:stop])
+        own = None if seeds is None else seeds[start:stop]
+        chunk.trace(theta, values, chunk.root_ids, own, completed[start:stop])
     return completed, logs
 
 
 def sample(circuit: Circuit, n: int, rng: np.random.Generator | int | None = None) -> Codes:
     """``n`` independent complete rows."""
-    if not _is_count(n):
+    asked: Any = n
+    if not (isinstance(asked, int | np.integer) and asked >= 0):
         raise CodesError(f"{n!r} rows were asked for: ask for none or more, a whole number")
-    nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
-    rows = check_codes(nothing, circuit.arities)
     theta = Scaled.of(circuit.parameters)
-    chunk = circuit.graph.program.project(rows, 0, 1)
+    chunk = circuit.graph.program.project(_evidence(circuit, None), 0, 1)
     drawn = np.empty((n, circuit.graph.n_variables), np.int16)
     chunk.trace(theta, chunk.upward_scaled(theta), np.zeros(n, np.int32), _seeds(rng, n), drawn)
     return drawn
-
-
-def _is_count(n: Any) -> bool:
-    return isinstance(n, int | np.integer) and int(n) >= 0
 
 
 def sample_given(
@@ -171,15 +170,7 @@ def sample_given(
 ) -> Codes:
     """Each row completed by a draw from P(missing | known)."""
     rows = check_codes(codes, circuit.arities, circuit.names)
-    theta = Scaled.of(circuit.parameters)
-    seeds = _seeds(rng, len(rows))
-    drawn = np.empty(rows.shape, np.int16)
-    for start, stop, chunk in circuit.graph.program.chunks(rows):
-        values = chunk.upward_scaled(theta)
-        logs = values.log(chunk.root)[chunk.root_ids]
-        _refuse_impossible(np.concatenate([np.zeros(start), logs]))
-        chunk.trace(theta, values, chunk.root_ids, seeds[start:stop], drawn[start:stop])
-    return drawn
+    return _traced(circuit, rows, _seeds(rng, len(rows)))[0]
 
 
 def _seeds(rng: np.random.Generator | int | None, n: int) -> Words:
@@ -202,10 +193,7 @@ def expectation(
     """
     columns = tuple(variable_index(circuit.graph, v) for v in variables)
     states, f = _tabulate(circuit, function, columns)
-    if codes is None:
-        evidence = np.full((1, circuit.graph.n_variables), -1, np.int16)
-    else:
-        evidence = check_codes(codes, circuit.arities, circuit.names)
+    evidence = _evidence(circuit, codes)
     logs = log_marginal(circuit, evidence)
     _refuse_impossible(logs)
     total = np.zeros(len(evidence))
@@ -216,6 +204,12 @@ def expectation(
         clamped[:, columns] = state
         total[rows] += value * np.exp(log_marginal(circuit, clamped) - logs[rows])
     return total[0] if codes is None else total
+
+
+def _evidence(circuit: Circuit, codes: npt.ArrayLike | None) -> Codes:
+    """Checked rows; without any, one in which nothing is known."""
+    given = np.full((1, len(circuit.names)), -1, np.int16) if codes is None else codes
+    return check_codes(given, circuit.arities, circuit.names)
 
 
 def _tabulate(
@@ -249,8 +243,7 @@ def expectation_of_sum(
     circuit: Circuit, tables: Mapping[Any, npt.ArrayLike], codes: npt.ArrayLike | None = None
 ) -> Floats:
     """E[Σ_j g_j(X_j) | e] for any number of variables; ``tables`` gives g_j as one value each."""
-    nothing = np.full((1, circuit.graph.n_variables), -1, np.int16)
-    marginals = conditionals(circuit, nothing if codes is None else codes)
+    marginals = conditionals(circuit, _evidence(circuit, None) if codes is None else codes)
     total = np.zeros(len(marginals[0]))
     for variable, table in tables.items():
         column = variable_index(circuit.graph, variable)
@@ -282,7 +275,12 @@ def kl(p: Circuit, q: Circuit) -> float:
     """
     for role, circuit in (("the first", p), ("the second", q)):
         require(circuit.graph, f"KL divergence, of {role} argument,", *_ONE_TREE)
-    _same_variables(p.graph, q.graph)
+    if p.names != q.names or not np.array_equal(p.arities, q.arities):
+        raise CircuitError(
+            f"KL divergence compares circuits over ({', '.join(p.names[:8])}) and "
+            f"({', '.join(q.names[:8])}): both need the same variables in the same order, with "
+            "the same number of values"
+        )
     if p.graph is q.graph or p.graph.same_as(q.graph):
         return _kl_of_one_graph(p, q)
     both = _Pairs(p, q).meeting(p.graph.root, q.graph.root)
@@ -290,15 +288,6 @@ def kl(p: Circuit, q: Circuit) -> float:
         return math.inf
     # Rounding can leave a divergence of zero a little below it.
     return max(-entropy(p) - both.log_q, 0.0)
-
-
-def _same_variables(p: Graph, q: Graph) -> None:
-    if p.names != q.names or not np.array_equal(p.arities, q.arities):
-        raise CircuitError(
-            f"KL divergence compares circuits over ({', '.join(p.names[:8])}) and "
-            f"({', '.join(q.names[:8])}): both need the same variables in the same order, with "
-            "the same number of values"
-        )
 
 
 def _sum_edges(circuit: Circuit) -> tuple[Floats, Floats]:
@@ -335,13 +324,9 @@ def _kl_of_one_graph(p: Circuit, q: Circuit) -> float:
 class _Meeting(NamedTuple):
     """What two nodes n of P and m of Q have in common: the part of n's support inside m's."""
 
-    states: int
-    """Number of assignments in both supports: exact, so that "Q covers P" is no matter of
-    rounding."""
-    mass: float
-    """P_n of them."""
-    log_q: float
-    """Their expectation under P_n of log Q_m."""
+    states: int  #: in both supports: exact, so that "Q covers P" is no matter of rounding
+    mass: float  #: P_n of them
+    log_q: float  #: their expectation under P_n of log Q_m
 
 
 _NOTHING = _Meeting(0, 0.0, 0.0)
@@ -393,29 +378,23 @@ class _Pairs:
         """Yields the pairs whose meetings it needs, and returns the meeting of (n, m)."""
         n, m = self._p.unwrapped(n), self._q.unwrapped(m)
         if self._p.kind[n] == SUM:
-            return (yield from self._mix_p(n, m))
+            pairs = [((c, m), w, 0.0) for c, w in self._p.live(n)]
+            return (yield from self._mix(pairs))
         if self._q.kind[m] == SUM:
-            return (yield from self._mix_q(n, m))
+            pairs = [((n, d), 1.0, math.log(w)) for d, w in self._q.live(m)]
+            return (yield from self._mix(pairs))
         if self._p.kind[n] == self._q.kind[m] == INDICATOR:
             return _Meeting(1, 1.0, 0.0) if self._p.leaf[n] == self._q.leaf[m] else _NOTHING
         return (yield from self._multiply(n, m))
 
-    def _mix_p(self, n: int, m: int) -> _Question:
+    def _mix(self, pairs: list[tuple[Pair, float, float]]) -> _Question:
+        """The meeting of a sum: of its parts, with weight φ and log θ."""
         states, mass, log_q = _NOTHING
-        for c, weight in self._p.live(n):
-            part: _Meeting = yield c, m
+        for pair, weight, log_theta in pairs:
+            part: _Meeting = yield pair
             states += part.states
             mass += weight * part.mass
-            log_q += weight * part.log_q
-        return _Meeting(states, mass, log_q)
-
-    def _mix_q(self, n: int, m: int) -> _Question:
-        states, mass, log_q = _NOTHING
-        for d, weight in self._q.live(m):
-            part: _Meeting = yield n, d
-            states += part.states
-            mass += part.mass
-            log_q += part.mass * math.log(weight) + part.log_q
+            log_q += weight * (part.mass * log_theta + part.log_q)
         return _Meeting(states, mass, log_q)
 
     def _multiply(self, n: int, m: int) -> _Question:

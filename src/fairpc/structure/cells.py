@@ -149,8 +149,9 @@ class CellSearch:
         if self._search.best_split == 0:
             learned = [self._tree_parameters(i, cell) for i, cell in enumerate(learned)]
         first = self._cells[0]
-        found = tuple(learned), self._search.history, self._search.best_split
-        return CellCircuits(first.names, first.arities, *found)
+        history = tuple(self._search.history)
+        cells = tuple(learned)
+        return CellCircuits(first.names, first.arities, cells, history, self._search.best_split)
 
     def _tree_parameters(self, i: int, cell: LearnedCell) -> LearnedCell:
         """A tree needs no completed rows: its parameters come from pairs that were observed."""
@@ -235,12 +236,9 @@ def learn(
         validation_fraction: where there are none, the share of the rows that is held out for
             Strudel. They do not enter the parameters. Gain needs none and takes none.
         tree: tree to start from; the Chow–Liu tree by default.
-        vtree: shape of the vtree.
-        prune: criterion by which tree edges are left out.
-        smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
+        vtree, prune, smoothing, callback: as in :func:`learn_cells`.
         random_state: seed of what is random: the held-out rows, completions of rows
             with missing values, Strudel's random heuristics.
-        callback: called with each :class:`Step` of the search.
     """
     check_table(table)
     rng = np.random.default_rng(random_state)

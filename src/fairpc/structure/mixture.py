@@ -99,7 +99,12 @@ def learn_mixture(
     shares = soft_clusters(train, n_components, rng) if diversity == "clusters" else None
     components = []
     for k in range(n_components):
-        rows, structure = _component_rows(train, None if shares is None else shares[:, k], rng)
+        rows = train
+        if shares is None:
+            structure = bootstrap_weights(train, rng)
+        else:
+            structure = train.weights * shares[:, k]
+            rows = Table.of(train.codes, structure, arities=train.arities, names=train.names)
         learned = learn_cells(
             [rows],
             validation=[held_out],
@@ -112,16 +117,6 @@ def learn_mixture(
         components.append(learned.circuit(0))
     scores = np.stack([c.log_marginal(held_out.codes) for c in components], axis=1)
     return Mixture(tuple(components), component_weights(scores, held_out.weights))
-
-
-def _component_rows(
-    table: Table, share: Floats | None, rng: np.random.Generator
-) -> tuple[Table, Floats]:
-    """Rows of a component and their weights for structure: its share of each, or a bootstrap."""
-    if share is None:
-        return table, bootstrap_weights(table, rng)
-    weights = table.weights * share
-    return Table.of(table.codes, weights, arities=table.arities, names=table.names), weights
 
 
 def bootstrap_weights(table: Table, rng: np.random.Generator) -> Floats:
@@ -171,7 +166,9 @@ def soft_clusters(
     Fitted by EM from random posteriors, with one prior row per distribution; a
     missing value says nothing.
     """
-    rows = _indicator_rows(table)
+    # One column per value of each variable, 1 where a row has it.
+    columns = zip(table.codes.T, table.arities.tolist(), strict=True)
+    rows = np.concatenate([c[:, None] == np.arange(k) for c, k in columns], axis=1).astype(float)
     start = offsets(table.arities)[:-1]
     prior = np.repeat(1.0 / table.arities, table.arities)[:, None]
     posterior = rng.dirichlet(np.ones(n_clusters), table.n_rows)
@@ -186,14 +183,4 @@ def soft_clusters(
         posterior = np.exp(joint)
         posterior /= posterior.sum(axis=1, keepdims=True)
     result: Floats = posterior
-    return result
-
-
-def _indicator_rows(table: Table) -> Floats:
-    """One column per value of each variable, 1 where a row has it."""
-    result = np.zeros((table.n_rows, int(table.arities.sum())))
-    start = offsets(table.arities)
-    for j, column in enumerate(table.codes.T):
-        seen = np.flatnonzero(column >= 0)
-        result[seen, start[j] + column[seen]] = 1.0
     return result

@@ -63,16 +63,6 @@ class Step:
     n_parameters: int
 
 
-@dataclass(frozen=True, eq=False)
-class Split:
-    """A split that was chosen: edge, its rows, and the side (0 or 1) of each value."""
-
-    edge: int
-    rows: Int32s
-    variable: int
-    sides: Bytes
-
-
 @dataclass(frozen=True)
 class Stop:
     """When a search ends (paper, Section "Structure Learning" and its published code).
@@ -100,6 +90,7 @@ Choose = Callable[[int, Int32s, Int32s], tuple[int, Bytes] | None]
 """Variable and side of each value, for an edge, its rows and its free variables; or no split."""
 
 
+@dataclass(eq=False)
 class FlowQueue:
     """Edges of all cells by flow, largest first; equal ones by vtree node, ancestors first.
 
@@ -107,10 +98,9 @@ class FlowQueue:
     put in goes back with the present one when it comes up.
     """
 
-    def __init__(self, state: SplitState, min_flow: float) -> None:
-        self._state = state
-        self._min_flow = min_flow
-        self._heap: list[tuple[float, int, int]] = []
+    _state: SplitState
+    _min_flow: float
+    _heap: list[tuple[float, int, int]] = field(default_factory=list)
 
     def add(self, since: int) -> None:
         """Put in the edges numbered ``since`` and later that can be split."""
@@ -130,14 +120,14 @@ class FlowQueue:
         return None
 
 
+@dataclass(eq=False)
 class RandomQueue:
     """Edges in random order, each as likely as any other."""
 
-    def __init__(self, state: SplitState, min_flow: float, rng: np.random.Generator) -> None:
-        self._state = state
-        self._min_flow = min_flow
-        self._rng = rng
-        self._edges: list[int] = []
+    _state: SplitState
+    _min_flow: float
+    _rng: np.random.Generator
+    _edges: list[int] = field(default_factory=list)
 
     def add(self, since: int) -> None:
         self._edges += self._state.candidates(since, self._min_flow).tolist()
@@ -152,6 +142,7 @@ class RandomQueue:
         return None
 
 
+@dataclass(eq=False)
 class Search(Iterator[Step]):
     """Splits edges one by one; each step is a split made, :meth:`best` the circuits so far.
 
@@ -159,48 +150,35 @@ class Search(Iterator[Step]):
     of these; without, the last.
     """
 
-    def __init__(
-        self,
-        state: SplitState,
-        queue: FlowQueue | RandomQueue,
-        choose: Choose,
-        stop: Stop,
-        split_depth: int = 1,
-    ) -> None:
-        self._state = state
-        self._queue = queue
-        self._choose = choose
-        self._stop = stop
-        self._depth = split_depth
-        self._history: list[Step] = []
-        self._best = 0
-        self._done = False
-        self._held_out = state.totals[2] > 0
-        queue.add(since=0)
+    _state: SplitState
+    _queue: FlowQueue | RandomQueue
+    _choose: Choose
+    _stop: Stop
+    _depth: int = 1
+    best_split: int = 0  #: number of splits of the best iterate
+    history: list[Step] = field(default_factory=list)
+    _done: bool = False
 
-    @property
-    def history(self) -> tuple[Step, ...]:
-        return tuple(self._history)
-
-    @property
-    def best_split(self) -> int:
-        """Number of splits of the best iterate."""
-        return self._best
+    def __post_init__(self) -> None:
+        self._held_out = self._state.totals[2] > 0
+        self._queue.add(since=0)
 
     def __next__(self) -> Step:
         if self._done:
             raise StopIteration
-        if not self._history:
-            return self._record(None)
+        if not self.history:
+            return self._record()
         split = None if self._exhausted() else self._next_split()
         if split is None:
             self._done = True
             raise StopIteration
+        edge, _, variable, sides = split
         since = self._state.n_edges
-        flow = self._state.flow(split.edge)
+        flow = self._state.flow(edge)
         with _uninterrupted():
-            self._state.split(split.edge, split.rows, split.variable, split.sides, self._depth)
-            step = self._record(split, flow)
+            self._state.split(*split, self._depth)
+            values = tuple(np.flatnonzero(sides == 0).tolist())
+            step = self._record(self._state.cell(edge), variable, values, flow)
         self._queue.add(since)
         return step
 
@@ -212,8 +190,8 @@ class Search(Iterator[Step]):
                     callback(step)
         except KeyboardInterrupt:
             warnings.warn(
-                f"interrupted after {len(self._history) - 1} splits: "
-                f"the best so far, with {self._best}, is given back",
+                f"interrupted after {len(self.history) - 1} splits: "
+                f"the best so far, with {self.best_split}, is given back",
                 InterruptedWarning,
                 stacklevel=2,
             )
@@ -222,53 +200,53 @@ class Search(Iterator[Step]):
     def best(self) -> list[LearnedCell]:
         """The circuits of the best iterate, one per cell. Ends the search."""
         self._done = True
-        if not self._history:
-            self._record(None)
+        if not self.history:
+            self._record()
         self._state.undo()
         return [self._state.learned(i) for i in range(self._state.n_cells)]
 
-    def _next_split(self) -> Split | None:
+    def _next_split(self) -> tuple[int, Int32s, int, Bytes] | None:
+        """An edge, its rows, the variable, and the side (0 or 1) of each of its values."""
         while (edge := self._queue.pop()) is not None:
             rows = self._state.rows(edge)
             variables = np.flatnonzero(self._state.free_values(edge) > 1).astype(np.int32)
             if len(rows) and len(variables):
                 chosen = self._choose(edge, rows, variables)
                 if chosen is not None:
-                    return Split(edge, rows, *chosen)
+                    return edge, rows, *chosen
         return None
 
     def _exhausted(self) -> bool:
-        last = self._history[-1]
+        last = self.history[-1]
         if last.split >= self._stop.max_splits:
             return True
         if not self._held_out:
             return False
-        if last.split - self._best >= self._stop.patience:
+        if last.split - self.best_split >= self._stop.patience:
             return True
         if last.split < self._stop.window:
             return False
-        before = self._history[last.split - self._stop.window].validation_log_likelihood
+        before = self.history[last.split - self._stop.window].validation_log_likelihood
         return abs(last.validation_log_likelihood - before) < self._stop.tolerance
 
-    def _record(self, split: Split | None, flow: float = np.nan) -> Step:
+    def _record(
+        self,
+        cell: int = -1,
+        variable: int = -1,
+        values: tuple[int, ...] = (),
+        flow: float = np.nan,
+    ) -> Step:
         state = self._state
         score = np.nan
         if self._held_out:
             score = state.held_out_log_likelihood / state.totals[2]
-        step = Step(
-            split=len(self._history),
-            cell=-1 if split is None else state.cell(split.edge),
-            variable=-1 if split is None else split.variable,
-            values=() if split is None else tuple(np.flatnonzero(split.sides == 0).tolist()),
-            flow=flow,
-            log_likelihood=state.log_likelihood / max(state.totals[1], np.finfo(float).tiny),
-            validation_log_likelihood=score,
-            n_parameters=state.n_parameters,
-        )
-        self._history.append(step)
-        best = self._history[self._best].validation_log_likelihood
+        mean = state.log_likelihood / max(state.totals[1], np.finfo(float).tiny)
+        number = len(self.history)
+        step = Step(number, cell, variable, values, flow, mean, score, state.n_parameters)
+        self.history.append(step)
+        best = self.history[self.best_split].validation_log_likelihood
         if not self._held_out or step.split == 0 or score > best:
-            self._best = step.split
+            self.best_split = step.split
             state.keep()
         return step
 

@@ -21,20 +21,6 @@ from fairpc.circuit.vtree import Vtree
 from fairpc.errors.arrays import Array, Bools, Bytes, Codes, Floats, Int32s, Ints
 from fairpc.structure import _split_kernels as splits
 from fairpc.structure import _state_kernels as kernels
-from fairpc.structure._state_kernels import (
-    ALIVE,
-    FIRST,
-    FLOW,
-    LEFT,
-    NEXT,
-    NODE,
-    PARAMETER,
-    PRIOR,
-    RIGHT,
-    SIZE,
-    VALUE,
-    VNODE,
-)
 from fairpc.structure.compile import Skeleton, parents_and_depths
 from fairpc.structure.parameters import LearnedCell, Smoothing, cell_marginals, posterior_mean
 from fairpc.structure.trees import offsets
@@ -107,20 +93,20 @@ class SplitState:
 
     def flow(self, edge: int) -> float:
         """Weight of the rows that take an edge; 0 once it is split or no edge leads to it."""
-        return float(self._C[edge, FLOW]) if self._E[edge, ALIVE] else 0.0
+        return float(self._C[edge, kernels.FLOW]) if self._E[edge, kernels.ALIVE] else 0.0
 
     def keys(self, edges: Int32s) -> tuple[Floats, Int32s]:
         """Flows and vtree nodes (within their cells) of several edges that can be split."""
-        vnodes = self._N[self._E[edges, NODE], VNODE] % np.int32(self._stride)
-        return self._C[edges, FLOW], vnodes
+        vnodes = self._N[self._E[edges, kernels.NODE], kernels.VNODE] % np.int32(self._stride)
+        return self._C[edges, kernels.FLOW], vnodes
 
     def vnode(self, edge: int) -> int:
         """Vtree node of an edge, counted within its cell."""
-        return int(self._N[self._E[edge, NODE], VNODE]) % self._stride
+        return int(self._N[self._E[edge, kernels.NODE], kernels.VNODE]) % self._stride
 
     def cell(self, edge: int) -> int:
         """Cell of an edge."""
-        return int(self._N[self._E[edge, NODE], VNODE]) // self._stride
+        return int(self._N[self._E[edge, kernels.NODE], kernels.VNODE]) // self._stride
 
     def candidates(self, since: int, min_flow: float) -> Int32s:
         """Edges numbered ``since`` and later that have at least ``min_flow`` and can be split."""
@@ -138,7 +124,7 @@ class SplitState:
     def possible(self, edge: int) -> Bools:
         """Which values of the variables, stacked, are possible below an edge: always the same."""
         if edge != self._last_asked[0]:
-            words = self._B[self._E[edge, LEFT]] | self._B[self._E[edge, RIGHT]]
+            words = self._B[self._E[edge, kernels.LEFT]] | self._B[self._E[edge, kernels.RIGHT]]
             bits = np.unpackbits(words.view(np.uint8), bitorder="little")
             self._last_asked = edge, bits[: self._n_values].view(bool)
         return self._last_asked[1]
@@ -185,7 +171,7 @@ class SplitState:
         self._reserve(2 * len(queue), 2 * n_queue + 2)
         edges = kernels.edges_of(self._N, self._E, queue, n_queue)
         touched = np.append(edges, np.int32(edge))
-        node, cell = int(self._E[edge, NODE]), self.cell(edge)
+        node, cell = int(self._E[edge, kernels.NODE]), self.cell(edge)
         size, counts = self._size.copy(), self._C[touched, :3]
         target = self._size, cell * self._n_values, self._maps, self._edge_maps
         middle, pair = splits.copy_nodes(
@@ -203,7 +189,12 @@ class SplitState:
         self._near[edge] = first[:0]
         before = len(self._near)
         self._near += [first] * (middle - before) + [second] * (pair - middle) + [first, second]
-        self._account(edge, queue)
+        new = int(size[0]), int(self._size[0])
+        self._T[slice(*new)] = 0.0
+        self._likelihood += self._set_terms(*new, np.append(queue, np.int32(node)))
+        self.n_parameters += splits.settle(self._N, self._E, *new)
+        self.n_parameters += 2 if self._N[node, kernels.SIZE] == 2 else 1
+        self.n_parameters -= splits.release(self._N, self._E, edge, new[1])
 
     def undo(self) -> None:
         """Go back to the last :meth:`keep`. Rows stay where they were sent: no split can follow."""
@@ -221,42 +212,31 @@ class SplitState:
         """The circuit of a cell as it is now."""
         found = kernels.below(self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed)
         # Children first: they belong to smaller vtree nodes than the node itself.
-        order = found[np.lexsort((found, self._N[found, VNODE]))]
+        order = found[np.lexsort((found, self._N[found, kernels.VNODE]))]
         fixed = np.arange(cell * self._n_values, (cell + 1) * self._n_values, dtype=np.int32)
         nodes = np.concatenate([fixed, order])
         number = np.full(int(self._size[0]), -1, np.int32)
         number[nodes] = np.arange(len(nodes), dtype=np.int32)
-        sizes = self._N[nodes, SIZE]
+        sizes = self._N[nodes, kernels.SIZE]
         edges = kernels.edges_of(self._N, self._E, nodes, int(sizes.sum()))
-        left, right = self._E[edges, LEFT], self._E[edges, RIGHT]
+        left, right = self._E[edges, kernels.LEFT], self._E[edges, kernels.RIGHT]
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
         skeleton = Skeleton(
-            vnode=self._N[nodes, VNODE] % np.int32(self._stride),
+            vnode=self._N[nodes, kernels.VNODE] % np.int32(self._stride),
             first=first,
             size=sizes.copy(),
             left=np.where(left >= 0, number[left], np.int32(-1)),
             right=np.where(right >= 0, number[right], np.int32(-1)),
-            value=self._E[edges, VALUE].copy(),
+            value=self._E[edges, kernels.VALUE].copy(),
         )
-        counts = self._C[edges, PARAMETER].copy()
-        priors = self._C[edges, PRIOR].copy()
+        counts = self._C[edges, kernels.PARAMETER].copy()
+        priors = self._C[edges, kernels.PRIOR].copy()
         weights = posterior_mean(counts, priors, first, self.smoothing.strength)
         return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
 
     def _graph(self) -> tuple[Array, ...]:
         """The arrays of nodes and edges that kernels walk along."""
         return self._N, self._E, self._C, self._B, self._V
-
-    def _account(self, edge: int, queue: Int32s) -> None:
-        """Update likelihoods and the number of parameters after a split."""
-        node = int(self._E[edge, NODE])
-        new = int(self._undo[-1].size[0]), int(self._size[0])
-        self._T[new[0] : new[1]] = 0.0
-        others = np.append(queue, np.int32(node))
-        self._likelihood += self._set_terms(*new, others)
-        self.n_parameters += splits.settle(self._N, self._E, *new)
-        self.n_parameters += 2 if self._N[node, SIZE] == 2 else 1
-        self.n_parameters -= splits.release(self._N, self._E, edge, int(self._size[0]))
 
     def _reach(self, edge: int, variable: int, levels: int) -> tuple[Int32s, int, Int32s]:
         """Nodes below an edge on the way to a variable, or in the first levels of sums.
@@ -313,15 +293,15 @@ class SplitState:
             rows = self._active, self.codes, self.row_weights, lo, hi
             kernels.route(n, e, c, self._V, *rows, i * self._stride, self._roots[i])
             if self.smoothing.base == "marginal":
-                weights = self.row_weights[lo:hi, PARAMETER]
+                weights = self.row_weights[lo:hi, kernels.PARAMETER]
                 self._marginal.append(cell_marginals(self.codes[:, lo:hi], weights, self.start))
             self._set_priors(i, *self._edge_spans[i])
-        cell_of = self._N[self._E[: self.n_edges, NODE], VNODE] // self._stride
+        cell_of = self._N[self._E[: self.n_edges, kernels.NODE], kernels.VNODE] // self._stride
         spans = [every[lo:hi] for lo, hi in self._spans]
         self._near = [spans[i] for i in cell_of.tolist()]
         nodes = self.n_fixed, int(self._size[0])
         self._likelihood = self._set_terms(*nodes, np.zeros(0, np.int32))
-        sizes = n[slice(*nodes), SIZE]
+        sizes = n[slice(*nodes), kernels.SIZE]
         self.n_parameters = int(sizes[sizes > 1].sum())
 
     def _set_terms(self, lo: int, hi: int, others: Int32s) -> Floats:
@@ -332,7 +312,7 @@ class SplitState:
 
     def _set_priors(self, cell: int, lo: int, hi: int) -> None:
         """Priors of the edges ``lo:hi`` of a cell, up to a factor per node."""
-        self._C[lo:hi, PRIOR] = 1.0
+        self._C[lo:hi, kernels.PRIOR] = 1.0
         if self.smoothing.base == "marginal":
             kernels.set_priors(*self._graph(), self.start, self._marginal[cell], lo, hi)
 
@@ -341,12 +321,14 @@ class SplitState:
         if self._size[0] + nodes > len(self._N):
             room = 2 * (int(self._size[0]) + nodes)
             for name in ("_N", "_T", "_B"):
-                setattr(self, name, _grown(getattr(self, name), room))
+                array = getattr(self, name)
+                setattr(self, name, np.pad(array, ((0, room - len(array)), (0, 0))))
             self._maps = np.zeros((2, room), np.int32)
         if self._size[1] + edges > len(self._E):
             room = 2 * (int(self._size[1]) + edges)
             for name in ("_E", "_C"):
-                setattr(self, name, _grown(getattr(self, name), room))
+                array = getattr(self, name)
+                setattr(self, name, np.pad(array, ((0, room - len(array)), (0, 0))))
             self._edge_maps = np.zeros((2, room), np.int32)
 
 
@@ -364,20 +346,14 @@ def _load_skeleton(
     nodes: Int32s, edges: Int32s, s: Skeleton, number: Ints, link: Ints, shift: int
 ) -> None:
     """Write a skeleton into the arrays of nodes and edges under new numbers."""
-    nodes[number, VNODE] = s.vnode + shift
-    nodes[number, FIRST] = link[s.first]
-    nodes[number, SIZE] = s.size
+    nodes[number, kernels.VNODE] = s.vnode + shift
+    nodes[number, kernels.FIRST] = link[s.first]
+    nodes[number, kernels.SIZE] = s.size
     owner = s.edge_node
     last = np.append(owner[1:] != owner[:-1], True)
-    edges[link, NODE] = number[owner]
-    edges[link, LEFT] = np.where(s.left >= 0, number[s.left], -1)
-    edges[link, RIGHT] = np.where(s.right >= 0, number[s.right], -1)
-    edges[link, VALUE] = s.value
-    edges[link, NEXT] = np.where(last, -1, np.append(link[1:], -1))
-    edges[link, ALIVE] = 1
-
-
-def _grown(array: Array, room: int) -> Array:
-    result = np.zeros((room, *array.shape[1:]), array.dtype)
-    result[: len(array)] = array
-    return result
+    edges[link, kernels.NODE] = number[owner]
+    edges[link, kernels.LEFT] = np.where(s.left >= 0, number[s.left], -1)
+    edges[link, kernels.RIGHT] = np.where(s.right >= 0, number[s.right], -1)
+    edges[link, kernels.VALUE] = s.value
+    edges[link, kernels.NEXT] = np.where(last, -1, np.append(link[1:], -1))
+    edges[link, kernels.ALIVE] = 1

@@ -127,7 +127,7 @@ class Tree:
             raise LearningError(
                 f"parents {above.tolist()} are no tree: give one parent per variable, -1 for roots"
             )
-        children = _children(above)
+        children = cls(above, above).children()
         order = np.flatnonzero(above < 0).tolist()
         for v in order:
             order.extend(children[v])
@@ -148,7 +148,10 @@ class Tree:
 
     def children(self) -> list[list[int]]:
         """Children of each variable, in increasing order."""
-        return _children(self.parent)
+        below: list[list[int]] = [[] for _ in self.parent]
+        for v in np.flatnonzero(self.parent >= 0).tolist():
+            below[self.parent[v]].append(v)
+        return below
 
 
 def chow_liu(
@@ -276,14 +279,6 @@ def _centre(neighbours: list[list[int]], start: int) -> int:
     while above[path[-1]] >= 0:
         path.append(above[path[-1]])
     return min(path[(len(path) - 1) // 2], path[len(path) // 2])
-
-
-def _children(parent: Ints) -> list[list[int]]:
-    below: list[list[int]] = [[] for _ in range(len(parent))]
-    for v, p in enumerate(parent.tolist()):
-        if p >= 0:
-            below[p].append(v)
-    return below
 
 
 def completed(
