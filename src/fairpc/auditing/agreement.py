@@ -45,47 +45,29 @@ class Estimate:
 
 @dataclass(frozen=True)
 class GroupMetric:
-    """One group, or all rows.
+    """One group, or all rows."""
 
-    Attributes:
-        group: its name; None for all rows.
-        n: labelled rows.
-        accuracy: share of rows whose decision is the observed label.
-        selection_rate: share decided positively.
-        true_positive_rate, false_positive_rate: among rows labelled positive, labelled otherwise.
-        precision: share labelled positive among rows decided positively.
-        auc: chance that a row labelled positive scores above one labelled otherwise.
-        brier: mean squared difference of score and label.
-    """
-
-    group: str | None
-    n: int
-    accuracy: Estimate
-    selection_rate: Estimate
+    group: str | None  #: its name; None for all rows
+    n: int  #: labelled rows
+    accuracy: Estimate  #: share of rows whose decision is the observed label
+    selection_rate: Estimate  #: share decided positively
+    #: true_positive_rate, false_positive_rate: among rows labelled positive, labelled otherwise
     true_positive_rate: Estimate
     false_positive_rate: Estimate
-    precision: Estimate
-    auc: Estimate
-    brier: Estimate
+    precision: Estimate  #: share labelled positive among rows decided positively
+    auc: Estimate  #: chance that a row labelled positive scores above one labelled otherwise
+    brier: Estimate  #: mean squared difference of score and label
 
 
 @dataclass(frozen=True)
 class GroupMetrics:
-    """Metrics per group against the observed label.
+    """Metrics per group against the observed label."""
 
-    Attributes:
-        positive: the class that rates are of, against all others.
-        level: of each interval by itself.
-        caption: what they are measured against.
-        on_training_rows: whether the rows are those of the fit, so that the numbers flatter.
-        groups: all rows first, then each group.
-    """
-
-    positive: str
-    level: float
-    caption: str
-    on_training_rows: bool
-    groups: tuple[GroupMetric, ...]
+    positive: str  #: the class that rates are of, against all others
+    level: float  #: of each interval by itself
+    caption: str  #: what they are measured against
+    on_training_rows: bool  #: whether the rows are those of the fit, so that the numbers flatter
+    groups: tuple[GroupMetric, ...]  #: all rows first, then each group
 
 
 def group_metrics(job: Job) -> GroupMetrics:
@@ -190,20 +172,15 @@ class CalibrationPoint:
 
 @dataclass(frozen=True)
 class ScoreCurves:
-    """How scores relate to the observed label, by group.
+    """How scores relate to the observed label, by group."""
 
-    Attributes:
-        positive: the class.
-        caption: what the curves are measured against.
-        roc: of P(decision); all rows first, then each group with both classes. Thinned.
-        decision_calibration: of P(decision): it is not meant to match a biased label.
-        observed_calibration: of P(D), the label as the model expects it: that one is.
-    """
-
-    positive: str
-    caption: str
+    positive: str  #: the class
+    caption: str  #: what the curves are measured against
+    #: of P(decision); all rows first, then each group with both classes. Thinned.
     roc: tuple[RocCurve, ...]
+    #: of P(decision): it is not meant to match a biased label
     decision_calibration: tuple[CalibrationPoint, ...]
+    #: of P(D), the label as the model expects it: that one is
     observed_calibration: tuple[CalibrationPoint, ...]
 
 
@@ -256,26 +233,17 @@ def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationPoint, .
 
 @dataclass(frozen=True)
 class TradeOff:
-    """Agreement with the label against gaps between groups, method by method.
+    """Agreement with the label against gaps between groups, method by method."""
 
-    Attributes:
-        audited: name of the audited model among the methods.
-        how: how each number comes from rows that a method has not seen.
-        caption: what the numbers are measured against.
-        n_rows, n_folds: what was compared on.
-        methods: per method the mean over folds of each score, and its ``…_sd``.
-        failures: method -> why it could not be run.
-        filled: methods whose missing cells were filled, because they take none.
-    """
-
-    audited: str
-    how: str
-    caption: str
-    n_rows: int
+    audited: str  #: name of the audited model among the methods
+    how: str  #: how each number comes from rows that a method has not seen
+    caption: str  #: what the numbers are measured against
+    n_rows: int  #: n_rows, n_folds: what was compared on
     n_folds: int
+    #: per method the mean over folds of each score, and its ``…_sd``
     methods: tuple[Mapping[str, Any], ...]
-    failures: Mapping[str, str]
-    filled: tuple[str, ...]
+    failures: Mapping[str, str]  #: method -> why it could not be run
+    filled: tuple[str, ...]  #: methods whose missing cells were filled, because they take none
 
 
 def trade_off(job: Job) -> TradeOff:

@@ -45,119 +45,79 @@ class Bar:
 
 @dataclass(frozen=True)
 class ConfidenceSet:
-    """P(Df = label): a bar per group, and their overlap.
+    """P(Df = label): a bar per group, and their overlap."""
 
-    Attributes:
-        label: the class.
-        lower, upper: the overlap; ``lower > upper`` is empty.
-        empty: whether it is, for this class.
-        groups: a bar each.
-    """
-
-    label: str
-    lower: float
+    label: str  #: the class
+    lower: float  #: lower, upper: the overlap; ``lower > upper`` is empty
     upper: float
-    empty: bool
-    groups: tuple[Bar, ...]
+    empty: bool  #: whether it is, for this class
+    groups: tuple[Bar, ...]  #: a bar each
 
 
 @dataclass(frozen=True)
 class AssumptionFacts:
-    """The test of the assumptions on the audited rows.
+    """The test of the assumptions on the audited rows."""
 
-    Attributes:
-        rejected: whether no P(Df) is left at the level.
-        p_value: smallest 1 − level at which none is; not said to be under 1e-12.
-        p_words: the same for a sentence: "= 0.032", "< 0.001".
-        level: of the confidence set.
-        method, n_seeds, classifiers: how it was computed.
-        n_rows: rows that were used: a sample of a large table, with label and group known.
-        n_known: all audited rows with label and group known.
-        sets: of the positive class; of every class where there are more than two.
-        summary: in words.
-        what_to_do: after a rejection; empty otherwise.
-    """
-
-    rejected: bool
-    p_value: float
-    p_words: str
-    level: float
-    method: str
+    rejected: bool  #: whether no P(Df) is left at the level
+    p_value: float  #: smallest 1 − level at which none is; not said to be under 1e-12
+    p_words: str  #: the same for a sentence: "= 0.032", "< 0.001"
+    level: float  #: of the confidence set
+    method: str  #: method, n_seeds, classifiers: how it was computed
     n_seeds: int
     classifiers: tuple[tuple[str, int], ...]
-    n_rows: int
-    n_known: int
+    n_rows: int  #: rows that were used: a sample of a large table, with label and group known
+    n_known: int  #: all audited rows with label and group known
+    #: of the positive class; of every class where there are more than two
     sets: tuple[ConfidenceSet, ...]
-    summary: str
-    what_to_do: tuple[str, ...]
+    summary: str  #: in words
+    what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
 
 
 @dataclass(frozen=True)
 class ScoreBand:
-    """Rows of one group with scores in one tenth: between what bounds their scores may lie.
-
-    Attributes:
-        low, high: the tenth, of the model's own score.
-        n: rows.
-        score: mean of the model's score.
-        lower, upper: mean bounds over everything that the data leave open.
-    """
+    """Rows of one group with scores in one tenth: between what bounds their scores may lie."""
 
     group: str
-    low: float
+    low: float  #: low, high: the tenth, of the model's own score
     high: float
-    n: int
-    score: float
-    lower: float
+    n: int  #: rows
+    score: float  #: mean of the model's score
+    lower: float  #: lower, upper: mean bounds over everything that the data leave open
     upper: float
 
 
 @dataclass(frozen=True)
 class IdentifiedFacts:
-    """Mechanisms and scores that fit the same P(D = 1 | x, s); sampling error is not in it.
+    """Mechanisms and scores that fit the same P(D = 1 | x, s); sampling error is not in it."""
 
-    Attributes:
-        positive: the class.
-        lower, upper: possible P(Df = positive); ``lower > upper`` is empty.
-        empty: whether it is.
-        groups: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1).
-        bands: bounds of a person's score, by group and tenth of the model's score.
-        mean_width: mean over rows of upper − lower bound; None where the set is empty.
-        always, never, open: share of rows whose score is above the threshold, or below it,
-            whatever is true; and share where it depends.
-        sentence: in words.
-    """
-
-    positive: str
-    lower: float
+    positive: str  #: the class
+    lower: float  #: lower, upper: possible P(Df = positive); ``lower > upper`` is empty
     upper: float
-    empty: bool
+    empty: bool  #: whether it is
+    #: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1)
     groups: tuple[Mapping[str, Any], ...]
+    #: bounds of a person's score, by group and tenth of the model's score
     bands: tuple[ScoreBand, ...]
-    mean_width: float | None
+    mean_width: float | None  #: mean over rows of upper − lower bound; None where the set is empty
+    #: always, never, open: share of rows whose score is above the threshold, or below it, whatever
+    #: is true; and share where it depends
     always: float | None
     never: float | None
     open: float | None
-    sentence: str
+    sentence: str  #: in words
 
 
 @dataclass(frozen=True)
 class Decidable:
-    """What the data can and cannot decide.
+    """What the data can and cannot decide."""
 
-    Attributes:
-        test: of the assumptions; None where these rows do not allow one.
-        untested: why there is none; empty where there is one.
-        identified: what the data leave open at any number of rows; None for models without Df.
-        stability: spread over random starts and half tables; None where it was left out.
-        stability_rows: rows that it is of: a sample of a large table.
-    """
-
-    test: AssumptionFacts | None
-    untested: str
+    test: AssumptionFacts | None  #: of the assumptions; None where these rows do not allow one
+    untested: str  #: why there is none; empty where there is one
+    #: what the data leave open at any number of rows; None for models without Df
     identified: IdentifiedFacts | None
+    #: spread over random starts and half tables; None where it was left out
     stability: Stability | None
-    stability_rows: int
+    stability_rows: int  #: rows that it is of: a sample of a large table
 
     @property
     def rejected(self) -> bool | None:

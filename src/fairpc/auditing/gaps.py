@@ -33,34 +33,22 @@ _SIDES: Final = {
 
 @dataclass(frozen=True)
 class Significance:
-    """Test of "these two groups have the same rate", for one pair.
+    """Test of "these two groups have the same rate", for one pair."""
 
-    Attributes:
-        first, last: the groups.
-        test: which test; "Fisher's exact" where a cell is expected to hold under 5 rows.
-        p_value: adjusted for the number of pairs and classes (Bonferroni).
-    """
-
-    first: str
+    first: str  #: first, last: the groups
     last: str
-    test: str
-    p_value: float
+    test: str  #: which test; "Fisher's exact" where a cell is expected to hold under 5 rows
+    p_value: float  #: adjusted for the number of pairs and classes (Bonferroni)
 
 
 @dataclass(frozen=True)
 class Disparity:
-    """Gaps between groups in the rate, or mean score, of one class.
+    """Gaps between groups in the rate, or mean score, of one class."""
 
-    Attributes:
-        label: the class.
-        parity: means, differences and ratios with simultaneous intervals.
-        significance: per pair; empty for mean scores.
-        too_small: groups with fewer than two rows or persons, which are not compared.
-    """
-
-    label: str
-    parity: Parity
-    significance: tuple[Significance, ...] = ()
+    label: str  #: the class
+    parity: Parity  #: means, differences and ratios with simultaneous intervals
+    significance: tuple[Significance, ...] = ()  #: per pair; empty for mean scores
+    #: groups with fewer than two rows or persons, which are not compared
     too_small: tuple[str, ...] = ()
 
     @property
@@ -80,47 +68,36 @@ class Disparity:
 
 @dataclass(frozen=True)
 class LabelDisparity:
-    """Disparity of the observed labels.
+    """Disparity of the observed labels."""
 
-    Attributes:
-        disparities: of the positive class; of every class where there are more than two.
-        sentence: the largest gap in words.
-    """
-
+    #: of the positive class; of every class where there are more than two
     disparities: tuple[Disparity, ...]
-    sentence: str
+    sentence: str  #: the largest gap in words
 
 
 @dataclass(frozen=True)
 class ParityFacts:
-    """What is equal between groups, and what is not.
+    """What is equal between groups, and what is not."""
 
-    Attributes:
-        model_gap: largest difference between groups of P(decision | S) by exact query, over the
-            classes; zero by construction for all models but TwoNB. It says nothing about rows.
-        scores: gaps in mean scores on these rows, before thresholding; per class shown.
-        decisions: gaps in selection rates on these rows, after thresholding; per class shown.
-        thresholds: what ``predict`` uses: one, or one per group; empty for more than two classes.
-        curve: gaps in selection rates over common thresholds, all intervals together at the
-            level; empty for more than two classes.
-        equal_rates: group thresholds that would equalise selection rates on these rows, and
-            their price; None for more than two classes.
-        gap: largest absolute difference between groups on these rows, of scores and decisions.
-        gap_upper: upper bound of it: the farthest end of all the intervals.
-        n_unknown: rows left out because their group is not known.
-        sentences: in words.
-    """
-
+    #: largest difference between groups of P(decision | S) by exact query, over the classes; zero
+    #: by construction for all models but TwoNB. It says nothing about rows.
     model_gap: float
+    #: gaps in mean scores on these rows, before thresholding; per class shown
     scores: tuple[Disparity, ...]
+    #: gaps in selection rates on these rows, after thresholding; per class shown
     decisions: tuple[Disparity, ...]
+    #: what ``predict`` uses: one, or one per group; empty for more than two classes
     thresholds: tuple[float, ...]
+    #: gaps in selection rates over common thresholds, all intervals together at the level; empty
+    #: for more than two classes
     curve: tuple[Parity, ...]
+    #: group thresholds that would equalise selection rates on these rows, and their price; None for
+    #: more than two classes
     equal_rates: EqualRates | None
-    gap: float
-    gap_upper: float
-    n_unknown: int
-    sentences: tuple[str, ...]
+    gap: float  #: largest absolute difference between groups on these rows, of scores and decisions
+    gap_upper: float  #: upper bound of it: the farthest end of all the intervals
+    n_unknown: int  #: rows left out because their group is not known
+    sentences: tuple[str, ...]  #: in words
 
 
 def label_disparity(job: Job) -> LabelDisparity:

@@ -28,70 +28,44 @@ DRAW_WORK: Final = 1e12
 
 @dataclass(frozen=True)
 class MechanismCell:
-    """P(D = label | Df = decision, S = group).
-
-    Attributes:
-        probability: as learned.
-        interval: bootstrap interval; None where there is none.
-        count: estimated number of audited labels with this decision and label.
-        training_count: the same among the training rows.
-    """
+    """P(D = label | Df = decision, S = group)."""
 
     group: str
     decision: str
     label: str
-    probability: float
-    interval: tuple[float, float] | None
-    count: float
-    training_count: float
+    probability: float  #: as learned
+    interval: tuple[float, float] | None  #: bootstrap interval; None where there is none
+    count: float  #: estimated number of audited labels with this decision and label
+    training_count: float  #: the same among the training rows
 
 
 @dataclass(frozen=True)
 class Turned:
-    """Labels of one group that differ from the latent decision, estimated on the audited rows.
-
-    Attributes:
-        n: weight of the group.
-        up: labels turned into the positive class.
-        down: labels turned out of the positive class.
-        other: labels turned between other classes.
-    """
+    """Labels of one group that differ from the latent decision, estimated on the audited rows."""
 
     group: str
-    n: float
-    up: float
-    down: float
-    other: float
+    n: float  #: weight of the group
+    up: float  #: labels turned into the positive class
+    down: float  #: labels turned out of the positive class
+    other: float  #: labels turned between other classes
 
 
 @dataclass(frozen=True)
 class MechanismFacts:
-    """What the model says about how labels came about, if its assumptions hold.
+    """What the model says about how labels came about, if its assumptions hold."""
 
-    Attributes:
-        groups, classes: names.
-        positive: the positive class.
-        decision_rate: P(Df = k), per class.
-        decision_rate_intervals: bootstrap intervals of these; empty where there are none.
-        cells: the table, by group, then decision, then label.
-        turned: per group.
-        level: of each interval; None where there are none.
-        n_replicates: bootstrap draws behind the intervals.
-        sentences: one for each way in which labels of a group were turned.
-        sentence: the whole in one.
-    """
-
-    groups: tuple[str, ...]
+    groups: tuple[str, ...]  #: groups, classes: names
     classes: tuple[str, ...]
-    positive: str
-    decision_rate: tuple[float, ...]
+    positive: str  #: the positive class
+    decision_rate: tuple[float, ...]  #: P(Df = k), per class
+    #: bootstrap intervals of these; empty where there are none
     decision_rate_intervals: tuple[tuple[float, float], ...]
-    cells: tuple[MechanismCell, ...]
-    turned: tuple[Turned, ...]
-    level: float | None
-    n_replicates: int
-    sentences: tuple[str, ...]
-    sentence: str
+    cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
+    turned: tuple[Turned, ...]  #: per group
+    level: float | None  #: of each interval; None where there are none
+    n_replicates: int  #: bootstrap draws behind the intervals
+    sentences: tuple[str, ...]  #: one for each way in which labels of a group were turned
+    sentence: str  #: the whole in one
 
 
 def mechanism_facts(job: Job) -> MechanismFacts:

@@ -36,30 +36,20 @@ LEAST: Final = 1000
 
 @dataclass(frozen=True, eq=False)
 class ReadTable:
-    """What an audit knows of a table.
+    """What an audit knows of a table."""
 
-    Attributes:
-        rows: all rows of the table, equal ones merged; a sample where too many differ.
-        drawn: rows as they are in the table: all of them, or as many at random.
-    """
-
-    rows: AuditedRows
-    drawn: AuditedRows
+    rows: AuditedRows  #: all rows of the table, equal ones merged; a sample where too many differ
+    drawn: AuditedRows  #: rows as they are in the table: all of them, or as many at random
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table is read.
+    """How a table is read."""
 
-    Attributes:
-        n_drawn: rows to be drawn as they are.
-        max_memory: as at fit; where distinct rows take more, a sample of them is audited.
-        seed: of what is drawn.
-    """
-
-    n_drawn: int
+    n_drawn: int  #: rows to be drawn as they are
+    #: as at fit; where distinct rows take more, a sample of them is audited
     max_memory: int | str | None
-    seed: int
+    seed: int  #: of what is drawn
 
 
 def read_table(
@@ -136,21 +126,15 @@ def _read(
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Rows of a batch, those without weight left out.
+    """Rows of a batch, those without weight left out."""
 
-    Attributes:
-        frame: as they are.
-        keys: packed codes; then the weight and the person, where there are such.
-        persons: hash of the person of each row; None where rows are about different ones.
-        entries: distinct keys, and how many rows each is; None where persons keep rows apart.
-        digest: of the rows, as the fit makes it.
-    """
-
-    frame: Frame
-    keys: Words
+    frame: Frame  #: as they are
+    keys: Words  #: packed codes; then the weight and the person, where there are such
+    #: hash of the person of each row; None where rows are about different ones
     persons: Words | None
+    #: distinct keys, and how many rows each is; None where persons keep rows apart
     entries: Distinct | None
-    digest: Words
+    digest: Words  #: of the rows, as the fit makes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,20 +192,13 @@ class _Coder:
 
 @dataclass
 class _Sums:
-    """What is kept of the batches that went by.
+    """What is kept of the batches that went by."""
 
-    Attributes:
-        most: distinct rows that may be in memory.
-        drawn, coded: rows at random, as they are and as keys.
-        entries: distinct keys of all batches.
-        digest: of all rows.
-    """
-
-    most: int
-    drawn: RowSample
+    most: int  #: distinct rows that may be in memory
+    drawn: RowSample  #: drawn, coded: rows at random, as they are and as keys
     coded: RowSample
-    entries: DistinctSum = field(init=False)
-    digest: Words = field(default_factory=lambda: np.zeros(4, np.uint64))
+    entries: DistinctSum = field(init=False)  #: distinct keys of all batches
+    digest: Words = field(default_factory=lambda: np.zeros(4, np.uint64))  #: of all rows
 
     def __post_init__(self) -> None:
         self.entries = DistinctSum(self.most, lambda part: None)

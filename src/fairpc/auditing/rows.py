@@ -30,52 +30,33 @@ BLOCK: Final = 1 << 18
 
 @dataclass(frozen=True, eq=False)
 class AuditedRows:
-    """What is known of each audited row, and what the model says of it.
+    """What is known of each audited row, and what the model says of it."""
 
-    Attributes:
-        table, labels, sensitive, fair_labels: X, y, groups and known decisions as given; None
-            where equal rows are merged.
-        names, names_in: features that the model uses, and all columns at fit.
-        missing_values: what the model reads as missing, besides null and NaN.
-        s, d: group and observed class, -1 where missing.
-        x: codes of the features.
-        weights: weight of one row of each entry; None where all rows count alike.
-        counts: how many equal rows each entry is; None where each is one.
-        persons: who each row is about; None where nobody repeats.
-        f: fair decision of each row where it is known; None where none is.
-        scores: P(decision = k | x, s), rows × classes.
-        observed: P(D = k | x, s), rows × classes.
-        decided: the class that ``predict`` gives.
-        groups, classes: names, in the order of the codes.
-        positive: number of the positive class.
-        fingerprint: of the rows of the table, as that of the training rows is made.
-        same_rows_as_fit: whether these are the rows of the fit.
-        n_table: rows of the table; more than are audited where that is a sample of them.
-    """
-
+    #: table, labels, sensitive, fair_labels: X, y, groups and known decisions as given; None where
+    #: equal rows are merged
     table: Any
     labels: Any
     sensitive: Any
     fair_labels: Any
-    names: tuple[str, ...]
+    names: tuple[str, ...]  #: names, names_in: features that the model uses, and all columns at fit
     names_in: tuple[str, ...]
-    missing_values: tuple[Any, ...]
-    s: Codes
+    missing_values: tuple[Any, ...]  #: what the model reads as missing, besides null and NaN
+    s: Codes  #: s, d: group and observed class, -1 where missing
     d: Codes
-    x: Codes
-    weights: Floats | None
-    counts: Floats | None
-    persons: Positions | None
-    scores: Floats
-    observed: Floats
-    decided: Positions
-    groups: tuple[str, ...]
+    x: Codes  #: codes of the features
+    weights: Floats | None  #: weight of one row of each entry; None where all rows count alike
+    counts: Floats | None  #: how many equal rows each entry is; None where each is one
+    persons: Positions | None  #: who each row is about; None where nobody repeats
+    scores: Floats  #: P(decision = k | x, s), rows × classes
+    observed: Floats  #: P(D = k | x, s), rows × classes
+    decided: Positions  #: the class that ``predict`` gives
+    groups: tuple[str, ...]  #: groups, classes: names, in the order of the codes
     classes: tuple[str, ...]
-    positive: int
-    fingerprint: str
-    same_rows_as_fit: bool
-    n_table: int
-    f: Codes | None = None
+    positive: int  #: number of the positive class
+    fingerprint: str  #: of the rows of the table, as that of the training rows is made
+    same_rows_as_fit: bool  #: whether these are the rows of the fit
+    n_table: int  #: rows of the table; more than are audited where that is a sample of them
+    f: Codes | None = None  #: fair decision of each row where it is known; None where none is
 
     @property
     def n_rows(self) -> int:

@@ -17,75 +17,48 @@ from fairpc.errors.arrays import Bools, Floats
 
 @dataclass(frozen=True)
 class Count:
-    """A class or a group among the audited rows.
+    """A class or a group among the audited rows."""
 
-    Attributes:
-        name: of the class or group.
-        n: rows.
-        share: of the weight of the rows where it is known.
-        small: fewer than 30 rows.
-        training_rows: rows of the group at fit; None for classes.
-    """
-
-    name: str
-    n: int
-    share: float | None
-    small: bool
-    training_rows: int | None = None
+    name: str  #: of the class or group
+    n: int  #: rows
+    share: float | None  #: of the weight of the rows where it is known
+    small: bool  #: fewer than 30 rows
+    training_rows: int | None = None  #: rows of the group at fit; None for classes
 
 
 @dataclass(frozen=True)
 class Missing:
-    """How much of one column is missing.
+    """How much of one column is missing."""
 
-    Attributes:
-        column: its name.
-        role: "feature", "label" or "group".
-        share: of all rows, by weight.
-        by_group: per group in the order of ``groups``; None where a group has no rows.
-    """
-
-    column: str
+    column: str  #: its name
     role: Literal["feature", "label", "group"]
-    share: float
+    share: float  #: of all rows, by weight
+    #: per group in the order of ``groups``; None where a group has no rows
     by_group: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What was audited.
+    """What was audited."""
 
-    Attributes:
-        n_rows, weight: audited rows and the sum of their weights.
-        n_table: rows of the table; more where a random sample of them was audited.
-        weighted: whether rows count differently.
-        n_persons: persons, where they repeat; None otherwise.
-        n_labelled, n_grouped: rows whose label, whose group is known.
-        same_rows_as_fit: whether these are the very rows that the model was fitted to; where
-            they are not, some may still be among them.
-        label: name of the label.
-        positive: the class that "positive" means.
-        classes, groups: counts, in the order of the model.
-        sensitive: names of the sensitive attributes; several are crossed into groups.
-        missing: per feature used, then the label, then the group.
-        columns: what was done with each column of the table at fit.
-    """
-
-    n_rows: int
-    n_table: int
-    weight: float
-    weighted: bool
-    n_persons: int | None
-    n_labelled: int
+    n_rows: int  #: audited rows
+    n_table: int  #: rows of the table; more where a random sample of them was audited
+    weight: float  #: the sum of their weights
+    weighted: bool  #: whether rows count differently
+    n_persons: int | None  #: persons, where they repeat; None otherwise
+    n_labelled: int  #: n_labelled, n_grouped: rows whose label, whose group is known
     n_grouped: int
+    #: whether these are the very rows that the model was fitted to; where they are not, some may
+    #: still be among them
     same_rows_as_fit: bool
-    label: str
-    positive: str
-    classes: tuple[Count, ...]
+    label: str  #: name of the label
+    positive: str  #: the class that "positive" means
+    classes: tuple[Count, ...]  #: classes, groups: counts, in the order of the model
     groups: tuple[Count, ...]
+    #: names of the sensitive attributes; several are crossed into groups
     sensitive: tuple[str, ...]
-    missing: tuple[Missing, ...]
-    columns: tuple[Mapping[str, Any], ...]
+    missing: tuple[Missing, ...]  #: per feature used, then the label, then the group
+    columns: tuple[Mapping[str, Any], ...]  #: what was done with each column of the table at fit
 
 
 def table_facts(job: Job) -> TableFacts:

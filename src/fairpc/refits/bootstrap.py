@@ -188,19 +188,13 @@ def bootstrap_counted(
 
 @dataclass(frozen=True, eq=False)
 class _Draws:
-    """How rows are drawn, and what is made of each draw.
+    """How rows are drawn, and what is made of each draw."""
 
-    Attributes:
-        n_replicates, n_steps, level: see ``bootstrap_mechanism``.
-        persons: who each row is about, where persons are drawn.
-        counts: how many rows each row stands for, where it is more than one.
-    """
-
-    n_replicates: int
+    n_replicates: int  #: n_replicates, n_steps, level: see ``bootstrap_mechanism``
     n_steps: int
     level: Any
-    persons: Positions | None = None
-    counts: Floats | None = None
+    persons: Positions | None = None  #: who each row is about, where persons are drawn
+    counts: Floats | None = None  #: how many rows each row stands for, where it is more than one
 
     def __post_init__(self) -> None:
         check_count("n_replicates", self.n_replicates, 2, "a spread needs two")

@@ -76,17 +76,11 @@ def steps_of(
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model with a latent decision, and rows.
+    """A fitted model with a latent decision, and rows."""
 
-    Attributes:
-        model: the classifier.
-        rows: the rows as they were given.
-        limits: the knowledge that the model was fitted with, if any.
-    """
-
-    model: CircuitClassifier
-    rows: Rows
-    limits: Limits | None
+    model: CircuitClassifier  #: the classifier
+    rows: Rows  #: the rows as they were given
+    limits: Limits | None  #: the knowledge that the model was fitted with, if any
 
     @classmethod
     def of(
@@ -257,18 +251,12 @@ class Estimates:
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """Estimates after one permutation of Df for all groups, next to a reference.
+    """Estimates after one permutation of Df for all groups, next to a reference."""
 
-    Attributes:
-        fair_rate, mechanism: [b, f], [b, s, f, d].
-        permuted: which sets were renamed.
-        switched: [b, s], where the values of Df inside one group are still in another order.
-    """
-
-    fair_rate: Floats
+    fair_rate: Floats  #: fair_rate, mechanism: [b, f], [b, s, f, d]
     mechanism: Floats
-    permuted: Bools
-    switched: Bools
+    permuted: Bools  #: which sets were renamed
+    switched: Bools  #: [b, s], where the values of Df inside one group are still in another order
 
 
 def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligned:

@@ -67,20 +67,13 @@ class KeyNumbers(Block):
 
 @dataclass(frozen=True)
 class Table(Block):
-    """A table whose first column names the rows.
-
-    Attributes:
-        head: a name per column.
-        rows: cells, already as text.
-        words: columns that hold words and not numbers, besides the first.
-        folded: shown only when asked for; for long tables beneath a picture.
-    """
+    """A table whose first column names the rows."""
 
     caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: Collection[int] = ()
-    folded: bool = False
+    head: Sequence[str]  #: a name per column
+    rows: Sequence[Sequence[str]]  #: cells, already as text
+    words: Collection[int] = ()  #: columns that hold words and not numbers, besides the first
+    folded: bool = False  #: shown only when asked for; for long tables beneath a picture
     note: str = ""
 
     @property
@@ -92,17 +85,13 @@ class Table(Block):
 
 @dataclass(frozen=True)
 class Figure(Block):
-    """A picture, the sentence that says what one sees, and its numbers beneath.
-
-    Attributes:
-        name: of the picture by itself, for those who do not see it; the title if empty.
-    """
+    """A picture, the sentence that says what one sees, and its numbers beneath."""
 
     title: str
     sentence: str
     picture: Picture
     table: Table | None = None
-    name: str = ""
+    name: str = ""  #: of the picture by itself, for those who do not see it; the title if empty
 
     @property
     def svg(self) -> Markup:
