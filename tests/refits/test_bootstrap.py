@@ -20,7 +20,7 @@ from fairpc.datasets import make_synthetic
 from fairpc.errors import FairpcError
 from fairpc.evidence import test_assumptions
 from fairpc.refits import Progress
-from fairpc.refits.bootstrap import _Draws
+from fairpc.refits.bootstrap import Draws
 from refits.tables import drawn, mixed, naive, not_rejected
 
 
@@ -91,12 +91,12 @@ def test_persons_are_drawn_whole() -> None:
     weights = np.array([1.0, 1.0, 2.0, 1.0, 1.0, 1.0])
     persons = np.array([0, 0, 0, 1, 2, 2])
     rng = np.random.default_rng(0)
-    draws = _Draws(2, 1, 0.95, persons)
+    draws = Draws(2, 1, 0.95, persons)
     for _ in range(20):
         times = draws.weights(weights, rng) / weights
         assert len(set(times[:3])) == len(set(times[4:])) == 1
         assert times[0] + times[3] + times[4] == 3
-    assert _Draws(2, 1, 0.95).weights(weights, rng).sum() > 0
+    assert Draws(2, 1, 0.95).weights(weights, rng).sum() > 0
 
 
 def test_counts_are_drawn_as_rows_are() -> None:
@@ -104,7 +104,7 @@ def test_counts_are_drawn_as_rows_are() -> None:
     counts = np.array([1.0, 4.0, 15.0])
     weights = counts * np.array([1.0, 0.5, 2.0])
     rng = np.random.default_rng(0)
-    draws = _Draws(2, 1, 0.95, counts=counts)
+    draws = Draws(2, 1, 0.95, counts=counts)
     times = np.array([draws.weights(weights, rng) / weights * counts for _ in range(4000)])
     np.testing.assert_allclose(times.sum(axis=1), 20)
     spread = np.sqrt(counts * (1 - counts / 20))

@@ -17,6 +17,7 @@ from fairpc.errors.arrays import Bools, Codes
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
+from fairpc.evidence.intervals import some_of
 from fairpc.refits import Stability as Stability
 from fairpc.refits import stability
 
@@ -132,19 +133,10 @@ def assumption_test(job: Job) -> AssumptionTest:
     """
     settings, n_seeds = job.settings, job.settings.n_seeds
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
-    rows.check_grouped()
-    kept = (rows.d >= 0) & (rows.s >= 0)
-    for g in range(len(rows.groups)):
-        here = kept & (rows.s == g)
-        count = int(here.sum()) if rows.persons is None else len(np.unique(rows.persons[here]))
-        if count < MIN_ROWS or len(np.unique(rows.d[here])) < len(rows.classes):
-            kept &= rows.s != g
-    if len(rows.groups_in(kept)) < 2:
-        raise AuditError(
-            f"fewer than two groups have {MIN_ROWS} labelled rows and a row of every class"
-        )
+    kept = rows.comparable(rows.d >= 0, MIN_ROWS, every_class=True)
     # The features as they came: bins were chosen with labels, which a held-out fold may not see.
-    columns = typed_columns(rows.columns(), rows.missing_values).select(rows.names)
+    features = rows.features
+    columns = typed_columns(rows.columns(), features.missing_values).select(features.names)
     binary = len(rows.classes) == 2
     if n_seeds is None:
         affordable = _SEED_ROWS // max(rows.n_distinct, 1)
@@ -158,8 +150,8 @@ def assumption_test(job: Job) -> AssumptionTest:
         level=settings.level,
         n_seeds=n_seeds,
         classifier=None if settings.classifier == "best" else settings.classifier,
-        clusters=None if rows.persons is None else rows.persons[kept],
-        sample_weight=None if rows.weights is None else rows.weights[kept],
+        clusters=some_of(rows.persons, kept),
+        sample_weight=some_of(rows.weights, kept),
     )
 
 
@@ -316,7 +308,12 @@ def spread_over_starts(job: Job) -> Stability:
             )
     return stability(
         model,
-        **as_given(rows),
+        rows.table,
+        rows.labels,
+        sensitive_features=rows.sensitive,
+        sample_weight=rows.weights,
+        fair_labels=rows.fair_labels,
+        clusters=rows.persons,
         n_starts=n_starts,
         n_folds=0,
         n_steps=START_UPDATES,
@@ -334,18 +331,6 @@ def decidable_facts(job: Job) -> Decidable:
         stability=job.found["decidable.stability"],
         stability_rows=job.sample.n_rows,
     )
-
-
-def as_given(rows: AuditedRows) -> dict[str, Any]:
-    """The rows as they were given, under the names that refits have for them."""
-    return {
-        "X": rows.table,
-        "y": rows.labels,
-        "sensitive_features": rows.sensitive,
-        "sample_weight": rows.weights,
-        "fair_labels": rows.fair_labels,
-        "clusters": rows.persons,
-    }
 
 
 def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:

@@ -127,7 +127,7 @@ def parity_facts(job: Job) -> ParityFacts:
     both = scores + decisions
     curve: Sequence[Parity] = ()
     if binary := len(rows.classes) == 2:
-        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept).arguments
+        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)._asdict()
         curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
     model_gap = float(model.distribution_.parity_gap().max())
     return ParityFacts(
@@ -159,7 +159,7 @@ def _rates(
 def _disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: float) -> Disparity:
     """Gaps in the mean of a value of class k; the level holds for all classes shown together."""
     each = 1 - (1 - level) / len(rows.shown_classes)
-    found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept).arguments)
+    found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept)._asdict())
     present = set(rows.groups_in(kept))
     too_small = tuple(
         name for g, name in enumerate(rows.groups) if g not in present and (rows.s == g).any()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from fairpc.auditing.decidable import as_given, named_test, refit_cost
+from fairpc.auditing.decidable import named_test, refit_cost
 from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import AssumptionTest
 from fairpc.fair.distribution import BiasAccount, turned_labels
-from fairpc.refits import MechanismIntervals, bootstrap_mechanism
-from fairpc.refits.bootstrap import bootstrap_counted
-from fairpc.refits.workbench import Subject
+from fairpc.refits import MechanismIntervals
+from fairpc.refits.bootstrap import Draws, intervals
+from fairpc.refits.workbench import Subject, check_persons
 
 REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50
@@ -77,7 +77,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
             "label"
         )
     mechanism, training = model.bias_mechanism_, model.label_counts_
-    counts = turned_labels(model.distribution_, rows.coded(model.coding_))
+    counts = turned_labels(model.distribution_, rows.coded())
     cells = tuple(
         MechanismCell(
             group=rows.groups[s],
@@ -126,15 +126,11 @@ def with_intervals(job: Job) -> MechanismFacts:
                 "fitting this model again to draws of these rows takes long: ask for it with "
                 f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
             )
-    how: dict[str, Any] = {"n_replicates": n_replicates, "n_steps": UPDATES}
-    how |= {"level": settings.level, "random_state": settings.random_state}
-    said, progress = named_test(tested, rows), job.within("mechanism.intervals")
-    if rows.counts is None:
-        given = as_given(rows)
-        found = bootstrap_mechanism(model, **given, **how, assumptions=said, callback=progress)
-    else:
-        subject = Subject.of_codes(model, rows.coded(model.coding_))
-        found = bootstrap_counted(subject, rows.counts, said, **how, report=progress)
+    subject = Subject.of_codes(model, rows.coded())
+    persons = check_persons(rows.persons, subject.rows)
+    draws = Draws(n_replicates, UPDATES, settings.level, persons, rows.counts)
+    test, report = named_test(tested, rows), job.within("mechanism.intervals")
+    found = intervals(subject, draws, test, None, settings.random_state, report)
     if found.refused is not None:
         raise AuditError(found.refused)
     return _with(found, job.found["mechanism"])

@@ -15,48 +15,48 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.comparison.table import take_rows
+from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame, read_frame
-from fairpc.data.table_coding import TableCoding
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.training import rows_in_order
+from fairpc.evidence.intervals import some_of
 from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import rows_fingerprint
 
 BLOCK: Final = 1 << 18
 """Rows that the model is asked about at once."""
+_CODES: Final = ("s", "d", "x", "f")
+_NUMBERS: Final = ("scores", "observed", "decided", "weights", "counts", "persons")
+_GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
 
 
 @dataclass(frozen=True, eq=False)
 class AuditedRows:
     """What is known of each audited row, and what the model says of it."""
 
-    #: table, labels, sensitive, fair_labels: X, y, groups and known decisions as given; None where
-    #: equal rows are merged
-    table: Any
-    labels: Any
-    sensitive: Any
-    fair_labels: Any
-    names: tuple[str, ...]  #: names, names_in: features that the model uses, and all columns at fit
-    names_in: tuple[str, ...]
-    missing_values: tuple[Any, ...]  #: what the model reads as missing, besides null and NaN
+    features: Encoding  #: how the model reads the columns
     s: Codes  #: s, d: group and observed class, -1 where missing
     d: Codes
     x: Codes  #: codes of the features
-    weights: Floats | None  #: weight of one row of each entry; None where all rows count alike
-    counts: Floats | None  #: how many equal rows each entry is; None where each is one
-    persons: Positions | None  #: who each row is about; None where nobody repeats
     scores: Floats  #: P(decision = k | x, s), rows × classes
     observed: Floats  #: P(D = k | x, s), rows × classes
     decided: Positions  #: the class that ``predict`` gives
     groups: tuple[str, ...]  #: groups, classes: names, in the order of the codes
     classes: tuple[str, ...]
     positive: int  #: number of the positive class
-    fingerprint: str  #: of the rows of the table, as that of the training rows is made
-    same_rows_as_fit: bool  #: whether these are the rows of the fit
     n_table: int  #: rows of the table; more than are audited where that is a sample of them
+    weights: Floats | None = None  #: of one row of each entry; None where all rows count alike
+    counts: Floats | None = None  #: how many equal rows each entry is; None where each is one
+    persons: Positions | None = None  #: who each row is about; None where nobody repeats
     f: Codes | None = None  #: fair decision of each row where it is known; None where none is
+    table: Any = None  #: X as given, as are the next three; None where equal rows are merged
+    labels: Any = None
+    sensitive: Any = None
+    fair_labels: Any = None
+    fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
+    same_rows_as_fit: bool = False  #: whether these are the rows of the fit
 
     @property
     def n_rows(self) -> int:
@@ -82,50 +82,43 @@ class AuditedRows:
 
     def weighing(self, entries: Bools) -> Weighing:
         """What intervals are told about some entries besides their values."""
-
-        def some(values: Any) -> Any:
-            return None if values is None else values[entries]
-
-        return Weighing(some(self.weights), some(self.persons), some(self.counts))
+        values = self.weights, self.persons, self.counts
+        return Weighing(*(some_of(each, entries) for each in values))
 
     @property
     def shown_classes(self) -> tuple[int, ...]:
         """Classes that gaps are measured of: the positive one of two, every one of more."""
         return (self.positive,) if len(self.classes) == 2 else tuple(range(len(self.classes)))
 
-    def coded(self, coding: TableCoding) -> Rows:
+    def coded(self) -> Rows:
         """The entries as rows of codes, with all their weight."""
-        return Rows(
-            self.s, self.d, self.x, self.each_weight, len(self.groups), len(self.classes),
-            np.array(coding.features.arities, np.int64), coding.features.names, self.f,
-        )  # fmt: skip
+        arities, names = np.array(self.features.arities, np.int64), self.features.names
+        sizes = len(self.groups), len(self.classes), arities
+        return Rows(self.s, self.d, self.x, self.each_weight, *sizes, names, self.f)
 
-    def check_grouped(self) -> None:
-        """An AuditError where no group is known."""
+    def comparable(self, rows: Bools, least: int = 2, *, every_class: bool = False) -> Bools:
+        """Those of the rows whose group is known and has so many rows, or persons, among them.
+
+        And a row of every class, if that is asked. An AuditError where that leaves fewer than two
+        groups.
+        """
         if not (self.s >= 0).any():
             raise AuditError(
                 "the groups of the rows are not known: give sensitive_features, or the sensitive "
                 "columns with the table"
             )
-
-    def comparable(self, rows: Bools) -> Bools:
-        """Those of the rows whose group is known and has two rows, or persons, among them.
-
-        An AuditError where that leaves fewer than two groups.
-        """
-        self.check_grouped()
         kept = rows & (self.s >= 0)
         for g in range(len(self.groups)):
             here = kept & (self.s == g)
-            count = self.number(here)
-            if self.persons is not None:
-                count = len(np.unique(self.persons[here]))
-            if count < 2:
+            persons = self.persons
+            count = self.number(here) if persons is None else len(np.unique(persons[here]))
+            if count < least or every_class > (len(np.unique(self.d[here])) == len(self.classes)):
                 kept &= self.s != g
         if len(self.groups_in(kept)) < 2:
-            raise AuditError(
-                "fewer than two groups have two known rows each: give the groups of more rows"
-            )
+            lacking = "two known rows each: give the groups of more rows"
+            if every_class:
+                lacking = f"{least} labelled rows and a row of every class"
+            raise AuditError(f"fewer than two groups have {lacking}")
         return kept
 
     def groups_in(self, rows: Bools) -> tuple[int, ...]:
@@ -135,7 +128,7 @@ class AuditedRows:
     def columns(self) -> Frame:
         """The table by the names of the fit; arrays are known by position."""
         frame = read_frame(self.table)
-        return replace(frame, names=self.names_in) if frame.from_array else frame
+        return replace(frame, names=self.features.names_in) if frame.from_array else frame
 
     def as_at_fit(self) -> Any:
         """The table with the columns of the fit alone: others were left out, perhaps as answers."""
@@ -143,7 +136,7 @@ class AuditedRows:
         if not isinstance(native, nw.DataFrame):
             return self.table
         there = set(native.columns)
-        return native.select(*(n for n in self.names_in if n in there)).to_native()
+        return native.select(*(n for n in self.features.names_in if n in there)).to_native()
 
     def sample(self, most: int | None, seed: int) -> AuditedRows:
         """These rows, or as many at random where more than that differ; persons stay whole."""
@@ -163,21 +156,10 @@ class AuditedRows:
         return len(np.unique(codes.view([("", codes.dtype)] * codes.shape[1])))
 
     def _take(self, rows: Ints) -> AuditedRows:
-        def some(values: Any) -> Any:
-            return None if values is None else values[rows]
-
-        def given(values: Any) -> Any:
-            return None if values is None else take_rows(values, rows)
-
-        return replace(
-            self,
-            table=given(self.table), labels=given(self.labels), sensitive=given(self.sensitive),
-            fair_labels=given(self.fair_labels),
-            s=some(self.s), d=some(self.d), x=some(self.x), scores=some(self.scores),
-            observed=some(self.observed), decided=some(self.decided),
-            weights=some(self.weights), counts=some(self.counts), persons=some(self.persons),
-            f=some(self.f),
-        )  # fmt: skip
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        taken = {name: known[name][rows] for name in (*_CODES, *_NUMBERS) if name in known}
+        given = {name: take_rows(known[name], rows) for name in _GIVEN if name in known}
+        return replace(self, **taken, **given)
 
     def parts(self) -> Iterator[tuple[str | None, Bools]]:
         """All rows under the name None, then the rows of each group."""
@@ -187,18 +169,14 @@ class AuditedRows:
 
 
 class Weighing(NamedTuple):
-    """Weights, persons and counts of some entries, each None where rows count alike."""
+    """Weights, persons and counts of some entries, each None where rows count alike.
 
-    weights: Floats | None
-    persons: Positions | None
+    The names are those that functions of ``fairpc.evidence`` have for them.
+    """
+
+    sample_weight: Floats | None
+    clusters: Positions | None
     counts: Floats | None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """As functions of ``fairpc.evidence`` call them."""
-        return {
-            "sample_weight": self.weights, "clusters": self.persons, "counts": self.counts
-        }  # fmt: skip
 
 
 def audited_rows(
@@ -217,10 +195,16 @@ def audited_rows(
     name = rows_fingerprint(rows)
     found = replace(
         asked(model, rows.s, rows.d, rows.x),
-        table=X, labels=y, sensitive=sensitive_features, fair_labels=fair_labels,
-        weights=rows.weights, persons=_persons(clusters, rows.n_rows), f=rows.f,
-        fingerprint=name, same_rows_as_fit=name == model.data_fingerprint_,
-    )  # fmt: skip
+        table=X,
+        labels=y,
+        sensitive=sensitive_features,
+        fair_labels=fair_labels,
+        weights=rows.weights,
+        persons=_persons(clusters, rows.n_rows),
+        f=rows.f,
+        fingerprint=name,
+        same_rows_as_fit=name == model.data_fingerprint_,
+    )
     used = np.flatnonzero(rows.weights)
     if len(used) < rows.n_rows:
         found = replace(found._take(used), n_table=len(used))
@@ -240,27 +224,16 @@ def asked(model: CircuitClassifier, s: Codes, d: Codes, x: Codes) -> AuditedRows
         chosen = model.threshold_.decide(scores[:, positive], s)
         decided = np.where(chosen, positive, 1 - positive)
     return AuditedRows(
-        table=None,
-        labels=None,
-        sensitive=None,
-        fair_labels=None,
-        names=coding.features.names,
-        names_in=coding.features.names_in,
-        missing_values=coding.features.missing_values,
+        features=coding.features,
         s=s,
         d=d,
         x=x,
-        weights=None,
-        counts=None,
-        persons=None,
         scores=scores,
         observed=np.concatenate([distribution.observed(s[b], x[b]) for b in blocks]),
         decided=decided.astype(np.intp),
         groups=coding.groups.names,
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
-        fingerprint="",
-        same_rows_as_fit=False,
         n_table=len(s),
     )
 

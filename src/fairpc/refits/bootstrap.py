@@ -162,32 +162,16 @@ def bootstrap_mechanism(
         callback: called with a :class:`Progress` after each update of EM.
     """
     subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
-    draws = _Draws(n_replicates, n_steps, level, check_persons(clusters, subject.rows))
+    draws = Draws(n_replicates, n_steps, level, check_persons(clusters, subject.rows))
     test, refused = assumptions, None
     if test is None:
         test, refused = _tested(subject, draws.persons, sample_weight)
     with progress(verbose, callback) as report:
-        return _intervals(subject, draws, test, refused, random_state, report)
-
-
-def bootstrap_counted(
-    subject: Subject,
-    counts: Floats,
-    test: AssumptionTest,
-    *,
-    n_replicates: int,
-    n_steps: int,
-    level: float,
-    random_state: int,
-    report: Report,
-) -> MechanismIntervals:
-    """:func:`bootstrap_mechanism` of distinct rows: how many rows each is, all weight together."""
-    draws = _Draws(n_replicates, n_steps, level, counts=counts)
-    return _intervals(subject, draws, test, None, random_state, report)
+        return intervals(subject, draws, test, refused, random_state, report)
 
 
 @dataclass(frozen=True, eq=False)
-class _Draws:
+class Draws:
     """How rows are drawn, and what is made of each draw."""
 
     n_replicates: int  #: n_replicates, n_steps, level: see ``bootstrap_mechanism``
@@ -216,9 +200,9 @@ class _Draws:
         return drawn
 
 
-def _intervals(
+def intervals(
     subject: Subject,
-    draws: _Draws,
+    draws: Draws,
     test: AssumptionTest | None,
     refused: str | None,
     random_state: int | np.random.Generator | None,
@@ -259,7 +243,7 @@ def _intervals(
 
 
 def _refitted(
-    bench: Workbench, draws: _Draws, n_replicates: int, rng: np.random.Generator, report: Report
+    bench: Workbench, draws: Draws, n_replicates: int, rng: np.random.Generator, report: Report
 ) -> tuple[Estimates, Estimates]:
     """The model after more EM on its own rows, and the same from there on each draw of them."""
     subject, n_steps = bench.subject, draws.n_steps
