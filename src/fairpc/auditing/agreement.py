@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence.intervals import kish, mean_sample, quantile, rate_sample, wilson
 from fairpc.evidence.plain import plain
 from fairpc.metrics import auc, calibration
+from fairpc.metrics.scores import CalibrationBin as CalibrationBin
 
 CAPTION: Final = (
     "Measured against the observed label, which may be biased: agreement with it is not the same "
@@ -78,7 +79,7 @@ def group_metrics(job: Job) -> GroupMetrics:
         positive=rows.classes[rows.positive],
         level=level,
         caption=CAPTION,
-        on_training_rows=job.fitted_here,
+        on_training_rows=rows.same_rows_as_fit,
         groups=tuple(_metric(rows, part & labelled, name, level) for name, part in rows.parts()),
     )
 
@@ -159,18 +160,6 @@ class RocCurve:
 
 
 @dataclass(frozen=True)
-class CalibrationPoint:
-    """Rows of one group with scores in [low, high): mean score, and share labelled positive."""
-
-    group: str
-    low: float
-    high: float
-    weight: float
-    mean_score: float
-    positive_rate: float
-
-
-@dataclass(frozen=True)
 class ScoreCurves:
     """How scores relate to the observed label, by group."""
 
@@ -179,9 +168,9 @@ class ScoreCurves:
     #: of P(decision); all rows first, then each group with both classes. Thinned.
     roc: tuple[RocCurve, ...]
     #: of P(decision): it is not meant to match a biased label
-    decision_calibration: tuple[CalibrationPoint, ...]
+    decision_calibration: tuple[CalibrationBin, ...]
     #: of P(D), the label as the model expects it: that one is
-    observed_calibration: tuple[CalibrationPoint, ...]
+    observed_calibration: tuple[CalibrationBin, ...]
 
 
 def score_curves(job: Job) -> ScoreCurves:
@@ -216,19 +205,14 @@ def _roc(rows: AuditedRows, part: Bools, name: str | None) -> RocCurve:
     return RocCurve(name, tuple(false.tolist()), tuple(true.tolist()))
 
 
-def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationPoint, ...]:
+def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationBin, ...]:
     here = (rows.d >= 0) & (rows.s >= 0)
     if not here.any():
         return ()
     labels, weights = (rows.d[here] == rows.positive).astype(np.intp), rows.each_weight[here]
     positive = scores[here, rows.positive]
     bins = calibration(labels, positive, rows.s[here], positive=1, sample_weight=weights)
-    return tuple(
-        CalibrationPoint(
-            rows.groups[int(b.group)], b.low, b.high, b.weight, b.mean_score, b.positive_rate
-        )
-        for b in bins
-    )
+    return tuple(replace(b, group=rows.groups[int(b.group)]) for b in bins)
 
 
 @dataclass(frozen=True)
@@ -261,7 +245,7 @@ def trade_off(job: Job) -> TradeOff:
     from sklearn.frozen import FrozenEstimator
 
     name = type(model).__name__
-    audited = model if job.fitted_here else FrozenEstimator(model)
+    audited = model if rows.same_rows_as_fit else FrozenEstimator(model)
     methods = {name: audited} | default_baselines(settings.random_state)
     found = compare(
         methods,
@@ -292,7 +276,7 @@ def _how(found: Comparison, job: Job) -> str:
     sample = "" if found.n_rows == n_all else f"a random sample of {found.n_rows:,} of "
     alike = ", which count alike here" if job.sample.weights is not None else ""
     rows = f"{sample}the {n_all:,} audited rows{alike}, in {found.n_folds} folds"
-    if job.fitted_here:
+    if job.rows.same_rows_as_fit:
         chosen = ""
         if model.threshold_.values != (model.threshold,):
             chosen = f" Its threshold there is that of its settings, {model.threshold:g}."

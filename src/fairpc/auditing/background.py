@@ -111,13 +111,16 @@ def circuit_facts(job: Job) -> CircuitFacts:
     )
 
 
+Role = Literal["group", "decision", "label", "feature", "component"]
+
+
 @dataclass(frozen=True)
 class Variable:
     """One column of the circuit."""
 
     name: str  #: in the circuit
     #: what it is; "component" is never known
-    role: Literal["group", "decision", "label", "feature", "component"]
+    role: Role
     column: int  #: its number
     kind: str | None  #: kind of a feature ("category", "number", …); None for other roles
     values: tuple[str, ...]  #: a label per code
@@ -142,23 +145,20 @@ def what_if(job: Job) -> WhatIf:
     layout, coding = model.distribution_.layout, model.coding_
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)
-    variables = [Variable(names[0], "group", 0, None, coding.groups.names)]
+    found: list[tuple[Role, int, str | None, tuple[str, ...]]]
+    found = [("group", 0, None, coding.groups.names)]
     if layout.latent:
-        variables.append(
-            Variable(names[layout.decision], "decision", layout.decision, None, classes)
-        )
-    variables.append(Variable(names[layout.d], "label", layout.d, None, classes))
+        found.append(("decision", layout.decision, None, classes))
+    found.append(("label", layout.d, None, classes))
     for column, feature in zip(layout.x, coding.features.columns, strict=True):
-        variables.append(Variable(names[column], "feature", column, feature.kind, feature.labels))
+        found.append(("feature", column, feature.kind, feature.labels))
     if layout.component is not None:
         numbers = tuple(str(k + 1) for k in range(layout.n_components))
-        variables.append(
-            Variable(names[layout.component], "component", layout.component, None, numbers)
-        )
+        found.append(("component", layout.component, None, numbers))
     return WhatIf(
         model=type(model).__name__,
         circuit=to_dict(model.circuit_),
-        variables=tuple(variables),
+        variables=tuple(Variable(names[v[1]], *v) for v in found),
         decision=layout.decision,
         positive=coding.labels.positive,
         thresholds=model.threshold_.values,

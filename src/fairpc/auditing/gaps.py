@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from fairpc.evidence import EqualRates as EqualRates
 from fairpc.evidence import Parity as Parity
 from fairpc.evidence import equal_rates, parity, parity_curve
 from fairpc.evidence.gaps import PairGap as PairGap
-from fairpc.evidence.plain import fields_of, plain
+from fairpc.evidence.plain import Record
 
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _SIDES: Final = {
@@ -42,7 +42,7 @@ class Significance:
 
 
 @dataclass(frozen=True)
-class Disparity:
+class Disparity(Record):
     """Gaps between groups in the rate, or mean score, of one class."""
 
     label: str  #: the class
@@ -50,6 +50,8 @@ class Disparity:
     significance: tuple[Significance, ...] = ()  #: per pair; empty for mean scores
     #: groups with fewer than two rows or persons, which are not compared
     too_small: tuple[str, ...] = ()
+
+    _computed = ("gap", "gap_upper")
 
     @property
     def gap(self) -> float:
@@ -60,10 +62,6 @@ class Disparity:
     def gap_upper(self) -> float:
         """Upper bound of the largest absolute difference: the farthest end of all intervals."""
         return max(max(map(abs, pair.difference_interval)) for pair in self.parity.pairs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record with ``gap`` and ``gap_upper``, as plain data."""
-        return fields_of(self) | {"gap": plain(self.gap), "gap_upper": plain(self.gap_upper)}
 
 
 @dataclass(frozen=True)

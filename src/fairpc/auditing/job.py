@@ -110,11 +110,6 @@ class Job:
         return self.drawn.sample(self.settings.max_rows, self.settings.random_state)
 
     @property
-    def fitted_here(self) -> bool:
-        """Whether the rows are known to be those of the fit."""
-        return self.rows.same_rows_as_fit
-
-    @property
     def test(self) -> AssumptionTest | None:
         return self.found.get("decidable.test")
 

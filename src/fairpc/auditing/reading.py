@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairpc.auditing.job import Settings
 from fairpc.auditing.rows import AuditedRows, asked, audited_rows
 from fairpc.data.distinct import Distinct, DistinctSum, Packing
 from fairpc.data.frame import Frame
 from fairpc.data.hashing import RowSample, row_hash
-from fairpc.data.source import Source, Warned, Watcher, is_source, open_source
+from fairpc.data.source import Warned, Watcher, is_source, open_source
 from fairpc.data.table import check_some_weights
 from fairpc.errors import AuditError, TableError
 from fairpc.errors.arrays import Floats, Words
@@ -42,26 +43,16 @@ class ReadTable:
     drawn: AuditedRows  #: rows as they are in the table: all of them, or as many at random
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How a table is read."""
-
-    n_drawn: int  #: rows to be drawn as they are
-    #: as at fit; where distinct rows take more, a sample of them is audited
-    max_memory: int | str | None
-    seed: int  #: of what is drawn
-
-
 def read_table(
     model: CircuitClassifier,
     X: Any,
     y: Any,
+    settings: Settings,
     *,
     sensitive_features: Any = None,
     sample_weight: Any = None,
     clusters: Any = None,
     fair_labels: Any = None,
-    reading: Reading,
     watch: Watcher | None = None,
 ) -> ReadTable:
     """Encode a table as the model does, and ask the model about its rows.
@@ -82,41 +73,36 @@ def read_table(
         fair_labels=fair_labels,
         unused=True,
     )
-    return _read(model, source, columns, reading, watch)
-
-
-def _read(
-    model: CircuitClassifier,
-    source: Source,
-    columns: FittedColumns,
-    reading: Reading,
-    watch: Watcher | None,
-) -> ReadTable:
-    coder = _Coder(columns)
-    most = memory_bytes(reading.max_memory) // ROW_BYTES
-    n_coded = max(min(CODED, most // 2), LEAST)
-    drawn = RowSample(max(reading.n_drawn, DRAWN), reading.seed)
-    sums = _Sums(most, drawn, RowSample(n_coded, reading.seed))
-    warned = Warned()
+    coder, seed = _Coder(columns), settings.random_state
+    most = memory_bytes(settings.max_memory) // ROW_BYTES
+    coded = RowSample(max(min(CODED, most // 2), LEAST), seed)
+    drawn = RowSample(max(settings.n_drawn, DRAWN), seed)
+    sums, warned = _Sums(drawn, coded, DistinctSum(most, lambda part: None)), Warned()
     with warned.watching():
         for batch in source.map(columns.columns, coder, stage="rows", watch=watch):
             if batch is not None:
                 sums.push(batch)
-    if not sums.drawn.n_seen:
+    if not drawn.n_seen:
         raise TableError(
             "the table is empty: it has no rows, or none with weight, give at least one"
         )
-    warned.warn(stacklevel=6)
+    warned.warn(stacklevel=5)
+    return _asked(model, coder, sums)
+
+
+def _asked(model: CircuitClassifier, coder: _Coder, sums: _Sums) -> ReadTable:
+    """What the model says of the rows that were kept."""
+    columns, drawn = coder.columns, sums.drawn
     name = digest_name(sums.digest)
     facts: dict[str, Any] = {
         "fingerprint": name,
         "same_rows_as_fit": name == model.data_fingerprint_,
-        "n_table": sums.drawn.n_seen,
+        "n_table": drawn.n_seen,
     }
     with Warned().watching():  # it was said of all rows
-        frame = sums.drawn.rows()
+        frame = drawn.rows()
         kept = audited_rows(model, **columns.given(frame))
-    if columns.clusters is not None and len(frame) == sums.drawn.n_seen:
+    if columns.clusters is not None and len(frame) == drawn.n_seen:
         rows = kept
     else:
         entries = None if columns.clusters is not None else sums.entries.total()
@@ -194,14 +180,10 @@ class _Coder:
 class _Sums:
     """What is kept of the batches that went by."""
 
-    most: int  #: distinct rows that may be in memory
-    drawn: RowSample  #: drawn, coded: rows at random, as they are and as keys
-    coded: RowSample
-    entries: DistinctSum = field(init=False)  #: distinct keys of all batches
+    drawn: RowSample  #: rows at random, as they are
+    coded: RowSample  #: rows at random, as keys
+    entries: DistinctSum  #: distinct keys of all batches, as many as may be in memory
     digest: Words = field(default_factory=lambda: np.zeros(4, np.uint64))  #: of all rows
-
-    def __post_init__(self) -> None:
-        self.entries = DistinctSum(self.most, lambda part: None)
 
     def push(self, batch: _Batch) -> None:
         import polars as pl

@@ -212,7 +212,7 @@ def _tenths(curve: facts.RocCurve) -> list[Ends]:
 
 
 def _calibration(
-    audit: Audit, points: Sequence[facts.CalibrationPoint], title: str, sentence: str
+    audit: Audit, points: Sequence[facts.CalibrationBin], title: str, sentence: str
 ) -> view.Figure:
     series = []
     for group in view.group_order(audit):
