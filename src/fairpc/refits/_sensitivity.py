@@ -19,7 +19,7 @@ from scipy import stats
 from fairpc.circuit.bounds import Bounds
 from fairpc.data.plural import counted
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Floats, Ints
+from fairpc.errors.arrays import Array, Floats
 from fairpc.evidence.plain import Record
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.knowledge import Knowledge
@@ -180,7 +180,7 @@ def _cases(
         wanted[str(name)] = said
     if not wanted and not anchored:
         raise LearningError("nothing is to be bent: give fair_rates, knowledge or fair_labels")
-    coding, own = subject.coding, subject.model.knowledge_
+    coding, own = subject.model.coding_, subject.model.knowledge_
     groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
     return [
         (name, said, own.and_also(said).limits(groups, coding.labels.classes, subject.positive))
@@ -232,6 +232,8 @@ def _record(
     for (name, said), one in zip(names, fitted[1:], strict=True):
         after, decisions = _scores(subject, one)
         shift = np.abs(after - before).max(axis=1)
+        ranked = before[:, positive], after[:, positive]
+        constant = any(np.ptp(scores) == 0 for scores in ranked)
         bent.append(
             Bent(
                 name,
@@ -241,7 +243,7 @@ def _record(
                 fair_rate=one.decision_rate[0],
                 score_shift_mean=float(np.average(shift, weights=rows.weights)),
                 score_shift_max=float(shift.max()),
-                rank_correlation=_rank_correlation(before[:, positive], after[:, positive]),
+                rank_correlation=np.nan if constant else float(stats.spearmanr(*ranked).statistic),
                 decisions_changed=int((decisions != decided).sum()),
             )
         )
@@ -249,18 +251,10 @@ def _record(
     return Sensitivity(groups, classes, positive, rows.n_rows, base.mechanism, rate, tuple(bent))
 
 
-def _scores(subject: Subject, distribution: FairDistribution) -> tuple[Floats, Ints]:
+def _scores(subject: Subject, distribution: FairDistribution) -> tuple[Floats, Array]:
     """P(Df | x, s) and the decision of every row, by the model's threshold."""
     rows = subject.rows
     scores = distribution.decision(rows.s, rows.x)
     if scores.shape[1] > 2:
-        decisions = scores.argmax(axis=1)
-    else:
-        decisions = subject.model.threshold_.decide(scores[:, subject.positive], rows.s)
-    return scores, np.asarray(decisions, np.int64)
-
-
-def _rank_correlation(before: Floats, after: Floats) -> float:
-    if np.ptp(before) == 0 or np.ptp(after) == 0:
-        return float("nan")
-    return float(stats.spearmanr(before, after).statistic)
+        return scores, scores.argmax(axis=1)
+    return scores, subject.model.threshold_.decide(scores[:, subject.positive], rows.s)

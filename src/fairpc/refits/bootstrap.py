@@ -24,6 +24,7 @@ from fairpc.data.plural import counted
 from fairpc.errors import LearningError, MetricError
 from fairpc.errors.arrays import Codes, Floats, Ints, Positions
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
+from fairpc.evidence.intervals import some_of
 from fairpc.evidence.plain import Record
 from fairpc.refits.workbench import (
     Estimates,
@@ -119,13 +120,11 @@ class MechanismIntervals(Record):
                 f"In {counted(self.switched, 'replicate')} Df changed its order inside a group: "
                 "the rows hardly tell its values apart there."
             )
-        lines.append(self._left_open())
-        return "\n".join(lines)
-
-    def _left_open(self) -> str:
         if self.identified is None:
-            return "What more rows would not decide is not in these intervals."
-        return f"Not in these intervals: {self.identified.summary()}"
+            lines.append("What more rows would not decide is not in these intervals.")
+        else:
+            lines.append(f"Not in these intervals: {self.identified.summary()}")
+        return "\n".join(lines)
 
 
 def bootstrap_mechanism(
@@ -216,20 +215,14 @@ def intervals(
     centre, found = _refitted(Workbench.of(subject), draws, n_replicates, rng, report)
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
     aligned = aligned_to(centre, found, named=subject.named)
-    lower, upper, sd = _normal(mechanism, aligned.mechanism, draws.level)
-    rate_lower, rate_upper, rate_sd = _normal(rate, aligned.fair_rate, draws.level)
     return MechanismIntervals(
         subject.groups,
         subject.classes,
         subject.positive,
-        mechanism=mechanism,
-        lower=lower,
-        upper=upper,
-        sd=sd,
-        fair_rate=rate,
-        fair_rate_lower=rate_lower,
-        fair_rate_upper=rate_upper,
-        fair_rate_sd=rate_sd,
+        mechanism,
+        *_normal(mechanism, aligned.mechanism, draws.level),
+        rate,
+        *_normal(rate, aligned.fair_rate, draws.level),
         replicates=aligned.mechanism,
         fair_rate_replicates=aligned.fair_rate,
         switched=int(aligned.switched.any(axis=1).sum()),
@@ -287,7 +280,7 @@ def _tested(
             labels[rows.d[known]],
             names[rows.s[known]],
             positive=subject.classes[subject.positive] if two else None,
-            clusters=None if persons is None else persons[known],
+            clusters=some_of(persons, known),
             sample_weight=None if sample_weight is None else rows.weights[known],
         )
     except MetricError as error:
@@ -321,8 +314,7 @@ def _identified(
         ends = {str(name): pair for name, pair in test.ends().items()}
         if set(groups) - set(ends):
             ends = None  # A group was too small to be tested.
-    times = None if counts is None else counts[known]
-    return identified_set(scores, groups, ends=ends, counts=times)
+    return identified_set(scores, groups, ends=ends, counts=some_of(counts, known))
 
 
 def _shown(values: tuple[Any, Any, Any]) -> str:

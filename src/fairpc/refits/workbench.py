@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from fairpc.circuit.em import SetsStep, em_of_sets
 from fairpc.circuit.flows import FlowPlan, prepare
 from fairpc.data.plural import counted
 from fairpc.data.table import Table
-from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
@@ -45,6 +45,13 @@ class Progress:
 
 
 Report = Callable[[Progress], object]
+
+one_blas_thread = partial(threadpool_limits, 1, user_api="blas")
+"""One thread for linear algebra, as a context.
+
+Each update of EM has a few products of some ten thousand numbers, where threads wait for each
+other up to a thousand times as long as they work; the kernels have threads of their own.
+"""
 
 
 @contextmanager
@@ -121,24 +128,20 @@ class Subject:
         return cls(model, rows, limits_of(model))
 
     @property
-    def coding(self) -> TableCoding:
-        return self.model.coding_
-
-    @property
     def distribution(self) -> FairDistribution:
         return self.model.distribution_
 
     @property
     def groups(self) -> tuple[str, ...]:
-        return self.coding.groups.names
+        return self.model.coding_.groups.names
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return tuple(str(c) for c in self.coding.labels.classes)
+        return tuple(str(c) for c in self.model.coding_.labels.classes)
 
     @property
     def positive(self) -> int:
-        return self.coding.labels.positive
+        return self.model.coding_.labels.positive
 
     @property
     def component(self) -> int:
@@ -160,28 +163,16 @@ class Subject:
         kept = self.distribution
         return FairDistribution(kept.model, kept.layout, kept.circuit.with_parameters(theta))
 
-    def aligned(self, found: Estimates) -> Aligned:
-        """Estimates of refits with the values of Df in the order of the model's own."""
-        own = Estimates.of(self.distribution.top, self.distribution.circuit.parameters)
-        return aligned_to(own, found, named=self.named)
-
 
 @dataclass(frozen=True, eq=False)
 class Workbench:
-    """A plan over the distinct rows of a subject, in which many parameter sets are fitted at once.
-
-    Attributes:
-        plan: the distinct rows, made ready.
-        row_of: the distinct row of each row.
-        weights: weight of each distinct row.
-        prior: pseudo-counts, as when the model was fitted.
-    """
+    """A plan over the distinct rows of a subject: many parameter sets are fitted in it at once."""
 
     subject: Subject
-    plan: FlowPlan
-    row_of: Int32s
-    weights: Floats
-    prior: Floats
+    plan: FlowPlan  #: the distinct rows, made ready
+    row_of: Int32s  #: the distinct row of each row
+    weights: Floats  #: weight of each distinct row
+    prior: Floats  #: pseudo-counts, as when the model was fitted
 
     @classmethod
     def of(cls, subject: Subject, rows: Rows | None = None) -> Workbench:
@@ -284,16 +275,6 @@ def _order(there: Floats, mechanism: Floats, share: Floats) -> Ints:
     """For each value of Df in one mechanism [s, f, d] the value of the other that is nearest."""
     apart = np.abs(there[:, :, None, :] - mechanism[:, None, :, :]).sum(axis=3)
     return np.asarray(linear_sum_assignment(np.tensordot(share, apart, axes=1))[1], np.int64)
-
-
-def one_blas_thread() -> AbstractContextManager[object]:
-    """One thread for linear algebra.
-
-    Each update of EM has a few products of some ten thousand numbers, where threads wait for each
-    other up to a thousand times as long as they work; the kernels have threads of their own.
-    """
-    found: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return found
 
 
 def mean_log_likelihood(distribution: FairDistribution, rows: Rows) -> float:
