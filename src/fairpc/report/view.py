@@ -121,19 +121,11 @@ class Plain(Block):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One variable that the reader may set: its column in the circuit and its values."""
-
-    column: int
-    name: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class WhatIf(Block):
     """The questions that the page itself answers."""
 
-    choices: Sequence[Choice]
+    #: what the reader may set: a column of the circuit, its name, its values
+    choices: Sequence[tuple[int, str, Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -166,10 +158,13 @@ def shown(audit: Audit, name: str) -> Section:
     """A section of the page; where the audit has no facts for it, it says why."""
     title, show = SHOWN[name]
     found = getattr(audit, name)
-    if found is None:
-        absent = Paragraph(f"Not in this report. {reason(audit, name)}")
-        return Section(name, title, (absent,))
-    return Section(name, title, tuple(show(audit, found)))
+    blocks = [absent(audit, name)] if found is None else show(audit, found)
+    return Section(name, title, tuple(blocks))
+
+
+def absent(audit: Audit, name: str) -> Paragraph:
+    """In place of a section or "section.part": why it is not there."""
+    return Paragraph(f"Not in this report. {reason(audit, name)}")
 
 
 def reason(audit: Audit, name: str, otherwise: str = "the audit was made without it") -> str:

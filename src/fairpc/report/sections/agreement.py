@@ -94,7 +94,7 @@ def trade_off(_: Audit, found: facts.TradeOff) -> Iterator[view.Block]:
     """The audited model beside others, on rows that they were not fitted to."""
     yield view.Paragraph(found.how)
     yield view.Paragraph(found.caption)
-    yield view.Side(list(_planes(found)))
+    yield view.Side([*_planes(found)])
     yield _methods_table(found)
     if found.failures:
         yield view.Paragraph("Not compared:")
@@ -108,8 +108,7 @@ def trade_off(_: Audit, found: facts.TradeOff) -> Iterator[view.Block]:
 
 def _planes(found: facts.TradeOff) -> Iterator[view.Figure]:
     for key, what in (("discrimination", "mean scores"), ("selection_gap", "decisions")):
-        methods = [m for m in found.methods if m[key] is not None]
-        if methods:
+        if methods := [m for m in found.methods if m[key] is not None]:
             yield _plane(found, methods, key, what)
 
 
@@ -159,9 +158,7 @@ def _with_spread(value: float | None, spread: float | None) -> str:
 def score_curves(audit: Audit, found: facts.ScoreCurves) -> Iterator[view.Block]:
     """How scores relate to the observed label."""
     yield view.Notice("Measured against the observed label.", (found.caption,))
-    figures = []
-    if found.roc:
-        figures.append(_roc(audit, found))
+    figures = [_roc(audit, found)] if found.roc else []
     for points, title, words in (
         (
             found.decision_calibration,
@@ -188,15 +185,10 @@ def _roc(audit: Audit, found: facts.ScoreCurves) -> view.Figure:
         "True against false positive rate as the threshold falls. The higher a curve, the better "
         "the scores order that group's labels."
     )
-    series = [
-        Series(name, curve.false_positive_rate, curve.true_positive_rate)
-        for name, curve in mine.items()
-    ]
-    cells = [
-        (text.short(name), text.share(x), text.share(y))
-        for name, curve in mine.items()
-        for x, y in _tenths(curve)
-    ]
+    series, cells = [], []
+    for name, curve in mine.items():
+        series.append(Series(name, curve.false_positive_rate, curve.true_positive_rate))
+        cells += [(text.short(name), *map(text.share, at)) for at in _tenths(curve)]
     caption = "ROC curve at every tenth of the false positive rate"
     head = ("Group", "False positive rate", "True positive rate")
     plane = Plane("false positive rate", "true positive rate")

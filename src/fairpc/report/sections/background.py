@@ -21,7 +21,7 @@ from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.errors.arrays import Array
 from fairpc.report import text, view
 from fairpc.report.drawing import Ends, Plane, Series, curves
-from fairpc.report.svg import element, limits, together
+from fairpc.report.svg import element, limits
 
 _NAMES: Final = {
     "objective": "Objective, prior included",
@@ -126,15 +126,9 @@ def circuit(_: Audit, found: facts.CircuitFacts) -> Iterator[view.Block]:
         f"{text.counted(len(found.variables), 'variable')}. Every probability in this "
         "report that is said to be under the model is an exact evaluation of it."
     )
-    yield view.KeyNumbers(
-        [
-            ("Nodes", text.count(found.n_nodes)),
-            ("Edges", text.count(found.n_edges)),
-            ("Parameters", text.count(found.n_parameters)),
-            ("Depth", text.count(found.depth)),
-            ("Components per cell", text.count(found.n_components)),
-        ]
-    )
+    names = ("Nodes", "Edges", "Parameters", "Depth", "Components per cell")
+    sizes = (found.n_nodes, found.n_edges, found.n_parameters, found.depth, found.n_components)
+    yield view.KeyNumbers([*zip(names, map(text.count, sizes), strict=True)])
     drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
     yield view.Drawing("Drawing of the circuit, root on top", _copied(drawn))
     marks = "Sums are marked +, products ×. Of a large circuit the top is drawn."
@@ -148,21 +142,21 @@ def _copied(part: ET.Element) -> Markup:
     if tag not in _TAGS:
         return Markup("")
     kept = {name: value for name, value in part.attrib.items() if name in _ATTRIBUTES}
-    children = [_copied(child) for child in part]
     inside = [part.text.strip()] if part.text and part.text.strip() else []
-    return element(tag, *inside, *([together(children)] if children else []), **kept)
+    return element(tag, *inside, *map(_copied, part), **kept)
 
 
 @view.section("limits", "Assumptions and limits")
 def limits_of(_: Audit, found: facts.Limits) -> Iterator[view.Block]:
     """What is assumed, what follows, what does not."""
-    yield view.Heading("What the model assumes")
-    yield view.Points(found.assumptions)
-    if found.guaranteed:
-        yield view.Heading("What then holds exactly")
-        yield view.Points(found.guaranteed)
-    yield view.Heading("What does not follow")
-    yield view.Points(found.limits)
+    for title, sentences in (
+        ("What the model assumes", found.assumptions),
+        ("What then holds exactly", found.guaranteed),
+        ("What does not follow", found.limits),
+    ):
+        if sentences:
+            yield view.Heading(title)
+            yield view.Points(sentences)
 
 
 @view.section("provenance", "Provenance")
@@ -182,7 +176,7 @@ def provenance(_: Audit, found: facts.Provenance) -> Iterator[view.Block]:
     yield _pairs("Versions", found.versions)
     yield _pairs("Settings of the model", found.settings, folded=True)
     yield _pairs("Settings of the audit", found.audit_settings, folded=True)
-    times = {name: text.seconds(value) for name, value in found.seconds.items()}
+    times = {name: f"{value:,.1f} s" for name, value in found.seconds.items()}
     yield _pairs("Time of each part", times, folded=True)
 
 
@@ -206,11 +200,9 @@ def what_if(audit: Audit, found: facts.WhatIf) -> Iterator[view.Block]:
         "The answers are those of the model, with its assumptions and its errors. That a value "
         "moves a probability does not mean that changing it would change a life."
     )
+    variables = _asked(found)
     yield view.WhatIf(
-        [
-            view.Choice(v.column, _name(v, audit), tuple(text.short(value) for value in v.values))
-            for v in _asked(found)
-        ]
+        [(v.column, _name(v, audit), [*map(text.short, v.values)]) for v in variables]
     )
 
 

@@ -29,12 +29,12 @@ def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
         yield from _test(audit, found.test)
     yield view.Heading("What stays open at any number of rows")
     if found.identified is None:
-        yield view.Paragraph(f"Not in this report. {view.reason(audit, 'decidable.identified')}")
+        yield view.absent(audit, "decidable.identified")
     else:
         yield from _identified(audit, found.identified)
     yield view.Heading("Spread over random starts")
     if found.stability is None:
-        yield view.Paragraph(f"Not in this report. {view.reason(audit, 'decidable.stability')}")
+        yield view.absent(audit, "decidable.stability")
     else:
         yield from _stability(audit, found.stability)
 
@@ -131,14 +131,13 @@ def _identified(audit: Audit, found: facts.IdentifiedFacts) -> Iterator[view.Blo
     yield view.Paragraph(_open(found))
     if not found.empty:
         width = text.NOTHING if found.mean_width is None else text.number(100 * found.mean_width, 1)
-        yield view.KeyNumbers(
-            [
-                ("Mean width of the bounds of a score, points", width),
-                ("Decided positively whatever is true", text.share(found.always)),
-                ("Decided negatively whatever is true", text.share(found.never)),
-                ("Depends on what is true", text.share(found.open)),
-            ]
-        )
+        shares = {
+            "Decided positively whatever is true": found.always,
+            "Decided negatively whatever is true": found.never,
+            "Depends on what is true": found.open,
+        }
+        pairs = [(name, text.share(value)) for name, value in shares.items()]
+        yield view.KeyNumbers([("Mean width of the bounds of a score, points", width), *pairs])
         yield _bands(found, view.group_order(audit))
     yield _ranges(audit, found)
 

@@ -64,8 +64,14 @@ def data(_: Audit, found: TableFacts) -> Iterator[view.Block]:
 
 
 def _rows(found: TableFacts) -> str:
+    sampled = ""
+    if found.n_rows < found.n_table:
+        sampled = (
+            f", of which more differ than fit into memory: a random sample of "
+            f"{text.counted(found.n_rows, 'row')} was audited, and everything below is about it"
+        )
     sentence = (
-        f"The table has {text.counted(found.n_table, 'row')}{_sampled(found)}. The label is "
+        f"The table has {text.counted(found.n_table, 'row')}{sampled}. The label is "
         f"“{text.short(found.label)}”, its positive class “{text.short(found.positive)}”; the "
         f"groups are those of {text.listed(found.sensitive)}."
     )
@@ -79,15 +85,6 @@ def _rows(found: TableFacts) -> str:
     if found.same_rows_as_fit:
         return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
     return f"{sentence} They are not the rows the model was fitted to."
-
-
-def _sampled(found: TableFacts) -> str:
-    if found.n_rows == found.n_table:
-        return ""
-    return (
-        f", of which more differ than fit into memory: a random sample of "
-        f"{text.counted(found.n_rows, 'row')} was audited, and everything below is about it"
-    )
 
 
 def _no_groups(found: TableFacts) -> Iterator[view.Block]:
