@@ -44,7 +44,7 @@ def test_draws_are_as_many_as_are_quick(
 
     def drawn(_: Any, draws: Draws, *__: Any) -> Any:
         asked.append(draws.n_replicates)
-        return SimpleNamespace(refused="drawn")
+        raise AuditError("drawn")
 
     edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)

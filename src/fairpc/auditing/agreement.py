@@ -88,8 +88,13 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
     truth, chosen = rows.d == rows.positive, rows.decided == rows.positive
     score = rows.scores[:, rows.positive]
 
-    def rate(hits: Bools, among: Bools) -> Estimate:
-        return _rate(rows, hits, part & among, level)
+    def rate(hits: Bools, others: Bools) -> Estimate:
+        among = part & others
+        if not among.any():
+            return Estimate(None, None, None, 0)
+        sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among))
+        low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
+        return Estimate(sample.mean, low, high, rows.number(among))
 
     every = rows.every
     return GroupMetric(
@@ -103,15 +108,6 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
         auc=_auc(rows, truth, score, part, level),
         brier=_mean(rows, (score - truth) ** 2, part, level),
     )
-
-
-def _rate(rows: AuditedRows, hits: Bools, among: Bools, level: float) -> Estimate:
-    n = rows.number(among)
-    if not n:
-        return Estimate(None, None, None, 0)
-    sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among))
-    low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
-    return Estimate(sample.mean, low, high, n)
 
 
 def _mean(rows: AuditedRows, values: Floats, among: Bools, level: float) -> Estimate:

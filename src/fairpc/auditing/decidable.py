@@ -13,7 +13,7 @@ from fairpc.auditing.numbers import gap, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison.table import typed_columns
 from fairpc.errors import AuditError
-from fairpc.errors.arrays import Bools, Codes
+from fairpc.errors.arrays import Bools
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
@@ -214,8 +214,13 @@ def identified_facts(job: Job) -> IdentifiedFacts:
         )
     kept = rows.comparable(rows.s >= 0)
     scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
-    found = identified_set(scores, groups, ends=_ends(job.test, groups), counts=counts)
-    record = _named(found, rows.groups)
+    ends = None if job.test is None or job.test.positive is None else job.test.ends()
+    if ends is not None and set(groups.tolist()) - set(ends):
+        ends = None  # A group was too small to be tested.
+    found = identified_set(scores, groups, ends=ends, counts=counts)
+    ranges = tuple(replace(g, group=rows.groups[g.group]) for g in found.groups)
+    mechanism = tuple(replace(m, group=rows.groups[m.group]) for m in found.mechanism)
+    record = replace(found, groups=ranges, mechanism=mechanism)
     width = always = never = undecided = None
     if not found.empty:
         threshold, width = model.threshold_.unknown, found.score_spread
@@ -237,13 +242,6 @@ def identified_facts(job: Job) -> IdentifiedFacts:
     )
 
 
-def _named(found: IdentifiedSet, names: tuple[str, ...]) -> IdentifiedSet:
-    """What is open about codes of groups, told by name."""
-    groups = (replace(g, group=names[g.group]) for g in found.groups)
-    mechanism = (replace(m, group=names[m.group]) for m in found.mechanism)
-    return replace(found, groups=tuple(groups), mechanism=tuple(mechanism))
-
-
 def _sentence(
     found: IdentifiedSet, positive: str, width: float | None, undecided: float | None
 ) -> str:
@@ -261,14 +259,6 @@ def _sentence(
         "the rows the decision depends on it. The order of people within a group is fixed, the "
         "level and the spread of their scores are not."
     )
-
-
-def _ends(test: AssumptionTest | None, groups: Codes) -> dict[Any, tuple[float, float]] | None:
-    """Held-out least and largest P(D = 1 | x, s) per group; None where one was not tested."""
-    if test is None or test.positive is None:
-        return None
-    ends = test.ends()
-    return None if set(groups.tolist()) - set(ends) else ends
 
 
 def _bands(rows: AuditedRows, found: IdentifiedSet, kept: Bools) -> tuple[ScoreBand, ...]:

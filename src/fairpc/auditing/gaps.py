@@ -138,7 +138,7 @@ def parity_facts(job: Job) -> ParityFacts:
         gap=max(d.gap for d in both),
         gap_upper=max(d.gap_upper for d in both),
         n_unknown=rows.number(rows.s < 0),
-        sentences=_sentences(model_gap, scores, decisions, level),
+        sentences=_sentences(model_gap, level, scores, decisions),
     )
 
 
@@ -198,9 +198,8 @@ def _test(p: float, n: float, q: float, m: float) -> tuple[str, float]:
         a, b = round(p * n), round(q * m)
         return "Fisher's exact", float(fisher_exact([[a, n - a], [b, m - b]])[1])
     spread = pooled * (1 - pooled) * (1 / n + 1 / m)
-    if spread <= 0:
-        return "score test of two rates", 1.0
-    return "score test of two rates", float(erfc(abs(p - q) / math.sqrt(2 * spread)))
+    p_value = float(erfc(abs(p - q) / math.sqrt(2 * spread))) if spread > 0 else 1.0
+    return "score test of two rates", p_value
 
 
 def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:
@@ -219,18 +218,14 @@ def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates
     return replace(found, groups=groups)
 
 
-def _sentences(
-    model_gap: float,
-    scores: tuple[Disparity, ...],
-    decisions: tuple[Disparity, ...],
-    level: float,
-) -> tuple[str, ...]:
+def _sentences(model_gap: float, level: float, *gaps: tuple[Disparity, ...]) -> tuple[str, ...]:
+    """In words: the gaps of mean scores, then those of decisions."""
     under = (
         "Under the model the groups have the same mean score, by construction"
         if model_gap < 1e-9
         else f"Under the model the mean scores of the groups differ by up to {gap(model_gap)}"
     )
-    score, decision = (max(part, key=lambda d: d.gap_upper) for part in (scores, decisions))
+    score, decision = (max(part, key=lambda d: d.gap_upper) for part in gaps)
     return (
         f"{under}. On these rows mean scores differ by {gap(score.gap)}, at most "
         f"{number(100 * score.gap_upper, 1)} with {share(level, 0)} confidence.",

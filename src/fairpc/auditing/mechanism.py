@@ -14,7 +14,6 @@ from fairpc.errors import AuditError
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import AssumptionTest
 from fairpc.fair.distribution import BiasAccount, turned_labels
-from fairpc.refits import MechanismIntervals
 from fairpc.refits.bootstrap import Draws, intervals
 from fairpc.refits.workbench import Subject, check_persons
 
@@ -78,18 +77,11 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         )
     mechanism, training = model.bias_mechanism_, model.label_counts_
     counts = turned_labels(model.distribution_, rows.coded())
-    cells = tuple(
-        MechanismCell(
-            group=rows.groups[s],
-            decision=rows.classes[f],
-            label=rows.classes[d],
-            probability=float(mechanism[s, f, d]),
-            interval=None,
-            count=float(counts[s, f, d]),
-            training_count=float(training[s, f, d]),
-        )
-        for s, f, d in np.ndindex(mechanism.shape)
-    )
+    cells = []
+    for s, f, d in np.ndindex(mechanism.shape):
+        names = rows.groups[s], rows.classes[f], rows.classes[d]
+        share, here, at_fit = (float(of[s, f, d]) for of in (mechanism, counts, training))
+        cells.append(MechanismCell(*names, share, None, here, at_fit))
     turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
     return MechanismFacts(
@@ -98,7 +90,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         positive=rows.classes[rows.positive],
         decision_rate=tuple(float(p) for p in model.fair_rate_),
         decision_rate_intervals=(),
-        cells=cells,
+        cells=tuple(cells),
         turned=turned,
         level=None,
         n_replicates=0,
@@ -131,9 +123,19 @@ def with_intervals(job: Job) -> MechanismFacts:
     draws = Draws(n_replicates, UPDATES, settings.level, persons, rows.counts)
     test, report = named_test(tested, rows), job.within("mechanism.intervals")
     found = intervals(subject, draws, test, None, settings.random_state, report)
-    if found.refused is not None:
-        raise AuditError(found.refused)
-    return _with(found, job.found["mechanism"])
+    facts: MechanismFacts = job.found["mechanism"]
+    cells = tuple(
+        replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
+        for cell, place in zip(facts.cells, np.ndindex(found.lower.shape), strict=True)
+    )
+    ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
+    return replace(
+        facts,
+        cells=cells,
+        decision_rate_intervals=tuple(ends),
+        level=found.level,
+        n_replicates=found.n_replicates,
+    )
 
 
 def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
@@ -159,22 +161,6 @@ def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> Assumptio
             "interval to cover"
         )
     return test
-
-
-def _with(found: MechanismIntervals, facts: MechanismFacts) -> MechanismFacts:
-    """The same facts with an interval per cell and for P(Df)."""
-    cells = tuple(
-        replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
-        for cell, place in zip(facts.cells, np.ndindex(found.lower.shape), strict=True)
-    )
-    ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
-    return replace(
-        facts,
-        cells=cells,
-        decision_rate_intervals=tuple(ends),
-        level=found.level,
-        n_replicates=found.n_replicates,
-    )
 
 
 def _turned(group: str, counts: Floats, positive: int) -> Turned:

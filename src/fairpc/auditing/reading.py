@@ -62,6 +62,7 @@ def read_table(
     if not is_source(X):
         rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
         return ReadTable(rows, rows)
+    drawn = RowSample(max(settings.n_drawn, DRAWN), settings.random_state)
     check_not_apart(sensitive_features=sensitive_features)
     source = open_source(X)
     columns = FittedColumns.of(
@@ -73,10 +74,8 @@ def read_table(
         fair_labels=fair_labels,
         unused=True,
     )
-    coder, seed = _Coder(columns), settings.random_state
-    most = memory_bytes(settings.max_memory) // ROW_BYTES
-    coded = RowSample(max(min(CODED, most // 2), LEAST), seed)
-    drawn = RowSample(max(settings.n_drawn, DRAWN), seed)
+    coder, most = _Coder(columns), memory_bytes(settings.max_memory) // ROW_BYTES
+    coded = RowSample(max(min(CODED, most // 2), LEAST), settings.random_state)
     sums, warned = _Sums(drawn, coded, DistinctSum(most, lambda part: None)), Warned()
     with warned.watching():
         for batch in source.map(columns.columns, coder, stage="rows", watch=watch):
@@ -156,7 +155,11 @@ class _Coder:
         if people is None:
             entries = self.packing.distinct(codes, rows.weights)
             return _Batch(frame, keys, None, entries, rows.digest())
-        persons = _hashed(people)
+        series = people.to_native()
+        if series.null_count():
+            row = int(series.is_null().arg_max())
+            raise AuditError(f"clusters is missing in row {row}: give every row a person")
+        persons = row_hash(np.asarray(series.hash(0).to_numpy(), np.uint64)[None])
         return _Batch(frame, np.vstack([keys, persons]), persons, None, rows.digest())
 
     def asked(self, model: CircuitClassifier, entries: Distinct) -> AuditedRows:
@@ -200,12 +203,3 @@ class _Sums:
         drawn = self.coded.rows()
         words = np.stack([column.to_numpy() for column in drawn.iter_columns()])
         return Distinct(words, np.ones(words.shape[1]))
-
-
-def _hashed(people: Any) -> Words:
-    """A number for each person."""
-    series = people.to_native()
-    if series.null_count():
-        row = int(series.is_null().arg_max())
-        raise AuditError(f"clusters is missing in row {row}: give every row a person")
-    return row_hash(np.asarray(series.hash(0).to_numpy(), np.uint64)[None])

@@ -247,12 +247,15 @@ def _refitted(
     found = [own[:0]]
     for first in range(0, n_replicates, BLOCK):
         size = min(BLOCK, n_replicates - first)
-        weights = [bench.reweighted(draws.weights(subject.rows.weights, rng)) for _ in range(size)]
+        drawn = [draws.weights(subject.rows.weights, rng) for _ in range(size)]
+        merged = [np.bincount(bench.row_of, weights, len(bench.weights)) for weights in drawn]
         steps = steps_of(
             report, "bootstrap replicates", total, before=(first + 1) * n_steps, each=size
         )
         starts = np.repeat(own, size, axis=0)
-        found.append(bench.run(starts, n_steps, steps, weights=np.stack(weights)).parameters)
+        found.append(
+            bench.run(starts, n_steps, steps, weights=np.array(merged, np.float64)).parameters
+        )
     return Estimates.of(top, own), Estimates.of(top, np.concatenate(found))
 
 

@@ -144,16 +144,6 @@ class Subject:
         return self.model.coding_.labels.positive
 
     @property
-    def component(self) -> int:
-        """The component of largest weight; -1 where each cell has one circuit."""
-        layout = self.distribution.layout
-        if layout.component is None:
-            return -1
-        codes = np.full((layout.n_components, len(layout.variables)), -1, np.int16)
-        codes[:, layout.component] = np.arange(layout.n_components)
-        return int(np.argmax(self.distribution.circuit.log_marginal(codes)))
-
-    @property
     def named(self) -> bool:
         """Whether prior knowledge says which value of Df is which: then none may be renamed."""
         return self.limits is not None or self.rows.f is not None
@@ -186,7 +176,9 @@ class Workbench:
         layout, circuit = subject.distribution.layout, subject.distribution.circuit
         codes = layout.codes(used.s, used.d, used.x, used.f)
         if layout.component is not None:
-            codes[:, layout.component] = subject.component
+            each = np.full((layout.n_components, len(layout.variables)), -1, np.int16)
+            each[:, layout.component] = np.arange(layout.n_components)
+            codes[:, layout.component] = np.argmax(circuit.log_marginal(each))
         rows_of_codes = Table.of(codes, used.weights, arities=circuit.arities, names=circuit.names)
         table, row_of = rows_of_codes.merged()
         options = em_options(subject.model, subject.limits)
@@ -198,10 +190,6 @@ class Workbench:
     def bounds(self, limits: Limits | None) -> Bounds | None:
         layout = self.subject.distribution.layout
         return None if limits is None else limits.bounds(self.plan.graph, layout)
-
-    def reweighted(self, weights: Floats) -> Floats:
-        """Weights of the rows as weights of the distinct rows."""
-        return np.bincount(self.row_of, weights, len(self.weights)).astype(np.float64)
 
     def run(
         self,

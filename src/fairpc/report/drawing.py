@@ -46,6 +46,7 @@ _BAR: Final = 12.0
 _SIDE: Final = 84.0  # room for the names on either side of a flow
 _LEAST: Final = 0.6  # a flow is never drawn thinner
 _UNSEEN: Final = 0.05  # one that is far thinner is not drawn at all
+_CLASS: Final = 2  # style of the first class: none that the first two groups have on the page
 
 
 @dataclass(frozen=True)
@@ -314,15 +315,10 @@ def flow(classes: Sequence[str], shares: Sequence[Sequence[float]]) -> Picture:
     ):
         for k, (y, size) in enumerate(places):
             middle = y + size / 2
-            body.append(box(x, y, _BAR, max(size, _LEAST), f"node {_class_style(k)}"))
+            body.append(box(x, y, _BAR, max(size, _LEAST), f"node {style(k + _CLASS)}"))
             body.append(words(beside, middle - 2, text.short(classes[k], 12), "name", anchor))
             body.append(words(beside, middle + 13, text.share(sums[k] / total), "value", anchor))
     return Picture(body, _FLOW_TOP + _FLOW + 12)
-
-
-def _class_style(k: int) -> str:
-    """Colour of a class: none that the first two groups have elsewhere on the page."""
-    return style(k + 2)
 
 
 def _stack(sizes: Sequence[float]) -> list[tuple[float, float]]:
@@ -345,7 +341,7 @@ def _bands(
         for d in reversed(range(k)):
             size = shares[f][d] * unit
             if size > _UNSEEN:
-                css = f"band-kept {_class_style(f)}" if f == d else f"band-turned {_class_style(d)}"
+                css = f"{'band-kept' if f == d else 'band-turned'} {style(d + _CLASS)}"
                 yield _band(starts[f], ends[d], max(size, _LEAST), css)
             starts[f] += size
             ends[d] += size

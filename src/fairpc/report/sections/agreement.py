@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from fairpc.auditing import Audit
 from fairpc.auditing import agreement as facts
@@ -31,8 +31,6 @@ _SHOWN: Final = {
     "false_positive_rate": "Share decided positively among rows labelled otherwise.",
     "auc": "Chance that a row labelled positive scores above one labelled otherwise.",
 }
-
-Method = Mapping[str, Any]
 
 
 @view.section("group_metrics", "Agreement with the observed label, by group")
@@ -94,7 +92,9 @@ def trade_off(_: Audit, found: facts.TradeOff) -> Iterator[view.Block]:
     """The audited model beside others, on rows that they were not fitted to."""
     yield view.Paragraph(found.how)
     yield view.Paragraph(found.caption)
-    yield view.Side([*_planes(found)])
+    gaps = {"discrimination": "mean scores", "selection_gap": "decisions"}
+    known = [key for key in gaps if any(m[key] is not None for m in found.methods)]
+    yield view.Side([_plane(found, key, gaps[key]) for key in known])
     yield _methods_table(found)
     if found.failures:
         yield view.Paragraph("Not compared:")
@@ -106,14 +106,8 @@ def trade_off(_: Audit, found: facts.TradeOff) -> Iterator[view.Block]:
         )
 
 
-def _planes(found: facts.TradeOff) -> Iterator[view.Figure]:
-    for key, what in (("discrimination", "mean scores"), ("selection_gap", "decisions")):
-        if methods := [m for m in found.methods if m[key] is not None]:
-            yield _plane(found, methods, key, what)
-
-
-def _plane(found: facts.TradeOff, methods: list[Method], key: str, what: str) -> view.Figure:
-    points = []
+def _plane(found: facts.TradeOff, key: str, what: str) -> view.Figure:
+    points, methods = [], [m for m in found.methods if m[key] is not None]
     for m in methods:
         gap, accuracy = abs(m[key]), m["accuracy"]
         spreads = _around(gap, m[f"{key}_sd"]), _around(accuracy, m["accuracy_sd"])

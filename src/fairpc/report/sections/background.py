@@ -9,6 +9,7 @@ import base64
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
@@ -20,7 +21,7 @@ from fairpc.auditing import background as facts
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.errors.arrays import Array
 from fairpc.report import text, view
-from fairpc.report.drawing import Ends, Plane, Series, curves
+from fairpc.report.drawing import Plane, Series, curves
 from fairpc.report.svg import element, limits
 
 _NAMES: Final = {
@@ -74,7 +75,7 @@ def _objective(found: facts.Learning, shown: list[str]) -> view.Figure:
     ]
     caption = "Likelihood and objective, nats a row"
     numbers = view.Table(caption, ["Iteration", *names], cells, folded=True)
-    x_ends, y_ends = _ends(steps), limits([value for values in gains for value in values])
+    x_ends, y_ends = (steps[0], max(steps[-1], 1)), limits([*chain(*gains)])
     what, tick = "nats a row since the start", text.number_tick
     plane = Plane("iteration", what, x_ends, y_ends, x_form=tick, y_form=tick)
     series = [Series(name, steps, values) for name, values in zip(names, gains, strict=True)]
@@ -103,13 +104,9 @@ def _mechanism(found: MechanismFacts, course: facts.Learning) -> view.Figure:
     head = ["Iteration", *(one.name for one in lines)]
     numbers = view.Table("The mechanism over iterations", head, cells, folded=True)
     what = f"P(D = {text.short(found.positive, 20)} | Df, S)"
-    plane = Plane("iteration", what, _ends(steps), x_form=text.number_tick)
+    plane = Plane("iteration", what, (steps[0], max(steps[-1], 1)), x_form=text.number_tick)
     title, alone = "The mechanism while it was learned", "Mechanism over iterations"
     return view.Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)
-
-
-def _ends(steps: Sequence[int]) -> Ends:
-    return steps[0], max(steps[-1], 1)
 
 
 def _few(steps: Sequence[int]) -> list[int]:

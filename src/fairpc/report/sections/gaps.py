@@ -233,10 +233,8 @@ def _equal_rates(equal: facts.EqualRates) -> view.Table:
     rows = []
     for group in equal.groups:
         cut = text.share(group.threshold) if math.isfinite(group.threshold) else "nobody"
-        row = [text.short(group.group), cut, text.share(group.rate), text.share(group.rate_before)]
-        if labelled:
-            row += [text.share(group.accuracy), text.share(group.accuracy_before)]
-        rows.append(row)
+        shares = group.rate, group.rate_before, group.accuracy, group.accuracy_before
+        rows.append([text.short(group.group), cut, *map(text.share, shares)][: len(head)])
     note = ""
     if labelled:
         note = (

@@ -55,7 +55,14 @@ def data(_: Audit, found: TableFacts) -> Iterator[view.Block]:
     if found.n_grouped:
         yield _groups(found)
     else:
-        yield from _no_groups(found)
+        yield view.Paragraph(
+            f"The groups of these rows are not known: no row has a value of "
+            f"{text.listed(found.sensitive)}. So nothing in this report compares groups on them. "
+            "The model sums the group out, and equal mean scores are then not promised even under "
+            "the model."
+        )
+        cells = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
+        yield view.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), cells)
     yield _classes(found)
     yield _missing(found)
     cells = [(text.short(c["column"]), text.name(c["done"])) for c in found.columns]
@@ -85,17 +92,6 @@ def _rows(found: TableFacts) -> str:
     if found.same_rows_as_fit:
         return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
     return f"{sentence} They are not the rows the model was fitted to."
-
-
-def _no_groups(found: TableFacts) -> Iterator[view.Block]:
-    names = text.listed(found.sensitive)
-    yield view.Paragraph(
-        f"The groups of these rows are not known: no row has a value of {names}. So nothing "
-        "in this report compares groups on them. The model sums the group out, and equal mean "
-        "scores are then not promised even under the model."
-    )
-    cells = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
-    yield view.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), cells)
 
 
 def _groups(found: TableFacts) -> view.Figure:
