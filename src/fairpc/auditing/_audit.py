@@ -164,7 +164,7 @@ def audit(
             by default; give what the fit was given to have its rows known again.
         progress: called with a :class:`fairpc.refits.Progress` before each step.
     """
-    options = locals()
+    options = locals()  # first, while it holds the arguments alone
     settings = Settings(**{option.name: options[option.name] for option in fields(Settings)})
     _check_model(model)
     check_not_dask(X)

@@ -52,9 +52,8 @@ class GroupMetric:
     n: int  #: labelled rows
     accuracy: Estimate  #: share of rows whose decision is the observed label
     selection_rate: Estimate  #: share decided positively
-    #: true_positive_rate, false_positive_rate: among rows labelled positive, labelled otherwise
-    true_positive_rate: Estimate
-    false_positive_rate: Estimate
+    true_positive_rate: Estimate  #: share decided positively among rows labelled positive
+    false_positive_rate: Estimate  #: share decided positively among rows labelled otherwise
     precision: Estimate  #: share labelled positive among rows decided positively
     auc: Estimate  #: chance that a row labelled positive scores above one labelled otherwise
     brier: Estimate  #: mean squared difference of score and label
@@ -92,7 +91,7 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
         among = part & others
         if not among.any():
             return Estimate(None, None, None, 0)
-        sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among))
+        sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among).values())
         low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
         return Estimate(sample.mean, low, high, rows.number(among))
 
@@ -115,7 +114,7 @@ def _mean(rows: AuditedRows, values: Floats, among: Bools, level: float) -> Esti
     if not n:
         return Estimate(None, None, None, 0)
     mean = float(np.average(values[among], weights=rows.each_weight[among]))
-    sample = mean_sample(values[among], *rows.weighing(among))
+    sample = mean_sample(values[among], *rows.weighing(among).values())
     half = quantile((1 + level) / 2, max(sample.freedom, 1.0)) * math.sqrt(sample.variance)
     low, high = max(0.0, sample.mean - half), min(1.0, sample.mean + half)
     return Estimate(mean, min(low, mean), max(high, mean), n)
@@ -141,7 +140,7 @@ def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: flo
 
 
 def _size(rows: AuditedRows, among: Bools) -> float:
-    weights, persons, counts = rows.weighing(among)
+    weights, persons, counts = rows.weighing(among).values()
     size = kish(np.ones(int(among.sum())) if weights is None else weights, counts)
     return size if persons is None else min(size, float(len(np.unique(persons))))
 
@@ -218,7 +217,7 @@ class TradeOff:
     audited: str  #: name of the audited model among the methods
     how: str  #: how each number comes from rows that a method has not seen
     caption: str  #: what the numbers are measured against
-    n_rows: int  #: n_rows, n_folds: what was compared on
+    n_rows: int  #: what was compared on
     n_folds: int
     #: per method the mean over folds of each score, and its ``…_sd``
     methods: tuple[Mapping[str, Any], ...]

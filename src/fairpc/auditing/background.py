@@ -82,7 +82,7 @@ class CircuitFacts:
     """The distribution as a circuit."""
 
     model: str  #: "FairPC", "NLatPC", "LatNB" or "TwoNB"
-    n_nodes: int  #: n_nodes, n_edges, n_parameters, depth: its size
+    n_nodes: int  #: its size, as are the next three
     n_edges: int
     n_parameters: int
     depth: int

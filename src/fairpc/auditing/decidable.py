@@ -12,6 +12,7 @@ from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison.table import typed_columns
+from fairpc.data.frame import read_frame
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools
 from fairpc.estimators.base import CircuitClassifier
@@ -49,8 +50,8 @@ class ConfidenceSet:
     """P(Df = label): a bar per group, and their overlap."""
 
     label: str  #: the class
-    lower: float  #: lower, upper: the overlap; ``lower > upper`` is empty
-    upper: float
+    lower: float  #: lower end of the overlap; ``lower > upper`` is empty
+    upper: float  #: upper end
     empty: bool  #: whether it is, for this class
     groups: tuple[Bar, ...]  #: a bar each
 
@@ -63,7 +64,7 @@ class AssumptionFacts:
     p_value: float  #: smallest 1 − level at which none is; not said to be under 1e-12
     p_words: str  #: the same for a sentence: "= 0.032", "< 0.001"
     level: float  #: of the confidence set
-    method: str  #: method, n_seeds, classifiers: how it was computed
+    method: str  #: how it was computed, as are the next two
     n_seeds: int
     classifiers: tuple[tuple[str, int], ...]
     n_rows: int  #: rows that were used: a sample of a large table, with label and group known
@@ -79,12 +80,12 @@ class ScoreBand:
     """Rows of one group with scores in one tenth: between what bounds their scores may lie."""
 
     group: str
-    low: float  #: low, high: the tenth, of the model's own score
-    high: float
+    low: float  #: start of the tenth, of the model's own score
+    high: float  #: its end
     n: int  #: rows
     score: float  #: mean of the model's score
-    lower: float  #: lower, upper: mean bounds over everything that the data leave open
-    upper: float
+    lower: float  #: mean lower bound over everything that the data leave open
+    upper: float  #: mean upper bound
 
 
 @dataclass(frozen=True)
@@ -92,19 +93,17 @@ class IdentifiedFacts:
     """Mechanisms and scores that fit the same P(D = 1 | x, s); sampling error is not in it."""
 
     positive: str  #: the class
-    lower: float  #: lower, upper: possible P(Df = positive); ``lower > upper`` is empty
-    upper: float
+    lower: float  #: least possible P(Df = positive); ``lower > upper`` is empty
+    upper: float  #: largest possible P(Df = positive)
     empty: bool  #: whether it is
     #: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1)
     groups: tuple[Mapping[str, Any], ...]
     #: bounds of a person's score, by group and tenth of the model's score
     bands: tuple[ScoreBand, ...]
     mean_width: float | None  #: mean over rows of upper − lower bound; None where the set is empty
-    #: always, never, open: share of rows whose score is above the threshold, or below it, whatever
-    #: is true; and share where it depends
-    always: float | None
-    never: float | None
-    open: float | None
+    always: float | None  #: share of rows whose score is above the threshold, whatever is true
+    never: float | None  #: share of rows whose score is below it, whatever is true
+    open: float | None  #: share of rows where it depends
     sentence: str  #: in words
 
 
@@ -135,8 +134,10 @@ def assumption_test(job: Job) -> AssumptionTest:
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
     kept = rows.comparable(rows.d >= 0, MIN_ROWS, every_class=True)
     # The features as they came: bins were chosen with labels, which a held-out fold may not see.
-    features = rows.features
-    columns = typed_columns(rows.columns(), features.missing_values).select(features.names)
+    frame, features = read_frame(rows.table), rows.features
+    if frame.from_array:  # Columns of an array are known by position.
+        frame = replace(frame, names=features.names_in)
+    columns = typed_columns(frame, features.missing_values).select(features.names)
     binary = len(rows.classes) == 2
     if n_seeds is None:
         affordable = _SEED_ROWS // max(rows.n_distinct, 1)

@@ -35,8 +35,8 @@ _SIDES: Final = {
 class Significance:
     """Test of "these two groups have the same rate", for one pair."""
 
-    first: str  #: first, last: the groups
-    last: str
+    first: str  #: one group
+    last: str  #: the other
     test: str  #: which test; "Fisher's exact" where a cell is expected to hold under 5 rows
     p_value: float  #: adjusted for the number of pairs and classes (Bonferroni)
 
@@ -125,7 +125,7 @@ def parity_facts(job: Job) -> ParityFacts:
     both = scores + decisions
     curve: Sequence[Parity] = ()
     if binary := len(rows.classes) == 2:
-        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)._asdict()
+        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)
         curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
     model_gap = float(model.distribution_.parity_gap().max())
     return ParityFacts(
@@ -157,7 +157,7 @@ def _rates(
 def _disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: float) -> Disparity:
     """Gaps in the mean of a value of class k; the level holds for all classes shown together."""
     each = 1 - (1 - level) / len(rows.shown_classes)
-    found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept)._asdict())
+    found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept))
     present = set(rows.groups_in(kept))
     too_small = tuple(
         name for g, name in enumerate(rows.groups) if g not in present and (rows.s == g).any()

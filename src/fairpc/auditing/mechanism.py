@@ -53,7 +53,7 @@ class Turned:
 class MechanismFacts:
     """What the model says about how labels came about, if its assumptions hold."""
 
-    groups: tuple[str, ...]  #: groups, classes: names
+    groups: tuple[str, ...]  #: names
     classes: tuple[str, ...]
     positive: str  #: the positive class
     decision_rate: tuple[float, ...]  #: P(Df = k), per class

@@ -101,11 +101,9 @@ def _asked(model: CircuitClassifier, coder: _Coder, sums: _Sums) -> ReadTable:
     with Warned().watching():  # it was said of all rows
         frame = drawn.rows()
         kept = audited_rows(model, **columns.given(frame))
-    if columns.clusters is not None and len(frame) == drawn.n_seen:
-        rows = kept
-    else:
-        entries = None if columns.clusters is not None else sums.entries.total()
-        rows = coder.asked(model, sums.sampled() if entries is None else entries)
+    merged = columns.clusters is None
+    whole = not merged and len(frame) == drawn.n_seen
+    rows = kept if whole else coder.asked(model, sums.total(merged=merged))
     return ReadTable(replace(rows, **facts), replace(kept, **facts))
 
 
@@ -198,8 +196,10 @@ class _Sums:
         self.coded.push(keys, batch.persons)
         self.digest = self.digest + batch.digest
 
-    def sampled(self) -> Distinct:
-        """Keys of rows at random, one by one."""
-        drawn = self.coded.rows()
-        words = np.stack([column.to_numpy() for column in drawn.iter_columns()])
+    def total(self, *, merged: bool) -> Distinct:
+        """Distinct keys, if they are ``merged`` and not too many; else those of rows at random."""
+        entries = self.entries.total() if merged else None
+        if entries is not None:
+            return entries
+        words = np.stack([column.to_numpy() for column in self.coded.rows().iter_columns()])
         return Distinct(words, np.ones(words.shape[1]))

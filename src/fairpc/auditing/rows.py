@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from fairpc.comparison.table import take_rows
 from fairpc.data.encoding import Encoding
-from fairpc.data.frame import Frame, read_frame
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier
@@ -27,9 +26,9 @@ from fairpc.fair.training_rows import rows_fingerprint
 
 BLOCK: Final = 1 << 18
 """Rows that the model is asked about at once."""
-_CODES: Final = ("s", "d", "x", "f")
-_NUMBERS: Final = ("scores", "observed", "decided", "weights", "counts", "persons")
+
 _GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
+_EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,24 +36,24 @@ class AuditedRows:
     """What is known of each audited row, and what the model says of it."""
 
     features: Encoding  #: how the model reads the columns
-    s: Codes  #: s, d: group and observed class, -1 where missing
-    d: Codes
+    s: Codes  #: group, -1 where missing
+    d: Codes  #: observed class, -1 where missing
     x: Codes  #: codes of the features
     scores: Floats  #: P(decision = k | x, s), rows × classes
     observed: Floats  #: P(D = k | x, s), rows × classes
     decided: Positions  #: the class that ``predict`` gives
-    groups: tuple[str, ...]  #: groups, classes: names, in the order of the codes
-    classes: tuple[str, ...]
+    groups: tuple[str, ...]  #: names, in the order of the codes
+    classes: tuple[str, ...]  #: the same
     positive: int  #: number of the positive class
     n_table: int  #: rows of the table; more than are audited where that is a sample of them
     weights: Floats | None = None  #: of one row of each entry; None where all rows count alike
     counts: Floats | None = None  #: how many equal rows each entry is; None where each is one
     persons: Positions | None = None  #: who each row is about; None where nobody repeats
     f: Codes | None = None  #: fair decision of each row where it is known; None where none is
-    table: Any = None  #: X as given, as are the next three; None where equal rows are merged
-    labels: Any = None
-    sensitive: Any = None
-    fair_labels: Any = None
+    table: Any = None  #: X as given; None where equal rows are merged, as are the next three
+    labels: Any = None  #: y as given
+    sensitive: Any = None  #: groups as given
+    fair_labels: Any = None  #: known decisions as given
     fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
     same_rows_as_fit: bool = False  #: whether these are the rows of the fit
 
@@ -80,10 +79,13 @@ class AuditedRows:
         """The weight of all rows of each entry."""
         return self.each_count if self.weights is None else self.weights * self.each_count
 
-    def weighing(self, entries: Bools) -> Weighing:
-        """What intervals are told about some entries besides their values."""
-        values = self.weights, self.persons, self.counts
-        return Weighing(*(some_of(each, entries) for each in values))
+    def weighing(self, entries: Bools) -> dict[str, Any]:
+        """What functions of ``fairpc.evidence`` are told about some entries besides their values.
+
+        Weights, persons and counts, in this order; each is None where rows count alike.
+        """
+        given = {"sample_weight": self.weights, "clusters": self.persons, "counts": self.counts}
+        return {name: some_of(values, entries) for name, values in given.items()}
 
     @property
     def shown_classes(self) -> tuple[int, ...]:
@@ -107,12 +109,12 @@ class AuditedRows:
                 "the groups of the rows are not known: give sensitive_features, or the sensitive "
                 "columns with the table"
             )
-        kept = rows & (self.s >= 0)
+        kept, persons = rows & (self.s >= 0), self.persons
         for g in range(len(self.groups)):
             here = kept & (self.s == g)
-            persons = self.persons
             count = self.number(here) if persons is None else len(np.unique(persons[here]))
-            if count < least or every_class > (len(np.unique(self.d[here])) == len(self.classes)):
+            complete = len(np.unique(self.d[here])) == len(self.classes) or not every_class
+            if count < least or not complete:
                 kept &= self.s != g
         if len(self.groups_in(kept)) < 2:
             lacking = "two known rows each: give the groups of more rows"
@@ -124,11 +126,6 @@ class AuditedRows:
     def groups_in(self, rows: Bools) -> tuple[int, ...]:
         """Groups that occur among the rows."""
         return tuple(int(g) for g in np.unique(self.s[rows]) if g >= 0)
-
-    def columns(self) -> Frame:
-        """The table by the names of the fit; arrays are known by position."""
-        frame = read_frame(self.table)
-        return replace(frame, names=self.features.names_in) if frame.from_array else frame
 
     def as_at_fit(self) -> Any:
         """The table with the columns of the fit alone: others were left out, perhaps as answers."""
@@ -157,7 +154,7 @@ class AuditedRows:
 
     def _take(self, rows: Ints) -> AuditedRows:
         known = {name: value for name, value in vars(self).items() if value is not None}
-        taken = {name: known[name][rows] for name in (*_CODES, *_NUMBERS) if name in known}
+        taken = {name: known[name][rows] for name in _EACH if name in known}
         given = {name: take_rows(known[name], rows) for name in _GIVEN if name in known}
         return replace(self, **taken, **given)
 
@@ -166,17 +163,6 @@ class AuditedRows:
         yield None, self.every
         for g, name in enumerate(self.groups):
             yield name, self.s == g
-
-
-class Weighing(NamedTuple):
-    """Weights, persons and counts of some entries, each None where rows count alike.
-
-    The names are those that functions of ``fairpc.evidence`` have for them.
-    """
-
-    sample_weight: Floats | None
-    clusters: Positions | None
-    counts: Floats | None
 
 
 def audited_rows(

@@ -12,7 +12,7 @@ from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.data.groups import SMALL
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors.arrays import Bools, Floats
+from fairpc.errors.arrays import Bools, Codes, Floats
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class TableFacts:
     weight: float  #: the sum of their weights
     weighted: bool  #: whether rows count differently
     n_persons: int | None  #: persons, where they repeat; None otherwise
-    n_labelled: int  #: n_labelled, n_grouped: rows whose label, whose group is known
-    n_grouped: int
+    n_labelled: int  #: rows whose label is known
+    n_grouped: int  #: rows whose group is known
     #: whether these are the very rows that the model was fitted to; where they are not, some may
     #: still be among them
     same_rows_as_fit: bool
     label: str  #: name of the label
     positive: str  #: the class that "positive" means
-    classes: tuple[Count, ...]  #: classes, groups: counts, in the order of the model
-    groups: tuple[Count, ...]
+    classes: tuple[Count, ...]  #: in the order of the model
+    groups: tuple[Count, ...]  #: in the order of the model
     #: names of the sensitive attributes; several are crossed into groups
     sensitive: tuple[str, ...]
     missing: tuple[Missing, ...]  #: per feature used, then the label, then the group
@@ -64,7 +64,7 @@ class TableFacts:
 def table_facts(job: Job) -> TableFacts:
     """Counts and missing shares of the audited rows."""
     rows, coding = job.rows, job.model.coding_
-    weights = rows.each_weight
+    weights, groups = rows.each_weight, zip(rows.groups, coding.groups.rows, strict=True)
     return TableFacts(
         n_rows=rows.n_rows,
         n_table=rows.n_table,
@@ -76,21 +76,17 @@ def table_facts(job: Job) -> TableFacts:
         same_rows_as_fit=rows.same_rows_as_fit,
         label=coding.labels.name,
         positive=rows.classes[rows.positive],
-        classes=tuple(
-            Count(name, rows.number(rows.d == k), _share(weights, rows.d == k, rows.d >= 0), False)
-            for k, name in enumerate(rows.classes)
-        ),
-        groups=tuple(_group(rows, g, at_fit) for g, at_fit in enumerate(coding.groups.rows)),
+        classes=tuple(_count(rows, rows.d, k, name) for k, name in enumerate(rows.classes)),
+        groups=tuple(_count(rows, rows.s, g, *group) for g, group in enumerate(groups)),
         sensitive=coding.groups.column_names,
         missing=_missing(coding, rows, weights),
         columns=tuple(coding.features.describe()),
     )
 
 
-def _group(rows: AuditedRows, g: int, training_rows: int) -> Count:
-    here = rows.s == g
-    n, share = rows.number(here), _share(rows.each_weight, here, rows.s >= 0)
-    return Count(rows.groups[g], n, share, n < SMALL, training_rows)
+def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | None = None) -> Count:
+    n, share = rows.number(codes == k), _share(rows.each_weight, codes == k, codes >= 0)
+    return Count(name, n, share, at_fit is not None and n < SMALL, at_fit)
 
 
 def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:

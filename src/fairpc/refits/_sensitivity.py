@@ -158,15 +158,12 @@ def sensitivity(
     return _record(subject, names, fitted)
 
 
-Case = tuple[str, Knowledge, Limits]
-
-
 def _cases(
     subject: Subject,
     fair_rates: Iterable[float] | None,
     knowledge: Mapping[str, Knowledge] | None,
     anchored: bool,
-) -> list[Case]:
+) -> list[tuple[str, Knowledge, Limits]]:
     """What is to be tried: name, knowledge, and limits with the model's own knowledge."""
     wanted: dict[str, Knowledge] = {}
     if fair_rates is None and knowledge is None and not anchored:

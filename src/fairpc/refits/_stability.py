@@ -210,9 +210,8 @@ def _starts(
     points = [circuit.parameters] + [circuit.graph.random(rng) for _ in range(n_starts)]
     step = bench.run(np.stack(points), n_steps, on_step)
     total = float(bench.weights.sum())
-    tested = (
-        mean_log_likelihood(subject.with_parameters(theta), held_out) for theta in step.parameters
-    )
+    ended = map(subject.with_parameters, step.parameters)
+    tested = [mean_log_likelihood(distribution, held_out) for distribution in ended]
     fitness = zip(step.objective / total, step.log_likelihood / total, tested, strict=True)
     return _refits(subject, Estimates.of(top, step.parameters), fitness)
 

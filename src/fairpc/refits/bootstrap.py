@@ -173,7 +173,7 @@ def bootstrap_mechanism(
 class Draws:
     """How rows are drawn, and what is made of each draw."""
 
-    n_replicates: int  #: n_replicates, n_steps, level: see ``bootstrap_mechanism``
+    n_replicates: int  #: see ``bootstrap_mechanism``, as for the next two
     n_steps: int
     level: Any
     persons: Positions | None = None  #: who each row is about, where persons are drawn
@@ -249,13 +249,10 @@ def _refitted(
         size = min(BLOCK, n_replicates - first)
         drawn = [draws.weights(subject.rows.weights, rng) for _ in range(size)]
         merged = [np.bincount(bench.row_of, weights, len(bench.weights)) for weights in drawn]
-        steps = steps_of(
-            report, "bootstrap replicates", total, before=(first + 1) * n_steps, each=size
-        )
-        starts = np.repeat(own, size, axis=0)
-        found.append(
-            bench.run(starts, n_steps, steps, weights=np.array(merged, np.float64)).parameters
-        )
+        before, starts = (first + 1) * n_steps, np.repeat(own, size, axis=0)
+        steps = steps_of(report, "bootstrap replicates", total, before=before, each=size)
+        again = bench.run(starts, n_steps, steps, weights=np.array(merged, np.float64))
+        found.append(again.parameters)
     return Estimates.of(top, own), Estimates.of(top, np.concatenate(found))
 
 

@@ -232,8 +232,8 @@ class Estimates:
 class Aligned:
     """Estimates after one permutation of Df for all groups, next to a reference."""
 
-    fair_rate: Floats  #: fair_rate, mechanism: [b, f], [b, s, f, d]
-    mechanism: Floats
+    fair_rate: Floats  #: [b, f]
+    mechanism: Floats  #: [b, s, f, d]
     permuted: Bools  #: which sets were renamed
     switched: Bools  #: [b, s], where the values of Df inside one group are still in another order
 

@@ -131,13 +131,14 @@ def _identified(audit: Audit, found: facts.IdentifiedFacts) -> Iterator[view.Blo
     yield view.Paragraph(_open(found))
     if not found.empty:
         width = text.NOTHING if found.mean_width is None else text.number(100 * found.mean_width, 1)
-        shares = {
-            "Decided positively whatever is true": found.always,
-            "Decided negatively whatever is true": found.never,
-            "Depends on what is true": found.open,
-        }
-        pairs = [(name, text.share(value)) for name, value in shares.items()]
-        yield view.KeyNumbers([("Mean width of the bounds of a score, points", width), *pairs])
+        yield view.KeyNumbers(
+            [
+                ("Mean width of the bounds of a score, points", width),
+                ("Decided positively whatever is true", text.share(found.always)),
+                ("Decided negatively whatever is true", text.share(found.never)),
+                ("Depends on what is true", text.share(found.open)),
+            ]
+        )
         yield _bands(found, view.group_order(audit))
     yield _ranges(audit, found)
 

@@ -39,10 +39,12 @@ def labels(audit: Audit, found: facts.LabelDisparity) -> Iterator[view.Block]:
 def parity(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
     """What is equal between groups, with a bound where it is not exact."""
     yield view.Paragraph(_sentence(found), "lead")
-    scores, decisions = (max(part, key=lambda d: d.gap) for part in (found.scores, found.decisions))
-    under = ("Gap under the model, points", _points(found.model_gap))
-    seen = ("Gap of mean scores, points", scores), ("Gap of decisions, points", decisions)
-    yield view.KeyNumbers([under, *((name, _bounded(gap)) for name, gap in seen)])
+    pairs = [("Gap under the model, points", _points(found.model_gap))]
+    for name, part in (("mean scores", found.scores), ("decisions", found.decisions)):
+        worst = max(part, key=lambda d: d.gap)
+        shown = f"{_points(worst.gap)} (at most {_points(worst.gap_upper)})"
+        pairs.append((f"Gap of {name}, points", shown))
+    yield view.KeyNumbers(pairs)
     if found.n_unknown:
         rows = text.counted(found.n_unknown, "row")
         yield view.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
@@ -71,10 +73,6 @@ def _sentence(found: facts.ParityFacts) -> str:
 
 def _points(value: float) -> str:
     return text.number(100 * value, 1)
-
-
-def _bounded(disparity: facts.Disparity) -> str:
-    return f"{_points(disparity.gap)} (at most {_points(disparity.gap_upper)})"
 
 
 def _gaps(audit: Audit, disparities: Sequence[facts.Disparity], what: str) -> Iterator[view.Figure]:

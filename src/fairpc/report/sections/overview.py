@@ -61,13 +61,17 @@ def data(_: Audit, found: TableFacts) -> Iterator[view.Block]:
             "The model sums the group out, and equal mean scores are then not promised even under "
             "the model."
         )
-        cells = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
-        yield view.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), cells)
-    yield _classes(found)
+        known = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
+        yield view.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), known)
+    cells = [(text.short(c.name), text.count(c.n), text.share(c.share)) for c in found.classes]
+    hidden = found.n_rows - found.n_labelled
+    note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
+    caption = "Observed classes, among the rows with a label"
+    yield view.Table(caption, ("Class", "Rows", "Share"), cells, note=note)
     yield _missing(found)
-    cells = [(text.short(c["column"]), text.name(c["done"])) for c in found.columns]
+    done = [(text.short(c["column"]), text.name(c["done"])) for c in found.columns]
     head = ("Column", "Treatment")
-    yield view.Table("What was done with each column", head, cells, words={1}, folded=True)
+    yield view.Table("What was done with each column", head, done, words={1}, folded=True)
 
 
 def _rows(found: TableFacts) -> str:
@@ -111,14 +115,6 @@ def _groups(found: TableFacts) -> view.Figure:
     ]
     numbers = view.Table("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
     return view.Figure("Who is in the table", sentence, bars(rows), numbers, "Share of each group")
-
-
-def _classes(found: TableFacts) -> view.Table:
-    cells = [(text.short(c.name), text.count(c.n), text.share(c.share)) for c in found.classes]
-    hidden = found.n_rows - found.n_labelled
-    note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
-    caption = "Observed classes, among the rows with a label"
-    return view.Table(caption, ("Class", "Rows", "Share"), cells, note=note)
 
 
 def _missing(found: TableFacts) -> view.Block:
