@@ -36,10 +36,11 @@ def few_values(n: int = 900, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     holes = {name: rng.random(n) < 0.08 for name in ("x1", "city", "label", "sex")}
     frame = features.drop("amount").with_columns(
-        pl.Series("label", labels.tolist()), pl.Series("sex", groups.tolist()),
+        pl.Series("label", labels.tolist()),
+        pl.Series("sex", groups.tolist()),
         pl.Series("weight", rng.choice([0.0, 0.5, 1.0, 2.5], n)),
         pl.Series("times", rng.integers(1, 4, n)),
-    )  # fmt: skip
+    )
     return frame.with_columns(
         pl.when(~pl.Series(hole)).then(pl.col(name)).alias(name) for name, hole in holes.items()
     )
