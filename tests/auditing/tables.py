@@ -47,24 +47,30 @@ def fitted(name: str = "FairPC", n_groups: int = 2, n_classes: int = 2) -> Circu
     return model.fit(features, labels, sensitive_features=groups)
 
 
-def job_of_table(n_seeds: int | None) -> Job:
-    """An audit of the table in memory, its rows read."""
-    X, y, s = table()
-    rows = audited_rows(fitted(), X, y, s, None, None, None)
-    settings = Settings(
+def settings(
+    *, n_seeds: int | None = None, max_rows: int | None = None, max_test_rows: int | None = None
+) -> Settings:
+    """Options of an audit: as they are by default, but for samples."""
+    return Settings(
         level=0.95,
         random_state=0,
         n_seeds=n_seeds,
         classifier="logistic",
         cv=3,
-        max_rows=None,
-        max_test_rows=None,
+        max_rows=max_rows,
+        max_test_rows=max_test_rows,
         n_replicates=None,
         n_starts=None,
         baselines=True,
         max_memory=None,
     )
-    return Job(fitted(), settings, found={"scores": ReadTable(rows, rows)})
+
+
+def job_of_table(n_seeds: int | None) -> Job:
+    """An audit of the table in memory, its rows read."""
+    X, y, s = table()
+    rows = audited_rows(fitted(), X, y, s, None, None, None)
+    return Job(fitted(), settings(n_seeds=n_seeds), found={"scores": ReadTable(rows, rows)})
 
 
 def plain_json(record: Audit) -> Any:

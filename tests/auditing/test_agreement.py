@@ -59,10 +59,8 @@ def test_a_chosen_threshold_is_audited() -> None:
 def test_a_large_table_is_sampled_and_says_so() -> None:
     X, y, s = table()
     model = fitted()
-    record = audit(
-        model, X, y, sensitive_features=s,
-        **QUICK | {"max_rows": 150, "max_test_rows": 170, "baselines": True, "cv": 2},
-    )  # fmt: skip
+    options = QUICK | {"max_rows": 150, "max_test_rows": 170, "baselines": True, "cv": 2}
+    record = audit(model, X, y, sensitive_features=s, **options)
     assert record.decidable.test is not None
     assert record.decidable.test.n_rows == 170
     assert record.decidable.test.n_known == 400

@@ -22,11 +22,11 @@ from fairpc.estimators import FairPC, LatNB
 from fairpc.evidence import parity, test_assumptions
 from fairpc.fair.knowledge import Knowledge
 from fairpc.metrics import accuracy, auc
+from fairpc.refits import Progress
 
-SECTIONS = (
-    "verdict", "data", "labels", "mechanism", "decidable", "parity", "group_metrics",
-    "trade_off", "curves", "learning", "circuit", "limits", "provenance", "what_if", "left_out",
-)  # fmt: skip
+FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "parity", "group_metrics")
+BACKGROUND = ("trade_off", "curves", "learning", "circuit", "limits", "provenance", "what_if")
+SECTIONS = (*FINDINGS, *BACKGROUND, "left_out")
 
 
 @pytest.fixture(scope="module")
@@ -131,9 +131,8 @@ def test_parity_of_scores_and_decisions(found: Audit) -> None:
 def test_group_metrics(found: Audit) -> None:
     X, y, s = table()
     model = fitted()
-    guess, score = model.predict(X, sensitive_features=s), model.predict_proba(
-        X, sensitive_features=s
-    )[:, 1]  # fmt: skip
+    guess = model.predict(X, sensitive_features=s)
+    score = model.predict_proba(X, sensitive_features=s)[:, 1]
     facts = found.group_metrics
     assert facts is not None
     assert facts.on_training_rows
@@ -229,10 +228,11 @@ def test_numbers_in_words_are_those_of_the_page(found: Audit) -> None:
 def test_progress_ends_at_the_last_step() -> None:
     X, y, s = table()
     seen: list[tuple[str, int, int]] = []
-    audit(
-        fitted(), X, y, sensitive_features=s, **QUICK,
-        progress=lambda now: seen.append((now.what, now.done, now.total)),
-    )  # fmt: skip
+
+    def tell(now: Progress) -> None:
+        seen.append((now.what, now.done, now.total))
+
+    audit(fitted(), X, y, sensitive_features=s, **QUICK, progress=tell)
     assert seen[0][1:] == (0, seen[0][2])
     assert [step[1] for step in seen] == sorted(step[1] for step in seen)
     assert seen[-1][1] == seen[-1][2] - 1

@@ -12,6 +12,7 @@ from fairpc.auditing import audit, mechanism
 from fairpc.auditing.decidable import assumption_test
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
+from fairpc.refits.bootstrap import Draws
 
 
 def test_intervals_and_starts_on_training_rows() -> None:
@@ -41,13 +42,13 @@ def test_draws_are_as_many_as_are_quick(
     now.found["decidable.test"] = assumption_test(now)
     asked: list[int] = []
 
-    def drawn(*_: Any, n_replicates: int, **__: Any) -> Any:
-        asked.append(n_replicates)
-        return SimpleNamespace(refused="drawn")
+    def drawn(_: Any, draws: Draws, *__: Any) -> Any:
+        asked.append(draws.n_replicates)
+        raise AuditError("drawn")
 
     edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    monkeypatch.setattr(mechanism, "bootstrap_mechanism", drawn)
+    monkeypatch.setattr(mechanism, "intervals", drawn)
     monkeypatch.setattr(type(now.model), "circuit_", edges)
     with pytest.raises(AuditError, match="drawn" if n_draws else "ask for it with n_replicates"):
         mechanism.with_intervals(now)

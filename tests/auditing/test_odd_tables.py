@@ -152,10 +152,8 @@ def test_weights_and_persons_widen() -> None:
     twice = [X.vstack(X), np.tile(y, 2), np.tile(s, 2)]
     model = fitted()
     plain = audit(model, twice[0], twice[1], sensitive_features=twice[2], **QUICK)
-    by_person = audit(
-        model, twice[0], twice[1], sensitive_features=twice[2],
-        clusters=np.tile(np.arange(len(y)), 2), **QUICK,
-    )  # fmt: skip
+    who = np.tile(np.arange(len(y)), 2)
+    by_person = audit(model, *twice[:2], sensitive_features=twice[2], clusters=who, **QUICK)
     assert by_person.data.n_persons == len(y)
     assert by_person.parity is not None
     assert plain.parity is not None

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from auditing.tables import QUICK, fitted, plain_json, table
+from auditing.tables import QUICK, fitted, plain_json, settings, table
 from closeness import assert_close
 from fairpc.auditing import Audit, audit
 from fairpc.auditing import reading as reading_module
-from fairpc.auditing.reading import Reading, read_table
+from fairpc.auditing.reading import read_table
 from fairpc.datasets import load_adult, load_german
 from fairpc.errors import AuditError, CodesError, FileFormatError, TableError, TableWarning
 from fairpc.estimators import FairPC, LatNB
@@ -36,10 +36,11 @@ def few_values(n: int = 900, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
     holes = {name: rng.random(n) < 0.08 for name in ("x1", "city", "label", "sex")}
     frame = features.drop("amount").with_columns(
-        pl.Series("label", labels.tolist()), pl.Series("sex", groups.tolist()),
+        pl.Series("label", labels.tolist()),
+        pl.Series("sex", groups.tolist()),
         pl.Series("weight", rng.choice([0.0, 0.5, 1.0, 2.5], n)),
         pl.Series("times", rng.integers(1, 4, n)),
-    )  # fmt: skip
+    )
     return frame.with_columns(
         pl.when(~pl.Series(hole)).then(pl.col(name)).alias(name) for name, hole in holes.items()
     )
@@ -92,7 +93,7 @@ def test_every_section_is_that_of_the_table_in_memory(
 
 def test_rows_are_merged_and_counted() -> None:
     frame, model = few_values(), model_of_few()
-    read = read_table(model, frame.lazy(), "label", reading=Reading(10, None, 0))
+    read = read_table(model, frame.lazy(), "label", settings(max_rows=100, max_test_rows=100))
     assert read.rows.counts is not None
     assert len(read.rows.s) < read.rows.n_rows / 1.5
     assert read.rows.n_rows == read.rows.n_table == len(frame)
@@ -200,7 +201,11 @@ def test_persons_of_a_streamed_table_are_known_and_stay_whole(
     assert_close(facts(whole), facts(ours))
     monkeypatch.setattr(reading_module, "DRAWN", 150)
     read = read_table(
-        model, people.lazy(), "label", clusters="person", reading=Reading(150, None, 0)
+        model,
+        people.lazy(),
+        "label",
+        settings(max_rows=150, max_test_rows=150),
+        clusters="person",
     )
     assert read.drawn.n_rows <= 150 < read.rows.n_rows == len(frame)
     assert read.rows.persons is not None

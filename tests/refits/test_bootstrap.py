@@ -20,7 +20,7 @@ from fairpc.datasets import make_synthetic
 from fairpc.errors import FairpcError
 from fairpc.evidence import test_assumptions
 from fairpc.refits import Progress
-from fairpc.refits.bootstrap import _Draws
+from fairpc.refits.bootstrap import Draws
 from refits.tables import drawn, mixed, naive, not_rejected
 
 
@@ -91,12 +91,12 @@ def test_persons_are_drawn_whole() -> None:
     weights = np.array([1.0, 1.0, 2.0, 1.0, 1.0, 1.0])
     persons = np.array([0, 0, 0, 1, 2, 2])
     rng = np.random.default_rng(0)
-    draws = _Draws(2, 1, 0.95, persons)
+    draws = Draws(2, 1, 0.95, persons)
     for _ in range(20):
         times = draws.weights(weights, rng) / weights
         assert len(set(times[:3])) == len(set(times[4:])) == 1
         assert times[0] + times[3] + times[4] == 3
-    assert _Draws(2, 1, 0.95).weights(weights, rng).sum() > 0
+    assert Draws(2, 1, 0.95).weights(weights, rng).sum() > 0
 
 
 def test_counts_are_drawn_as_rows_are() -> None:
@@ -104,7 +104,7 @@ def test_counts_are_drawn_as_rows_are() -> None:
     counts = np.array([1.0, 4.0, 15.0])
     weights = counts * np.array([1.0, 0.5, 2.0])
     rng = np.random.default_rng(0)
-    draws = _Draws(2, 1, 0.95, counts=counts)
+    draws = Draws(2, 1, 0.95, counts=counts)
     times = np.array([draws.weights(weights, rng) / weights * counts for _ in range(4000)])
     np.testing.assert_allclose(times.sum(axis=1), 20)
     spread = np.sqrt(counts * (1 - counts / 20))
@@ -190,10 +190,9 @@ def test_three_classes_and_three_groups() -> None:
     y = np.where(rng.random(900) < 0.7, f, rng.integers(0, 3, 900))
     x = np.column_stack([(f + (rng.random(900) < 0.2)) % 3 for _ in range(4)])
     model = LatNB().fit(x, y, sensitive_features=s)
-    found = bootstrap_mechanism(
-        model, x, y, sensitive_features=s, n_replicates=4, n_steps=20, random_state=0,
-        assumptions=test_assumptions(x, y, s, classifier="logistic", n_seeds=1),
-    )  # fmt: skip
+    tested = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
+    options: dict[str, Any] = {"n_replicates": 4, "n_steps": 20, "random_state": 0}
+    found = bootstrap_mechanism(model, x, y, sensitive_features=s, assumptions=tested, **options)
     assert found.mechanism.shape == found.lower.shape == (3, 3, 3)
     assert found.identified is None
     assert found.refused is None
@@ -243,10 +242,9 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
     for seed in range(100, 160):
         data = make_synthetic(10, 5000, random_state=seed)
         model = FairPC(random_state=seed).fit(data.X, data.y, sensitive_features=data.sensitive)
-        found = bootstrap_mechanism(
-            model, data.X, data.y, sensitive_features=data.sensitive, n_replicates=50,
-            assumptions=not_rejected(), random_state=seed,
-        )  # fmt: skip
+        options: dict[str, Any] = {"n_replicates": 50, "random_state": seed}
+        options |= {"sensitive_features": data.sensitive, "assumptions": not_rejected()}
+        found = bootstrap_mechanism(model, data.X, data.y, **options)
         low = np.append(found.lower[:, :, 1], found.fair_rate_lower[1])
         high = np.append(found.upper[:, :, 1], found.fair_rate_upper[1])
         hits.append((low <= truth) & (truth <= high))

@@ -31,10 +31,8 @@ def test_nothing_new_changes_nothing() -> None:
 def test_what_moves_is_counted_on_the_rows() -> None:
     x, y, s, _ = drawn()
     model = naive()
-    record = found(
-        model, knowledge={"high": Knowledge(fair_rate=0.7), "low": Knowledge(fair_rate=0.3)},
-        n_steps=400,
-    )  # fmt: skip
+    tried = {"high": Knowledge(fair_rate=0.7), "low": Knowledge(fair_rate=0.3)}
+    record = found(model, knowledge=tried, n_steps=400)
     base = found(model, fair_rates=[0.5], n_steps=400)
     np.testing.assert_array_equal(base.mechanism, record.mechanism)
     assert [one.name for one in record.bent] == ["high", "low"]

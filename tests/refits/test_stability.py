@@ -118,10 +118,8 @@ def test_names_of_df_follow_the_reference() -> None:
     reference = Estimates(group[None], rate[None], mechanism[None])
     inside = mechanism.copy()
     inside[1] = inside[1, ::-1]
-    some = Estimates(
-        np.tile(group, (3, 1)), np.stack([rate, rate[::-1], rate]),
-        np.stack([mechanism, mechanism[:, ::-1], inside]) + 0.01 * rng.random((3, 2, 2, 2)),
-    )  # fmt: skip
+    moved = np.stack([mechanism, mechanism[:, ::-1], inside]) + 0.01 * rng.random((3, 2, 2, 2))
+    some = Estimates(np.tile(group, (3, 1)), np.stack([rate, rate[::-1], rate]), moved)
     result = aligned_to(reference, some, named=False)
     assert result.permuted.tolist() == [False, True, False]
     assert result.switched.tolist() == [[False, False], [False, False], [False, True]]

@@ -17,13 +17,16 @@ import pytest
 CHROMIUM = shutil.which("chromium")
 DRIVER = shutil.which("chromedriver")
 
+_OFF = "gpu quic background-networking component-update sync dev-shm-usage extensions default-apps"
+_NO = "sandbox first-run default-browser-check"
 _FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--disable-extensions", "--disable-default-apps",
-    "--no-default-browser-check", "--metrics-recording-only", "--hide-scrollbars",
+    "--headless=new",
+    "--metrics-recording-only",
+    "--hide-scrollbars",
     "--disable-features=Translate,OptimizationHints,MediaRouter",
-)  # fmt: skip
+    *(f"--disable-{what}" for what in _OFF.split()),
+    *(f"--no-{what}" for what in _NO.split()),
+)
 
 
 def require_browser() -> None:
@@ -68,18 +71,14 @@ class Browser:
         """Width of the window in CSS pixels, and light or dark."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._command("Emulation.setEmulatedMedia", media=media, features=[scheme])
-        self._command(
-            "Emulation.setDeviceMetricsOverride",
-            width=width, height=height, deviceScaleFactor=1, mobile=width < 600,
-        )  # fmt: skip
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+        self._command("Emulation.setDeviceMetricsOverride", **size)
 
     def picture(self, path: Path, *, top: int = 0, height: int | None = None) -> None:
         """A picture of the page, from so far down, as tall as said or to the end."""
         size = self._command("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {
-            "x": 0, "y": top, "width": size["width"], "scale": 1,
-            "height": size["height"] - top if height is None else height,
-        }  # fmt: skip
+        tall = size["height"] - top if height is None else height
+        clip = {"x": 0, "y": top, "width": size["width"], "height": tall, "scale": 1}
         shot = self._command("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(shot["data"]))
 

@@ -12,6 +12,7 @@ from fairpc import FairPC, LatNB, NLatPC
 from fairpc.auditing import Audit, audit
 from fairpc.datasets import load_german
 
+QUICK: dict[str, Any] = {"n_seeds": 1, "baselines": False, "n_replicates": 0, "n_starts": 0}
 SCRIPT = "<script>alert(1)</script>"
 HOSTILE = (
     SCRIPT,
@@ -29,10 +30,7 @@ def german() -> tuple[FairPC, Audit]:
     data = load_german()
     model = FairPC(structure="chow-liu", random_state=0)
     model.fit(data.X, data.y, sensitive_features=data.sensitive)
-    return model, audit(
-        model, data.X, data.y, sensitive_features=data.sensitive, n_seeds=1, baselines=False,
-        n_replicates=0, n_starts=0,
-    )  # fmt: skip
+    return model, audit(model, data.X, data.y, sensitive_features=data.sensitive, **QUICK)
 
 
 @cache
@@ -45,13 +43,9 @@ def hostile() -> tuple[LatNB, Audit]:
     groups = rng.choice([SCRIPT, HOSTILE[1], "y" * 300], n)
     labels = rng.choice([HOSTILE[2], "</script><img src=x onerror=alert(2)>"], n)
     sensitive = pl.DataFrame({"<b>sex</b>\n": groups.tolist()})
-    model = LatNB(max_iter=30).fit(
-        table, pl.Series("<i>label</i>", labels.tolist()), sensitive_features=sensitive
-    )
-    return model, audit(
-        model, table, pl.Series("<i>label</i>", labels.tolist()), sensitive_features=sensitive,
-        n_seeds=1, baselines=False, n_replicates=0, n_starts=0,
-    )  # fmt: skip
+    given = pl.Series("<i>label</i>", labels.tolist())
+    model = LatNB(max_iter=30).fit(table, given, sensitive_features=sensitive)
+    return model, audit(model, table, given, sensitive_features=sensitive, **QUICK)
 
 
 def _three_classes(rng: np.random.Generator, n: int = 600) -> tuple[pl.DataFrame, Any, Any]:
@@ -72,10 +66,8 @@ def three_classes() -> Audit:
     """Three classes and three groups, with refits and other methods."""
     table, labels, groups = _three_classes(np.random.default_rng(1))
     model = LatNB(max_iter=30).fit(table, labels, sensitive_features=groups)
-    return audit(
-        model, table, labels, sensitive_features=groups, n_seeds=1, n_replicates=20, n_starts=2,
-        cv=2,
-    )  # fmt: skip
+    options: dict[str, Any] = {"n_seeds": 1, "n_replicates": 20, "n_starts": 2, "cv": 2}
+    return audit(model, table, labels, sensitive_features=groups, **options)
 
 
 @cache
@@ -83,7 +75,5 @@ def without_labels() -> Audit:
     """A model without Df, on rows without labels and in part without groups."""
     data = load_german()
     model = NLatPC(structure="chow-liu").fit(data.X, data.y, sensitive_features=data.sensitive)
-    return audit(
-        model, data.X.head(200), None, sensitive_features=data.sensitive[:200], n_seeds=1,
-        baselines=False,
-    )  # fmt: skip
+    X, groups = data.X.head(200), data.sensitive[:200]
+    return audit(model, X, None, sensitive_features=groups, n_seeds=1, baselines=False)

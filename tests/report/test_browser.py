@@ -106,11 +106,11 @@ def test_very_small_probabilities_keep_their_digits(tab: Browser, german_page: P
     circuit = builder.build(builder.sum(branches, [0.5, 0.5]))
     row = [-1] + [1] * n
     tab.open(german_page)
-    log, posterior = tab.run(
+    script = (
         "const c = engine.unpack(arguments[0]);"
-        "return [engine.logMarginal(c, arguments[1]), engine.posterior(c, 0, arguments[1])]",
-        packed_circuit(to_dict(circuit)), row,
-    )  # fmt: skip
+        "return [engine.logMarginal(c, arguments[1]), engine.posterior(c, 0, arguments[1])]"
+    )
+    log, posterior = tab.run(script, packed_circuit(to_dict(circuit)), row)
     assert log == pytest.approx(circuit.log_marginal([row])[0], rel=1e-12)
     assert log < -1800
     assert np.abs(np.array(posterior) - circuit.posterior(0, [row])[0]).max() < CLOSE
@@ -119,10 +119,12 @@ def test_very_small_probabilities_keep_their_digits(tab: Browser, german_page: P
 def test_impossible_values_are_said_to_be(tab: Browser, german_page: Path) -> None:
     tab.open(german_page)
     packed: Any = {
-        "arities": [2], "kind": "u1:AAEC"[:3] + "AAI=", "variable": "u1:AA==", "value": "u1:AA==",
-        "n_children": "u1:AQ==", "child": "u1:AA==", "start": "u1:AA==",
+        **dict.fromkeys(("variable", "value", "child", "start"), "u1:AA=="),
+        "arities": [2],
+        "kind": "u1:AAEC"[:3] + "AAI=",
+        "n_children": "u1:AQ==",
         "theta": "f8:AAAAAAAA8D8=",
-    }  # fmt: skip
+    }
     answer = tab.run("return engine.posterior(engine.unpack(arguments[0]), 0, [1])", packed)
     assert answer is None
 

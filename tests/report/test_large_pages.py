@@ -12,6 +12,7 @@ import pytest
 from fairpc import FairPC, datasets
 from fairpc.auditing import audit
 from report.browser import browser, require_browser
+from report.facts import QUICK
 from report.test_browser import CLOSE, evidences
 
 LOADERS: dict[str, Callable[[], Any]] = {
@@ -28,10 +29,8 @@ def test_the_page_of_a_known_table(name: str, tmp_path: Path) -> None:
     data = LOADERS[name]()
     model = FairPC(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
     path = tmp_path / f"{name}.html"
-    found = audit(
-        model, data.X, data.y, sensitive_features=data.sensitive, n_seeds=3, baselines=False,
-        n_replicates=0, n_starts=0,
-    )  # fmt: skip
+    options = QUICK | {"n_seeds": 3}
+    found = audit(model, data.X, data.y, sensitive_features=data.sensitive, **options)
     found.save(path)
     page = path.read_text("utf-8")
     assert len(page.encode()) < 1_000_000

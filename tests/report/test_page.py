@@ -18,10 +18,9 @@ from fairpc.report import render
 from fairpc.report.view import SHOWN
 from report import facts
 
-ORDER = (
-    "verdict", "data", "labels", "mechanism", "decidable", "parity", "group_metrics", "trade_off",
-    "curves", "learning", "circuit", "what_if", "limits", "provenance",
-)  # fmt: skip
+FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "parity", "group_metrics")
+BACKGROUND = ("trade_off", "curves", "learning", "circuit", "what_if", "limits", "provenance")
+ORDER = FINDINGS + BACKGROUND
 AUDITS: dict[str, Callable[[], Audit]] = {
     "german": lambda: facts.german()[1],
     "hostile": lambda: facts.hostile()[1],

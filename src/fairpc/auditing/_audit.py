@@ -22,12 +22,11 @@ from fairpc.auditing.decidable import Decidable
 from fairpc.auditing.gaps import LabelDisparity, ParityFacts
 from fairpc.auditing.job import Classifier, Job, Settings, Step
 from fairpc.auditing.mechanism import MechanismFacts
-from fairpc.auditing.reading import Reading, ReadTable, read_table
+from fairpc.auditing.reading import ReadTable, read_table
 from fairpc.auditing.table import TableFacts, table_facts
 from fairpc.auditing.verdict import Verdict, verdict
 from fairpc.data.atomic import AnyPath, write_atomically
 from fairpc.data.source import Progress as ReadingProgress
-from fairpc.data.source import is_source
 from fairpc.errors import AuditError, TableWarning
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.queries import check_not_dask
@@ -165,19 +164,8 @@ def audit(
             by default; give what the fit was given to have its rows known again.
         progress: called with a :class:`fairpc.refits.Progress` before each step.
     """
-    settings = Settings(
-        level=level,
-        random_state=random_state,
-        n_seeds=n_seeds,
-        classifier=classifier,
-        cv=cv,
-        max_rows=max_rows,
-        max_test_rows=max_test_rows,
-        n_replicates=n_replicates,
-        n_starts=n_starts,
-        baselines=baselines,
-        max_memory=max_memory,
-    )
+    options = locals()  # first, while it holds the arguments alone
+    settings = Settings(**{option.name: options[option.name] for option in fields(Settings)})
     _check_model(model)
     check_not_dask(X)
 
@@ -186,11 +174,11 @@ def audit(
             model,
             X,
             y,
+            settings,
             sensitive_features=sensitive_features,
             sample_weight=sample_weight,
             clusters=clusters,
             fair_labels=fair_labels,
-            reading=Reading(settings.n_drawn if is_source(X) else 0, max_memory, random_state),
             watch=lambda now: job.tell("scores", f": {_read_so_far(now)}"),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence.intervals import kish, mean_sample, quantile, rate_sample, wilson
 from fairpc.evidence.plain import plain
 from fairpc.metrics import auc, calibration
+from fairpc.metrics.scores import CalibrationBin as CalibrationBin
 
 CAPTION: Final = (
     "Measured against the observed label, which may be biased: agreement with it is not the same "
@@ -45,47 +46,28 @@ class Estimate:
 
 @dataclass(frozen=True)
 class GroupMetric:
-    """One group, or all rows.
+    """One group, or all rows."""
 
-    Attributes:
-        group: its name; None for all rows.
-        n: labelled rows.
-        accuracy: share of rows whose decision is the observed label.
-        selection_rate: share decided positively.
-        true_positive_rate, false_positive_rate: among rows labelled positive, labelled otherwise.
-        precision: share labelled positive among rows decided positively.
-        auc: chance that a row labelled positive scores above one labelled otherwise.
-        brier: mean squared difference of score and label.
-    """
-
-    group: str | None
-    n: int
-    accuracy: Estimate
-    selection_rate: Estimate
-    true_positive_rate: Estimate
-    false_positive_rate: Estimate
-    precision: Estimate
-    auc: Estimate
-    brier: Estimate
+    group: str | None  #: its name; None for all rows
+    n: int  #: labelled rows
+    accuracy: Estimate  #: share of rows whose decision is the observed label
+    selection_rate: Estimate  #: share decided positively
+    true_positive_rate: Estimate  #: share decided positively among rows labelled positive
+    false_positive_rate: Estimate  #: share decided positively among rows labelled otherwise
+    precision: Estimate  #: share labelled positive among rows decided positively
+    auc: Estimate  #: chance that a row labelled positive scores above one labelled otherwise
+    brier: Estimate  #: mean squared difference of score and label
 
 
 @dataclass(frozen=True)
 class GroupMetrics:
-    """Metrics per group against the observed label.
+    """Metrics per group against the observed label."""
 
-    Attributes:
-        positive: the class that rates are of, against all others.
-        level: of each interval by itself.
-        caption: what they are measured against.
-        on_training_rows: whether the rows are those of the fit, so that the numbers flatter.
-        groups: all rows first, then each group.
-    """
-
-    positive: str
-    level: float
-    caption: str
-    on_training_rows: bool
-    groups: tuple[GroupMetric, ...]
+    positive: str  #: the class that rates are of, against all others
+    level: float  #: of each interval by itself
+    caption: str  #: what they are measured against
+    on_training_rows: bool  #: whether the rows are those of the fit, so that the numbers flatter
+    groups: tuple[GroupMetric, ...]  #: all rows first, then each group
 
 
 def group_metrics(job: Job) -> GroupMetrics:
@@ -96,7 +78,7 @@ def group_metrics(job: Job) -> GroupMetrics:
         positive=rows.classes[rows.positive],
         level=level,
         caption=CAPTION,
-        on_training_rows=job.fitted_here,
+        on_training_rows=rows.same_rows_as_fit,
         groups=tuple(_metric(rows, part & labelled, name, level) for name, part in rows.parts()),
     )
 
@@ -105,8 +87,13 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
     truth, chosen = rows.d == rows.positive, rows.decided == rows.positive
     score = rows.scores[:, rows.positive]
 
-    def rate(hits: Bools, among: Bools) -> Estimate:
-        return _rate(rows, hits, part & among, level)
+    def rate(hits: Bools, others: Bools) -> Estimate:
+        among = part & others
+        if not among.any():
+            return Estimate(None, None, None, 0)
+        sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among).values())
+        low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
+        return Estimate(sample.mean, low, high, rows.number(among))
 
     every = rows.every
     return GroupMetric(
@@ -122,21 +109,12 @@ def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> G
     )
 
 
-def _rate(rows: AuditedRows, hits: Bools, among: Bools, level: float) -> Estimate:
-    n = rows.number(among)
-    if not n:
-        return Estimate(None, None, None, 0)
-    sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among))
-    low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
-    return Estimate(sample.mean, low, high, n)
-
-
 def _mean(rows: AuditedRows, values: Floats, among: Bools, level: float) -> Estimate:
     n = rows.number(among)
     if not n:
         return Estimate(None, None, None, 0)
     mean = float(np.average(values[among], weights=rows.each_weight[among]))
-    sample = mean_sample(values[among], *rows.weighing(among))
+    sample = mean_sample(values[among], *rows.weighing(among).values())
     half = quantile((1 + level) / 2, max(sample.freedom, 1.0)) * math.sqrt(sample.variance)
     low, high = max(0.0, sample.mean - half), min(1.0, sample.mean + half)
     return Estimate(mean, min(low, mean), max(high, mean), n)
@@ -162,7 +140,7 @@ def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: flo
 
 
 def _size(rows: AuditedRows, among: Bools) -> float:
-    weights, persons, counts = rows.weighing(among)
+    weights, persons, counts = rows.weighing(among).values()
     size = kish(np.ones(int(among.sum())) if weights is None else weights, counts)
     return size if persons is None else min(size, float(len(np.unique(persons))))
 
@@ -177,34 +155,17 @@ class RocCurve:
 
 
 @dataclass(frozen=True)
-class CalibrationPoint:
-    """Rows of one group with scores in [low, high): mean score, and share labelled positive."""
-
-    group: str
-    low: float
-    high: float
-    weight: float
-    mean_score: float
-    positive_rate: float
-
-
-@dataclass(frozen=True)
 class ScoreCurves:
-    """How scores relate to the observed label, by group.
+    """How scores relate to the observed label, by group."""
 
-    Attributes:
-        positive: the class.
-        caption: what the curves are measured against.
-        roc: of P(decision); all rows first, then each group with both classes. Thinned.
-        decision_calibration: of P(decision): it is not meant to match a biased label.
-        observed_calibration: of P(D), the label as the model expects it: that one is.
-    """
-
-    positive: str
-    caption: str
+    positive: str  #: the class
+    caption: str  #: what the curves are measured against
+    #: of P(decision); all rows first, then each group with both classes. Thinned.
     roc: tuple[RocCurve, ...]
-    decision_calibration: tuple[CalibrationPoint, ...]
-    observed_calibration: tuple[CalibrationPoint, ...]
+    #: of P(decision): it is not meant to match a biased label
+    decision_calibration: tuple[CalibrationBin, ...]
+    #: of P(D), the label as the model expects it: that one is
+    observed_calibration: tuple[CalibrationBin, ...]
 
 
 def score_curves(job: Job) -> ScoreCurves:
@@ -239,43 +200,29 @@ def _roc(rows: AuditedRows, part: Bools, name: str | None) -> RocCurve:
     return RocCurve(name, tuple(false.tolist()), tuple(true.tolist()))
 
 
-def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationPoint, ...]:
+def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationBin, ...]:
     here = (rows.d >= 0) & (rows.s >= 0)
     if not here.any():
         return ()
     labels, weights = (rows.d[here] == rows.positive).astype(np.intp), rows.each_weight[here]
     positive = scores[here, rows.positive]
     bins = calibration(labels, positive, rows.s[here], positive=1, sample_weight=weights)
-    return tuple(
-        CalibrationPoint(
-            rows.groups[int(b.group)], b.low, b.high, b.weight, b.mean_score, b.positive_rate
-        )
-        for b in bins
-    )
+    return tuple(replace(b, group=rows.groups[int(b.group)]) for b in bins)
 
 
 @dataclass(frozen=True)
 class TradeOff:
-    """Agreement with the label against gaps between groups, method by method.
+    """Agreement with the label against gaps between groups, method by method."""
 
-    Attributes:
-        audited: name of the audited model among the methods.
-        how: how each number comes from rows that a method has not seen.
-        caption: what the numbers are measured against.
-        n_rows, n_folds: what was compared on.
-        methods: per method the mean over folds of each score, and its ``…_sd``.
-        failures: method -> why it could not be run.
-        filled: methods whose missing cells were filled, because they take none.
-    """
-
-    audited: str
-    how: str
-    caption: str
-    n_rows: int
+    audited: str  #: name of the audited model among the methods
+    how: str  #: how each number comes from rows that a method has not seen
+    caption: str  #: what the numbers are measured against
+    n_rows: int  #: what was compared on
     n_folds: int
+    #: per method the mean over folds of each score, and its ``…_sd``
     methods: tuple[Mapping[str, Any], ...]
-    failures: Mapping[str, str]
-    filled: tuple[str, ...]
+    failures: Mapping[str, str]  #: method -> why it could not be run
+    filled: tuple[str, ...]  #: methods whose missing cells were filled, because they take none
 
 
 def trade_off(job: Job) -> TradeOff:
@@ -293,7 +240,7 @@ def trade_off(job: Job) -> TradeOff:
     from sklearn.frozen import FrozenEstimator
 
     name = type(model).__name__
-    audited = model if job.fitted_here else FrozenEstimator(model)
+    audited = model if rows.same_rows_as_fit else FrozenEstimator(model)
     methods = {name: audited} | default_baselines(settings.random_state)
     found = compare(
         methods,
@@ -324,7 +271,7 @@ def _how(found: Comparison, job: Job) -> str:
     sample = "" if found.n_rows == n_all else f"a random sample of {found.n_rows:,} of "
     alike = ", which count alike here" if job.sample.weights is not None else ""
     rows = f"{sample}the {n_all:,} audited rows{alike}, in {found.n_folds} folds"
-    if job.fitted_here:
+    if job.rows.same_rows_as_fit:
         chosen = ""
         if model.threshold_.values != (model.threshold,):
             chosen = f" Its threshold there is that of its settings, {model.threshold:g}."

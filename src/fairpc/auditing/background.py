@@ -43,23 +43,16 @@ _LIMITS: Final = (
 
 @dataclass(frozen=True)
 class Learning:
-    """How the model was learned.
+    """How the model was learned."""
 
-    Attributes:
-        n_iter: updates of EM.
-        converged: whether it stopped by itself.
-        iterations: those that are listed; thinned where there are many.
-        curves: name -> value per listed iteration: "objective", "log_likelihood", …
-        mechanism: per listed iteration P(D = d | Df = f, S = s), [s, f, d]; empty without Df.
-        choices: how the structure was chosen, in words.
-    """
-
-    n_iter: int
-    converged: bool
-    iterations: tuple[int, ...]
+    n_iter: int  #: updates of EM
+    converged: bool  #: whether it stopped by itself
+    iterations: tuple[int, ...]  #: those that are listed; thinned where there are many
+    #: name -> value per listed iteration: "objective", "log_likelihood", …
     curves: Mapping[str, tuple[float, ...]]
+    #: per listed iteration P(D = d | Df = f, S = s), [s, f, d]; empty without Df
     mechanism: tuple[list[list[list[float]]], ...]
-    choices: tuple[str, ...]
+    choices: tuple[str, ...]  #: how the structure was chosen, in words
 
 
 def learning(job: Job) -> Learning:
@@ -86,26 +79,17 @@ def learning(job: Job) -> Learning:
 
 @dataclass(frozen=True)
 class CircuitFacts:
-    """The distribution as a circuit.
+    """The distribution as a circuit."""
 
-    Attributes:
-        model: "FairPC", "NLatPC", "LatNB" or "TwoNB".
-        n_nodes, n_edges, n_parameters, depth: its size.
-        n_components: circuits mixed inside each P(x | f, s).
-        variables: names, in the order of the columns.
-        summary: size and properties, a line each.
-        svg: a drawing; of a large circuit its top.
-    """
-
-    model: str
-    n_nodes: int
+    model: str  #: "FairPC", "NLatPC", "LatNB" or "TwoNB"
+    n_nodes: int  #: its size, as are the next three
     n_edges: int
     n_parameters: int
     depth: int
-    n_components: int
-    variables: tuple[str, ...]
-    summary: str
-    svg: str
+    n_components: int  #: circuits mixed inside each P(x | f, s)
+    variables: tuple[str, ...]  #: names, in the order of the columns
+    summary: str  #: size and properties, a line each
+    svg: str  #: a drawing; of a large circuit its top
 
 
 def circuit_facts(job: Job) -> CircuitFacts:
@@ -127,46 +111,32 @@ def circuit_facts(job: Job) -> CircuitFacts:
     )
 
 
+Role = Literal["group", "decision", "label", "feature", "component"]
+
+
 @dataclass(frozen=True)
 class Variable:
-    """One column of the circuit.
+    """One column of the circuit."""
 
-    Attributes:
-        name: in the circuit.
-        role: what it is; "component" is never known.
-        column: its number.
-        kind: kind of a feature ("category", "number", …); None for other roles.
-        values: a label per code.
-    """
-
-    name: str
-    role: Literal["group", "decision", "label", "feature", "component"]
-    column: int
-    kind: str | None
-    values: tuple[str, ...]
+    name: str  #: in the circuit
+    #: what it is; "component" is never known
+    role: Role
+    column: int  #: its number
+    kind: str | None  #: kind of a feature ("category", "number", …); None for other roles
+    values: tuple[str, ...]  #: a label per code
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """The circuit, and what its columns mean.
+    """The circuit, and what its columns mean."""
 
-    Attributes:
-        model: "FairPC", "NLatPC", "LatNB" or "TwoNB".
-        circuit: as in the file format of circuits: variables, nodes, parameters.
-        variables: per column, in order.
-        decision: column of what is predicted: Df, or D where there is no Df.
-        positive: code of the positive class.
-        thresholds: one, or one per group.
-        unknown_threshold: where the group is not known.
-    """
-
-    model: str
-    circuit: Mapping[str, Any]
-    variables: tuple[Variable, ...]
-    decision: int
-    positive: int
-    thresholds: tuple[float, ...]
-    unknown_threshold: float
+    model: str  #: "FairPC", "NLatPC", "LatNB" or "TwoNB"
+    circuit: Mapping[str, Any]  #: as in the file format of circuits: variables, nodes, parameters
+    variables: tuple[Variable, ...]  #: per column, in order
+    decision: int  #: column of what is predicted: Df, or D where there is no Df
+    positive: int  #: code of the positive class
+    thresholds: tuple[float, ...]  #: one, or one per group
+    unknown_threshold: float  #: where the group is not known
 
 
 def what_if(job: Job) -> WhatIf:
@@ -175,23 +145,20 @@ def what_if(job: Job) -> WhatIf:
     layout, coding = model.distribution_.layout, model.coding_
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)
-    variables = [Variable(names[0], "group", 0, None, coding.groups.names)]
+    found: list[tuple[Role, int, str | None, tuple[str, ...]]]
+    found = [("group", 0, None, coding.groups.names)]
     if layout.latent:
-        variables.append(
-            Variable(names[layout.decision], "decision", layout.decision, None, classes)
-        )
-    variables.append(Variable(names[layout.d], "label", layout.d, None, classes))
+        found.append(("decision", layout.decision, None, classes))
+    found.append(("label", layout.d, None, classes))
     for column, feature in zip(layout.x, coding.features.columns, strict=True):
-        variables.append(Variable(names[column], "feature", column, feature.kind, feature.labels))
+        found.append(("feature", column, feature.kind, feature.labels))
     if layout.component is not None:
         numbers = tuple(str(k + 1) for k in range(layout.n_components))
-        variables.append(
-            Variable(names[layout.component], "component", layout.component, None, numbers)
-        )
+        found.append(("component", layout.component, None, numbers))
     return WhatIf(
         model=type(model).__name__,
         circuit=to_dict(model.circuit_),
-        variables=tuple(variables),
+        variables=tuple(Variable(names[v[1]], *v) for v in found),
         decision=layout.decision,
         positive=coding.labels.positive,
         thresholds=model.threshold_.values,
@@ -201,17 +168,11 @@ def what_if(job: Job) -> WhatIf:
 
 @dataclass(frozen=True)
 class Limits:
-    """Assumptions and limits in words.
+    """Assumptions and limits in words."""
 
-    Attributes:
-        assumptions: of the model.
-        guaranteed: what holds exactly under them.
-        limits: what does not follow.
-    """
-
-    assumptions: tuple[str, ...]
-    guaranteed: tuple[str, ...]
-    limits: tuple[str, ...]
+    assumptions: tuple[str, ...]  #: of the model
+    guaranteed: tuple[str, ...]  #: what holds exactly under them
+    limits: tuple[str, ...]  #: what does not follow
 
 
 def limits(job: Job) -> Limits:
@@ -231,31 +192,18 @@ def limits(job: Job) -> Limits:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What would be needed to do the audit again.
+    """What would be needed to do the audit again."""
 
-    Attributes:
-        model: class of the model.
-        model_hash: of the circuit, structure and parameters.
-        training_hash: of the rows that the model was fitted to, encoded.
-        audited_hash: of the audited rows, encoded the same way.
-        settings: of the model.
-        audit_settings: of the audit.
-        versions: of Python and of the packages that are installed.
-        platform: machine and operating system.
-        date: when the audit was made, UTC.
-        seconds: time each part of the audit took.
-    """
-
-    model: str
-    model_hash: str
-    training_hash: str
-    audited_hash: str
-    settings: Mapping[str, Any]
-    audit_settings: Mapping[str, Any]
-    versions: Mapping[str, str]
-    platform: str
-    date: str
-    seconds: Mapping[str, float]
+    model: str  #: class of the model
+    model_hash: str  #: of the circuit, structure and parameters
+    training_hash: str  #: of the rows that the model was fitted to, encoded
+    audited_hash: str  #: of the audited rows, encoded the same way
+    settings: Mapping[str, Any]  #: of the model
+    audit_settings: Mapping[str, Any]  #: of the audit
+    versions: Mapping[str, str]  #: of Python and of the packages that are installed
+    platform: str  #: machine and operating system
+    date: str  #: when the audit was made, UTC
+    seconds: Mapping[str, float]  #: time each part of the audit took
 
 
 def provenance(job: Job) -> Provenance:

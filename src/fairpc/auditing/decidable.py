@@ -12,11 +12,13 @@ from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison.table import typed_columns
+from fairpc.data.frame import read_frame
 from fairpc.errors import AuditError
-from fairpc.errors.arrays import Bools, Codes
+from fairpc.errors.arrays import Bools
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
+from fairpc.evidence.intervals import some_of
 from fairpc.refits import Stability as Stability
 from fairpc.refits import stability
 
@@ -45,119 +47,77 @@ class Bar:
 
 @dataclass(frozen=True)
 class ConfidenceSet:
-    """P(Df = label): a bar per group, and their overlap.
+    """P(Df = label): a bar per group, and their overlap."""
 
-    Attributes:
-        label: the class.
-        lower, upper: the overlap; ``lower > upper`` is empty.
-        empty: whether it is, for this class.
-        groups: a bar each.
-    """
-
-    label: str
-    lower: float
-    upper: float
-    empty: bool
-    groups: tuple[Bar, ...]
+    label: str  #: the class
+    lower: float  #: lower end of the overlap; ``lower > upper`` is empty
+    upper: float  #: upper end
+    empty: bool  #: whether it is, for this class
+    groups: tuple[Bar, ...]  #: a bar each
 
 
 @dataclass(frozen=True)
 class AssumptionFacts:
-    """The test of the assumptions on the audited rows.
+    """The test of the assumptions on the audited rows."""
 
-    Attributes:
-        rejected: whether no P(Df) is left at the level.
-        p_value: smallest 1 − level at which none is; not said to be under 1e-12.
-        p_words: the same for a sentence: "= 0.032", "< 0.001".
-        level: of the confidence set.
-        method, n_seeds, classifiers: how it was computed.
-        n_rows: rows that were used: a sample of a large table, with label and group known.
-        n_known: all audited rows with label and group known.
-        sets: of the positive class; of every class where there are more than two.
-        summary: in words.
-        what_to_do: after a rejection; empty otherwise.
-    """
-
-    rejected: bool
-    p_value: float
-    p_words: str
-    level: float
-    method: str
+    rejected: bool  #: whether no P(Df) is left at the level
+    p_value: float  #: smallest 1 − level at which none is; not said to be under 1e-12
+    p_words: str  #: the same for a sentence: "= 0.032", "< 0.001"
+    level: float  #: of the confidence set
+    method: str  #: how it was computed, as are the next two
     n_seeds: int
     classifiers: tuple[tuple[str, int], ...]
-    n_rows: int
-    n_known: int
+    n_rows: int  #: rows that were used: a sample of a large table, with label and group known
+    n_known: int  #: all audited rows with label and group known
+    #: of the positive class; of every class where there are more than two
     sets: tuple[ConfidenceSet, ...]
-    summary: str
-    what_to_do: tuple[str, ...]
+    summary: str  #: in words
+    what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
 
 
 @dataclass(frozen=True)
 class ScoreBand:
-    """Rows of one group with scores in one tenth: between what bounds their scores may lie.
-
-    Attributes:
-        low, high: the tenth, of the model's own score.
-        n: rows.
-        score: mean of the model's score.
-        lower, upper: mean bounds over everything that the data leave open.
-    """
+    """Rows of one group with scores in one tenth: between what bounds their scores may lie."""
 
     group: str
-    low: float
-    high: float
-    n: int
-    score: float
-    lower: float
-    upper: float
+    low: float  #: start of the tenth, of the model's own score
+    high: float  #: its end
+    n: int  #: rows
+    score: float  #: mean of the model's score
+    lower: float  #: mean lower bound over everything that the data leave open
+    upper: float  #: mean upper bound
 
 
 @dataclass(frozen=True)
 class IdentifiedFacts:
-    """Mechanisms and scores that fit the same P(D = 1 | x, s); sampling error is not in it.
+    """Mechanisms and scores that fit the same P(D = 1 | x, s); sampling error is not in it."""
 
-    Attributes:
-        positive: the class.
-        lower, upper: possible P(Df = positive); ``lower > upper`` is empty.
-        empty: whether it is.
-        groups: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1).
-        bands: bounds of a person's score, by group and tenth of the model's score.
-        mean_width: mean over rows of upper − lower bound; None where the set is empty.
-        always, never, open: share of rows whose score is above the threshold, or below it,
-            whatever is true; and share where it depends.
-        sentence: in words.
-    """
-
-    positive: str
-    lower: float
-    upper: float
-    empty: bool
+    positive: str  #: the class
+    lower: float  #: least possible P(Df = positive); ``lower > upper`` is empty
+    upper: float  #: largest possible P(Df = positive)
+    empty: bool  #: whether it is
+    #: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1)
     groups: tuple[Mapping[str, Any], ...]
+    #: bounds of a person's score, by group and tenth of the model's score
     bands: tuple[ScoreBand, ...]
-    mean_width: float | None
-    always: float | None
-    never: float | None
-    open: float | None
-    sentence: str
+    mean_width: float | None  #: mean over rows of upper − lower bound; None where the set is empty
+    always: float | None  #: share of rows whose score is above the threshold, whatever is true
+    never: float | None  #: share of rows whose score is below it, whatever is true
+    open: float | None  #: share of rows where it depends
+    sentence: str  #: in words
 
 
 @dataclass(frozen=True)
 class Decidable:
-    """What the data can and cannot decide.
+    """What the data can and cannot decide."""
 
-    Attributes:
-        test: of the assumptions; None where these rows do not allow one.
-        untested: why there is none; empty where there is one.
-        identified: what the data leave open at any number of rows; None for models without Df.
-        stability: spread over random starts and half tables; None where it was left out.
-        stability_rows: rows that it is of: a sample of a large table.
-    """
-
-    test: AssumptionFacts | None
-    untested: str
+    test: AssumptionFacts | None  #: of the assumptions; None where these rows do not allow one
+    untested: str  #: why there is none; empty where there is one
+    #: what the data leave open at any number of rows; None for models without Df
     identified: IdentifiedFacts | None
+    #: spread over random starts and half tables; None where it was left out
     stability: Stability | None
-    stability_rows: int
+    stability_rows: int  #: rows that it is of: a sample of a large table
 
     @property
     def rejected(self) -> bool | None:
@@ -172,19 +132,12 @@ def assumption_test(job: Job) -> AssumptionTest:
     """
     settings, n_seeds = job.settings, job.settings.n_seeds
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
-    rows.check_grouped()
-    kept = (rows.d >= 0) & (rows.s >= 0)
-    for g in range(len(rows.groups)):
-        here = kept & (rows.s == g)
-        count = int(here.sum()) if rows.persons is None else len(np.unique(rows.persons[here]))
-        if count < MIN_ROWS or len(np.unique(rows.d[here])) < len(rows.classes):
-            kept &= rows.s != g
-    if len(rows.groups_in(kept)) < 2:
-        raise AuditError(
-            f"fewer than two groups have {MIN_ROWS} labelled rows and a row of every class"
-        )
+    kept = rows.comparable(rows.d >= 0, MIN_ROWS, every_class=True)
     # The features as they came: bins were chosen with labels, which a held-out fold may not see.
-    columns = typed_columns(rows.columns(), rows.missing_values).select(rows.names)
+    frame, features = read_frame(rows.table), rows.features
+    if frame.from_array:  # Columns of an array are known by position.
+        frame = replace(frame, names=features.names_in)
+    columns = typed_columns(frame, features.missing_values).select(features.names)
     binary = len(rows.classes) == 2
     if n_seeds is None:
         affordable = _SEED_ROWS // max(rows.n_distinct, 1)
@@ -198,8 +151,8 @@ def assumption_test(job: Job) -> AssumptionTest:
         level=settings.level,
         n_seeds=n_seeds,
         classifier=None if settings.classifier == "best" else settings.classifier,
-        clusters=None if rows.persons is None else rows.persons[kept],
-        sample_weight=None if rows.weights is None else rows.weights[kept],
+        clusters=some_of(rows.persons, kept),
+        sample_weight=some_of(rows.weights, kept),
     )
 
 
@@ -262,8 +215,13 @@ def identified_facts(job: Job) -> IdentifiedFacts:
         )
     kept = rows.comparable(rows.s >= 0)
     scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
-    found = identified_set(scores, groups, ends=_ends(job.test, groups), counts=counts)
-    record = _named(found, rows.groups)
+    ends = None if job.test is None or job.test.positive is None else job.test.ends()
+    if ends is not None and set(groups.tolist()) - set(ends):
+        ends = None  # A group was too small to be tested.
+    found = identified_set(scores, groups, ends=ends, counts=counts)
+    ranges = tuple(replace(g, group=rows.groups[g.group]) for g in found.groups)
+    mechanism = tuple(replace(m, group=rows.groups[m.group]) for m in found.mechanism)
+    record = replace(found, groups=ranges, mechanism=mechanism)
     width = always = never = undecided = None
     if not found.empty:
         threshold, width = model.threshold_.unknown, found.score_spread
@@ -285,13 +243,6 @@ def identified_facts(job: Job) -> IdentifiedFacts:
     )
 
 
-def _named(found: IdentifiedSet, names: tuple[str, ...]) -> IdentifiedSet:
-    """What is open about codes of groups, told by name."""
-    groups = (replace(g, group=names[g.group]) for g in found.groups)
-    mechanism = (replace(m, group=names[m.group]) for m in found.mechanism)
-    return replace(found, groups=tuple(groups), mechanism=tuple(mechanism))
-
-
 def _sentence(
     found: IdentifiedSet, positive: str, width: float | None, undecided: float | None
 ) -> str:
@@ -309,14 +260,6 @@ def _sentence(
         "the rows the decision depends on it. The order of people within a group is fixed, the "
         "level and the spread of their scores are not."
     )
-
-
-def _ends(test: AssumptionTest | None, groups: Codes) -> dict[Any, tuple[float, float]] | None:
-    """Held-out least and largest P(D = 1 | x, s) per group; None where one was not tested."""
-    if test is None or test.positive is None:
-        return None
-    ends = test.ends()
-    return None if set(groups.tolist()) - set(ends) else ends
 
 
 def _bands(rows: AuditedRows, found: IdentifiedSet, kept: Bools) -> tuple[ScoreBand, ...]:
@@ -356,7 +299,12 @@ def spread_over_starts(job: Job) -> Stability:
             )
     return stability(
         model,
-        **as_given(rows),
+        rows.table,
+        rows.labels,
+        sensitive_features=rows.sensitive,
+        sample_weight=rows.weights,
+        fair_labels=rows.fair_labels,
+        clusters=rows.persons,
         n_starts=n_starts,
         n_folds=0,
         n_steps=START_UPDATES,
@@ -374,18 +322,6 @@ def decidable_facts(job: Job) -> Decidable:
         stability=job.found["decidable.stability"],
         stability_rows=job.sample.n_rows,
     )
-
-
-def as_given(rows: AuditedRows) -> dict[str, Any]:
-    """The rows as they were given, under the names that refits have for them."""
-    return {
-        "X": rows.table,
-        "y": rows.labels,
-        "sensitive_features": rows.sensitive,
-        "sample_weight": rows.weights,
-        "fair_labels": rows.fair_labels,
-        "clusters": rows.persons,
-    }
 
 
 def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:

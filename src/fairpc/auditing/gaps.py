@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from fairpc.evidence import EqualRates as EqualRates
 from fairpc.evidence import Parity as Parity
 from fairpc.evidence import equal_rates, parity, parity_curve
 from fairpc.evidence.gaps import PairGap as PairGap
-from fairpc.evidence.plain import fields_of, plain
+from fairpc.evidence.plain import Record
 
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _SIDES: Final = {
@@ -33,35 +33,25 @@ _SIDES: Final = {
 
 @dataclass(frozen=True)
 class Significance:
-    """Test of "these two groups have the same rate", for one pair.
+    """Test of "these two groups have the same rate", for one pair."""
 
-    Attributes:
-        first, last: the groups.
-        test: which test; "Fisher's exact" where a cell is expected to hold under 5 rows.
-        p_value: adjusted for the number of pairs and classes (Bonferroni).
-    """
-
-    first: str
-    last: str
-    test: str
-    p_value: float
+    first: str  #: one group
+    last: str  #: the other
+    test: str  #: which test; "Fisher's exact" where a cell is expected to hold under 5 rows
+    p_value: float  #: adjusted for the number of pairs and classes (Bonferroni)
 
 
 @dataclass(frozen=True)
-class Disparity:
-    """Gaps between groups in the rate, or mean score, of one class.
+class Disparity(Record):
+    """Gaps between groups in the rate, or mean score, of one class."""
 
-    Attributes:
-        label: the class.
-        parity: means, differences and ratios with simultaneous intervals.
-        significance: per pair; empty for mean scores.
-        too_small: groups with fewer than two rows or persons, which are not compared.
-    """
-
-    label: str
-    parity: Parity
-    significance: tuple[Significance, ...] = ()
+    label: str  #: the class
+    parity: Parity  #: means, differences and ratios with simultaneous intervals
+    significance: tuple[Significance, ...] = ()  #: per pair; empty for mean scores
+    #: groups with fewer than two rows or persons, which are not compared
     too_small: tuple[str, ...] = ()
+
+    _computed = ("gap", "gap_upper")
 
     @property
     def gap(self) -> float:
@@ -73,54 +63,39 @@ class Disparity:
         """Upper bound of the largest absolute difference: the farthest end of all intervals."""
         return max(max(map(abs, pair.difference_interval)) for pair in self.parity.pairs)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record with ``gap`` and ``gap_upper``, as plain data."""
-        return fields_of(self) | {"gap": plain(self.gap), "gap_upper": plain(self.gap_upper)}
-
 
 @dataclass(frozen=True)
 class LabelDisparity:
-    """Disparity of the observed labels.
+    """Disparity of the observed labels."""
 
-    Attributes:
-        disparities: of the positive class; of every class where there are more than two.
-        sentence: the largest gap in words.
-    """
-
+    #: of the positive class; of every class where there are more than two
     disparities: tuple[Disparity, ...]
-    sentence: str
+    sentence: str  #: the largest gap in words
 
 
 @dataclass(frozen=True)
 class ParityFacts:
-    """What is equal between groups, and what is not.
+    """What is equal between groups, and what is not."""
 
-    Attributes:
-        model_gap: largest difference between groups of P(decision | S) by exact query, over the
-            classes; zero by construction for all models but TwoNB. It says nothing about rows.
-        scores: gaps in mean scores on these rows, before thresholding; per class shown.
-        decisions: gaps in selection rates on these rows, after thresholding; per class shown.
-        thresholds: what ``predict`` uses: one, or one per group; empty for more than two classes.
-        curve: gaps in selection rates over common thresholds, all intervals together at the
-            level; empty for more than two classes.
-        equal_rates: group thresholds that would equalise selection rates on these rows, and
-            their price; None for more than two classes.
-        gap: largest absolute difference between groups on these rows, of scores and decisions.
-        gap_upper: upper bound of it: the farthest end of all the intervals.
-        n_unknown: rows left out because their group is not known.
-        sentences: in words.
-    """
-
+    #: largest difference between groups of P(decision | S) by exact query, over the classes; zero
+    #: by construction for all models but TwoNB. It says nothing about rows.
     model_gap: float
+    #: gaps in mean scores on these rows, before thresholding; per class shown
     scores: tuple[Disparity, ...]
+    #: gaps in selection rates on these rows, after thresholding; per class shown
     decisions: tuple[Disparity, ...]
+    #: what ``predict`` uses: one, or one per group; empty for more than two classes
     thresholds: tuple[float, ...]
+    #: gaps in selection rates over common thresholds, all intervals together at the level; empty
+    #: for more than two classes
     curve: tuple[Parity, ...]
+    #: group thresholds that would equalise selection rates on these rows, and their price; None for
+    #: more than two classes
     equal_rates: EqualRates | None
-    gap: float
-    gap_upper: float
-    n_unknown: int
-    sentences: tuple[str, ...]
+    gap: float  #: largest absolute difference between groups on these rows, of scores and decisions
+    gap_upper: float  #: upper bound of it: the farthest end of all the intervals
+    n_unknown: int  #: rows left out because their group is not known
+    sentences: tuple[str, ...]  #: in words
 
 
 def label_disparity(job: Job) -> LabelDisparity:
@@ -150,7 +125,7 @@ def parity_facts(job: Job) -> ParityFacts:
     both = scores + decisions
     curve: Sequence[Parity] = ()
     if binary := len(rows.classes) == 2:
-        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept).arguments
+        positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)
         curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
     model_gap = float(model.distribution_.parity_gap().max())
     return ParityFacts(
@@ -163,7 +138,7 @@ def parity_facts(job: Job) -> ParityFacts:
         gap=max(d.gap for d in both),
         gap_upper=max(d.gap_upper for d in both),
         n_unknown=rows.number(rows.s < 0),
-        sentences=_sentences(model_gap, scores, decisions, level),
+        sentences=_sentences(model_gap, level, scores, decisions),
     )
 
 
@@ -182,7 +157,7 @@ def _rates(
 def _disparity(rows: AuditedRows, values: Floats, kept: Bools, k: int, level: float) -> Disparity:
     """Gaps in the mean of a value of class k; the level holds for all classes shown together."""
     each = 1 - (1 - level) / len(rows.shown_classes)
-    found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept).arguments)
+    found = parity(values[kept], rows.s[kept], level=each, **rows.weighing(kept))
     present = set(rows.groups_in(kept))
     too_small = tuple(
         name for g, name in enumerate(rows.groups) if g not in present and (rows.s == g).any()
@@ -223,9 +198,8 @@ def _test(p: float, n: float, q: float, m: float) -> tuple[str, float]:
         a, b = round(p * n), round(q * m)
         return "Fisher's exact", float(fisher_exact([[a, n - a], [b, m - b]])[1])
     spread = pooled * (1 - pooled) * (1 / n + 1 / m)
-    if spread <= 0:
-        return "score test of two rates", 1.0
-    return "score test of two rates", float(erfc(abs(p - q) / math.sqrt(2 * spread)))
+    p_value = float(erfc(abs(p - q) / math.sqrt(2 * spread))) if spread > 0 else 1.0
+    return "score test of two rates", p_value
 
 
 def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates:
@@ -244,18 +218,14 @@ def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates
     return replace(found, groups=groups)
 
 
-def _sentences(
-    model_gap: float,
-    scores: tuple[Disparity, ...],
-    decisions: tuple[Disparity, ...],
-    level: float,
-) -> tuple[str, ...]:
+def _sentences(model_gap: float, level: float, *gaps: tuple[Disparity, ...]) -> tuple[str, ...]:
+    """In words: the gaps of mean scores, then those of decisions."""
     under = (
         "Under the model the groups have the same mean score, by construction"
         if model_gap < 1e-9
         else f"Under the model the mean scores of the groups differ by up to {gap(model_gap)}"
     )
-    score, decision = (max(part, key=lambda d: d.gap_upper) for part in (scores, decisions))
+    score, decision = (max(part, key=lambda d: d.gap_upper) for part in gaps)
     return (
         f"{under}. On these rows mean scores differ by {gap(score.gap)}, at most "
         f"{number(100 * score.gap_upper, 1)} with {share(level, 0)} confidence.",

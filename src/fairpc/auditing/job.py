@@ -71,37 +71,26 @@ class Settings:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of an audit.
+    """One step of an audit."""
 
-    Attributes:
-        name: of a section, or "section.part".
-        compute: what it says; a FairpcError says why these rows or this model have no answer.
-        needed: whether there is no audit without it.
-    """
-
-    name: str
+    name: str  #: of a section, or "section.part"
+    #: what it says; a FairpcError says why these rows or this model have no answer
     compute: Callable[[Job], Any]
-    needed: bool = False
+    needed: bool = False  #: whether there is no audit without it
 
 
 @dataclass
 class Job:
-    """An audit while it is made.
-
-    Attributes:
-        steps: names of all steps, in order, for progress.
-        found: step -> what it computed; None where it has no answer.
-        left_out: step -> why it has none.
-        seconds: step -> time it took.
-    """
+    """An audit while it is made."""
 
     model: CircuitClassifier
     settings: Settings
     progress: Report | None = None
-    steps: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()  #: names of all steps, in order, for progress
+    #: step -> what it computed; None where it has no answer
     found: dict[str, Any] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  #: step -> why it has none
+    seconds: dict[str, float] = field(default_factory=dict)  #: step -> time it took
 
     @property
     def rows(self) -> AuditedRows:
@@ -119,11 +108,6 @@ class Job:
     def sample(self) -> AuditedRows:
         """Rows that models are fitted to."""
         return self.drawn.sample(self.settings.max_rows, self.settings.random_state)
-
-    @property
-    def fitted_here(self) -> bool:
-        """Whether the rows are known to be those of the fit."""
-        return self.rows.same_rows_as_fit
 
     @property
     def test(self) -> AssumptionTest | None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from fairpc.auditing.decidable import as_given, named_test, refit_cost
+from fairpc.auditing.decidable import named_test, refit_cost
 from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import AssumptionTest
 from fairpc.fair.distribution import BiasAccount, turned_labels
-from fairpc.refits import MechanismIntervals, bootstrap_mechanism
-from fairpc.refits.bootstrap import bootstrap_counted
-from fairpc.refits.workbench import Subject
+from fairpc.refits.bootstrap import Draws, intervals
+from fairpc.refits.workbench import Subject, check_persons
 
 REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50
@@ -28,70 +27,44 @@ DRAW_WORK: Final = 1e12
 
 @dataclass(frozen=True)
 class MechanismCell:
-    """P(D = label | Df = decision, S = group).
-
-    Attributes:
-        probability: as learned.
-        interval: bootstrap interval; None where there is none.
-        count: estimated number of audited labels with this decision and label.
-        training_count: the same among the training rows.
-    """
+    """P(D = label | Df = decision, S = group)."""
 
     group: str
     decision: str
     label: str
-    probability: float
-    interval: tuple[float, float] | None
-    count: float
-    training_count: float
+    probability: float  #: as learned
+    interval: tuple[float, float] | None  #: bootstrap interval; None where there is none
+    count: float  #: estimated number of audited labels with this decision and label
+    training_count: float  #: the same among the training rows
 
 
 @dataclass(frozen=True)
 class Turned:
-    """Labels of one group that differ from the latent decision, estimated on the audited rows.
-
-    Attributes:
-        n: weight of the group.
-        up: labels turned into the positive class.
-        down: labels turned out of the positive class.
-        other: labels turned between other classes.
-    """
+    """Labels of one group that differ from the latent decision, estimated on the audited rows."""
 
     group: str
-    n: float
-    up: float
-    down: float
-    other: float
+    n: float  #: weight of the group
+    up: float  #: labels turned into the positive class
+    down: float  #: labels turned out of the positive class
+    other: float  #: labels turned between other classes
 
 
 @dataclass(frozen=True)
 class MechanismFacts:
-    """What the model says about how labels came about, if its assumptions hold.
+    """What the model says about how labels came about, if its assumptions hold."""
 
-    Attributes:
-        groups, classes: names.
-        positive: the positive class.
-        decision_rate: P(Df = k), per class.
-        decision_rate_intervals: bootstrap intervals of these; empty where there are none.
-        cells: the table, by group, then decision, then label.
-        turned: per group.
-        level: of each interval; None where there are none.
-        n_replicates: bootstrap draws behind the intervals.
-        sentences: one for each way in which labels of a group were turned.
-        sentence: the whole in one.
-    """
-
-    groups: tuple[str, ...]
+    groups: tuple[str, ...]  #: names
     classes: tuple[str, ...]
-    positive: str
-    decision_rate: tuple[float, ...]
+    positive: str  #: the positive class
+    decision_rate: tuple[float, ...]  #: P(Df = k), per class
+    #: bootstrap intervals of these; empty where there are none
     decision_rate_intervals: tuple[tuple[float, float], ...]
-    cells: tuple[MechanismCell, ...]
-    turned: tuple[Turned, ...]
-    level: float | None
-    n_replicates: int
-    sentences: tuple[str, ...]
-    sentence: str
+    cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
+    turned: tuple[Turned, ...]  #: per group
+    level: float | None  #: of each interval; None where there are none
+    n_replicates: int  #: bootstrap draws behind the intervals
+    sentences: tuple[str, ...]  #: one for each way in which labels of a group were turned
+    sentence: str  #: the whole in one
 
 
 def mechanism_facts(job: Job) -> MechanismFacts:
@@ -103,19 +76,12 @@ def mechanism_facts(job: Job) -> MechanismFacts:
             "label"
         )
     mechanism, training = model.bias_mechanism_, model.label_counts_
-    counts = turned_labels(model.distribution_, rows.coded(model.coding_))
-    cells = tuple(
-        MechanismCell(
-            group=rows.groups[s],
-            decision=rows.classes[f],
-            label=rows.classes[d],
-            probability=float(mechanism[s, f, d]),
-            interval=None,
-            count=float(counts[s, f, d]),
-            training_count=float(training[s, f, d]),
-        )
-        for s, f, d in np.ndindex(mechanism.shape)
-    )
+    counts = turned_labels(model.distribution_, rows.coded())
+    cells = []
+    for s, f, d in np.ndindex(mechanism.shape):
+        names = rows.groups[s], rows.classes[f], rows.classes[d]
+        share, here, at_fit = (float(of[s, f, d]) for of in (mechanism, counts, training))
+        cells.append(MechanismCell(*names, share, None, here, at_fit))
     turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
     return MechanismFacts(
@@ -124,7 +90,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         positive=rows.classes[rows.positive],
         decision_rate=tuple(float(p) for p in model.fair_rate_),
         decision_rate_intervals=(),
-        cells=cells,
+        cells=tuple(cells),
         turned=turned,
         level=None,
         n_replicates=0,
@@ -152,18 +118,24 @@ def with_intervals(job: Job) -> MechanismFacts:
                 "fitting this model again to draws of these rows takes long: ask for it with "
                 f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
             )
-    how: dict[str, Any] = {"n_replicates": n_replicates, "n_steps": UPDATES}
-    how |= {"level": settings.level, "random_state": settings.random_state}
-    said, progress = named_test(tested, rows), job.within("mechanism.intervals")
-    if rows.counts is None:
-        given = as_given(rows)
-        found = bootstrap_mechanism(model, **given, **how, assumptions=said, callback=progress)
-    else:
-        subject = Subject.of_codes(model, rows.coded(model.coding_))
-        found = bootstrap_counted(subject, rows.counts, said, **how, report=progress)
-    if found.refused is not None:
-        raise AuditError(found.refused)
-    return _with(found, job.found["mechanism"])
+    subject = Subject.of_codes(model, rows.coded())
+    persons = check_persons(rows.persons, subject.rows)
+    draws = Draws(n_replicates, UPDATES, settings.level, persons, rows.counts)
+    test, report = named_test(tested, rows), job.within("mechanism.intervals")
+    found = intervals(subject, draws, test, None, settings.random_state, report)
+    facts: MechanismFacts = job.found["mechanism"]
+    cells = tuple(
+        replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
+        for cell, place in zip(facts.cells, np.ndindex(found.lower.shape), strict=True)
+    )
+    ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
+    return replace(
+        facts,
+        cells=cells,
+        decision_rate_intervals=tuple(ends),
+        level=found.level,
+        n_replicates=found.n_replicates,
+    )
 
 
 def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
@@ -189,22 +161,6 @@ def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> Assumptio
             "interval to cover"
         )
     return test
-
-
-def _with(found: MechanismIntervals, facts: MechanismFacts) -> MechanismFacts:
-    """The same facts with an interval per cell and for P(Df)."""
-    cells = tuple(
-        replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
-        for cell, place in zip(facts.cells, np.ndindex(found.lower.shape), strict=True)
-    )
-    ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
-    return replace(
-        facts,
-        cells=cells,
-        decision_rate_intervals=tuple(ends),
-        level=found.level,
-        n_replicates=found.n_replicates,
-    )
 
 
 def _turned(group: str, counts: Floats, positive: int) -> Turned:

@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairpc.auditing.job import Settings
 from fairpc.auditing.rows import AuditedRows, asked, audited_rows
 from fairpc.data.distinct import Distinct, DistinctSum, Packing
 from fairpc.data.frame import Frame
 from fairpc.data.hashing import RowSample, row_hash
-from fairpc.data.source import Source, Warned, Watcher, is_source, open_source
+from fairpc.data.source import Warned, Watcher, is_source, open_source
 from fairpc.data.table import check_some_weights
 from fairpc.errors import AuditError, TableError
 from fairpc.errors.arrays import Floats, Words
@@ -36,42 +37,22 @@ LEAST: Final = 1000
 
 @dataclass(frozen=True, eq=False)
 class ReadTable:
-    """What an audit knows of a table.
+    """What an audit knows of a table."""
 
-    Attributes:
-        rows: all rows of the table, equal ones merged; a sample where too many differ.
-        drawn: rows as they are in the table: all of them, or as many at random.
-    """
-
-    rows: AuditedRows
-    drawn: AuditedRows
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a table is read.
-
-    Attributes:
-        n_drawn: rows to be drawn as they are.
-        max_memory: as at fit; where distinct rows take more, a sample of them is audited.
-        seed: of what is drawn.
-    """
-
-    n_drawn: int
-    max_memory: int | str | None
-    seed: int
+    rows: AuditedRows  #: all rows of the table, equal ones merged; a sample where too many differ
+    drawn: AuditedRows  #: rows as they are in the table: all of them, or as many at random
 
 
 def read_table(
     model: CircuitClassifier,
     X: Any,
     y: Any,
+    settings: Settings,
     *,
     sensitive_features: Any = None,
     sample_weight: Any = None,
     clusters: Any = None,
     fair_labels: Any = None,
-    reading: Reading,
     watch: Watcher | None = None,
 ) -> ReadTable:
     """Encode a table as the model does, and ask the model about its rows.
@@ -81,6 +62,7 @@ def read_table(
     if not is_source(X):
         rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
         return ReadTable(rows, rows)
+    drawn = RowSample(max(settings.n_drawn, DRAWN), settings.random_state)
     check_not_apart(sensitive_features=sensitive_features)
     source = open_source(X)
     columns = FittedColumns.of(
@@ -92,65 +74,50 @@ def read_table(
         fair_labels=fair_labels,
         unused=True,
     )
-    return _read(model, source, columns, reading, watch)
-
-
-def _read(
-    model: CircuitClassifier,
-    source: Source,
-    columns: FittedColumns,
-    reading: Reading,
-    watch: Watcher | None,
-) -> ReadTable:
-    coder = _Coder(columns)
-    most = memory_bytes(reading.max_memory) // ROW_BYTES
-    n_coded = max(min(CODED, most // 2), LEAST)
-    drawn = RowSample(max(reading.n_drawn, DRAWN), reading.seed)
-    sums = _Sums(most, drawn, RowSample(n_coded, reading.seed))
-    warned = Warned()
+    coder, most = _Coder(columns), memory_bytes(settings.max_memory) // ROW_BYTES
+    coded = RowSample(max(min(CODED, most // 2), LEAST), settings.random_state)
+    sums, warned = _Sums(drawn, coded, DistinctSum(most, lambda part: None)), Warned()
     with warned.watching():
         for batch in source.map(columns.columns, coder, stage="rows", watch=watch):
             if batch is not None:
                 sums.push(batch)
-    if not sums.drawn.n_seen:
+    if not drawn.n_seen:
         raise TableError(
             "the table is empty: it has no rows, or none with weight, give at least one"
         )
-    warned.warn(stacklevel=6)
+    warned.warn(stacklevel=5)
+    return _asked(model, coder, sums)
+
+
+def _asked(model: CircuitClassifier, coder: _Coder, sums: _Sums) -> ReadTable:
+    """What the model says of the rows that were kept."""
+    columns, drawn = coder.columns, sums.drawn
     name = digest_name(sums.digest)
     facts: dict[str, Any] = {
         "fingerprint": name,
         "same_rows_as_fit": name == model.data_fingerprint_,
-        "n_table": sums.drawn.n_seen,
+        "n_table": drawn.n_seen,
     }
     with Warned().watching():  # it was said of all rows
-        frame = sums.drawn.rows()
+        frame = drawn.rows()
         kept = audited_rows(model, **columns.given(frame))
-    if columns.clusters is not None and len(frame) == sums.drawn.n_seen:
-        rows = kept
-    else:
-        entries = None if columns.clusters is not None else sums.entries.total()
-        rows = coder.asked(model, sums.sampled() if entries is None else entries)
+    merged = columns.clusters is None
+    whole = not merged and len(frame) == drawn.n_seen
+    rows = kept if whole else coder.asked(model, sums.total(merged=merged))
     return ReadTable(replace(rows, **facts), replace(kept, **facts))
 
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """Rows of a batch, those without weight left out.
+    """Rows of a batch, those without weight left out."""
 
-    Attributes:
-        frame: as they are.
-        keys: packed codes; then the weight and the person, where there are such.
-        persons: hash of the person of each row; None where rows are about different ones.
-        entries: distinct keys, and how many rows each is; None where persons keep rows apart.
-        digest: of the rows, as the fit makes it.
-    """
-
-    frame: Frame
-    keys: Words
+    frame: Frame  #: as they are
+    keys: Words  #: packed codes; then the weight and the person, where there are such
+    #: hash of the person of each row; None where rows are about different ones
     persons: Words | None
+    #: distinct keys, and how many rows each is; None where persons keep rows apart
     entries: Distinct | None
-    digest: Words
+    digest: Words  #: of the rows, as the fit makes it
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +153,11 @@ class _Coder:
         if people is None:
             entries = self.packing.distinct(codes, rows.weights)
             return _Batch(frame, keys, None, entries, rows.digest())
-        persons = _hashed(people)
+        series = people.to_native()
+        if series.null_count():
+            row = int(series.is_null().arg_max())
+            raise AuditError(f"clusters is missing in row {row}: give every row a person")
+        persons = row_hash(np.asarray(series.hash(0).to_numpy(), np.uint64)[None])
         return _Batch(frame, np.vstack([keys, persons]), persons, None, rows.digest())
 
     def asked(self, model: CircuitClassifier, entries: Distinct) -> AuditedRows:
@@ -208,23 +179,12 @@ class _Coder:
 
 @dataclass
 class _Sums:
-    """What is kept of the batches that went by.
+    """What is kept of the batches that went by."""
 
-    Attributes:
-        most: distinct rows that may be in memory.
-        drawn, coded: rows at random, as they are and as keys.
-        entries: distinct keys of all batches.
-        digest: of all rows.
-    """
-
-    most: int
-    drawn: RowSample
-    coded: RowSample
-    entries: DistinctSum = field(init=False)
-    digest: Words = field(default_factory=lambda: np.zeros(4, np.uint64))
-
-    def __post_init__(self) -> None:
-        self.entries = DistinctSum(self.most, lambda part: None)
+    drawn: RowSample  #: rows at random, as they are
+    coded: RowSample  #: rows at random, as keys
+    entries: DistinctSum  #: distinct keys of all batches, as many as may be in memory
+    digest: Words = field(default_factory=lambda: np.zeros(4, np.uint64))  #: of all rows
 
     def push(self, batch: _Batch) -> None:
         import polars as pl
@@ -236,17 +196,10 @@ class _Sums:
         self.coded.push(keys, batch.persons)
         self.digest = self.digest + batch.digest
 
-    def sampled(self) -> Distinct:
-        """Keys of rows at random, one by one."""
-        drawn = self.coded.rows()
-        words = np.stack([column.to_numpy() for column in drawn.iter_columns()])
+    def total(self, *, merged: bool) -> Distinct:
+        """Distinct keys, if they are ``merged`` and not too many; else those of rows at random."""
+        entries = self.entries.total() if merged else None
+        if entries is not None:
+            return entries
+        words = np.stack([column.to_numpy() for column in self.coded.rows().iter_columns()])
         return Distinct(words, np.ones(words.shape[1]))
-
-
-def _hashed(people: Any) -> Words:
-    """A number for each person."""
-    series = people.to_native()
-    if series.null_count():
-        row = int(series.is_null().arg_max())
-        raise AuditError(f"clusters is missing in row {row}: give every row a person")
-    return row_hash(np.asarray(series.hash(0).to_numpy(), np.uint64)[None])

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.comparison.table import take_rows
-from fairpc.data.frame import Frame, read_frame
-from fairpc.data.table_coding import TableCoding
+from fairpc.data.encoding import Encoding
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.training import rows_in_order
+from fairpc.evidence.intervals import some_of
 from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import rows_fingerprint
 
@@ -33,52 +33,29 @@ _EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "coun
 
 @dataclass(frozen=True, eq=False)
 class AuditedRows:
-    """What is known of each audited row, and what the model says of it.
+    """What is known of each audited row, and what the model says of it."""
 
-    Attributes:
-        table, labels, sensitive, fair_labels: X, y, groups and known decisions as given; None
-            where equal rows are merged.
-        names, names_in: features that the model uses, and all columns at fit.
-        missing_values: what the model reads as missing, besides null and NaN.
-        s, d: group and observed class, -1 where missing.
-        x: codes of the features.
-        weights: weight of one row of each entry; None where all rows count alike.
-        counts: how many equal rows each entry is; None where each is one.
-        persons: who each row is about; None where nobody repeats.
-        f: fair decision of each row where it is known; None where none is.
-        scores: P(decision = k | x, s), rows × classes.
-        observed: P(D = k | x, s), rows × classes.
-        decided: the class that ``predict`` gives.
-        groups, classes: names, in the order of the codes.
-        positive: number of the positive class.
-        fingerprint: of the rows of the table, as that of the training rows is made.
-        same_rows_as_fit: whether these are the rows of the fit.
-        n_table: rows of the table; more than are audited where that is a sample of them.
-    """
-
-    table: Any
-    labels: Any
-    sensitive: Any
-    fair_labels: Any
-    names: tuple[str, ...]
-    names_in: tuple[str, ...]
-    missing_values: tuple[Any, ...]
-    s: Codes
-    d: Codes
-    x: Codes
-    weights: Floats | None
-    counts: Floats | None
-    persons: Positions | None
-    scores: Floats
-    observed: Floats
-    decided: Positions
-    groups: tuple[str, ...]
-    classes: tuple[str, ...]
-    positive: int
-    fingerprint: str
-    same_rows_as_fit: bool
-    n_table: int
-    f: Codes | None = None
+    features: Encoding  #: how the model reads the columns
+    s: Codes  #: group, -1 where missing
+    d: Codes  #: observed class, -1 where missing
+    x: Codes  #: codes of the features
+    scores: Floats  #: P(decision = k | x, s), rows × classes
+    observed: Floats  #: P(D = k | x, s), rows × classes
+    decided: Positions  #: the class that ``predict`` gives
+    groups: tuple[str, ...]  #: names, in the order of the codes
+    classes: tuple[str, ...]  #: the same
+    positive: int  #: number of the positive class
+    n_table: int  #: rows of the table; more than are audited where that is a sample of them
+    weights: Floats | None = None  #: of one row of each entry; None where all rows count alike
+    counts: Floats | None = None  #: how many equal rows each entry is; None where each is one
+    persons: Positions | None = None  #: who each row is about; None where nobody repeats
+    f: Codes | None = None  #: fair decision of each row where it is known; None where none is
+    table: Any = None  #: X as given; None where equal rows are merged, as are the next three
+    labels: Any = None  #: y as given
+    sensitive: Any = None  #: groups as given
+    fair_labels: Any = None  #: known decisions as given
+    fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
+    same_rows_as_fit: bool = False  #: whether these are the rows of the fit
 
     @property
     def n_rows(self) -> int:
@@ -102,61 +79,53 @@ class AuditedRows:
         """The weight of all rows of each entry."""
         return self.each_count if self.weights is None else self.weights * self.each_count
 
-    def weighing(self, entries: Bools) -> Weighing:
-        """What intervals are told about some entries besides their values."""
+    def weighing(self, entries: Bools) -> dict[str, Any]:
+        """What functions of ``fairpc.evidence`` are told about some entries besides their values.
 
-        def some(values: Any) -> Any:
-            return None if values is None else values[entries]
-
-        return Weighing(some(self.weights), some(self.persons), some(self.counts))
+        Weights, persons and counts, in this order; each is None where rows count alike.
+        """
+        given = {"sample_weight": self.weights, "clusters": self.persons, "counts": self.counts}
+        return {name: some_of(values, entries) for name, values in given.items()}
 
     @property
     def shown_classes(self) -> tuple[int, ...]:
         """Classes that gaps are measured of: the positive one of two, every one of more."""
         return (self.positive,) if len(self.classes) == 2 else tuple(range(len(self.classes)))
 
-    def coded(self, coding: TableCoding) -> Rows:
+    def coded(self) -> Rows:
         """The entries as rows of codes, with all their weight."""
-        n_groups, n_classes, features = len(self.groups), len(self.classes), coding.features
-        sizes = n_groups, n_classes, np.array(features.arities, np.int64)
-        return Rows(self.s, self.d, self.x, self.each_weight, *sizes, features.names, self.f)
+        arities, names = np.array(self.features.arities, np.int64), self.features.names
+        sizes = len(self.groups), len(self.classes), arities
+        return Rows(self.s, self.d, self.x, self.each_weight, *sizes, names, self.f)
 
-    def check_grouped(self) -> None:
-        """An AuditError where no group is known."""
+    def comparable(self, rows: Bools, least: int = 2, *, every_class: bool = False) -> Bools:
+        """Those of the rows whose group is known and has so many rows, or persons, among them.
+
+        And a row of every class, if that is asked. An AuditError where that leaves fewer than two
+        groups.
+        """
         if not (self.s >= 0).any():
             raise AuditError(
                 "the groups of the rows are not known: give sensitive_features, or the sensitive "
                 "columns with the table"
             )
-
-    def comparable(self, rows: Bools) -> Bools:
-        """Those of the rows whose group is known and has two rows, or persons, among them.
-
-        An AuditError where that leaves fewer than two groups.
-        """
-        self.check_grouped()
-        kept = rows & (self.s >= 0)
+        kept, persons = rows & (self.s >= 0), self.persons
         for g in range(len(self.groups)):
             here = kept & (self.s == g)
-            count = self.number(here)
-            if self.persons is not None:
-                count = len(np.unique(self.persons[here]))
-            if count < 2:
+            count = self.number(here) if persons is None else len(np.unique(persons[here]))
+            complete = len(np.unique(self.d[here])) == len(self.classes) or not every_class
+            if count < least or not complete:
                 kept &= self.s != g
         if len(self.groups_in(kept)) < 2:
-            raise AuditError(
-                "fewer than two groups have two known rows each: give the groups of more rows"
-            )
+            lacking = "two known rows each: give the groups of more rows"
+            if every_class:
+                lacking = f"{least} labelled rows and a row of every class"
+            raise AuditError(f"fewer than two groups have {lacking}")
         return kept
 
     def groups_in(self, rows: Bools) -> tuple[int, ...]:
         """Groups that occur among the rows."""
         return tuple(int(g) for g in np.unique(self.s[rows]) if g >= 0)
-
-    def columns(self) -> Frame:
-        """The table by the names of the fit; arrays are known by position."""
-        frame = read_frame(self.table)
-        return replace(frame, names=self.names_in) if frame.from_array else frame
 
     def as_at_fit(self) -> Any:
         """The table with the columns of the fit alone: others were left out, perhaps as answers."""
@@ -164,7 +133,7 @@ class AuditedRows:
         if not isinstance(native, nw.DataFrame):
             return self.table
         there = set(native.columns)
-        return native.select(*(n for n in self.names_in if n in there)).to_native()
+        return native.select(*(n for n in self.features.names_in if n in there)).to_native()
 
     def sample(self, most: int | None, seed: int) -> AuditedRows:
         """These rows, or as many at random where more than that differ; persons stay whole."""
@@ -184,32 +153,16 @@ class AuditedRows:
         return len(np.unique(codes.view([("", codes.dtype)] * codes.shape[1])))
 
     def _take(self, rows: Ints) -> AuditedRows:
-        changes: dict[str, Any] = {}
-        for name in (*_GIVEN, *_EACH):
-            values = getattr(self, name)
-            if values is not None:
-                changes[name] = take_rows(values, rows) if name in _GIVEN else values[rows]
-        return replace(self, **changes)
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        taken = {name: known[name][rows] for name in _EACH if name in known}
+        given = {name: take_rows(known[name], rows) for name in _GIVEN if name in known}
+        return replace(self, **taken, **given)
 
     def parts(self) -> Iterator[tuple[str | None, Bools]]:
         """All rows under the name None, then the rows of each group."""
         yield None, self.every
         for g, name in enumerate(self.groups):
             yield name, self.s == g
-
-
-class Weighing(NamedTuple):
-    """Weights, persons and counts of some entries, each None where rows count alike."""
-
-    weights: Floats | None
-    persons: Positions | None
-    counts: Floats | None
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """As functions of ``fairpc.evidence`` call them."""
-        names = ("sample_weight", "clusters", "counts")
-        return dict(zip(names, self, strict=True))
 
 
 def audited_rows(
@@ -226,10 +179,12 @@ def audited_rows(
         model.coding_.labels.check_known(y)
     rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
     name = rows_fingerprint(rows)
-    given = (X, y, sensitive_features, fair_labels)
     found = replace(
         asked(model, rows.s, rows.d, rows.x),
-        **dict(zip(_GIVEN, given, strict=True)),
+        table=X,
+        labels=y,
+        sensitive=sensitive_features,
+        fair_labels=fair_labels,
         weights=rows.weights,
         persons=_persons(clusters, rows.n_rows),
         f=rows.f,
@@ -255,27 +210,16 @@ def asked(model: CircuitClassifier, s: Codes, d: Codes, x: Codes) -> AuditedRows
         chosen = model.threshold_.decide(scores[:, positive], s)
         decided = np.where(chosen, positive, 1 - positive)
     return AuditedRows(
-        table=None,
-        labels=None,
-        sensitive=None,
-        fair_labels=None,
-        names=coding.features.names,
-        names_in=coding.features.names_in,
-        missing_values=coding.features.missing_values,
+        features=coding.features,
         s=s,
         d=d,
         x=x,
-        weights=None,
-        counts=None,
-        persons=None,
         scores=scores,
         observed=np.concatenate([distribution.observed(s[b], x[b]) for b in blocks]),
         decided=decided.astype(np.intp),
         groups=coding.groups.names,
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
-        fingerprint="",
-        same_rows_as_fit=False,
         n_table=len(s),
     )
 

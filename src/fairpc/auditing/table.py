@@ -12,86 +12,59 @@ from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.data.groups import SMALL
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors.arrays import Bools, Floats
+from fairpc.errors.arrays import Bools, Codes, Floats
 
 
 @dataclass(frozen=True)
 class Count:
-    """A class or a group among the audited rows.
+    """A class or a group among the audited rows."""
 
-    Attributes:
-        name: of the class or group.
-        n: rows.
-        share: of the weight of the rows where it is known.
-        small: fewer than 30 rows.
-        training_rows: rows of the group at fit; None for classes.
-    """
-
-    name: str
-    n: int
-    share: float | None
-    small: bool
-    training_rows: int | None = None
+    name: str  #: of the class or group
+    n: int  #: rows
+    share: float | None  #: of the weight of the rows where it is known
+    small: bool  #: fewer than 30 rows
+    training_rows: int | None = None  #: rows of the group at fit; None for classes
 
 
 @dataclass(frozen=True)
 class Missing:
-    """How much of one column is missing.
+    """How much of one column is missing."""
 
-    Attributes:
-        column: its name.
-        role: "feature", "label" or "group".
-        share: of all rows, by weight.
-        by_group: per group in the order of ``groups``; None where a group has no rows.
-    """
-
-    column: str
+    column: str  #: its name
     role: Literal["feature", "label", "group"]
-    share: float
+    share: float  #: of all rows, by weight
+    #: per group in the order of ``groups``; None where a group has no rows
     by_group: tuple[float | None, ...]
 
 
 @dataclass(frozen=True)
 class TableFacts:
-    """What was audited.
+    """What was audited."""
 
-    Attributes:
-        n_rows, weight: audited rows and the sum of their weights.
-        n_table: rows of the table; more where a random sample of them was audited.
-        weighted: whether rows count differently.
-        n_persons: persons, where they repeat; None otherwise.
-        n_labelled, n_grouped: rows whose label, whose group is known.
-        same_rows_as_fit: whether these are the very rows that the model was fitted to; where
-            they are not, some may still be among them.
-        label: name of the label.
-        positive: the class that "positive" means.
-        classes, groups: counts, in the order of the model.
-        sensitive: names of the sensitive attributes; several are crossed into groups.
-        missing: per feature used, then the label, then the group.
-        columns: what was done with each column of the table at fit.
-    """
-
-    n_rows: int
-    n_table: int
-    weight: float
-    weighted: bool
-    n_persons: int | None
-    n_labelled: int
-    n_grouped: int
+    n_rows: int  #: audited rows
+    n_table: int  #: rows of the table; more where a random sample of them was audited
+    weight: float  #: the sum of their weights
+    weighted: bool  #: whether rows count differently
+    n_persons: int | None  #: persons, where they repeat; None otherwise
+    n_labelled: int  #: rows whose label is known
+    n_grouped: int  #: rows whose group is known
+    #: whether these are the very rows that the model was fitted to; where they are not, some may
+    #: still be among them
     same_rows_as_fit: bool
-    label: str
-    positive: str
-    classes: tuple[Count, ...]
-    groups: tuple[Count, ...]
+    label: str  #: name of the label
+    positive: str  #: the class that "positive" means
+    classes: tuple[Count, ...]  #: in the order of the model
+    groups: tuple[Count, ...]  #: in the order of the model
+    #: names of the sensitive attributes; several are crossed into groups
     sensitive: tuple[str, ...]
-    missing: tuple[Missing, ...]
-    columns: tuple[Mapping[str, Any], ...]
+    missing: tuple[Missing, ...]  #: per feature used, then the label, then the group
+    columns: tuple[Mapping[str, Any], ...]  #: what was done with each column of the table at fit
 
 
 def table_facts(job: Job) -> TableFacts:
     """Counts and missing shares of the audited rows."""
     rows, coding = job.rows, job.model.coding_
-    weights = rows.each_weight
+    weights, groups = rows.each_weight, zip(rows.groups, coding.groups.rows, strict=True)
     return TableFacts(
         n_rows=rows.n_rows,
         n_table=rows.n_table,
@@ -103,21 +76,17 @@ def table_facts(job: Job) -> TableFacts:
         same_rows_as_fit=rows.same_rows_as_fit,
         label=coding.labels.name,
         positive=rows.classes[rows.positive],
-        classes=tuple(
-            Count(name, rows.number(rows.d == k), _share(weights, rows.d == k, rows.d >= 0), False)
-            for k, name in enumerate(rows.classes)
-        ),
-        groups=tuple(_group(rows, g, at_fit) for g, at_fit in enumerate(coding.groups.rows)),
+        classes=tuple(_count(rows, rows.d, k, name) for k, name in enumerate(rows.classes)),
+        groups=tuple(_count(rows, rows.s, g, *group) for g, group in enumerate(groups)),
         sensitive=coding.groups.column_names,
         missing=_missing(coding, rows, weights),
         columns=tuple(coding.features.describe()),
     )
 
 
-def _group(rows: AuditedRows, g: int, training_rows: int) -> Count:
-    here = rows.s == g
-    n, share = rows.number(here), _share(rows.each_weight, here, rows.s >= 0)
-    return Count(rows.groups[g], n, share, n < SMALL, training_rows)
+def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | None = None) -> Count:
+    n, share = rows.number(codes == k), _share(rows.each_weight, codes == k, codes >= 0)
+    return Count(name, n, share, at_fit is not None and n < SMALL, at_fit)
 
 
 def _share(weights: Floats, part: Bools, whole: Bools) -> float | None:

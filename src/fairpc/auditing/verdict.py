@@ -17,19 +17,13 @@ DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 
 @dataclass(frozen=True)
 class Verdict:
-    """A few sentences.
+    """A few sentences."""
 
-    Attributes:
-        headline: the first sentence.
-        sentences: all of them, the headline first.
-        rejected: whether the data contradict the assumptions; None where that was not tested.
-        disclaimer: what an audit is not.
-    """
-
-    headline: str
-    sentences: tuple[str, ...]
+    headline: str  #: the first sentence
+    sentences: tuple[str, ...]  #: all of them, the headline first
+    #: whether the data contradict the assumptions; None where that was not tested
     rejected: bool | None
-    disclaimer: str = DISCLAIMER
+    disclaimer: str = DISCLAIMER  #: what an audit is not
 
 
 def verdict(job: Job) -> Verdict:

@@ -18,7 +18,7 @@ from scipy import stats
 
 from fairpc.circuit.bounds import Bounds
 from fairpc.errors import LearningError, counted
-from fairpc.errors.arrays import Floats, Ints
+from fairpc.errors.arrays import Array, Floats
 from fairpc.evidence.plain import Record
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.knowledge import Knowledge
@@ -157,15 +157,12 @@ def sensitivity(
     return _record(subject, names, fitted)
 
 
-Case = tuple[str, Knowledge, Limits]
-
-
 def _cases(
     subject: Subject,
     fair_rates: Iterable[float] | None,
     knowledge: Mapping[str, Knowledge] | None,
     anchored: bool,
-) -> list[Case]:
+) -> list[tuple[str, Knowledge, Limits]]:
     """What is to be tried: name, knowledge, and limits with the model's own knowledge."""
     wanted: dict[str, Knowledge] = {}
     if fair_rates is None and knowledge is None and not anchored:
@@ -179,7 +176,7 @@ def _cases(
         wanted[str(name)] = said
     if not wanted and not anchored:
         raise LearningError("nothing is to be bent: give fair_rates, knowledge or fair_labels")
-    coding, own = subject.coding, subject.model.knowledge_
+    coding, own = subject.model.coding_, subject.model.knowledge_
     groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
     return [
         (name, said, own.and_also(said).limits(groups, coding.labels.classes, subject.positive))
@@ -231,6 +228,8 @@ def _record(
     for (name, said), one in zip(names, fitted[1:], strict=True):
         after, decisions = _scores(subject, one)
         shift = np.abs(after - before).max(axis=1)
+        ranked = before[:, positive], after[:, positive]
+        constant = any(np.ptp(scores) == 0 for scores in ranked)
         bent.append(
             Bent(
                 name,
@@ -240,7 +239,7 @@ def _record(
                 fair_rate=one.decision_rate[0],
                 score_shift_mean=float(np.average(shift, weights=rows.weights)),
                 score_shift_max=float(shift.max()),
-                rank_correlation=_rank_correlation(before[:, positive], after[:, positive]),
+                rank_correlation=np.nan if constant else float(stats.spearmanr(*ranked).statistic),
                 decisions_changed=int((decisions != decided).sum()),
             )
         )
@@ -248,18 +247,10 @@ def _record(
     return Sensitivity(groups, classes, positive, rows.n_rows, base.mechanism, rate, tuple(bent))
 
 
-def _scores(subject: Subject, distribution: FairDistribution) -> tuple[Floats, Ints]:
+def _scores(subject: Subject, distribution: FairDistribution) -> tuple[Floats, Array]:
     """P(Df | x, s) and the decision of every row, by the model's threshold."""
     rows = subject.rows
     scores = distribution.decision(rows.s, rows.x)
     if scores.shape[1] > 2:
-        decisions = scores.argmax(axis=1)
-    else:
-        decisions = subject.model.threshold_.decide(scores[:, subject.positive], rows.s)
-    return scores, np.asarray(decisions, np.int64)
-
-
-def _rank_correlation(before: Floats, after: Floats) -> float:
-    if np.ptp(before) == 0 or np.ptp(after) == 0:
-        return float("nan")
-    return float(stats.spearmanr(before, after).statistic)
+        return scores, scores.argmax(axis=1)
+    return scores, subject.model.threshold_.decide(scores[:, subject.positive], rows.s)

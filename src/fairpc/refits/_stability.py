@@ -12,7 +12,6 @@ import numpy.typing as npt
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import fit_again
 from fairpc.evidence.plain import Record
-from fairpc.fair.rows import Rows
 from fairpc.metrics.folds import Fold, stratified_folds
 from fairpc.refits.workbench import (
     Estimates,
@@ -20,6 +19,7 @@ from fairpc.refits.workbench import (
     Report,
     Subject,
     Workbench,
+    aligned_to,
     check_count,
     check_persons,
     mean_log_likelihood,
@@ -102,6 +102,10 @@ class Stability(Record):
         renamed = sum(run.permuted for run in self.starts)
         gaps = np.array([run.objective - self.model.objective for run in self.starts])
         held = [run.held_out for run in self.starts]
+        kept = tuple(run for run in self.starts if not run.switched)
+        unswitched = ""
+        if 2 <= len(kept) < n:
+            unswitched = f", {_points(_spread(kept))} over those without a switched group"
         lines = [
             f"{n} random starts: {flips} ended with Df in another order inside a group than in "
             f"the model, {renamed} had to be renamed in all groups.",
@@ -109,7 +113,7 @@ class Stability(Record):
             f"row of the model's; held-out log-likelihood from {_nats(min(held))} to "
             f"{_nats(max(held))} (the model: {_nats(self.model.held_out)}).",
             f"An entry of the mechanism differs by up to {_points(self.start_spread)} percentage "
-            f"points over all starts{self._unswitched()}.",
+            f"points over all starts{unswitched}.",
         ]
         likely = [r for r in self.starts if r.switched and r.objective >= self.model.objective]
         if likely:
@@ -119,12 +123,6 @@ class Stability(Record):
                 "knowledge or fair labels do."
             )
         return lines
-
-    def _unswitched(self) -> str:
-        kept = tuple(run for run in self.starts if not run.switched)
-        if not 2 <= len(kept) < len(self.starts):
-            return ""
-        return f", {_points(_spread(kept))} over those without a switched group"
 
     def _of_folds(self) -> list[str]:
         if not self.folds:
@@ -179,7 +177,11 @@ def stability(
         check_count("n_folds", n_folds, 2, "a spread needs two; 0 leaves them out")
     check_count("n_steps", n_steps, 1, "500 are enough for most tables")
     rng = np.random.default_rng(random_state)
-    folds = _folds(subject.rows, n_folds or _SPLIT, clusters, int(rng.integers(2**31)))
+    rows, seed = subject.rows, int(rng.integers(2**31))
+    persons = check_persons(clusters, rows)
+    # Each group and label has about its share of every fold.
+    strata = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
+    folds = stratified_folds(strata, n_folds or _SPLIT, validation=0, persons=persons, seed=seed)
     total = n_steps + n_folds
     with progress(verbose, callback) as report:
         steps = steps_of(report, "random starts", total)
@@ -188,9 +190,9 @@ def stability(
         for k, fold in enumerate(folds[:n_folds]):
             refits.append(_fold_refit(subject, fold))
             report(Progress("folds", n_steps + k + 1, total))
-    mechanism, rate = subject.distribution.mechanism, subject.distribution.decision_rate[0]
-    names = subject.groups, subject.classes
-    return Stability(*names, mechanism, rate, own, tuple(starts), tuple(refits))
+    names, found = (subject.groups, subject.classes), subject.distribution
+    learned = found.mechanism, found.decision_rate[0]
+    return Stability(*names, *learned, own, tuple(starts), tuple(refits))
 
 
 def _starts(
@@ -208,9 +210,8 @@ def _starts(
     points = [circuit.parameters] + [circuit.graph.random(rng) for _ in range(n_starts)]
     step = bench.run(np.stack(points), n_steps, on_step)
     total = float(bench.weights.sum())
-    tested = (
-        mean_log_likelihood(subject.with_parameters(theta), held_out) for theta in step.parameters
-    )
+    ended = map(subject.with_parameters, step.parameters)
+    tested = [mean_log_likelihood(distribution, held_out) for distribution in ended]
     fitness = zip(step.objective / total, step.log_likelihood / total, tested, strict=True)
     return _refits(subject, Estimates.of(top, step.parameters), fitness)
 
@@ -228,7 +229,8 @@ def _refits(
     subject: Subject, found: Estimates, fitness: Iterable[tuple[float, float, float]]
 ) -> list[Refit]:
     """Estimates in the order of the model's, each with its objective and log-likelihoods."""
-    aligned = subject.aligned(found)
+    own = Estimates.of(subject.distribution.top, subject.distribution.circuit.parameters)
+    aligned = aligned_to(own, found, named=subject.named)
     result = []
     for b, values in enumerate(fitness):
         switched = tuple(subject.groups[s] for s in np.flatnonzero(aligned.switched[b]))
@@ -239,17 +241,8 @@ def _refits(
     return result
 
 
-def _folds(rows: Rows, n_folds: int, clusters: npt.ArrayLike | None, seed: int) -> tuple[Fold, ...]:
-    """Folds in which each group and label has about its share."""
-    persons = check_persons(clusters, rows)
-    strata = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
-    return stratified_folds(strata, n_folds, validation=0, persons=persons, seed=seed)
-
-
 def _spread(runs: tuple[Refit, ...]) -> Floats:
-    found = np.stack([run.mechanism for run in runs])
-    result: Floats = found.max(axis=0) - found.min(axis=0)
-    return result
+    return np.asarray(np.ptp([run.mechanism for run in runs], axis=0))
 
 
 def _nats(value: float, sign: str = "") -> str:

@@ -23,6 +23,7 @@ from scipy import stats
 from fairpc.errors import LearningError, MetricError, counted
 from fairpc.errors.arrays import Codes, Floats, Ints, Positions
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
+from fairpc.evidence.intervals import some_of
 from fairpc.evidence.plain import Record
 from fairpc.refits.workbench import (
     Estimates,
@@ -118,13 +119,11 @@ class MechanismIntervals(Record):
                 f"In {counted(self.switched, 'replicate')} Df changed its order inside a group: "
                 "the rows hardly tell its values apart there."
             )
-        lines.append(self._left_open())
-        return "\n".join(lines)
-
-    def _left_open(self) -> str:
         if self.identified is None:
-            return "What more rows would not decide is not in these intervals."
-        return f"Not in these intervals: {self.identified.summary()}"
+            lines.append("What more rows would not decide is not in these intervals.")
+        else:
+            lines.append(f"Not in these intervals: {self.identified.summary()}")
+        return "\n".join(lines)
 
 
 def bootstrap_mechanism(
@@ -161,45 +160,23 @@ def bootstrap_mechanism(
         callback: called with a :class:`Progress` after each update of EM.
     """
     subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
-    draws = _Draws(n_replicates, n_steps, level, check_persons(clusters, subject.rows))
+    draws = Draws(n_replicates, n_steps, level, check_persons(clusters, subject.rows))
     test, refused = assumptions, None
     if test is None:
         test, refused = _tested(subject, draws.persons, sample_weight)
     with progress(verbose, callback) as report:
-        return _intervals(subject, draws, test, refused, random_state, report)
-
-
-def bootstrap_counted(
-    subject: Subject,
-    counts: Floats,
-    test: AssumptionTest,
-    *,
-    n_replicates: int,
-    n_steps: int,
-    level: float,
-    random_state: int,
-    report: Report,
-) -> MechanismIntervals:
-    """:func:`bootstrap_mechanism` of distinct rows: how many rows each is, all weight together."""
-    draws = _Draws(n_replicates, n_steps, level, counts=counts)
-    return _intervals(subject, draws, test, None, random_state, report)
+        return intervals(subject, draws, test, refused, random_state, report)
 
 
 @dataclass(frozen=True, eq=False)
-class _Draws:
-    """How rows are drawn, and what is made of each draw.
+class Draws:
+    """How rows are drawn, and what is made of each draw."""
 
-    Attributes:
-        n_replicates, n_steps, level: see ``bootstrap_mechanism``.
-        persons: who each row is about, where persons are drawn.
-        counts: how many rows each row stands for, where it is more than one.
-    """
-
-    n_replicates: int
+    n_replicates: int  #: see ``bootstrap_mechanism``, as for the next two
     n_steps: int
     level: Any
-    persons: Positions | None = None
-    counts: Floats | None = None
+    persons: Positions | None = None  #: who each row is about, where persons are drawn
+    counts: Floats | None = None  #: how many rows each row stands for, where it is more than one
 
     def __post_init__(self) -> None:
         check_count("n_replicates", self.n_replicates, 2, "a spread needs two")
@@ -221,9 +198,9 @@ class _Draws:
         return drawn
 
 
-def _intervals(
+def intervals(
     subject: Subject,
-    draws: _Draws,
+    draws: Draws,
     test: AssumptionTest | None,
     refused: str | None,
     random_state: int | np.random.Generator | None,
@@ -237,20 +214,14 @@ def _intervals(
     centre, found = _refitted(Workbench.of(subject), draws, n_replicates, rng, report)
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
     aligned = aligned_to(centre, found, named=subject.named)
-    lower, upper, sd = _normal(mechanism, aligned.mechanism, draws.level)
-    rate_lower, rate_upper, rate_sd = _normal(rate, aligned.fair_rate, draws.level)
     return MechanismIntervals(
         subject.groups,
         subject.classes,
         subject.positive,
-        mechanism=mechanism,
-        lower=lower,
-        upper=upper,
-        sd=sd,
-        fair_rate=rate,
-        fair_rate_lower=rate_lower,
-        fair_rate_upper=rate_upper,
-        fair_rate_sd=rate_sd,
+        mechanism,
+        *_normal(mechanism, aligned.mechanism, draws.level),
+        rate,
+        *_normal(rate, aligned.fair_rate, draws.level),
         replicates=aligned.mechanism,
         fair_rate_replicates=aligned.fair_rate,
         switched=int(aligned.switched.any(axis=1).sum()),
@@ -264,7 +235,7 @@ def _intervals(
 
 
 def _refitted(
-    bench: Workbench, draws: _Draws, n_replicates: int, rng: np.random.Generator, report: Report
+    bench: Workbench, draws: Draws, n_replicates: int, rng: np.random.Generator, report: Report
 ) -> tuple[Estimates, Estimates]:
     """The model after more EM on its own rows, and the same from there on each draw of them."""
     subject, n_steps = bench.subject, draws.n_steps
@@ -275,12 +246,12 @@ def _refitted(
     found = [own[:0]]
     for first in range(0, n_replicates, BLOCK):
         size = min(BLOCK, n_replicates - first)
-        weights = [bench.reweighted(draws.weights(subject.rows.weights, rng)) for _ in range(size)]
-        steps = steps_of(
-            report, "bootstrap replicates", total, before=(first + 1) * n_steps, each=size
-        )
-        starts = np.repeat(own, size, axis=0)
-        found.append(bench.run(starts, n_steps, steps, weights=np.stack(weights)).parameters)
+        drawn = [draws.weights(subject.rows.weights, rng) for _ in range(size)]
+        merged = [np.bincount(bench.row_of, weights, len(bench.weights)) for weights in drawn]
+        before, starts = (first + 1) * n_steps, np.repeat(own, size, axis=0)
+        steps = steps_of(report, "bootstrap replicates", total, before=before, each=size)
+        again = bench.run(starts, n_steps, steps, weights=np.array(merged, np.float64))
+        found.append(again.parameters)
     return Estimates.of(top, own), Estimates.of(top, np.concatenate(found))
 
 
@@ -308,7 +279,7 @@ def _tested(
             labels[rows.d[known]],
             names[rows.s[known]],
             positive=subject.classes[subject.positive] if two else None,
-            clusters=None if persons is None else persons[known],
+            clusters=some_of(persons, known),
             sample_weight=None if sample_weight is None else rows.weights[known],
         )
     except MetricError as error:
@@ -342,8 +313,7 @@ def _identified(
         ends = {str(name): pair for name, pair in test.ends().items()}
         if set(groups) - set(ends):
             ends = None  # A group was too small to be tested.
-    times = None if counts is None else counts[known]
-    return identified_set(scores, groups, ends=ends, counts=times)
+    return identified_set(scores, groups, ends=ends, counts=some_of(counts, known))
 
 
 def _shown(values: tuple[Any, Any, Any]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import SetsStep, em_of_sets
 from fairpc.circuit.flows import FlowPlan, prepare
 from fairpc.data.table import Table
-from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
@@ -44,6 +44,13 @@ class Progress:
 
 
 Report = Callable[[Progress], object]
+
+one_blas_thread = partial(threadpool_limits, 1, user_api="blas")
+"""One thread for linear algebra, as a context.
+
+Each update of EM has a few products of some ten thousand numbers, where threads wait for each
+other up to a thousand times as long as they work; the kernels have threads of their own.
+"""
 
 
 @contextmanager
@@ -75,17 +82,11 @@ def steps_of(
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model with a latent decision, and rows.
+    """A fitted model with a latent decision, and rows."""
 
-    Attributes:
-        model: the classifier.
-        rows: the rows as they were given.
-        limits: the knowledge that the model was fitted with, if any.
-    """
-
-    model: CircuitClassifier
-    rows: Rows
-    limits: Limits | None
+    model: CircuitClassifier  #: the classifier
+    rows: Rows  #: the rows as they were given
+    limits: Limits | None  #: the knowledge that the model was fitted with, if any
 
     @classmethod
     def of(
@@ -126,34 +127,20 @@ class Subject:
         return cls(model, rows, limits_of(model))
 
     @property
-    def coding(self) -> TableCoding:
-        return self.model.coding_
-
-    @property
     def distribution(self) -> FairDistribution:
         return self.model.distribution_
 
     @property
     def groups(self) -> tuple[str, ...]:
-        return self.coding.groups.names
+        return self.model.coding_.groups.names
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return tuple(str(c) for c in self.coding.labels.classes)
+        return tuple(str(c) for c in self.model.coding_.labels.classes)
 
     @property
     def positive(self) -> int:
-        return self.coding.labels.positive
-
-    @property
-    def component(self) -> int:
-        """The component of largest weight; -1 where each cell has one circuit."""
-        layout = self.distribution.layout
-        if layout.component is None:
-            return -1
-        codes = np.full((layout.n_components, len(layout.variables)), -1, np.int16)
-        codes[:, layout.component] = np.arange(layout.n_components)
-        return int(np.argmax(self.distribution.circuit.log_marginal(codes)))
+        return self.model.coding_.labels.positive
 
     @property
     def named(self) -> bool:
@@ -165,28 +152,16 @@ class Subject:
         kept = self.distribution
         return FairDistribution(kept.model, kept.layout, kept.circuit.with_parameters(theta))
 
-    def aligned(self, found: Estimates) -> Aligned:
-        """Estimates of refits with the values of Df in the order of the model's own."""
-        own = Estimates.of(self.distribution.top, self.distribution.circuit.parameters)
-        return aligned_to(own, found, named=self.named)
-
 
 @dataclass(frozen=True, eq=False)
 class Workbench:
-    """A plan over the distinct rows of a subject, in which many parameter sets are fitted at once.
-
-    Attributes:
-        plan: the distinct rows, made ready.
-        row_of: the distinct row of each row.
-        weights: weight of each distinct row.
-        prior: pseudo-counts, as when the model was fitted.
-    """
+    """A plan over the distinct rows of a subject: many parameter sets are fitted in it at once."""
 
     subject: Subject
-    plan: FlowPlan
-    row_of: Int32s
-    weights: Floats
-    prior: Floats
+    plan: FlowPlan  #: the distinct rows, made ready
+    row_of: Int32s  #: the distinct row of each row
+    weights: Floats  #: weight of each distinct row
+    prior: Floats  #: pseudo-counts, as when the model was fitted
 
     @classmethod
     def of(cls, subject: Subject, rows: Rows | None = None) -> Workbench:
@@ -200,7 +175,9 @@ class Workbench:
         layout, circuit = subject.distribution.layout, subject.distribution.circuit
         codes = layout.codes(used.s, used.d, used.x, used.f)
         if layout.component is not None:
-            codes[:, layout.component] = subject.component
+            each = np.full((layout.n_components, len(layout.variables)), -1, np.int16)
+            each[:, layout.component] = np.arange(layout.n_components)
+            codes[:, layout.component] = np.argmax(circuit.log_marginal(each))
         rows_of_codes = Table.of(codes, used.weights, arities=circuit.arities, names=circuit.names)
         table, row_of = rows_of_codes.merged()
         options = em_options(subject.model, subject.limits)
@@ -212,10 +189,6 @@ class Workbench:
     def bounds(self, limits: Limits | None) -> Bounds | None:
         layout = self.subject.distribution.layout
         return None if limits is None else limits.bounds(self.plan.graph, layout)
-
-    def reweighted(self, weights: Floats) -> Floats:
-        """Weights of the rows as weights of the distinct rows."""
-        return np.bincount(self.row_of, weights, len(self.weights)).astype(np.float64)
 
     def run(
         self,
@@ -256,18 +229,12 @@ class Estimates:
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """Estimates after one permutation of Df for all groups, next to a reference.
+    """Estimates after one permutation of Df for all groups, next to a reference."""
 
-    Attributes:
-        fair_rate, mechanism: [b, f], [b, s, f, d].
-        permuted: which sets were renamed.
-        switched: [b, s], where the values of Df inside one group are still in another order.
-    """
-
-    fair_rate: Floats
-    mechanism: Floats
-    permuted: Bools
-    switched: Bools
+    fair_rate: Floats  #: [b, f]
+    mechanism: Floats  #: [b, s, f, d]
+    permuted: Bools  #: which sets were renamed
+    switched: Bools  #: [b, s], where the values of Df inside one group are still in another order
 
 
 def aligned_to(reference: Estimates, found: Estimates, *, named: bool) -> Aligned:
@@ -295,16 +262,6 @@ def _order(there: Floats, mechanism: Floats, share: Floats) -> Ints:
     """For each value of Df in one mechanism [s, f, d] the value of the other that is nearest."""
     apart = np.abs(there[:, :, None, :] - mechanism[:, None, :, :]).sum(axis=3)
     return np.asarray(linear_sum_assignment(np.tensordot(share, apart, axes=1))[1], np.int64)
-
-
-def one_blas_thread() -> AbstractContextManager[object]:
-    """One thread for linear algebra.
-
-    Each update of EM has a few products of some ten thousand numbers, where threads wait for each
-    other up to a thousand times as long as they work; the kernels have threads of their own.
-    """
-    found: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
-    return found
 
 
 def mean_log_likelihood(distribution: FairDistribution, rows: Rows) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from markupsafe import Markup
@@ -46,6 +47,7 @@ _BAR: Final = 12.0
 _SIDE: Final = 84.0  # room for the names on either side of a flow
 _LEAST: Final = 0.6  # a flow is never drawn thinner
 _UNSEEN: Final = 0.05  # one that is far thinner is not drawn at all
+_CLASS: Final = 2  # style of the first class: none that the first two groups have on the page
 
 
 @dataclass(frozen=True)
@@ -314,45 +316,34 @@ def flow(classes: Sequence[str], shares: Sequence[Sequence[float]]) -> Picture:
     ):
         for k, (y, size) in enumerate(places):
             middle = y + size / 2
-            body.append(box(x, y, _BAR, max(size, _LEAST), f"node {_class_style(k)}"))
+            body.append(box(x, y, _BAR, max(size, _LEAST), f"node {style(k + _CLASS)}"))
             body.append(words(beside, middle - 2, text.short(classes[k], 12), "name", anchor))
             body.append(words(beside, middle + 13, text.share(sums[k] / total), "value", anchor))
     return Picture(body, _FLOW_TOP + _FLOW + 12)
 
 
-def _class_style(k: int) -> str:
-    """Colour of a class: none that the first two groups have elsewhere on the page."""
-    return style(k + 2)
-
-
 def _stack(sizes: Sequence[float]) -> list[tuple[float, float]]:
     """Top and size of blocks one below the other; the last class, usually the positive, first."""
-    places: list[tuple[float, float]] = []
-    y = _FLOW_TOP
-    for size in reversed(sizes):
-        places.append((y, size))
-        y += size + _GAP
-    return places[::-1]
+    upward = sizes[::-1]
+    tops = accumulate((size + _GAP for size in upward), initial=_FLOW_TOP)
+    return [*zip(tops, upward, strict=False)][::-1]
 
 
 def _bands(
     shares: Sequence[Sequence[float]], unit: float, left: Sequence[float], right: Sequence[float]
 ) -> Iterator[Markup]:
     """Bands in the order of the stacks, so that none crosses without need."""
-    k = len(shares)
-    starts, ends = list(left), list(right)
+    k, starts, ends = len(shares), list(left), list(right)
+    x, u = _SIDE + _BAR, WIDTH - _SIDE - _BAR
+    m = (x + u) / 2
     for f in reversed(range(k)):
         for d in reversed(range(k)):
             size = shares[f][d] * unit
             if size > _UNSEEN:
-                css = f"band-kept {_class_style(f)}" if f == d else f"band-turned {_class_style(d)}"
-                yield _band(starts[f], ends[d], max(size, _LEAST), css)
+                css = f"{'band-kept' if f == d else 'band-turned'} {style(d + _CLASS)}"
+                y, v, tall = starts[f], ends[d], max(size, _LEAST)
+                there = ("C", m, y, m, v, u, v)
+                back = ("C", m, v + tall, m, y + tall, x, y + tall)
+                yield path(css, ("M", x, y), there, ("V", v + tall), back, ("Z",))
             starts[f] += size
             ends[d] += size
-
-
-def _band(y: float, v: float, size: float, css: str) -> Markup:
-    x, u = _SIDE + _BAR, WIDTH - _SIDE - _BAR
-    m, bottom, end = (x + u) / 2, y + size, v + size
-    there, back = ("C", m, y, m, v, u, v), ("C", m, end, m, bottom, x, bottom)
-    return path(css, ("M", x, y), there, ("V", end), back, ("Z",))

@@ -17,7 +17,6 @@ from fairpc.auditing.numbers import points as points
 from fairpc.auditing.numbers import share as share
 
 Form = Callable[[float | None], str]
-Tick = Callable[[float], str]
 
 LONGEST: Final = 80
 """Letters of a name that a table shows."""
@@ -72,11 +71,6 @@ def _joined(words: str) -> str:
 def quoted(value: Any) -> str:
     """A class in a sentence: “good”."""
     return f"“{short(value, 40)}”"
-
-
-def seconds(value: float | None) -> str:
-    """A length of time."""
-    return NOTHING if value is None else f"{value:,.1f} s"
 
 
 def span(ends: Sequence[float] | None, form: Form = share) -> str:

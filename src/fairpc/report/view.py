@@ -67,20 +67,13 @@ class KeyNumbers(Block):
 
 @dataclass(frozen=True)
 class Table(Block):
-    """A table whose first column names the rows.
-
-    Attributes:
-        head: a name per column.
-        rows: cells, already as text.
-        words: columns that hold words and not numbers, besides the first.
-        folded: shown only when asked for; for long tables beneath a picture.
-    """
+    """A table whose first column names the rows."""
 
     caption: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: Collection[int] = ()
-    folded: bool = False
+    head: Sequence[str]  #: a name per column
+    rows: Sequence[Sequence[str]]  #: cells, already as text
+    words: Collection[int] = ()  #: columns that hold words and not numbers, besides the first
+    folded: bool = False  #: shown only when asked for; for long tables beneath a picture
     note: str = ""
 
     @property
@@ -92,17 +85,13 @@ class Table(Block):
 
 @dataclass(frozen=True)
 class Figure(Block):
-    """A picture, the sentence that says what one sees, and its numbers beneath.
-
-    Attributes:
-        name: of the picture by itself, for those who do not see it; the title if empty.
-    """
+    """A picture, the sentence that says what one sees, and its numbers beneath."""
 
     title: str
     sentence: str
     picture: Picture
     table: Table | None = None
-    name: str = ""
+    name: str = ""  #: of the picture by itself, for those who do not see it; the title if empty
 
     @property
     def svg(self) -> Markup:
@@ -132,19 +121,11 @@ class Plain(Block):
 
 
 @dataclass(frozen=True)
-class Choice:
-    """One variable that the reader may set: its column in the circuit and its values."""
-
-    column: int
-    name: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class WhatIf(Block):
     """The questions that the page itself answers."""
 
-    choices: Sequence[Choice]
+    #: what the reader may set: a column of the circuit, its name, its values
+    choices: Sequence[tuple[int, str, Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -177,10 +158,13 @@ def shown(audit: Audit, name: str) -> Section:
     """A section of the page; where the audit has no facts for it, it says why."""
     title, show = SHOWN[name]
     found = getattr(audit, name)
-    if found is None:
-        absent = Paragraph(f"Not in this report. {reason(audit, name)}")
-        return Section(name, title, (absent,))
-    return Section(name, title, tuple(show(audit, found)))
+    blocks = [absent(audit, name)] if found is None else show(audit, found)
+    return Section(name, title, tuple(blocks))
+
+
+def absent(audit: Audit, name: str) -> Paragraph:
+    """In place of a section or "section.part": why it is not there."""
+    return Paragraph(f"Not in this report. {reason(audit, name)}")
 
 
 def reason(audit: Audit, name: str, otherwise: str = "the audit was made without it") -> str:

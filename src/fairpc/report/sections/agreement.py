@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from fairpc.auditing import Audit
 from fairpc.auditing import agreement as facts
@@ -31,8 +31,6 @@ _SHOWN: Final = {
     "false_positive_rate": "Share decided positively among rows labelled otherwise.",
     "auc": "Chance that a row labelled positive scores above one labelled otherwise.",
 }
-
-Method = Mapping[str, Any]
 
 
 @view.section("group_metrics", "Agreement with the observed label, by group")
@@ -94,7 +92,9 @@ def trade_off(_: Audit, found: facts.TradeOff) -> Iterator[view.Block]:
     """The audited model beside others, on rows that they were not fitted to."""
     yield view.Paragraph(found.how)
     yield view.Paragraph(found.caption)
-    yield view.Side(list(_planes(found)))
+    gaps = {"discrimination": "mean scores", "selection_gap": "decisions"}
+    known = [key for key in gaps if any(m[key] is not None for m in found.methods)]
+    yield view.Side([_plane(found, key, gaps[key]) for key in known])
     yield _methods_table(found)
     if found.failures:
         yield view.Paragraph("Not compared:")
@@ -106,15 +106,8 @@ def trade_off(_: Audit, found: facts.TradeOff) -> Iterator[view.Block]:
         )
 
 
-def _planes(found: facts.TradeOff) -> Iterator[view.Figure]:
-    for key, what in (("discrimination", "mean scores"), ("selection_gap", "decisions")):
-        methods = [m for m in found.methods if m[key] is not None]
-        if methods:
-            yield _plane(found, methods, key, what)
-
-
-def _plane(found: facts.TradeOff, methods: list[Method], key: str, what: str) -> view.Figure:
-    points = []
+def _plane(found: facts.TradeOff, key: str, what: str) -> view.Figure:
+    points, methods = [], [m for m in found.methods if m[key] is not None]
     for m in methods:
         gap, accuracy = abs(m[key]), m["accuracy"]
         spreads = _around(gap, m[f"{key}_sd"]), _around(accuracy, m["accuracy_sd"])
@@ -159,9 +152,7 @@ def _with_spread(value: float | None, spread: float | None) -> str:
 def score_curves(audit: Audit, found: facts.ScoreCurves) -> Iterator[view.Block]:
     """How scores relate to the observed label."""
     yield view.Notice("Measured against the observed label.", (found.caption,))
-    figures = []
-    if found.roc:
-        figures.append(_roc(audit, found))
+    figures = [_roc(audit, found)] if found.roc else []
     for points, title, words in (
         (
             found.decision_calibration,
@@ -188,15 +179,10 @@ def _roc(audit: Audit, found: facts.ScoreCurves) -> view.Figure:
         "True against false positive rate as the threshold falls. The higher a curve, the better "
         "the scores order that group's labels."
     )
-    series = [
-        Series(name, curve.false_positive_rate, curve.true_positive_rate)
-        for name, curve in mine.items()
-    ]
-    cells = [
-        (text.short(name), text.share(x), text.share(y))
-        for name, curve in mine.items()
-        for x, y in _tenths(curve)
-    ]
+    series, cells = [], []
+    for name, curve in mine.items():
+        series.append(Series(name, curve.false_positive_rate, curve.true_positive_rate))
+        cells += [(text.short(name), *map(text.share, at)) for at in _tenths(curve)]
     caption = "ROC curve at every tenth of the false positive rate"
     head = ("Group", "False positive rate", "True positive rate")
     plane = Plane("false positive rate", "true positive rate")
@@ -212,7 +198,7 @@ def _tenths(curve: facts.RocCurve) -> list[Ends]:
 
 
 def _calibration(
-    audit: Audit, points: Sequence[facts.CalibrationPoint], title: str, sentence: str
+    audit: Audit, points: Sequence[facts.CalibrationBin], title: str, sentence: str
 ) -> view.Figure:
     series = []
     for group in view.group_order(audit):

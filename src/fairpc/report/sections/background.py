@@ -9,6 +9,7 @@ import base64
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 from xml.etree import ElementTree as ET
 
@@ -20,8 +21,8 @@ from fairpc.auditing import background as facts
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.errors.arrays import Array
 from fairpc.report import text, view
-from fairpc.report.drawing import Ends, Plane, Series, curves
-from fairpc.report.svg import element, limits, together
+from fairpc.report.drawing import Plane, Series, curves
+from fairpc.report.svg import element, limits
 
 _NAMES: Final = {
     "objective": "Objective, prior included",
@@ -74,7 +75,7 @@ def _objective(found: facts.Learning, shown: list[str]) -> view.Figure:
     ]
     caption = "Likelihood and objective, nats a row"
     numbers = view.Table(caption, ["Iteration", *names], cells, folded=True)
-    x_ends, y_ends = _ends(steps), limits([value for values in gains for value in values])
+    x_ends, y_ends = (steps[0], max(steps[-1], 1)), limits([*chain(*gains)])
     what, tick = "nats a row since the start", text.number_tick
     plane = Plane("iteration", what, x_ends, y_ends, x_form=tick, y_form=tick)
     series = [Series(name, steps, values) for name, values in zip(names, gains, strict=True)]
@@ -103,13 +104,9 @@ def _mechanism(found: MechanismFacts, course: facts.Learning) -> view.Figure:
     head = ["Iteration", *(one.name for one in lines)]
     numbers = view.Table("The mechanism over iterations", head, cells, folded=True)
     what = f"P(D = {text.short(found.positive, 20)} | Df, S)"
-    plane = Plane("iteration", what, _ends(steps), x_form=text.number_tick)
+    plane = Plane("iteration", what, (steps[0], max(steps[-1], 1)), x_form=text.number_tick)
     title, alone = "The mechanism while it was learned", "Mechanism over iterations"
     return view.Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)
-
-
-def _ends(steps: Sequence[int]) -> Ends:
-    return steps[0], max(steps[-1], 1)
 
 
 def _few(steps: Sequence[int]) -> list[int]:
@@ -126,15 +123,9 @@ def circuit(_: Audit, found: facts.CircuitFacts) -> Iterator[view.Block]:
         f"{text.counted(len(found.variables), 'variable')}. Every probability in this "
         "report that is said to be under the model is an exact evaluation of it."
     )
-    yield view.KeyNumbers(
-        [
-            ("Nodes", text.count(found.n_nodes)),
-            ("Edges", text.count(found.n_edges)),
-            ("Parameters", text.count(found.n_parameters)),
-            ("Depth", text.count(found.depth)),
-            ("Components per cell", text.count(found.n_components)),
-        ]
-    )
+    names = ("Nodes", "Edges", "Parameters", "Depth", "Components per cell")
+    sizes = (found.n_nodes, found.n_edges, found.n_parameters, found.depth, found.n_components)
+    yield view.KeyNumbers([*zip(names, map(text.count, sizes), strict=True)])
     drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
     yield view.Drawing("Drawing of the circuit, root on top", _copied(drawn))
     marks = "Sums are marked +, products ×. Of a large circuit the top is drawn."
@@ -148,21 +139,21 @@ def _copied(part: ET.Element) -> Markup:
     if tag not in _TAGS:
         return Markup("")
     kept = {name: value for name, value in part.attrib.items() if name in _ATTRIBUTES}
-    children = [_copied(child) for child in part]
     inside = [part.text.strip()] if part.text and part.text.strip() else []
-    return element(tag, *inside, *([together(children)] if children else []), **kept)
+    return element(tag, *inside, *map(_copied, part), **kept)
 
 
 @view.section("limits", "Assumptions and limits")
 def limits_of(_: Audit, found: facts.Limits) -> Iterator[view.Block]:
     """What is assumed, what follows, what does not."""
-    yield view.Heading("What the model assumes")
-    yield view.Points(found.assumptions)
-    if found.guaranteed:
-        yield view.Heading("What then holds exactly")
-        yield view.Points(found.guaranteed)
-    yield view.Heading("What does not follow")
-    yield view.Points(found.limits)
+    for title, sentences in (
+        ("What the model assumes", found.assumptions),
+        ("What then holds exactly", found.guaranteed),
+        ("What does not follow", found.limits),
+    ):
+        if sentences:
+            yield view.Heading(title)
+            yield view.Points(sentences)
 
 
 @view.section("provenance", "Provenance")
@@ -182,7 +173,7 @@ def provenance(_: Audit, found: facts.Provenance) -> Iterator[view.Block]:
     yield _pairs("Versions", found.versions)
     yield _pairs("Settings of the model", found.settings, folded=True)
     yield _pairs("Settings of the audit", found.audit_settings, folded=True)
-    times = {name: text.seconds(value) for name, value in found.seconds.items()}
+    times = {name: f"{value:,.1f} s" for name, value in found.seconds.items()}
     yield _pairs("Time of each part", times, folded=True)
 
 
@@ -206,11 +197,9 @@ def what_if(audit: Audit, found: facts.WhatIf) -> Iterator[view.Block]:
         "The answers are those of the model, with its assumptions and its errors. That a value "
         "moves a probability does not mean that changing it would change a life."
     )
+    variables = _asked(found)
     yield view.WhatIf(
-        [
-            view.Choice(v.column, _name(v, audit), tuple(text.short(value) for value in v.values))
-            for v in _asked(found)
-        ]
+        [(v.column, _name(v, audit), [*map(text.short, v.values)]) for v in variables]
     )
 
 

@@ -29,12 +29,12 @@ def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
         yield from _test(audit, found.test)
     yield view.Heading("What stays open at any number of rows")
     if found.identified is None:
-        yield view.Paragraph(f"Not in this report. {view.reason(audit, 'decidable.identified')}")
+        yield view.absent(audit, "decidable.identified")
     else:
         yield from _identified(audit, found.identified)
     yield view.Heading("Spread over random starts")
     if found.stability is None:
-        yield view.Paragraph(f"Not in this report. {view.reason(audit, 'decidable.stability')}")
+        yield view.absent(audit, "decidable.stability")
     else:
         yield from _stability(audit, found.stability)
 

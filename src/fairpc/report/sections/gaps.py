@@ -39,14 +39,12 @@ def labels(audit: Audit, found: facts.LabelDisparity) -> Iterator[view.Block]:
 def parity(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
     """What is equal between groups, with a bound where it is not exact."""
     yield view.Paragraph(_sentence(found), "lead")
-    scores, decisions = (max(part, key=lambda d: d.gap) for part in (found.scores, found.decisions))
-    yield view.KeyNumbers(
-        [
-            ("Gap under the model, points", _points(found.model_gap)),
-            ("Gap of mean scores, points", _bounded(scores)),
-            ("Gap of decisions, points", _bounded(decisions)),
-        ]
-    )
+    pairs = [("Gap under the model, points", _points(found.model_gap))]
+    for name, part in (("mean scores", found.scores), ("decisions", found.decisions)):
+        worst = max(part, key=lambda d: d.gap)
+        shown = f"{_points(worst.gap)} (at most {_points(worst.gap_upper)})"
+        pairs.append((f"Gap of {name}, points", shown))
+    yield view.KeyNumbers(pairs)
     if found.n_unknown:
         rows = text.counted(found.n_unknown, "row")
         yield view.Paragraph(f"Left out here: {rows} whose group is not known.", "note")
@@ -75,10 +73,6 @@ def _sentence(found: facts.ParityFacts) -> str:
 
 def _points(value: float) -> str:
     return text.number(100 * value, 1)
-
-
-def _bounded(disparity: facts.Disparity) -> str:
-    return f"{_points(disparity.gap)} (at most {_points(disparity.gap_upper)})"
 
 
 def _gaps(audit: Audit, disparities: Sequence[facts.Disparity], what: str) -> Iterator[view.Figure]:
@@ -114,9 +108,10 @@ def _means(disparity: facts.Disparity, title: str, what: str, order: dict[str, i
 
 def _ratios(disparity: facts.Disparity, title: str) -> view.Figure:
     """The smaller mean over the larger, per pair, against four fifths and equality."""
-    pairs = sorted(disparity.parity.pairs, key=_smallest_ratio)[:_DRAWN]
+    finite = {p: p.impact_ratio for p in disparity.parity.pairs if math.isfinite(p.impact_ratio)}
+    pairs = sorted(disparity.parity.pairs, key=lambda p: finite.get(p, math.inf))[:_DRAWN]
     rows = [
-        Row(_pair(p), _ratio(p), _ratio_interval(p), note=text.number(p.impact_ratio, 2))
+        Row(_pair(p), finite.get(p), _ratio_interval(p), note=text.number(p.impact_ratio, 2))
         for p in pairs
     ]
     mark = {
@@ -147,10 +142,10 @@ def _differences(disparity: facts.Disparity, title: str) -> view.Figure:
         f"{_points(disparity.gap_upper)} as far as chance goes."
     )
     pairs = sorted(disparity.parity.pairs, key=lambda p: -abs(p.difference))[:_DRAWN]
-    rows = [
-        Row(_minus(p), p.difference, p.difference_interval, note=text.points(p.difference))
-        for p in pairs
-    ]
+    rows = []
+    for p in pairs:
+        name, note = _pair(p, text.MINUS), text.points(p.difference)
+        rows.append(Row(name, p.difference, p.difference_interval, note=note))
     zero = (Mark(0.0, "no gap"),)
     picture = estimates(rows, text.points_tick, marks=zero, axis="percentage points")
     return view.Figure(title, sentence, picture, _pair_table(disparity))
@@ -162,7 +157,7 @@ def _pair_table(disparity: facts.Disparity) -> view.Table:
     head = ["Pair", "Difference, points", "Impact ratio", "Four fifths"]
     rows = [
         [
-            _minus(pair),
+            _pair(pair, text.MINUS),
             text.bracketed(pair.difference, pair.difference_interval, text.points),
             text.bracketed(pair.impact_ratio, _ratio_interval(pair), text.number),
             pair.four_fifths,
@@ -187,19 +182,6 @@ def _pair_table(disparity: facts.Disparity) -> view.Table:
 
 def _pair(pair: facts.PairGap, between: str = "and") -> str:
     return f"{text.short(pair.last, 40)} {between} {text.short(pair.first, 40)}"
-
-
-def _minus(pair: facts.PairGap) -> str:
-    return _pair(pair, text.MINUS)
-
-
-def _ratio(pair: facts.PairGap) -> float | None:
-    return pair.impact_ratio if math.isfinite(pair.impact_ratio) else None
-
-
-def _smallest_ratio(pair: facts.PairGap) -> float:
-    ratio = _ratio(pair)
-    return math.inf if ratio is None else ratio
 
 
 def _ratio_interval(pair: facts.PairGap) -> Ends | None:
@@ -249,10 +231,8 @@ def _equal_rates(equal: facts.EqualRates) -> view.Table:
     rows = []
     for group in equal.groups:
         cut = text.share(group.threshold) if math.isfinite(group.threshold) else "nobody"
-        row = [text.short(group.group), cut, text.share(group.rate), text.share(group.rate_before)]
-        if labelled:
-            row += [text.share(group.accuracy), text.share(group.accuracy_before)]
-        rows.append(row)
+        shares = group.rate, group.rate_before, group.accuracy, group.accuracy_before
+        rows.append([text.short(group.group), cut, *map(text.share, shares)][: len(head)])
     note = ""
     if labelled:
         note = (

@@ -24,7 +24,15 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
             ("What follows is what the model learned. It is not what happened.",),
             alert=True,
         )
-    yield view.Paragraph(_rates(found), "lead")
+    rates = ", ".join(
+        f"{text.quoted(name)} {text.share(rate)}"
+        for name, rate in zip(found.classes, found.decision_rate, strict=True)
+    )
+    yield view.Paragraph(
+        f"The latent decision Df has the same rate in every group by construction: {rates}. The "
+        "mechanism says how often each decision was recorded as each label, group by group.",
+        "lead",
+    )
     if len(found.sentences) <= _SAID:
         yield view.Points(found.sentences)
     yield _flows(found)
@@ -36,20 +44,8 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
     yield _matrix(found, caption, lambda cell: text.count(cell.count), folded=True)
 
 
-def _rates(found: MechanismFacts) -> str:
-    rates = ", ".join(
-        f"{text.quoted(name)} {text.share(rate)}"
-        for name, rate in zip(found.classes, found.decision_rate, strict=True)
-    )
-    return (
-        f"The latent decision Df has the same rate in every group by construction: {rates}. The "
-        "mechanism says how often each decision was recorded as each label, group by group."
-    )
-
-
 def _flows(found: MechanismFacts) -> view.Side:
-    figures = []
-    sizes = {t.group: t.n for t in found.turned}
+    figures, sizes = [], {t.group: t.n for t in found.turned}
     largest = sorted(found.groups, key=lambda g: -sizes[g])[:_DRAWN]
     cells = {(c.group, c.decision, c.label): c.count for c in found.cells}
     for group in (g for g in found.groups if g in largest):
@@ -98,10 +94,8 @@ def _probabilities(audit: Audit, found: MechanismFacts) -> view.Table:
         why = view.reason(audit, "mechanism.intervals", "the audit was made without refits")
         note = f"Without intervals: {why[:1].lower()}{why[1:]}"
 
-    def learned(cell: MechanismCell) -> str:
-        return text.bracketed(cell.probability, cell.interval)
-
-    return _matrix(found, "Mechanism as learned: P(D | Df, S)", learned, note)
+    caption = "Mechanism as learned: P(D | Df, S)"
+    return _matrix(found, caption, lambda c: text.bracketed(c.probability, c.interval), note)
 
 
 def _matrix(

@@ -55,17 +55,34 @@ def data(_: Audit, found: TableFacts) -> Iterator[view.Block]:
     if found.n_grouped:
         yield _groups(found)
     else:
-        yield from _no_groups(found)
-    yield _classes(found)
+        yield view.Paragraph(
+            f"The groups of these rows are not known: no row has a value of "
+            f"{text.listed(found.sensitive)}. So nothing in this report compares groups on them. "
+            "The model sums the group out, and equal mean scores are then not promised even under "
+            "the model."
+        )
+        known = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
+        yield view.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), known)
+    cells = [(text.short(c.name), text.count(c.n), text.share(c.share)) for c in found.classes]
+    hidden = found.n_rows - found.n_labelled
+    note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
+    caption = "Observed classes, among the rows with a label"
+    yield view.Table(caption, ("Class", "Rows", "Share"), cells, note=note)
     yield _missing(found)
-    cells = [(text.short(c["column"]), text.name(c["done"])) for c in found.columns]
+    done = [(text.short(c["column"]), text.name(c["done"])) for c in found.columns]
     head = ("Column", "Treatment")
-    yield view.Table("What was done with each column", head, cells, words={1}, folded=True)
+    yield view.Table("What was done with each column", head, done, words={1}, folded=True)
 
 
 def _rows(found: TableFacts) -> str:
+    sampled = ""
+    if found.n_rows < found.n_table:
+        sampled = (
+            f", of which more differ than fit into memory: a random sample of "
+            f"{text.counted(found.n_rows, 'row')} was audited, and everything below is about it"
+        )
     sentence = (
-        f"The table has {text.counted(found.n_table, 'row')}{_sampled(found)}. The label is "
+        f"The table has {text.counted(found.n_table, 'row')}{sampled}. The label is "
         f"“{text.short(found.label)}”, its positive class “{text.short(found.positive)}”; the "
         f"groups are those of {text.listed(found.sensitive)}."
     )
@@ -79,26 +96,6 @@ def _rows(found: TableFacts) -> str:
     if found.same_rows_as_fit:
         return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
     return f"{sentence} They are not the rows the model was fitted to."
-
-
-def _sampled(found: TableFacts) -> str:
-    if found.n_rows == found.n_table:
-        return ""
-    return (
-        f", of which more differ than fit into memory: a random sample of "
-        f"{text.counted(found.n_rows, 'row')} was audited, and everything below is about it"
-    )
-
-
-def _no_groups(found: TableFacts) -> Iterator[view.Block]:
-    names = text.listed(found.sensitive)
-    yield view.Paragraph(
-        f"The groups of these rows are not known: no row has a value of {names}. So nothing "
-        "in this report compares groups on them. The model sums the group out, and equal mean "
-        "scores are then not promised even under the model."
-    )
-    cells = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
-    yield view.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), cells)
 
 
 def _groups(found: TableFacts) -> view.Figure:
@@ -118,14 +115,6 @@ def _groups(found: TableFacts) -> view.Figure:
     ]
     numbers = view.Table("Groups", ("Group", "Rows", "Share", "Rows at fit"), cells)
     return view.Figure("Who is in the table", sentence, bars(rows), numbers, "Share of each group")
-
-
-def _classes(found: TableFacts) -> view.Table:
-    cells = [(text.short(c.name), text.count(c.n), text.share(c.share)) for c in found.classes]
-    hidden = found.n_rows - found.n_labelled
-    note = f"{text.counted(hidden, 'row')} have no label and count in no class." if hidden else ""
-    caption = "Observed classes, among the rows with a label"
-    return view.Table(caption, ("Class", "Rows", "Share"), cells, note=note)
 
 
 def _missing(found: TableFacts) -> view.Block:
