@@ -28,7 +28,6 @@ from fairpc.evidence.intervals import (
     Sample,
     check_enough_rows,
     fieller,
-    inflated,
     koopman,
     mean_sample,
     newcombe,
@@ -44,6 +43,11 @@ _FEW: Final = 5
 
 Kind = Literal["mean score", "rate"]
 Mark = Literal["below", "above", "undecided"]
+_MARKS: Final[dict[Mark, str]] = {
+    "below": "a ratio is below four fifths",
+    "above": "every ratio is above four fifths",
+    "undecided": "these rows do not decide whether every ratio is above four fifths",
+}
 
 
 @dataclass(frozen=True)
@@ -158,6 +162,7 @@ class Parity(Record):
     def summary(self) -> str:
         """The largest gap, its interval and the four-fifths mark, in plain words."""
         pair = self.largest
+        low, high = pair.difference_interval
         what = "mean score" if self.kind == "mean score" else "share of positive decisions"
         means = {g.group: g.mean for g in self.groups}
         several = f"The largest of {len(self.pairs)} gaps: " if len(self.pairs) > 1 else ""
@@ -165,22 +170,14 @@ class Parity(Record):
             f"{several}{what} {means[pair.last]:.3f} for {pair.last!r} and "
             f"{means[pair.first]:.3f} for {pair.first!r}: difference {pair.difference:+.4f}, "
             f"{self.level:.0%} interval {_interval(pair.difference_interval)}; "
-            f"ratio {pair.ratio:.4f}, interval {_interval(pair.ratio_interval)}. {self._mark()}"
+            f"ratio {pair.ratio:.4f}, interval {_interval(pair.ratio_interval)}. "
+            f"Equal means are{' not' if low <= 0 <= high else ''} ruled out; "
+            f"{_MARKS[self.four_fifths]}."
         )
         small = [repr(g.group) for g in self.groups if g.small]
         if small:
             text += f" Few rows, read with care: {', '.join(small)}."
         return text
-
-    def _mark(self) -> str:
-        low, high = self.largest.difference_interval
-        zero = "Equal means are" + (" not" if low <= 0 <= high else "") + " ruled out"
-        mark = {
-            "below": "a ratio is below four fifths",
-            "above": "every ratio is above four fifths",
-            "undecided": "these rows do not decide whether every ratio is above four fifths",
-        }[self.four_fifths]
-        return f"{zero}; {mark}."
 
 
 @dataclass(frozen=True)
@@ -254,21 +251,19 @@ def parity(
     times = check_counts(counts, len(values), clusters)
     persons = check_clusters(clusters, len(values))
     check_enough_rows(names, ids, persons, times)
-    cut = None if threshold is None else _cut(threshold)
-    if cut is not None:
+    cut = None
+    if threshold is not None:
+        if np.ndim(threshold):
+            raise MetricError("threshold has several values: give one number, or call parity_curve")
+        cut = check_threshold(threshold)
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
     rows = _Samples(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
     tail = (1 - check_level(level)) / (2 * len(pairs))
-    return Parity(
-        kind=kind,
-        level=level,
-        threshold=cut,
-        groups=tuple(rows.group(g, name) for g, name in enumerate(names)),
-        pairs=tuple(rows.pair(a, b, names, tail) for a, b in pairs),
-        clustered=persons is not None,
-    )
+    means = tuple(rows.group(g, name) for g, name in enumerate(names))
+    gaps = tuple(rows.pair(a, b, names, tail) for a, b in pairs)
+    return Parity(kind, level, cut, means, gaps, clustered=persons is not None)
 
 
 def parity_curve(
@@ -328,17 +323,15 @@ class _Samples:
     def pair(self, a: int, b: int, names: tuple[Any, ...], tail: float) -> PairGap:
         first, last = self.sample(a), self.sample(b)
         factor = self._crossing(a, b, first, last)
-        first, last = inflated(first, factor), inflated(last, factor)
-        low, high = self.mean(a), self.mean(b)
-        rates = self.kind == "rate"
-        return PairGap(
-            first=names[a],
-            last=names[b],
-            difference=high - low,
-            difference_interval=(newcombe if rates else welch)(first, last, tail),
-            ratio=high / low if low > 0 else (math.inf if high > 0 else math.nan),
-            ratio_interval=(koopman if rates else fieller)(first, last, tail),
+        # Each mean is then known as well as from 1 / factor of its rows.
+        first, last = (
+            replace(s, size=s.size / factor, variance=s.variance * factor) for s in (first, last)
         )
+        difference, ratio = (newcombe, koopman) if self.kind == "rate" else (welch, fieller)
+        low, high = self.mean(a), self.mean(b)
+        share = high / low if low > 0 else (math.inf if high > 0 else math.nan)
+        ends = difference(first, last, tail), ratio(first, last, tail)
+        return PairGap(names[a], names[b], high - low, ends[0], share, ends[1])
 
     def _crossing(self, a: int, b: int, first: Sample, last: Sample) -> float:
         """How much persons who are in both groups, with opposite scores, widen a difference."""
@@ -352,12 +345,6 @@ class _Samples:
             sums.append(np.bincount(self.persons[here], gap, int(self.persons.max()) + 1))
         covariance = float(np.dot(sums[0], sums[1]))
         return max(1.0, 1 - 2 * covariance / (first.variance + last.variance))
-
-
-def _cut(threshold: Any) -> float:
-    if np.ndim(threshold):
-        raise MetricError("threshold has several values: give one number, or call parity_curve")
-    return check_threshold(threshold)
 
 
 def _interval(ends: Interval) -> str:

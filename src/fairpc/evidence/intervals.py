@@ -94,11 +94,6 @@ def clustered_variance(
     return spread / _total(weights, counts) ** 2 * count / (count - 1), count
 
 
-def inflated(sample: Sample, factor: float) -> Sample:
-    """The same mean, known as well as from ``1 / factor`` of the rows."""
-    return Sample(sample.mean, sample.size / factor, sample.variance * factor, sample.freedom)
-
-
 def _sums(persons: Positions, values: Floats) -> Floats:
     """Values added up within the persons who occur."""
     present = np.unique(persons, return_inverse=True)[1]
