@@ -16,6 +16,7 @@ from fairpc.errors.arrays import (
     check_labels,
     check_numbers,
     check_sample_weight,
+    refuse_rows,
 )
 
 Weights = ArrayLike | None
@@ -140,23 +141,15 @@ def calibration(
     ids = np.zeros(len(hit), np.intp)
     if groups is not None:
         names, ids = check_groups(groups, len(hit), crossed=False)
-    place = np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
-    cell = ids * n_bins + place
-    size = len(names) * n_bins
-    total = np.bincount(cell, weights, size)
-    score = np.bincount(cell, weights * values, size)
-    rate = np.bincount(cell, weights * hit, size)
-    return tuple(
-        CalibrationBin(
-            group=names[i // n_bins],
-            low=(i % n_bins) / n_bins,
-            high=(i % n_bins + 1) / n_bins,
-            weight=float(total[i]),
-            mean_score=float(score[i] / total[i]),
-            positive_rate=float(rate[i] / total[i]),
-        )
-        for i in np.flatnonzero(total).tolist()
-    )
+    cell = ids * n_bins + np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
+    total, score, rate = (np.bincount(cell, weights * each) for each in (1.0, values, hit))
+    bins = []
+    for i in np.flatnonzero(total).tolist():
+        g, place = divmod(i, n_bins)
+        means = float(score[i] / total[i]), float(rate[i] / total[i])
+        ends = place / n_bins, (place + 1) / n_bins
+        bins.append(CalibrationBin(names[g], *ends, float(total[i]), *means))
+    return tuple(bins)
 
 
 def mean_log_likelihood(log_likelihood: ArrayLike, *, sample_weight: Weights = None) -> float:
@@ -177,9 +170,8 @@ def _outcomes(
     """Whether each row is positive, its probability, its weight."""
     truth = check_labels("y_true", y_true)
     values = check_numbers("scores", scores, len(truth))
-    if values.min() < 0 or values.max() > 1:
-        row = int(np.argmax((values < 0) | (values > 1)))
-        raise MetricError(f"scores is {values[row]} in row {row}: give probabilities, from 0 to 1")
+    outside = (values < 0) | (values > 1)
+    refuse_rows("scores", values, outside, "give probabilities, from 0 to 1")
     hit = truth == _positive(np.unique(truth), positive)
     return hit.astype(np.float64), values, check_sample_weight(sample_weight, len(truth))
 
@@ -190,11 +182,9 @@ def _confusion(
     """Weights of true positives, false positives, false negatives and true negatives."""
     truth, guess = _label_pair(y_true, y_pred)
     weights = check_sample_weight(sample_weight, len(truth))
-    known = np.union1d(truth, guess)
-    wanted = _positive(known, positive)
+    wanted = _positive(np.union1d(truth, guess), positive)
     a, b = truth == wanted, guess == wanted
-    cells = (a & b, ~a & b, a & ~b, ~a & ~b)
-    tp, fp, fn, tn = (float(weights[cell].sum()) for cell in cells)
+    tp, fp, fn, tn = (float(weights[cell].sum()) for cell in (a & b, ~a & b, a & ~b, ~a & ~b))
     return tp, fp, fn, tn
 
 
