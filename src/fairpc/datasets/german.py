@@ -8,10 +8,10 @@ from typing import Literal
 import polars as pl
 
 from fairpc.datasets.record import (
-    Card,
     Dataset,
     FrameKind,
     check_option,
+    published,
     read_bundled,
     read_notes,
 )
@@ -42,7 +42,7 @@ def load_german(version: GermanVersion = "raw", *, as_frame: FrameKind = "polars
     """
     check_option("version", version, GermanVersion)
     frame = binarise(_read()) if version == "paper" else _in_words(_read())
-    return Dataset(**Card.of("german", version).cut(frame, as_frame))
+    return published("german", version, frame, as_frame)
 
 
 def _read() -> pl.DataFrame:
