@@ -34,9 +34,9 @@ MAX_ROWS: Final = 100_000
 """A query that sums over more combinations of values than this is refused."""
 
 _TERM: Final = re.compile(
-    r"""\s*(?:"(?P<q>(?:[^"]|"")*)"|'(?P<a>(?:[^']|'')*)'|(?P<bare>[^=<>!,|"']+))\s*
+    r"""\s*(?P<name>"(?:[^"]|"")*"|'(?:[^']|'')*'|[^=<>!,|"']+)\s*
         (?:(?P<sign>!=|<=|>=|=|<|>)\s*
-           (?:"(?P<vq>(?:[^"]|"")*)"|'(?P<va>(?:[^']|'')*)'|(?P<value>[^,|"']*))\s*)?
+           (?P<value>"(?:[^"]|"")*"|'(?:[^']|'')*'|[^,|"']*)\s*)?
         (?P<end>,|\||$)""",
     re.VERBOSE,
 )
@@ -130,20 +130,20 @@ def parse(text: str) -> Query:
     return Query(tuple(parts[0]), tuple(parts[1]) if len(parts) == 2 else ())
 
 
-def _text(match: re.Match[str], double: str, single: str, bare: str) -> tuple[str, bool]:
-    """What a name or a value says, and whether it stood in quotes."""
-    for group, mark in ((double, '"'), (single, "'")):
-        if match[group] is not None:
-            return match[group].replace(mark * 2, mark), True
-    return match[bare].strip(), False
+def _unquoted(text: str) -> tuple[str, bool]:
+    """What a name or a value says, and whether it stands in quotes."""
+    mark = text[:1]
+    if mark in ("'", '"'):
+        return text[1:-1].replace(mark * 2, mark), True
+    return text.strip(), False
 
 
 def _term(match: re.Match[str]) -> Term | None:
     """The term that was matched; None where it has no name."""
-    name, quoted = _text(match, "q", "a", "bare")
+    name, quoted = _unquoted(match["name"])
     if not name or match["sign"] is None:
         return Term(name, quoted) if name else None
-    value, literal = _text(match, "vq", "va", "value")
+    value, literal = _unquoted(match["value"])
     if not value and not literal:
         raise QueryError(f"{name!r} has no value after {match['sign']!r}: give one, or '?'")
     if value == UNKNOWN and not literal:

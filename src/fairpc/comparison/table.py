@@ -70,7 +70,8 @@ class MethodTable:
         if names:
             features = _only(X, frame, [n for n in frame.names if n not in names])
             sensitive = _only(X, frame, names)
-        labels = fit_labels(y, positive=_positive(estimators, positive))
+        given = (positive, *(getattr(e, "positive", None) for e in estimators))
+        labels = fit_labels(y, positive=next((p for p in given if p is not None), None))
         groups = fit_groups(sensitive)
         s, d = groups.transform(sensitive), labels.transform(y)
         for what, codes in (("labels", d), ("groups", s)):
@@ -160,12 +161,6 @@ def _sensitive(estimator: Any) -> tuple[str | int, ...]:
     if named is None:
         return ()
     return (named,) if isinstance(named, str | int) else tuple(named)
-
-
-def _positive(estimators: Sequence[Any], positive: Any) -> Any:
-    if positive is not None:
-        return positive
-    return next((p for e in estimators if (p := getattr(e, "positive", None)) is not None), None)
 
 
 def _accepted(call: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -112,7 +112,9 @@ def equal_rates(
     names, ids = check_groups(groups, len(values))
     given = check_positive_weight(sample_weight, len(values))
     weights = np.ones(len(values)) if given is None else given
-    truth = None if y is None else _binary(y, len(values))
+    truth = None if y is None else check_labels("y", y, len(values))
+    if truth is not None and not set(found := np.unique(truth).tolist()) <= {0, 1}:
+        raise MetricError(f"y has the values {found[:5]}: give labels 0 and 1")
     common = check_threshold(threshold)
     before = values >= common
     overall = float(np.average(before, weights=weights))
@@ -128,14 +130,13 @@ def equal_rates(
     def right(decisions: Bools, rows: Bools) -> float | None:
         return None if truth is None else share(decisions == truth, rows)
 
-    found = []
+    each = []
     for g, name in enumerate(names):
         here = ids == g
         rates = share(after, here), share(before, here)
-        found.append(GroupThreshold(name, cuts[g], *rates, right(after, here), right(before, here)))
+        each.append(GroupThreshold(name, cuts[g], *rates, right(after, here), right(before, here)))
     every = np.ones(len(values), np.bool_)
-    accuracy = right(after, every), right(before, every)
-    return EqualRates(target, common, tuple(found), *accuracy)
+    return EqualRates(target, common, tuple(each), right(after, every), right(before, every))
 
 
 def _cut(values: Floats, weights: Floats, target: float) -> float:
@@ -147,11 +148,3 @@ def _cut(values: Floats, weights: Floats, target: float) -> float:
     cuts = np.append(np.inf, ranked[last])
     shares = np.append(0.0, share[last])
     return float(cuts[np.argmin(np.abs(shares - target))])
-
-
-def _binary(y: npt.ArrayLike, n_rows: int) -> Bools:
-    labels = check_labels("y", y, n_rows)
-    values = set(np.unique(labels).tolist())
-    if not values <= {0, 1}:
-        raise MetricError(f"y has the values {sorted(values)[:5]}: give labels 0 and 1")
-    return np.asarray(labels == 1, np.bool_)
