@@ -10,18 +10,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.baselines.inputs import (
-    Columns,
-    Feature,
-    Sensitive,
-    check_rows,
-    encode,
-    group_codes,
-    indicators,
-    labels_of,
-    learn_groups,
-    split,
-)
+from fairpc.baselines import inputs
+from fairpc.baselines.inputs import Columns, Feature, Sensitive
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Floats, Ints
 
@@ -60,15 +50,15 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Learn from rows, labels and groups."""
-        check_rows(X=X, y=y, sensitive_features=sensitive_features)
-        features, groups = split(X, self.sensitive, sensitive_features)
+        inputs.check_rows(X=X, y=y, sensitive_features=sensitive_features)
+        features, groups = inputs.split(X, self.sensitive, sensitive_features)
         if not groups and self._groups_required:
             raise LearningError(
                 f"{type(self).__name__} needs groups: give sensitive_features, or name columns of "
                 "X in sensitive"
             )
-        self.groups_ = learn_groups(groups) if groups else ()
-        self.classes_, codes = np.unique(labels_of(y), return_inverse=True)
+        self.groups_ = inputs.learn_groups(groups) if groups else ()
+        self.classes_, codes = np.unique(inputs.labels_of(y), return_inverse=True)
         n = len(self.classes_)
         if n < 2:
             raise LearningError(
@@ -90,8 +80,8 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Scores per class, rows × classes; what they mean is said by each class."""
         check_is_fitted(self, "_features", msg="this %(name)s is not fitted: call fit first")
-        check_rows(X=X, sensitive_features=sensitive_features)
-        features, groups = split(X, self.sensitive, sensitive_features)
+        inputs.check_rows(X=X, sensitive_features=sensitive_features)
+        features, groups = inputs.split(X, self.sensitive, sensitive_features)
         if not (self.groups_ and (self.use_sensitive or self._groups_at_prediction)):
             groups = {}
         elif not groups:
@@ -119,10 +109,10 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _numbers(self, features: Columns, groups: Columns) -> tuple[Floats, Ints]:
         """Features, with indicators of the groups after them where they are used; group codes."""
-        matrix = encode(self._features, features)
+        matrix = inputs.encode(self._features, features)
         if not groups:
             return matrix, np.zeros(len(matrix), np.int64)
-        codes = group_codes(self.groups_, groups)
+        codes = inputs.group_codes(self.groups_, groups)
         if self.use_sensitive:
-            matrix = np.hstack([matrix, indicators(codes, np.arange(1, len(self.groups_)))])
+            matrix = np.hstack([matrix, inputs.indicators(codes, np.arange(1, len(self.groups_)))])
         return matrix, codes

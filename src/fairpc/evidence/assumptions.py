@@ -21,15 +21,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Floats,
-    check_classes,
-    check_clusters,
-    check_groups,
-    check_level,
-    check_positive_weight,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Floats
 from fairpc.evidence.classifiers import design, distinct, few_threads, learners
 from fairpc.evidence.crossfit import (
     GroupRows,
@@ -229,7 +222,7 @@ def test_assumptions(
         sample_weight: how many people a row stands for in the population; not counts of equal
             rows, which must be repeated. Counts are then shrunk to the effective sample size.
     """
-    check_level(level)
+    arrays.check_level(level)
     classes, groups = _group_rows(X, y, sensitive_features, clusters, sample_weight)
     numbers = _seeds(n_seeds, seeds, method)
     wanted = _positive(classes, positive)
@@ -253,11 +246,11 @@ def _group_rows(
     """The classes, and the rows of each group: all that was given, checked."""
     features = design(x)
     n = len(features)
-    classes, labels = check_classes("y", y, n)
+    classes, labels = arrays.check_classes("y", y, n)
     if len(classes) < 2:
         raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
-    names, ids = check_groups(sensitive_features, n, "sensitive_features")
-    persons = check_clusters(clusters, n)
+    names, ids = arrays.check_groups(sensitive_features, n, "sensitive_features")
+    persons = arrays.check_clusters(clusters, n)
     rule = f"folds within folds need at least {MIN_ROWS}"
     check_enough_rows(names, ids, persons, least=MIN_ROWS, rule=rule)
     cells = np.bincount(ids * len(classes) + labels, minlength=len(names) * len(classes))
@@ -267,7 +260,7 @@ def _group_rows(
             f"class {classes[c]!r} does not occur in group {names[g]!r}: the test needs "
             "every class in every group; merge classes or groups, or collect more rows"
         )
-    weights = check_positive_weight(sample_weight, n)
+    weights = arrays.check_positive_weight(sample_weight, n)
     groups = {}
     for g, name in enumerate(names):
         here = ids == g

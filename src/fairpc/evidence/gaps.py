@@ -11,30 +11,10 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Floats,
-    Positions,
-    check_clusters,
-    check_counts,
-    check_groups,
-    check_level,
-    check_positive_weight,
-    check_scores,
-    check_threshold,
-)
-from fairpc.evidence.intervals import (
-    Interval,
-    Sample,
-    check_enough_rows,
-    fieller,
-    koopman,
-    mean_sample,
-    newcombe,
-    rate_sample,
-    some_of,
-    welch,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Floats, Positions
+from fairpc.evidence import intervals
+from fairpc.evidence.intervals import Interval, Sample
 from fairpc.evidence.plain import Record
 
 FOUR_FIFTHS: Final = 0.8
@@ -245,22 +225,22 @@ def parity(
             equal rows, which are ``counts``. Intervals then use the effective sample size.
         counts: how many equal rows each row is, weight and all; the same as repeating it.
     """
-    values = check_scores(scores)
-    names, ids = check_groups(groups, len(values))
-    weights = check_positive_weight(sample_weight, len(values))
-    times = check_counts(counts, len(values), clusters)
-    persons = check_clusters(clusters, len(values))
-    check_enough_rows(names, ids, persons, times)
+    values = arrays.check_scores(scores)
+    names, ids = arrays.check_groups(groups, len(values))
+    weights = arrays.check_positive_weight(sample_weight, len(values))
+    times = arrays.check_counts(counts, len(values), clusters)
+    persons = arrays.check_clusters(clusters, len(values))
+    intervals.check_enough_rows(names, ids, persons, times)
     cut = None
     if threshold is not None:
         if np.ndim(threshold):
             raise MetricError("threshold has several values: give one number, or call parity_curve")
-        cut = check_threshold(threshold)
+        cut = arrays.check_threshold(threshold)
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
     rows = _Samples(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
-    tail = (1 - check_level(level)) / (2 * len(pairs))
+    tail = (1 - arrays.check_level(level)) / (2 * len(pairs))
     means = tuple(rows.group(g, name) for g, name in enumerate(names))
     gaps = tuple(rows.pair(a, b, names, tail) for a, b in pairs)
     return Parity(kind, level, cut, means, gaps, clustered=persons is not None)
@@ -281,7 +261,7 @@ def parity_curve(
         raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
     if not len(thresholds):
         raise MetricError("thresholds is empty: give at least one")
-    each = 1 - (1 - check_level(level)) / len(thresholds)
+    each = 1 - (1 - arrays.check_level(level)) / len(thresholds)
     rows = {"clusters": clusters, "sample_weight": sample_weight, "counts": counts}
     found = (parity(scores, groups, threshold=t, level=each, **rows) for t in thresholds)
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
@@ -300,8 +280,8 @@ class _Samples:
 
     def sample(self, g: int) -> Sample:
         here = self.ids == g
-        make = rate_sample if self.kind == "rate" else mean_sample
-        rows = (some_of(each, here) for each in (self.weights, self.persons, self.counts))
+        make = intervals.rate_sample if self.kind == "rate" else intervals.mean_sample
+        rows = (intervals.some_of(each, here) for each in (self.weights, self.persons, self.counts))
         return make(self.values[here], *rows)
 
     def mean(self, g: int) -> float:
@@ -327,11 +307,12 @@ class _Samples:
         first, last = (
             replace(s, size=s.size / factor, variance=s.variance * factor) for s in (first, last)
         )
-        difference, ratio = (newcombe, koopman) if self.kind == "rate" else (welch, fieller)
+        rates = self.kind == "rate"
+        difference = (intervals.newcombe if rates else intervals.welch)(first, last, tail)
+        ratio = (intervals.koopman if rates else intervals.fieller)(first, last, tail)
         low, high = self.mean(a), self.mean(b)
         share = high / low if low > 0 else (math.inf if high > 0 else math.nan)
-        ends = difference(first, last, tail), ratio(first, last, tail)
-        return PairGap(names[a], names[b], high - low, ends[0], share, ends[1])
+        return PairGap(names[a], names[b], high - low, difference, share, ratio)
 
     def _crossing(self, a: int, b: int, first: Sample, last: Sample) -> float:
         """How much persons who are in both groups, with opposite scores, widen a difference."""

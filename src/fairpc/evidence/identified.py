@@ -16,16 +16,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Floats,
-    Positions,
-    check_array,
-    check_counts,
-    check_groups,
-    check_scores,
-    two_numbers,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Floats, Positions
 from fairpc.evidence.intervals import Interval, check_enough_rows
 from fairpc.evidence.plain import Record
 
@@ -212,9 +204,9 @@ def identified_set(
         n_points: grid of P(Df=1) on which the mechanism is listed.
         counts: how many equal rows each row is; the same as repeating it.
     """
-    values = check_scores(scores).copy()
-    names, ids = check_groups(groups, len(values))
-    times = check_counts(counts, len(values))
+    values = arrays.check_scores(scores).copy()
+    names, ids = arrays.check_groups(groups, len(values))
+    times = arrays.check_counts(counts, len(values))
     check_enough_rows(names, ids, None, times)
     if n_points < 2:
         raise MetricError(f"n_points is {n_points}: give at least 2, the ends of the set")
@@ -224,7 +216,7 @@ def identified_set(
     )
     for g, group in enumerate(ranges):
         values[ids == g] = np.clip(values[ids == g], group.low, group.high)
-    start, stop = (0.0, 1.0) if pi is None else two_numbers("pi", pi)
+    start, stop = (0.0, 1.0) if pi is None else arrays.two_numbers("pi", pi)
     if not 0 <= start <= stop <= 1:
         raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
     lower = max(start, *(g.lower for g in ranges))
@@ -246,14 +238,14 @@ def class_bounds(
     under any other Df; from below by what the other classes leave. The lower bound of one
     class against the rest, taken as if there were two, is not valid for three or more.
     """
-    table = check_array("scores", scores)
+    table = arrays.check_array("scores", scores)
     if table.ndim != 2 or table.shape[1] < 2:
         raise MetricError(f"scores has shape {table.shape}: give a column per class")
-    each = [check_scores(column, f"scores (column {c})") for c, column in enumerate(table.T)]
+    each = [arrays.check_scores(column, f"scores (column {c})") for c, column in enumerate(table.T)]
     table = np.column_stack(each)
     if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
         raise MetricError("the scores of a row do not sum to 1: give a probability per class")
-    names, ids = check_groups(groups, len(table))
+    names, ids = arrays.check_groups(groups, len(table))
     cells = [table[ids == g] for g in range(len(names))]
     # A class that never occurs has rate 0, and 0 is its bound.
     ratios = [c.mean(axis=0) / np.where(c.any(axis=0), c.max(axis=0), 1.0) for c in cells]
@@ -271,7 +263,7 @@ def _range(
     if ends is not None:
         if name not in ends:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
-        low, high = two_numbers(f"ends of group {name!r}", ends[name])
+        low, high = arrays.two_numbers(f"ends of group {name!r}", ends[name])
         if not 0 <= low <= high <= 1:
             raise MetricError(
                 f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Bools,
-    Floats,
-    check_groups,
-    check_labels,
-    check_positive_weight,
-    check_scores,
-    check_threshold,
-    one_number,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence.plain import Record
 
 
@@ -108,17 +99,17 @@ def equal_rates(
         rate: selection rate to aim at; None keeps the overall rate of the common threshold.
         sample_weight: weight per row.
     """
-    values = check_scores(scores)
-    names, ids = check_groups(groups, len(values))
-    given = check_positive_weight(sample_weight, len(values))
+    values = arrays.check_scores(scores)
+    names, ids = arrays.check_groups(groups, len(values))
+    given = arrays.check_positive_weight(sample_weight, len(values))
     weights = np.ones(len(values)) if given is None else given
-    truth = None if y is None else check_labels("y", y, len(values))
+    truth = None if y is None else arrays.check_labels("y", y, len(values))
     if truth is not None and not set(found := np.unique(truth).tolist()) <= {0, 1}:
         raise MetricError(f"y has the values {found[:5]}: give labels 0 and 1")
-    common = check_threshold(threshold)
+    common = arrays.check_threshold(threshold)
     before = values >= common
     overall = float(np.average(before, weights=weights))
-    target = overall if rate is None else one_number("rate", rate)
+    target = overall if rate is None else arrays.one_number("rate", rate)
     if not 0 <= target <= 1:
         raise MetricError(f"rate is {target}: give a share from 0 to 1")
     cuts = [_cut(values[ids == g], weights[ids == g], target) for g in range(len(names))]
