@@ -24,26 +24,17 @@ from fairpc.estimators.base import CircuitClassifier
 
 @dataclass(frozen=True, eq=False)
 class MethodTable:
-    """The table as each method wants it, and codes of label and group to score by.
+    """The table as each method wants it, and codes of label and group to score by."""
 
-    Attributes:
-        whole: X as given; ``features`` without the sensitive columns.
-        sensitive: the groups, as given or as columns of X.
-        y: the labels as given.
-        typed: the features as numbers and text, for methods that take no missing cells.
-        s, d: codes of groups and labels, -1 where missing.
-        classes: of the label, as text; ``positive`` is the number of the positive one.
-    """
-
-    whole: Any
-    features: Any
-    sensitive: Any
-    y: Any
-    typed: pl.DataFrame
-    s: Codes
-    d: Codes
-    classes: tuple[str, ...]
-    positive: int
+    whole: Any  #: X as given
+    features: Any  #: X without the sensitive columns
+    sensitive: Any  #: the groups, as given or as columns of X
+    y: Any  #: the labels as given
+    typed: pl.DataFrame  #: the features as numbers and text, for methods that take no missing cells
+    s: Codes  #: of the groups, -1 where missing
+    d: Codes  #: of the labels, -1 where missing
+    classes: tuple[str, ...]  #: of the label, as text
+    positive: int  #: number of the positive class
 
     @classmethod
     def of(

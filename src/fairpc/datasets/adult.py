@@ -7,14 +7,8 @@ from typing import Literal
 
 import polars as pl
 
-from fairpc.datasets.record import (
-    Dataset,
-    FrameKind,
-    check_option,
-    published,
-    read_bundled,
-    read_notes,
-)
+from fairpc.datasets import record
+from fairpc.datasets.record import Dataset, FrameKind, check_option
 
 AdultVersion = Literal["raw", "paper"]
 AdultSubset = Literal["all", "train", "test"]
@@ -54,14 +48,14 @@ def load_adult(
         parts = {"train": "adult.data", "test": "adult.test"}
         frame = pl.concat([_read(name) for part, name in parts.items() if subset in ("all", part)])
         frame = frame.with_columns(pl.col(pl.String).replace("?", None))
-    return published("adult", version, frame, as_frame)
+    return record.published("adult", version, frame, as_frame)
 
 
 def _read(name: str) -> pl.DataFrame:
     """One part of UCI's table, words stripped of the blanks and full stops around them."""
-    columns = list(read_notes("adult")["raw"]["columns"])
+    columns = list(record.read_notes("adult")["raw"]["columns"])
     frame = pl.read_csv(
-        io.BytesIO(read_bundled(name)),
+        io.BytesIO(record.read_bundled(name)),
         has_header=False,
         new_columns=columns,
         schema_overrides=[pl.String] * len(columns),

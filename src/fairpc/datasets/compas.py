@@ -17,14 +17,8 @@ from typing import Literal
 
 import polars as pl
 
-from fairpc.datasets.record import (
-    DOWNLOADED,
-    Dataset,
-    FrameKind,
-    check_option,
-    published,
-    read_bundled,
-)
+from fairpc.datasets import record
+from fairpc.datasets.record import DOWNLOADED, Dataset, FrameKind, check_option
 from fairpc.errors import FairpcError, FileFormatError, MissingExtraError
 
 CompasVersion = Literal["two-year", "raw", "paper"]
@@ -84,7 +78,7 @@ def load_compas(
     check_option("version", version, CompasVersion)
     check_option("scale", scale, CompasScale)
     if version == "two-year":
-        data = io.BytesIO(read_bundled("compas-scores-two-years.csv"))
+        data = io.BytesIO(record.read_bundled("compas-scores-two-years.csv"))
         frame = pl.read_csv(data, infer_schema_length=None, try_parse_dates=False)
         persons = frame["id"]
     elif version == "raw":
@@ -94,7 +88,7 @@ def load_compas(
         scores = _paper_rows(read_scores())
         frame = binarise(scores)
         persons = scores["Person_ID"].cast(pl.Int64)
-    return published("compas", version, frame, as_frame, persons)
+    return record.published("compas", version, frame, as_frame, persons)
 
 
 def read_scores() -> pl.DataFrame:

@@ -16,15 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 from fairpc.data.plural import counted
-from fairpc.datasets.record import (
-    Dataset,
-    FrameKind,
-    Notes,
-    Provenance,
-    as_kind,
-    check_option,
-    cut,
-)
+from fairpc.datasets import record
+from fairpc.datasets.record import Dataset, FrameKind, Notes, Provenance, check_option
 from fairpc.errors import LearningError
 
 if TYPE_CHECKING:
@@ -114,12 +107,12 @@ def make_synthetic(
     return SyntheticDataset(
         "synthetic",
         f"{n_features} features",
-        **cut(frame, as_frame, "D", "S", features),
+        **record.cut(frame, as_frame, "D", "S", features),
         positive=1,
         persons=None,
         provenance=_PROVENANCE,
         notes=_notes(n_samples, features),
-        df=as_kind(frame["Df"], as_frame),
+        df=record.as_kind(frame["Df"], as_frame),
         model=model,
     )
 

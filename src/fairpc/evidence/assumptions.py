@@ -23,14 +23,9 @@ import numpy.typing as npt
 
 from fairpc.errors import MetricError, arrays
 from fairpc.errors.arrays import Floats
+from fairpc.evidence import crossfit
 from fairpc.evidence.classifiers import design, distinct, few_threads, learners
-from fairpc.evidence.crossfit import (
-    GroupRows,
-    SplitRates,
-    cross_fitted,
-    joint_bound,
-    separate_bound,
-)
+from fairpc.evidence.crossfit import GroupRows, SplitRates, cross_fitted
 from fairpc.evidence.intervals import check_enough_rows, some_of
 from fairpc.evidence.plain import Record
 
@@ -277,7 +272,7 @@ def _record(
     positive: int | None,
     method: Method,
 ) -> AssumptionTest:
-    bound = joint_bound if method == "cross-fit" else separate_bound
+    bound = crossfit.joint_bound if method == "cross-fit" else crossfit.separate_bound
 
     def uppers(alpha: float) -> Floats:
         """Medians over seeds [group, class], all together wrong with probability at most alpha."""

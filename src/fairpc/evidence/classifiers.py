@@ -56,15 +56,14 @@ def _columns(values: Array, j: int) -> list[Floats]:
     hidden = missing(values)
     if hidden.all():
         return []
-    columns = _numeric(values, hidden, j)
-    if columns is None:
-        columns = _levels(values, hidden)
+    column = _numeric(values, hidden, j)
+    columns = _levels(values, hidden) if column is None else [column]
     if hidden.any():
         columns.append(hidden.astype(np.float64))
     return [column for column in columns if np.ptp(column) > 0]
 
 
-def _numeric(values: Array, hidden: Bools, j: int) -> list[Floats] | None:
+def _numeric(values: Array, hidden: Bools, j: int) -> Floats | None:
     if values.dtype.kind in "US":
         return None
     try:
@@ -79,7 +78,7 @@ def _numeric(values: Array, hidden: Bools, j: int) -> list[Floats] | None:
     if not np.isin(known, (0.0, 1.0)).all():
         spread = known.std()
         column = (column - centre) / (spread if spread > 0 else 1.0)
-    return [column]
+    return column
 
 
 def _levels(values: Array, hidden: Bools) -> list[Floats]:

@@ -22,19 +22,12 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Sample:
-    """A mean of scores in [0, 1] and how well it is known.
-
-    Attributes:
-        mean: the (weighted) mean.
-        size: effective number of independent rows; n where rows are independent and alike.
-        variance: of the mean, estimated.
-        freedom: degrees of freedom of that variance; infinite where none was estimated.
-    """
+    """A (weighted) mean of scores in [0, 1] and how well it is known."""
 
     mean: float
-    size: float
-    variance: float
-    freedom: float
+    size: float  #: effective number of independent rows; n where rows are independent and alike
+    variance: float  #: of the mean, estimated
+    freedom: float  #: degrees of freedom of that variance; infinite where none was estimated
 
 
 def rate_sample(

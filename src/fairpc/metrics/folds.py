@@ -29,8 +29,8 @@ class Fold:
         rows = np.concatenate([self.train, self.valid, self.test])
         if len(rows) and rows.min() < 0:
             raise MetricError("a fold has a negative row number: rows are counted from 0")
-        if len(np.unique(rows)) < len(rows):
-            values, counts = np.unique(rows, return_counts=True)
+        values, counts = np.unique(rows, return_counts=True)
+        if len(values) < len(rows):
             raise MetricError(f"row {values[np.argmax(counts > 1)]} is twice in one fold")
         if not len(self.train) or not len(self.test):
             raise MetricError("a fold has no training or no test rows: give more rows")
