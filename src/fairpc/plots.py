@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from fairpc.errors import MissingExtraError, PlotError
 from fairpc.errors.arrays import Floats
@@ -51,12 +53,58 @@ class ModelPlots:
                 f"{type(model).__name__} has no hidden decision, so no mechanism to draw: use "
                 "FairPC or LatNB"
             )
-        return mechanism(model.bias_mechanism_, *self._names, ax=ax)
+        groups, classes = self._names
+        rows = list(product(range(len(groups)), range(len(classes))))
+        ax = ax or _new_axes(1, 7, 0.8 + 0.55 * len(rows))[0]
+        # A gap between groups, so that bars of one group stand together.
+        places = np.array([-(i + 0.6 * s) for i, (s, _) in enumerate(rows)])
+        left = np.zeros(len(rows))
+        for d, label in enumerate(classes):
+            width = model.bias_mechanism_[:, :, d].ravel()
+            look: Style = {"color": COLOURS[d % len(COLOURS)], "hatch": HATCHES[d % len(HATCHES)]}
+            look |= {"edgecolor": EDGE, "linewidth": 0.8, "label": f"D = {label}"}
+            ax.barh(places, width, left=left, height=0.8, **look)
+            for y, x, share in zip(places, left, width, strict=True):
+                if share >= 0.06:
+                    ax.text(x + share / 2, y, f"{share:.2f}", **_ON_BARS)
+            left += width
+        ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
+        ax.set(xlim=(0, 1), xlabel="P(D | Df, S)")
+        ax.set_title("Observed label by hidden decision and group", loc="left", fontsize=11)
+        # The legend starts half an inch under the axes, as a share of their height.
+        below = -0.5 / max(ax.get_window_extent().height / ax.figure.dpi, 0.5)
+        ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, below), frameon=False)
+        return ax
 
     def curves(self, axes: Sequence[Axes] | None = None) -> Sequence[Axes]:
-        """The fit, iteration by iteration: likelihoods and, with a hidden decision, mechanism."""
+        """The fit, iteration by iteration: likelihoods and, with a hidden decision, mechanism.
+
+        The mechanism is drawn as P(D = f | Df = f, S = s).
+        """
+        history: Mapping[str, Floats] = self._model.history_
         latent = self._model.distribution_.layout.latent
-        return curves(self._model.history_, *self._names, latent=latent, axes=axes)
+        n = 2 if latent else 1
+        if axes is None:
+            axes = _new_axes(n, 5.2 * n, 3.6)
+        elif len(axes) != n:
+            raise PlotError(f"{len(axes)} axes were given: this model has {n} pictures")
+        named = [k for k, v in history.items() if v.ndim == 1 and not np.isnan(v).all()]
+        for i, name in enumerate(named):
+            _line(axes[0], history[name], i, name.replace("_", " "))
+        axes[0].set_ylabel("nats")
+        axes[0].set_title("Likelihood", loc="left", fontsize=11)
+        if latent:
+            groups, classes = self._names
+            for i, (s, f) in enumerate(product(range(len(groups)), range(len(classes)))):
+                label = f"S = {groups[s]}, Df = D = {classes[f]}"
+                _line(axes[1], history["mechanism"][:, s, f, f], i, label)
+            axes[1].set(ylim=(-0.03, 1.03), ylabel="P(D = Df | Df, S)")
+            axes[1].set_title("Mechanism", loc="left", fontsize=11)
+        for axis in axes:
+            axis.set_xlabel("iteration of EM")
+            axis.locator_params(axis="x", integer=True)
+            axis.legend(fontsize=8, frameon=False)
+        return axes
 
     def tradeoff(
         self,
@@ -82,7 +130,10 @@ class ModelPlots:
 
         model, drawn = self._model, X is None
         if drawn:
-            X, y, sensitive_features = _drawn(model)  # noqa: N806
+            columns = model.sample(DRAWN, random_state=0, library="dict")
+            names = model.coding_.features.names
+            X = pl.DataFrame({name: columns[name] for name in names}, strict=False)  # noqa: N806
+            y, sensitive_features = np.array(columns["D"]), np.array(columns["S"])
         elif y is None:
             raise PlotError("X was given without y: give the observed labels too")
         name = type(model).__name__
@@ -92,64 +143,6 @@ class ModelPlots:
         found = compare(methods, X, y, sensitive_features=sensitive_features, **options)
         rows = "Rows drawn from the model itself. " if drawn else ""
         return trade_off(found.means(), caption=rows + found.caption, marked=name, ax=ax)
-
-
-def mechanism(
-    probabilities: Floats, groups: Sequence[str], classes: Sequence[str], *, ax: Axes | None = None
-) -> Axes:
-    """P(D = d | Df = f, S = s), [s, f, d], as a bar per (s, f) that is cut by d."""
-    rows = [(s, f) for s in range(len(groups)) for f in range(len(classes))]
-    ax = ax or _new_axes(1, 7, 0.8 + 0.55 * len(rows))[0]
-    # A gap between groups, so that bars of one group stand together.
-    places = np.array([-(i + 0.6 * s) for i, (s, _) in enumerate(rows)])
-    left = np.zeros(len(rows))
-    for d, label in enumerate(classes):
-        width = np.array([probabilities[s, f, d] for s, f in rows])
-        look: Style = {"color": COLOURS[d % len(COLOURS)], "hatch": HATCHES[d % len(HATCHES)]}
-        look |= {"edgecolor": EDGE, "linewidth": 0.8, "label": f"D = {label}"}
-        ax.barh(places, width, left=left, height=0.8, **look)
-        for y, x, share in zip(places, left, width, strict=True):
-            if share >= 0.06:
-                ax.text(x + share / 2, y, f"{share:.2f}", **_ON_BARS)
-        left += width
-    ax.set_yticks(places, [f"S = {groups[s]}, Df = {classes[f]}" for s, f in rows])
-    ax.set(xlim=(0, 1), xlabel="P(D | Df, S)")
-    ax.set_title("Observed label by hidden decision and group", loc="left", fontsize=11)
-    ax.legend(ncols=3, loc="upper center", bbox_to_anchor=(0.5, _below(ax)), frameon=False)
-    return ax
-
-
-def curves(
-    history: Mapping[str, Floats],
-    groups: Sequence[str],
-    classes: Sequence[str],
-    *,
-    latent: bool,
-    axes: Sequence[Axes] | None = None,
-) -> Sequence[Axes]:
-    """Likelihoods per iteration and, beside them, P(D = f | Df = f, S = s) per iteration."""
-    n = 2 if latent else 1
-    if axes is None:
-        axes = _new_axes(n, 5.2 * n, 3.6)
-    elif len(axes) != n:
-        raise PlotError(f"{len(axes)} axes were given: this model has {n} pictures")
-    named = [k for k, v in history.items() if v.ndim == 1 and not np.isnan(v).all()]
-    for i, name in enumerate(named):
-        _line(axes[0], history[name], i, name.replace("_", " "))
-    axes[0].set_ylabel("nats")
-    axes[0].set_title("Likelihood", loc="left", fontsize=11)
-    if latent:
-        cells = [(s, f) for s in range(len(groups)) for f in range(len(classes))]
-        for i, (s, f) in enumerate(cells):
-            label = f"S = {groups[s]}, Df = D = {classes[f]}"
-            _line(axes[1], history["mechanism"][:, s, f, f], i, label)
-        axes[1].set(ylim=(-0.03, 1.03), ylabel="P(D = Df | Df, S)")
-        axes[1].set_title("Mechanism", loc="left", fontsize=11)
-    for axis in axes:
-        axis.set_xlabel("iteration of EM")
-        axis.locator_params(axis="x", integer=True)
-        axis.legend(fontsize=8, frameon=False)
-    return axes
 
 
 def trade_off(
@@ -196,12 +189,6 @@ def _look(i: int) -> Style:
     return {name: known[i % len(known)] for name, known in kinds.items()}
 
 
-def _below(ax: Axes) -> float:
-    """Where a legend under the axis label starts, as a share of the height of the axes."""
-    inches: float = ax.get_window_extent().height / ax.figure.dpi
-    return -0.5 / max(inches, 0.5)
-
-
 def _new_axes(n: int, width: float, height: float) -> list[Axes]:
     """Axes side by side in a new figure."""
     try:
@@ -213,13 +200,3 @@ def _new_axes(n: int, width: float, height: float) -> list[Axes]:
     size = (width, height)
     _, grid = plt.subplots(1, n, figsize=size, layout="constrained", squeeze=False)
     return list(grid[0])
-
-
-def _drawn(model: Any) -> tuple[Any, Any, Any]:
-    """Features, labels and groups of rows drawn from the model."""
-    columns = model.sample(DRAWN, random_state=0, library="dict")
-    names = model.coding_.features.names
-    import polars as pl
-
-    table = pl.DataFrame({name: columns[name] for name in names}, strict=False)
-    return table, np.array(columns["D"]), np.array(columns["S"])

@@ -18,6 +18,7 @@ from itertools import product
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from fairpc.data.codes_of import code_values
 from fairpc.data.encoding import Encoding
@@ -34,9 +35,9 @@ MAX_ROWS: Final = 100_000
 """A query that sums over more combinations of values than this is refused."""
 
 _TERM: Final = re.compile(
-    r"""\s*(?:"(?P<q>(?:[^"]|"")*)"|'(?P<a>(?:[^']|'')*)'|(?P<bare>[^=<>!,|"']+))\s*
+    r"""\s*(?P<name>"(?:[^"]|"")*"|'(?:[^']|'')*'|[^=<>!,|"']+)\s*
         (?:(?P<sign>!=|<=|>=|=|<|>)\s*
-           (?:"(?P<vq>(?:[^"]|"")*)"|'(?P<va>(?:[^']|'')*)'|(?P<value>[^,|"']*))\s*)?
+           (?P<value>"(?:[^"]|"")*"|'(?:[^']|'')*'|[^,|"']*)\s*)?
         (?P<end>,|\||$)""",
     re.VERBOSE,
 )
@@ -130,20 +131,20 @@ def parse(text: str) -> Query:
     return Query(tuple(parts[0]), tuple(parts[1]) if len(parts) == 2 else ())
 
 
-def _text(match: re.Match[str], double: str, single: str, bare: str) -> tuple[str, bool]:
-    """What a name or a value says, and whether it stood in quotes."""
-    for group, mark in ((double, '"'), (single, "'")):
-        if match[group] is not None:
-            return match[group].replace(mark * 2, mark), True
-    return match[bare].strip(), False
+def _unquoted(text: str) -> tuple[str, bool]:
+    """What a name or a value says, and whether it stands in quotes."""
+    mark = text[:1]
+    if mark in ("'", '"'):
+        return text[1:-1].replace(mark * 2, mark), True
+    return text.strip(), False
 
 
 def _term(match: re.Match[str]) -> Term | None:
     """The term that was matched; None where it has no name."""
-    name, quoted = _text(match, "q", "a", "bare")
+    name, quoted = _unquoted(match["name"])
     if not name or match["sign"] is None:
         return Term(name, quoted) if name else None
-    value, literal = _text(match, "vq", "va", "value")
+    value, literal = _unquoted(match["value"])
     if not value and not literal:
         raise QueryError(f"{name!r} has no value after {match['sign']!r}: give one, or '?'")
     if value == UNKNOWN and not literal:
@@ -181,39 +182,38 @@ class Vocabulary:
         if total == -math.inf:
             words = ", ".join(str(reading.term) for reading in readings)
             raise EvidenceError(f"'{words}' has probability zero: leave out or change a value")
-        asked = [
-            [(variable, label, codes) for label, codes in fitting]
-            for variable, fitting in map(read, query.targets)
-        ]
-        rows = []
-        if math.prod(len(part) for part in asked) > MAX_ROWS:
+        asked = list(map(read, query.targets))
+        if math.prod(len(fitting) for _, fitting in asked) > MAX_ROWS:
             raise QueryError("the query asks for too many combinations: give values to some")
-        for combination in product(*asked):
+        rows = []
+        for combination in product(*(fitting for _, fitting in asked)):
             event = dict(known)
-            for variable, _, codes in combination:
+            for (variable, _), (_, codes) in zip(asked, combination, strict=True):
                 _restrict(event, variable, codes)
             probability = math.exp(min(self._log_mass(event) - total, 0.0))
-            rows.append((tuple(label for _, label, _ in combination), probability))
+            rows.append((tuple(label for label, _ in combination), probability))
         return Answer(tuple(rows), tuple(readings), math.exp(total))
 
     def _alternatives(self, term: Term) -> tuple[int, list[tuple[str, CodeSet]]]:
         """Variable of the circuit, and the values that fit the term, each with its codes."""
         layout = self.distribution.layout
-        if not term.quoted and term.name == "S":
+        role = "" if term.quoted else term.name
+        if role == "S":
             return S, _chosen(term, self.groups.names)
-        if not term.quoted and term.name == "Df" and not layout.latent:
+        if role == "Df" and not layout.latent:
             raise QueryError(f"{self.distribution.model} has no Df: ask for D, which it predicts")
-        roles = {"Df": DF, "D": layout.d}
-        if not term.quoted and term.name in roles:
-            return roles[term.name], _fitting(self.labels.column, term)
+        if role in ("Df", "D"):
+            return DF if role == "Df" else layout.d, _fitting(self.labels.column, term)
         name = self._column_name(term.name)
         if name == self.labels.name:
             return layout.d, _fitting(self.labels.column, term)
         if name in self.groups.column_names:
             j = self.groups.column_names.index(name)
-            cells = self.groups.cells
             return S, [
-                (label, frozenset(g for g, cell in enumerate(cells) if cell[j] in codes))
+                (
+                    label,
+                    frozenset(g for g, cell in enumerate(self.groups.cells) if cell[j] in codes),
+                )
                 for label, codes in _fitting(self.groups.columns[j], term)
             ]
         column = layout.x[self.features.names.index(name)]
@@ -222,7 +222,6 @@ class Vocabulary:
     def _column_name(self, given: str) -> str:
         """The column that is meant: exactly, or but for blanks around its name."""
         known = (self.labels.name, *self.groups.column_names, *self.features.names)
-        reserved = ("Df", "D", "S") if self.distribution.layout.latent else ("D", "S")
         if given in known:
             return given
         stripped = [name for name in known if name.strip() == given.strip()]
@@ -231,7 +230,7 @@ class Vocabulary:
         for dropped in self.features.dropped:
             if dropped.name == given:
                 raise QueryError(dropped.message + ": ask without it")
-        words = (*reserved, *known)
+        words = (*(("Df",) if self.distribution.layout.latent else ()), "D", "S", *known)
         raise QueryError(f"there is no {given!r} in the model: {_suggestion(given, words)}")
 
     def _log_mass(self, event: dict[int, CodeSet]) -> float:
@@ -336,8 +335,6 @@ def _compared(column: Column, sign: str, value: str) -> list[int]:
 
 
 def _bound(column: Column, value: str) -> float:
-    import polars as pl
-
     if column.kind == "date":
         bound = to_dates(pl.Series([value]))[0]
         if bound is None:

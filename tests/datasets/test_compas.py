@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from fairpc.datasets import DownloadError, compas, load_compas
-from fairpc.datasets.compas import COLUMNS, FILE_NAME, Remote
+from fairpc.datasets.compas import COLUMNS, FILE_NAME
 from fairpc.errors import FileFormatError, MissingExtraError
 from published import use_raw_compas
 
@@ -120,7 +120,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     thread = threading.Thread(target=http.serve_forever)
     thread.start()
     url = f"http://127.0.0.1:{http.server_address[1]}/{FILE_NAME}"
-    monkeypatch.setattr(compas, "REMOTE", Remote(url, digest))
+    monkeypatch.setattr(compas, "REMOTE", (url, digest))
     monkeypatch.delenv("FAIRPC_DATA", raising=False)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "cache" / name)
@@ -138,20 +138,20 @@ def test_a_download_is_kept(server: str, tmp_path: Path) -> None:
 
 
 def test_a_wrong_download_is_refused(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compas, "REMOTE", Remote(server, "0" * 64))
+    monkeypatch.setattr(compas, "REMOTE", (server, "0" * 64))
     with pytest.raises(FileFormatError, match="SHA-256 differs"):
         load_compas("raw")
 
 
 def test_a_file_that_is_not_there(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compas, "REMOTE", Remote(f"{server}.gone", "0" * 64))
+    monkeypatch.setattr(compas, "REMOTE", (f"{server}.gone", "0" * 64))
     with pytest.raises(DownloadError, match="check the network"):
         load_compas("raw")
 
 
 def test_without_a_network(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Port 9 on the own machine: nobody listens, the connection is refused at once.
-    monkeypatch.setattr(compas, "REMOTE", Remote("http://127.0.0.1:9/x.csv", "0" * 64))
+    monkeypatch.setattr(compas, "REMOTE", ("http://127.0.0.1:9/x.csv", "0" * 64))
     with pytest.raises(DownloadError, match="set FAIRPC_DATA to a folder"):
         load_compas("paper")
 

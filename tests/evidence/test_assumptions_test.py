@@ -149,8 +149,8 @@ def test_three_classes() -> None:
         f = (rng.random(n)[:, None] > pi.cumsum(axis=1)[s]).sum(axis=1)
         y = np.where(rng.random(n) < 0.9, f, rng.integers(0, 3, n))
         x = (f[:, None] == np.arange(3)) & (rng.random(n) < 0.5)[:, None]
-        found = test_assumptions(x, np.array(["a", "b", "c"])[y], s, classifier="logistic",
-                                 n_seeds=1)  # fmt: skip
+        labels = np.array(["a", "b", "c"])[y]
+        found = test_assumptions(x, labels, s, classifier="logistic", n_seeds=1)
         assert found.rejected is not held
         if held:
             ends = zip(found.lower, rates[0], found.upper, strict=True)  # type: ignore[arg-type]
@@ -223,10 +223,10 @@ def test_merged_rows_give_the_counts_of_all_rows() -> None:
     x, y, _ = drawn(np.random.default_rng(12), 2_000)
     rows = np.arange(2_000)
     options = learners("logistic", weighted=False)
-    merged = GroupRows(distinct(x), y, 2, None, None)
-    apart = GroupRows(type(merged.features)(x, rows), y, 2, None, None)
-    assert len(merged.features.rows) <= 2**6
-    assert (merged.features.rows[merged.features.index] == x).all()
+    merged = GroupRows(*distinct(x), y, 2, None, None)
+    apart = GroupRows(x, rows, y, 2, None, None)
+    assert len(merged.distinct) <= 2**6
+    assert (merged.distinct[merged.index] == x).all()
     a, b = (cross_fitted(group, options, 0) for group in (merged, apart))
     assert [t.n_top for t in a.classes] == [t.n_top for t in b.classes]
     assert a.cuts == pytest.approx(b.cuts, abs=1e-6)
@@ -280,15 +280,19 @@ def bad(**changes: Any) -> dict[str, Any]:
         ({"y": [math.nan] * 60}, "y is missing in row 0"),
         ({"sensitive_features": [0] * 60}, "sensitive_features has 1 value"),
         ({"sensitive_features": ["a"] * 59 + ["b"]}, "group 'b' has 1 row: folds within folds"),
-        ({"y": [0] * 30 + [0, 1] * 15, "sensitive_features": np.repeat(["a", "b"], 30)},
-         "class 1 does not occur in group 'a'"),
+        (
+            {"y": [0] * 30 + [0, 1] * 15, "sensitive_features": np.repeat(["a", "b"], 30)},
+            "class 1 does not occur in group 'a'",
+        ),
         ({"X": np.ones((60, 2))}, "every feature of X has one value"),
         ({"X": np.ones((60, 0))}, "X has shape"),
         ({"y": [0, 1]}, "y has 2 rows and the first argument 60"),
         ({"classifier": "forest"}, "classifier is 'forest'"),
         ({"classifier": 3}, "without fit and predict_proba"),
-        ({"classifier": KNeighborsClassifier(), "sample_weight": np.arange(1, 61)},
-         "KNeighborsClassifier.fit takes none"),
+        (
+            {"classifier": KNeighborsClassifier(), "sample_weight": np.arange(1, 61)},
+            "KNeighborsClassifier.fit takes none",
+        ),
         ({"method": "exact"}, "method is 'exact'"),
         ({"method": "single-split", "clusters": np.arange(60) // 2}, "one row per person"),
         ({"positive": 7}, "positive is 7"),
@@ -299,7 +303,7 @@ def bad(**changes: Any) -> dict[str, Any]:
         ({"seeds": "ab"}, "give whole numbers"),
         ({"level": 1.0}, "level is 1.0"),
     ],
-)  # fmt: skip
+)
 def test_bad_input(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(MetricError, match=message):
         test_assumptions(**bad(**changes))

@@ -32,10 +32,9 @@ def test_gaps(seed: int, threshold: float | None, weighted: bool) -> None:
     merged = parity(
         table["scores"], table["groups"], threshold=threshold, sample_weight=weights, counts=times
     )
-    repeated = parity(
-        np.repeat(table["scores"], times), np.repeat(table["groups"], times), threshold=threshold,
-        sample_weight=None if weights is None else np.repeat(weights, times),
-    )  # fmt: skip
+    scores, groups = (np.repeat(table[name], times) for name in ("scores", "groups"))
+    each = None if weights is None else np.repeat(weights, times)
+    repeated = parity(scores, groups, threshold=threshold, sample_weight=each)
     assert_close(merged.to_dict(), repeated.to_dict())
     assert sum(g.n for g in merged.groups) == times.sum()
 

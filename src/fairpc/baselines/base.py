@@ -8,20 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
-from fairpc.baselines.inputs import (
-    Columns,
-    Feature,
-    Sensitive,
-    check_rows,
-    encode,
-    group_codes,
-    indicators,
-    labels_of,
-    learn_groups,
-    split,
-)
+from fairpc.baselines import inputs
+from fairpc.baselines.inputs import Columns, Feature, Sensitive
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Floats, Ints
 
@@ -60,16 +50,26 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Self:
         """Learn from rows, labels and groups."""
-        check_rows(X=X, y=y, sensitive_features=sensitive_features)
-        features, groups = split(X, self.sensitive, sensitive_features)
+        inputs.check_rows(X=X, y=y, sensitive_features=sensitive_features)
+        features, groups = inputs.split(X, self.sensitive, sensitive_features)
         if not groups and self._groups_required:
             raise LearningError(
                 f"{type(self).__name__} needs groups: give sensitive_features, or name columns of "
                 "X in sensitive"
             )
-        self.groups_ = learn_groups(groups) if groups else ()
-        self.classes_, codes = np.unique(labels_of(y), return_inverse=True)
-        self._check_classes()
+        self.groups_ = inputs.learn_groups(groups) if groups else ()
+        self.classes_, codes = np.unique(inputs.labels_of(y), return_inverse=True)
+        n = len(self.classes_)
+        if n < 2:
+            raise LearningError(
+                f"y has 1 class ({self.classes_[0]!r}): at least two are needed in the training "
+                "rows"
+            )
+        if n > 2 and not self._any_classes:
+            raise LearningError(
+                f"y has {n} classes and {type(self).__name__} knows two: join classes, or use "
+                "LR or FairPC"
+            )
         self.feature_names_in_ = np.array(list(features), object)
         self.n_features_in_ = len(features) + (len(groups) if self.sensitive is not None else 0)
         self._features = [Feature.learn(name, values) for name, values in features.items()]
@@ -79,10 +79,9 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """Scores per class, rows × classes; what they mean is said by each class."""
-        if not hasattr(self, "_features"):
-            raise NotFittedError(f"this {type(self).__name__} is not fitted: call fit first")
-        check_rows(X=X, sensitive_features=sensitive_features)
-        features, groups = split(X, self.sensitive, sensitive_features)
+        check_is_fitted(self, "_features", msg="this %(name)s is not fitted: call fit first")
+        inputs.check_rows(X=X, sensitive_features=sensitive_features)
+        features, groups = inputs.split(X, self.sensitive, sensitive_features)
         if not (self.groups_ and (self.use_sensitive or self._groups_at_prediction)):
             groups = {}
         elif not groups:
@@ -104,29 +103,16 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         """Learn from numbers: features, class codes, group codes."""
 
-    @abstractmethod
     def _scores(self, matrix: Floats, groups: Ints) -> Floats:
-        """Scores per class of encoded rows."""
+        """Scores per class of encoded rows; those of ``model_`` unless a method says otherwise."""
+        return np.asarray(self.model_.predict_proba(matrix), np.float64)
 
     def _numbers(self, features: Columns, groups: Columns) -> tuple[Floats, Ints]:
         """Features, with indicators of the groups after them where they are used; group codes."""
-        matrix = encode(self._features, features)
+        matrix = inputs.encode(self._features, features)
         if not groups:
             return matrix, np.zeros(len(matrix), np.int64)
-        codes = group_codes(self.groups_, groups)
+        codes = inputs.group_codes(self.groups_, groups)
         if self.use_sensitive:
-            matrix = np.hstack([matrix, indicators(codes, np.arange(1, len(self.groups_)))])
+            matrix = np.hstack([matrix, inputs.indicators(codes, np.arange(1, len(self.groups_)))])
         return matrix, codes
-
-    def _check_classes(self) -> None:
-        n = len(self.classes_)
-        if n < 2:
-            raise LearningError(
-                f"y has 1 class ({self.classes_[0]!r}): at least two are needed in the training "
-                "rows"
-            )
-        if n > 2 and not self._any_classes:
-            raise LearningError(
-                f"y has {n} classes and {type(self).__name__} knows two: join classes, or use "
-                "LR or FairPC"
-            )

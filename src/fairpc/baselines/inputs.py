@@ -176,14 +176,12 @@ def group_codes(groups: Sequence[Any], columns: Columns) -> Ints:
 
 
 def _crossed(columns: Columns) -> list[Any]:
-    lists = [_whole(values).tolist() for values in columns.values()]
+    """The group of each row; whole numbers as such, so that group 1 is not called 1.0."""
+    lists = []
+    for values in columns.values():
+        whole = values.dtype.kind == "f" and (values == np.round(values)).all()
+        lists.append((values.astype(np.int64) if whole else values).tolist())
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
-
-
-def _whole(values: Array) -> Array:
-    """Whole numbers as such, so that group 1 is not called 1.0."""
-    whole = values.dtype.kind == "f" and bool((values == np.round(values)).all())
-    return values.astype(np.int64) if whole else values
 
 
 def labels_of(y: Any) -> Array:

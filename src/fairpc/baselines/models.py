@@ -48,9 +48,6 @@ class LR(Baseline):
     def _fit(self, matrix: Floats, codes: Ints, groups: Ints) -> None:
         self.model_ = LogisticRegression(C=self.C, max_iter=self.max_iter).fit(matrix, codes)
 
-    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
-        return np.asarray(self.model_.predict_proba(matrix), np.float64)
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Rand(Baseline):
@@ -120,9 +117,6 @@ class Reweight(Baseline):
         self.model_ = model
         self.multipliers_ = multipliers
 
-    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
-        return np.asarray(self.model_.predict_proba(matrix), np.float64)
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class FairLR(Baseline):
@@ -155,7 +149,10 @@ class FairLR(Baseline):
             raise LearningError(f"c is {self.c}: a bound on covariance is 0 or more")
         covariance = group_covariance(matrix, groups, len(self.groups_))
         if self.c == 0:
-            self._fit_on(_admissible(covariance), matrix, codes)
+            # The θ with covariance 0; a column of zeros if there is only θ = 0.
+            basis = null_space(covariance)
+            none = np.zeros((matrix.shape[1], 1))
+            self._fit_on(basis if basis.shape[1] else none, matrix, codes)
         else:
             self._fit_on(np.eye(matrix.shape[1]), matrix, codes)
             if np.abs(covariance @ self.coef_).max() > self.c:
@@ -210,12 +207,6 @@ def group_covariance(matrix: Floats, groups: Ints, n_groups: int) -> Floats:
     shown = np.arange(1 if n_groups == 2 else 0, n_groups)
     member = indicators(groups, shown)
     return np.asarray((member - member.mean(axis=0)).T @ matrix / len(matrix), np.float64)
-
-
-def _admissible(covariance: Floats) -> Floats:
-    """Orthonormal basis of the θ with covariance 0; a column of zeros if there is only θ = 0."""
-    basis = np.asarray(null_space(covariance), np.float64)
-    return basis if basis.shape[1] else np.zeros((covariance.shape[1], 1))
 
 
 @contextmanager

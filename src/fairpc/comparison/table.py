@@ -24,26 +24,17 @@ from fairpc.estimators.base import CircuitClassifier
 
 @dataclass(frozen=True, eq=False)
 class MethodTable:
-    """The table as each method wants it, and codes of label and group to score by.
+    """The table as each method wants it, and codes of label and group to score by."""
 
-    Attributes:
-        whole: X as given; ``features`` without the sensitive columns.
-        sensitive: the groups, as given or as columns of X.
-        y: the labels as given.
-        typed: the features as numbers and text, for methods that take no missing cells.
-        s, d: codes of groups and labels, -1 where missing.
-        classes: of the label, as text; ``positive`` is the number of the positive one.
-    """
-
-    whole: Any
-    features: Any
-    sensitive: Any
-    y: Any
-    typed: pl.DataFrame
-    s: Codes
-    d: Codes
-    classes: tuple[str, ...]
-    positive: int
+    whole: Any  #: X as given
+    features: Any  #: X without the sensitive columns
+    sensitive: Any  #: the groups, as given or as columns of X
+    y: Any  #: the labels as given
+    typed: pl.DataFrame  #: the features as numbers and text, for methods that take no missing cells
+    s: Codes  #: of the groups, -1 where missing
+    d: Codes  #: of the labels, -1 where missing
+    classes: tuple[str, ...]  #: of the label, as text
+    positive: int  #: number of the positive class
 
     @classmethod
     def of(
@@ -70,7 +61,8 @@ class MethodTable:
         if names:
             features = _only(X, frame, [n for n in frame.names if n not in names])
             sensitive = _only(X, frame, names)
-        labels = fit_labels(y, positive=_positive(estimators, positive))
+        given = (positive, *(getattr(e, "positive", None) for e in estimators))
+        labels = fit_labels(y, positive=next((p for p in given if p is not None), None))
         groups = fit_groups(sensitive)
         s, d = groups.transform(sensitive), labels.transform(y)
         for what, codes in (("labels", d), ("groups", s)):
@@ -160,12 +152,6 @@ def _sensitive(estimator: Any) -> tuple[str | int, ...]:
     if named is None:
         return ()
     return (named,) if isinstance(named, str | int) else tuple(named)
-
-
-def _positive(estimators: Sequence[Any], positive: Any) -> Any:
-    if positive is not None:
-        return positive
-    return next((p for e in estimators if (p := getattr(e, "positive", None)) is not None), None)
 
 
 def _accepted(call: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import Literal
 
 import polars as pl
 
-from fairpc.datasets.record import Card, Dataset, FrameKind, check_option, read_bundled
+from fairpc.datasets import record
+from fairpc.datasets.record import Dataset, FrameKind, check_option
 
 AdultVersion = Literal["raw", "paper"]
 AdultSubset = Literal["all", "train", "test"]
@@ -44,18 +45,17 @@ def load_adult(
     if version == "paper":
         frame = binarise(_read("adult.data"))
     else:
-        parts = {"all": ("adult.data", "adult.test"), "train": ("adult.data",)}
-        names = parts.get(subset, ("adult.test",))
-        frame = pl.concat([_read(name) for name in names])
+        parts = {"train": "adult.data", "test": "adult.test"}
+        frame = pl.concat([_read(name) for part, name in parts.items() if subset in ("all", part)])
         frame = frame.with_columns(pl.col(pl.String).replace("?", None))
-    return Dataset(**Card.of("adult", version).cut(frame, as_frame))
+    return record.published("adult", version, frame, as_frame)
 
 
 def _read(name: str) -> pl.DataFrame:
     """One part of UCI's table, words stripped of the blanks and full stops around them."""
-    columns = list(Card.of("adult", "raw").notes.columns)
+    columns = list(record.read_notes("adult")["raw"]["columns"])
     frame = pl.read_csv(
-        io.BytesIO(read_bundled(name)),
+        io.BytesIO(record.read_bundled(name)),
         has_header=False,
         new_columns=columns,
         schema_overrides=[pl.String] * len(columns),
@@ -68,9 +68,6 @@ def _read(name: str) -> pl.DataFrame:
 def binarise(raw: pl.DataFrame) -> pl.DataFrame:
     """The authors' binary table of UCI's training part, '?' still being a level of its own."""
 
-    def above(column: str, cut_off: float) -> pl.Expr:
-        return pl.col(column) > cut_off
-
     def among(column: str, levels: tuple[str, ...]) -> pl.Expr:
         return pl.col(column).is_in(levels)
 
@@ -78,15 +75,15 @@ def binarise(raw: pl.DataFrame) -> pl.DataFrame:
         (~among("workclass", _UNPAID_OR_OWN)).alias("workclass"),
         pl.col("fnlwgt") > pl.col("fnlwgt").mean(),
         among("education", _COLLEGE),
-        above("education-num", 10),
-        above("hours-per-week", 39),
+        pl.col("education-num") > 10,
+        pl.col("hours-per-week") > 39,
         among("marital-status", _NO_SPOUSE),
         among("occupation", _OFFICE),
         among("relationship", ("Husband", "Wife")),
         pl.col("race") == "White",
         pl.col("sex") == "Female",
         pl.col("native-country") == "United-States",
-        above("capital-gain", 0),
-        above("capital-loss", 0),
+        pl.col("capital-gain") > 0,
+        pl.col("capital-loss") > 0,
         pl.col("target") == ">50K",
     ).cast(pl.Int64)

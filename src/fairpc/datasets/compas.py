@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import os
-from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,14 +17,8 @@ from typing import Literal
 
 import polars as pl
 
-from fairpc.datasets.record import (
-    DOWNLOADED,
-    Card,
-    Dataset,
-    FrameKind,
-    check_option,
-    read_bundled,
-)
+from fairpc.datasets import record
+from fairpc.datasets.record import DOWNLOADED, Dataset, FrameKind, check_option
 from fairpc.errors import FairpcError, FileFormatError, MissingExtraError
 
 CompasVersion = Literal["two-year", "raw", "paper"]
@@ -35,6 +28,9 @@ FILE_NAME = "compas-scores-raw.csv"
 FOLDER_VARIABLE = "FAIRPC_DATA"
 N_ROWS = 60_843
 TIMEOUT_SECONDS = 30
+URL = "https://raw.githubusercontent.com/propublica/compas-analysis/master/compas-scores-raw.csv"
+REMOTE = (URL, DOWNLOADED[FILE_NAME])
+"""Where the file is on the network, and the SHA-256 of its bytes."""
 
 COLUMNS = (
     *("Person_ID", "AssessmentID", "Case_ID", "Agency_Text", "Sex_Code_Text"),
@@ -60,20 +56,6 @@ class DownloadError(FairpcError, OSError):
     """A file could not be fetched: no network, no such file, or no place to keep it."""
 
 
-@dataclass(frozen=True)
-class Remote:
-    """A file on the network and the SHA-256 of its bytes."""
-
-    url: str
-    sha256: str
-
-
-REMOTE = Remote(
-    "https://raw.githubusercontent.com/propublica/compas-analysis/master/compas-scores-raw.csv",
-    DOWNLOADED[FILE_NAME],
-)
-
-
 def load_compas(
     version: CompasVersion = "two-year",
     *,
@@ -96,7 +78,8 @@ def load_compas(
     check_option("version", version, CompasVersion)
     check_option("scale", scale, CompasScale)
     if version == "two-year":
-        frame = _two_year()
+        data = io.BytesIO(record.read_bundled("compas-scores-two-years.csv"))
+        frame = pl.read_csv(data, infer_schema_length=None, try_parse_dates=False)
         persons = frame["id"]
     elif version == "raw":
         frame = assessments(read_scores(), scale)
@@ -105,12 +88,7 @@ def load_compas(
         scores = _paper_rows(read_scores())
         frame = binarise(scores)
         persons = scores["Person_ID"].cast(pl.Int64)
-    return Dataset(**Card.of("compas", version).cut(frame, as_frame, persons))
-
-
-def _two_year() -> pl.DataFrame:
-    data = read_bundled("compas-scores-two-years.csv")
-    return pl.read_csv(io.BytesIO(data), infer_schema_length=None, try_parse_dates=False)
+    return record.published("compas", version, frame, as_frame, persons)
 
 
 def read_scores() -> pl.DataFrame:
@@ -120,12 +98,9 @@ def read_scores() -> pl.DataFrame:
     without the columns of names have another checksum; a download by its checksum.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
-    if folder:
-        return _read_local(Path(folder) / FILE_NAME)
-    return _read_columns(_fetch(REMOTE))
-
-
-def _read_local(path: Path) -> pl.DataFrame:
+    if not folder:
+        return _read_columns(_fetch(*REMOTE))
+    path = Path(folder) / FILE_NAME
     if not path.is_file():
         raise DownloadError(
             f"{path} does not exist, and {FOLDER_VARIABLE} says to read it from there: put "
@@ -135,7 +110,7 @@ def _read_local(path: Path) -> pl.DataFrame:
     if len(frame) != N_ROWS:
         raise FileFormatError(
             f"{path} has {len(frame):,} rows and ProPublica's table {N_ROWS:,}: get it again "
-            f"from {REMOTE.url}"
+            f"from {URL}"
         )
     return frame
 
@@ -147,17 +122,17 @@ def _read_columns(path: Path) -> pl.DataFrame:
         lacking = [c for c in COLUMNS if c not in header]
         if lacking:
             raise FileFormatError(
-                f"{path} has no column {lacking[0]!r}: get the table again from {REMOTE.url}"
+                f"{path} has no column {lacking[0]!r}: get the table again from {URL}"
             )
         frame = pl.read_csv(path, columns=list(COLUMNS), infer_schema=False, null_values="N/A")
     except pl.exceptions.PolarsError as error:
         raise FileFormatError(
-            f"{path} is not the table of COMPAS scores ({error}): get it again from {REMOTE.url}"
+            f"{path} is not the table of COMPAS scores ({error}): get it again from {URL}"
         ) from error
     return frame.select(COLUMNS)
 
 
-def _fetch(remote: Remote) -> Path:
+def _fetch(url: str, sha256: str) -> Path:
     """Path of the cached download."""
     if find_spec("pooch") is None:
         raise MissingExtraError(
@@ -168,21 +143,21 @@ def _fetch(remote: Remote) -> Path:
     folder = Path(pooch.os_cache("fairpc"))
     try:
         path = pooch.retrieve(
-            remote.url,
-            known_hash=f"sha256:{remote.sha256}",
+            url,
+            known_hash=f"sha256:{sha256}",
             fname=FILE_NAME,
             path=folder,
             downloader=pooch.HTTPDownloader(timeout=TIMEOUT_SECONDS),
         )
     except ValueError as error:
         raise FileFormatError(
-            f"what {remote.url} sent is not the file we know (its SHA-256 differs): try again, or "
+            f"what {url} sent is not the file we know (its SHA-256 differs): try again, or "
             f"set {FOLDER_VARIABLE} to a folder with {FILE_NAME}"
         ) from error
     # requests raises its own kind of OSError for every trouble of the network.
     except OSError as error:
         raise DownloadError(
-            f"{remote.url} could not be downloaded into {folder}: check the network, or set "
+            f"{url} could not be downloaded into {folder}: check the network, or set "
             f"{FOLDER_VARIABLE} to a folder with {FILE_NAME}"
         ) from error
     return Path(path)

@@ -7,14 +7,8 @@ from typing import Literal
 
 import polars as pl
 
-from fairpc.datasets.record import (
-    Card,
-    Dataset,
-    FrameKind,
-    check_option,
-    read_bundled,
-    read_notes,
-)
+from fairpc.datasets import record
+from fairpc.datasets.record import Dataset, FrameKind, check_option
 
 GermanVersion = Literal["raw", "paper"]
 
@@ -42,13 +36,13 @@ def load_german(version: GermanVersion = "raw", *, as_frame: FrameKind = "polars
     """
     check_option("version", version, GermanVersion)
     frame = binarise(_read()) if version == "paper" else _in_words(_read())
-    return Dataset(**Card.of("german", version).cut(frame, as_frame))
+    return record.published("german", version, frame, as_frame)
 
 
 def _read() -> pl.DataFrame:
     """UCI's codes, the personal status twice: as sex and as marital status."""
     frame = pl.read_csv(
-        io.BytesIO(read_bundled("german.data")),
+        io.BytesIO(record.read_bundled("german.data")),
         has_header=False,
         separator=" ",
         new_columns=list(_FILE_COLUMNS),
@@ -61,7 +55,7 @@ def _read() -> pl.DataFrame:
 
 
 def _in_words(codes: pl.DataFrame) -> pl.DataFrame:
-    known = read_notes("german")
+    known = record.read_notes("german")
     words = [pl.col(c).replace_strict(levels) for c, levels in known["levels"].items()]
     return codes.with_columns(words).select(*known["raw"]["columns"])
 

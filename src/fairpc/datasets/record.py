@@ -9,8 +9,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -21,6 +21,7 @@ import polars as pl
 from fairpc.errors import FileFormatError, LearningError, MissingExtraError
 
 FrameKind = Literal["polars", "pandas"]
+_FOLDER: Final = files("fairpc.datasets")
 
 BUNDLED: Final = {
     "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
@@ -102,7 +103,7 @@ class Dataset:
     positive: int | str
     persons: Any
     provenance: Provenance
-    notes: Notes = field()
+    notes: Notes
 
     @property
     def description(self) -> str:
@@ -127,78 +128,58 @@ class Dataset:
         )
 
 
-@dataclass(frozen=True)
-class Card:
-    """What is known of a table before its rows are read.
+def published(
+    name: str,
+    version: str,
+    frame: pl.DataFrame,
+    as_frame: FrameKind,
+    persons: pl.Series | None = None,
+) -> Dataset:
+    """A version of a data set, cut as its notes say; they may describe more columns."""
+    known = read_notes(name)
+    part = known[version]
+    source = known["provenance"][part["provenance"]]
+    checksums = BUNDLED | DOWNLOADED
+    columns = MappingProxyType({c: part["columns"][c] for c in frame.columns})
+    return Dataset(
+        name,
+        version,
+        **cut(frame, as_frame, part["label"], part["sensitive"], part.get("features", ())),
+        positive=part["positive"],
+        persons=None if persons is None else as_kind(persons, as_frame),
+        provenance=Provenance(
+            **source | {"files": tuple((file, checksums[file]) for file in source["files"])}
+        ),
+        notes=Notes(part["description"], columns, tuple(part["traps"])),
+    )
 
-    Attributes:
-        name, version: of the data set.
-        label, sensitive, positive: its columns' roles, and the label's favourable value.
-        provenance, notes: as in :class:`Dataset`; the notes may describe more columns.
-        features: columns of X; all but label and groups where none are named.
+
+def cut(
+    frame: pl.DataFrame, as_frame: FrameKind, label: str, sensitive: str, features: Sequence[str]
+) -> dict[str, Any]:
+    """Fields of a Dataset: the table and its parts, in the wanted kind of frame, and their roles.
+
+    Where no features are named, they are all columns but label and groups.
     """
-
-    name: str
-    version: str
-    label: str
-    sensitive: str
-    positive: int | str
-    provenance: Provenance
-    notes: Notes
-    features: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, name: str, version: str) -> Card:
-        """The card of a version, as the notes of the data set have it."""
-        known = read_notes(name)
-        part = known[version]
-        source = known["provenance"][part["provenance"]]
-        checksums = BUNDLED | DOWNLOADED
-        found = tuple((file, checksums[file]) for file in source["files"])
-        return cls(
-            name,
-            version,
-            label=part["label"],
-            sensitive=part["sensitive"],
-            positive=part["positive"],
-            provenance=Provenance(**source | {"files": found}),
-            notes=Notes(part["description"], part["columns"], tuple(part["traps"])),
-            features=tuple(part.get("features", ())),
-        )
-
-    def cut(
-        self, frame: pl.DataFrame, as_frame: FrameKind, persons: pl.Series | None = None
-    ) -> dict[str, Any]:
-        """Fields of a Dataset: the frame cut by its roles, in the wanted kind of frame."""
-        others = {self.label, self.sensitive}
-        features = list(self.features) or [c for c in frame.columns if c not in others]
-        listed = {c: self.notes.columns[c] for c in frame.columns}
-        return {
-            "name": self.name,
-            "version": self.version,
-            "frame": as_kind(frame, as_frame),
-            "X": as_kind(frame.select(features), as_frame),
-            "y": as_kind(frame[self.label], as_frame),
-            "sensitive": as_kind(frame[self.sensitive], as_frame),
-            "label": self.label,
-            "sensitive_attribute": self.sensitive,
-            "positive": self.positive,
-            "persons": None if persons is None else as_kind(persons, as_frame),
-            "provenance": self.provenance,
-            "notes": Notes(self.notes.description, MappingProxyType(listed), self.notes.traps),
-        }
+    chosen = features or [c for c in frame.columns if c not in (label, sensitive)]
+    return {
+        "frame": as_kind(frame, as_frame),
+        "X": as_kind(frame.select(chosen), as_frame),
+        "y": as_kind(frame[label], as_frame),
+        "sensitive": as_kind(frame[sensitive], as_frame),
+        "label": label,
+        "sensitive_attribute": sensitive,
+    }
 
 
 def read_notes(name: str) -> dict[str, Any]:
     """What is known of a data set: provenance, and per version its roles and notes."""
-    text = files("fairpc.datasets").joinpath("notes", f"{name}.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads((_FOLDER / "notes" / f"{name}.toml").read_text("utf-8"))
 
 
 def read_bundled(name: str) -> bytes:
     """The uncompressed bytes of a bundled file, checked."""
-    packed = files("fairpc.datasets").joinpath("files", f"{name}.gz").read_bytes()
-    data = gzip.decompress(packed)
+    data = gzip.decompress((_FOLDER / "files" / f"{name}.gz").read_bytes())
     if hashlib.sha256(data).hexdigest() != BUNDLED[name]:
         raise FileFormatError(
             f"the bundled file {name} is not the one fairpc was built with: reinstall fairpc"

@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from fairpc.datasets.record import (
-    Card,
-    Dataset,
-    FrameKind,
-    Notes,
-    Provenance,
-    as_kind,
-    check_option,
-)
+from fairpc.datasets import record
+from fairpc.datasets.record import Dataset, FrameKind, Notes, Provenance, check_option
 from fairpc.errors import LearningError, counted
 
 if TYPE_CHECKING:
@@ -109,10 +103,17 @@ def make_synthetic(
     drawn = pl.DataFrame(codes.astype(np.int64), schema=list(model.names))
     features = tuple(f"X{i + 1}" for i in range(n_features))
     frame = drawn.select("S", *features, "D", "Df")
-    notes = _notes(n_samples, features)
-    card = Card("synthetic", f"{n_features} features", "D", "S", 1, _PROVENANCE, notes, features)
-    fields = card.cut(frame, as_frame)
-    return SyntheticDataset(**fields, df=as_kind(frame["Df"], as_frame), model=model)
+    return SyntheticDataset(
+        "synthetic",
+        f"{n_features} features",
+        **record.cut(frame, as_frame, "D", "S", features),
+        positive=1,
+        persons=None,
+        provenance=_PROVENANCE,
+        notes=_notes(n_samples, features),
+        df=record.as_kind(frame["Df"], as_frame),
+        model=model,
+    )
 
 
 def _notes(n_samples: int, features: Sequence[str]) -> Notes:
@@ -126,7 +127,7 @@ def _notes(n_samples: int, features: Sequence[str]) -> Notes:
         f"{counted(n_samples, 'row')} drawn from a random fair distribution over "
         f"{counted(len(features), 'binary feature')}. The label D is a noisy copy of the fair "
         "label Df, noisier against S = 1.",
-        columns,
+        MappingProxyType(columns),
         _TRAPS,
     )
 

@@ -126,20 +126,14 @@ def check_numbers(name: str, values: npt.ArrayLike, n_rows: int | None = None) -
     except (TypeError, ValueError) as error:
         raise MetricError(f"{name} holds something other than numbers: give numbers") from error
     column: Floats = _vector(name, raw, n_rows)
-    bad = ~np.isfinite(column)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise MetricError(f"{name} is {column[row]} in row {row}: give finite numbers")
+    refuse_rows(name, column, ~np.isfinite(column), "give finite numbers")
     return column
 
 
 def check_scores(values: npt.ArrayLike, name: str = "scores") -> Floats:
     """Scores from 0 to 1, one per row."""
     column = check_numbers(name, values)
-    outside = (column < 0) | (column > 1)
-    if outside.any():
-        row = int(np.argmax(outside))
-        raise MetricError(f"{name} is {column[row]} in row {row}: give scores from 0 to 1")
+    refuse_rows(name, column, (column < 0) | (column > 1), "give scores from 0 to 1")
     return column
 
 
@@ -148,9 +142,7 @@ def check_sample_weight(values: npt.ArrayLike | None, n_rows: int) -> Floats:
     if values is None:
         return np.ones(n_rows)
     column = check_numbers("sample_weight", values, n_rows)
-    if column.min() < 0:
-        row = int(np.argmax(column < 0))
-        raise MetricError(f"sample_weight is {column[row]} in row {row}: weights are not negative")
+    refuse_rows("sample_weight", column, column < 0, "weights are not negative")
     if not column.any():
         raise MetricError("all weights are zero: at least one row needs a positive weight")
     return column
@@ -161,12 +153,8 @@ def check_positive_weight(values: npt.ArrayLike | None, n_rows: int) -> Floats |
     if values is None:
         return None
     column = check_numbers("sample_weight", values, n_rows)
-    if column.min() <= 0:
-        row = int(np.argmax(column <= 0))
-        raise MetricError(
-            f"sample_weight is {column[row]} in row {row}: "
-            "weights are positive; leave out rows that count for nothing"
-        )
+    rule = "weights are positive; leave out rows that count for nothing"
+    refuse_rows("sample_weight", column, column <= 0, rule)
     return None if np.ptp(column) == 0 else column
 
 
@@ -218,6 +206,13 @@ def check_clusters(values: npt.ArrayLike | None, n_rows: int) -> Positions | Non
         return None
     persons, ids = check_classes("clusters", values, n_rows)
     return None if len(persons) == n_rows else ids
+
+
+def refuse_rows(name: str, column: Array, bad: Bools, rule: str) -> None:
+    """Raise a MetricError that names the first of the bad rows, its value and the rule."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise MetricError(f"{name} is {column[row]} in row {row}: {rule}")
 
 
 def _vector(name: str, column: Array, n_rows: int | None) -> Array:

@@ -21,26 +21,11 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Floats,
-    Positions,
-    check_classes,
-    check_clusters,
-    check_groups,
-    check_level,
-    check_positive_weight,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Floats
+from fairpc.evidence import crossfit
 from fairpc.evidence.classifiers import design, distinct, few_threads, learners
-from fairpc.evidence.crossfit import (
-    ClassRates,
-    GroupRows,
-    SplitRates,
-    cross_fitted,
-    joint_bound,
-    separate_bound,
-    single_split,
-)
+from fairpc.evidence.crossfit import GroupRows, SplitRates, cross_fitted
 from fairpc.evidence.intervals import check_enough_rows, some_of
 from fairpc.evidence.plain import Record
 
@@ -147,11 +132,13 @@ class AssumptionTest(Record):
             raise MetricError("ends are of two classes: for more, see groups[i].classes")
         found = {}
         for g in self.groups:
-            rates = {c.label: c.set_rate for c in g.classes}
-            high = rates.pop(self.positive)
-            (other,) = rates.values()
-            rate = next(c.rate for c in g.classes if c.label == self.positive)
-            found[g.group] = _or(1 - other, rate), _or(high, rate)
+            bounds = {c.label == self.positive: c for c in g.classes}
+            low, high, rate = 1 - bounds[False].set_rate, bounds[True].set_rate, bounds[True].rate
+            # Where a set was empty its rate is NaN, and that of the group serves.
+            found[g.group] = (
+                rate if math.isnan(low) else low,
+                rate if math.isnan(high) else high,
+            )
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -165,36 +152,32 @@ class AssumptionTest(Record):
         """The result and what it does not mean, in plain words."""
         p = "below 1e-12" if self.p_value <= _SMALLEST_P else f"= {self.p_value:.2g}"
         if self.rejected:
+            clash = ""
+            if self.positive is not None:
+                low = max(self.groups, key=lambda g: g.lower).group
+                high = min(self.groups, key=lambda g: g.upper).group
+                clash = (
+                    f" ({low!r} needs at least {self.lower:.3f}, {high!r} at most {self.upper:.3f})"
+                )
             return (
                 f"Rejected at the {1 - self.level:.2g} level (p {p}): no rate of fair "
-                f"decisions fits every group{self._clash()}. At least one of these fails: fair "
+                f"decisions fits every group{clash}. At least one of these fails: fair "
                 "decisions are independent of the group; the label depends on the features "
                 "through the fair decision only; in every group a label is likeliest under the "
                 f"fair decision of the same name. What to do: {' '.join(self.what_to_do)}"
             )
-        return (
-            f"Not rejected (p {p}): {self._range()}. This does not show that the "
-            "assumptions are true; some violations cannot be seen however many rows there are."
-        )
-
-    def _clash(self) -> str:
-        if self.positive is None:
-            return ""
-        low = max(self.groups, key=lambda g: g.lower)
-        high = min(self.groups, key=lambda g: g.upper)
-        return (
-            f" ({low.group!r} needs at least {self.lower:.3f}, "
-            f"{high.group!r} at most {self.upper:.3f})"
-        )
-
-    def _range(self) -> str:
         if self.positive is None:
             ends = zip(self.classes, *map(np.atleast_1d, (self.lower, self.upper)), strict=True)
             inside = "; ".join(f"{c!r} from {a:.3f} to {b:.3f}" for c, a, b in ends)
-            return f"{self.level:.0%} confidence, share of fair decisions: {inside}"
+            share = f"{self.level:.0%} confidence, share of fair decisions: {inside}"
+        else:
+            share = (
+                f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
+                f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
+            )
         return (
-            f"with {self.level:.0%} confidence the share of fair decisions {self.positive!r} "
-            f"lies between {self.lower:.3f} and {self.upper:.3f}, if the assumptions are true"
+            f"Not rejected (p {p}): {share}. This does not show that the assumptions are true; "
+            "some violations cannot be seen however many rows there are."
         )
 
 
@@ -234,148 +217,115 @@ def test_assumptions(
         sample_weight: how many people a row stands for in the population; not counts of equal
             rows, which must be repeated. Counts are then shrunk to the effective sample size.
     """
-    check_level(level)
-    table = _Checked.of(X, y, sensitive_features, clusters, sample_weight)
+    arrays.check_level(level)
+    classes, groups = _group_rows(X, y, sensitive_features, clusters, sample_weight)
     numbers = _seeds(n_seeds, seeds, method)
-    wanted = _positive(table.classes, positive)
-    _check_method(method, table)
-    options = learners(classifier, weighted=table.weights is not None)
-    run = cross_fitted if method == "cross-fit" else single_split
-    found = []
-    for g in range(len(table.names)):
-        group = table.group(g)
-        with few_threads(len(group.features.rows)):
-            found.append([run(group, options, seed) for seed in numbers])
-    return _record(table, found, level, wanted, method)
+    wanted = _positive(classes, positive)
+    one = next(iter(groups.values()))
+    _check_method(method, alike=one.weights is None and one.persons is None)
+    options = learners(classifier, weighted=one.weights is not None)
+    single = method == "single-split"
+    found = {}
+    for name, rows in groups.items():
+        with few_threads(len(rows.distinct)):
+            found[name] = [cross_fitted(rows, options, i, single_split=single) for i in numbers]
+    return _record(classes, found, level, wanted, method)
 
 
 test_assumptions.__test__ = False  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, eq=False)
-class _Checked:
-    """The arguments, checked: features as numbers, labels and groups as codes."""
-
-    features: Floats
-    labels: Positions
-    ids: Positions
-    classes: tuple[Any, ...]
-    names: tuple[Any, ...]
-    weights: Floats | None
-    persons: Positions | None
-
-    @classmethod
-    def of(
-        cls, x: Any, y: Any, sensitive_features: Any, clusters: Any, sample_weight: Any
-    ) -> _Checked:
-        features = design(x)
-        n = len(features)
-        classes, labels = check_classes("y", y, n)
-        if len(classes) < 2:
-            raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
-        groups, ids = check_groups(sensitive_features, n, "sensitive_features")
-        persons = check_clusters(clusters, n)
-        rule = f"folds within folds need at least {MIN_ROWS}"
-        check_enough_rows(groups, ids, persons, least=MIN_ROWS, rule=rule)
-        _check_classes(groups, ids, classes, labels)
-        weights = check_positive_weight(sample_weight, n)
-        return cls(features, labels, ids, classes, groups, weights, persons)
-
-    def group(self, g: int) -> GroupRows:
-        here = self.ids == g
-        persons = some_of(self.persons, here)
-        return GroupRows(
-            distinct(self.features[here]),
-            self.labels[here],
-            len(self.classes),
-            some_of(self.weights, here),
-            None if persons is None else np.unique(persons, return_inverse=True)[1],
+def _group_rows(
+    x: Any, y: Any, sensitive_features: Any, clusters: Any, sample_weight: Any
+) -> tuple[tuple[Any, ...], dict[Any, GroupRows]]:
+    """The classes, and the rows of each group: all that was given, checked."""
+    features = design(x)
+    n = len(features)
+    classes, labels = arrays.check_classes("y", y, n)
+    if len(classes) < 2:
+        raise MetricError(f"y has 1 class ({classes[0]!r}): the test needs at least two")
+    names, ids = arrays.check_groups(sensitive_features, n, "sensitive_features")
+    persons = arrays.check_clusters(clusters, n)
+    rule = f"folds within folds need at least {MIN_ROWS}"
+    check_enough_rows(names, ids, persons, least=MIN_ROWS, rule=rule)
+    cells = np.bincount(ids * len(classes) + labels, minlength=len(names) * len(classes))
+    if not cells.all():
+        g, c = divmod(int(np.argmin(cells)), len(classes))
+        raise MetricError(
+            f"class {classes[c]!r} does not occur in group {names[g]!r}: the test needs "
+            "every class in every group; merge classes or groups, or collect more rows"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Uppers:
-    """Median upper bounds over seeds, as a function of the total error probability."""
-
-    found: list[list[SplitRates]]
-    bound: Callable[[ClassRates, float], float]
-
-    def at(self, alpha: float) -> Floats:
-        """[group, class], all bounds together wrong with probability at most alpha."""
-        n_classes = len(self.found[0][0].classes)
-        tail = alpha / (n_classes * len(self.found))
-        return np.array(
-            [
-                [
-                    float(np.median([self.bound(seed.classes[c], tail) for seed in seeds]))
-                    for c in range(n_classes)
-                ]
-                for seeds in self.found
-            ]
-        )
-
-    def empty(self, alpha: float) -> bool:
-        return float(self.at(alpha).min(axis=0).sum()) < 1
-
-    def p_value(self) -> float:
-        """Smallest alpha at which no P(Df) is left, by bisection on its logarithm."""
-        if not self.empty(1.0):
-            return 1.0
-        low, high = math.log(_SMALLEST_P), 0.0
-        if self.empty(_SMALLEST_P):
-            return _SMALLEST_P
-        while high - low > 1e-4:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.empty(math.exp(middle)) else (middle, high)
-        return math.exp(high)
+    weights = arrays.check_positive_weight(sample_weight, n)
+    groups = {}
+    for g, name in enumerate(names):
+        here = ids == g
+        who = None if persons is None else np.unique(persons[here], return_inverse=True)[1]
+        rows = (*distinct(features[here]), labels[here], len(classes))
+        groups[name] = GroupRows(*rows, some_of(weights, here), who)
+    return classes, groups
 
 
 def _record(
-    table: _Checked,
-    found: list[list[SplitRates]],
+    classes: tuple[Any, ...],
+    found: dict[Any, list[SplitRates]],
     level: float,
     positive: int | None,
     method: Method,
 ) -> AssumptionTest:
-    uppers = _Uppers(found, joint_bound if method == "cross-fit" else separate_bound)
-    bounds = uppers.at(1 - level)
+    bound = crossfit.joint_bound if method == "cross-fit" else crossfit.separate_bound
+
+    def uppers(alpha: float) -> Floats:
+        """Medians over seeds [group, class], all together wrong with probability at most alpha."""
+        tail = alpha / (len(classes) * len(found))
+        each = [[[bound(c, tail) for c in s.classes] for s in seeds] for seeds in found.values()]
+        return np.asarray(np.median(each, axis=1), np.float64)
+
+    def empty(alpha: float) -> bool:
+        return float(uppers(alpha).min(axis=0).sum()) < 1
+
+    bounds = uppers(1 - level)
     lower, upper = _ends(bounds.min(axis=0), positive)
-    names = Counter(name for seeds in found for seed in seeds for name in seed.learners)
+    groups = []
+    for (name, seeds), mine in zip(found.items(), bounds, strict=True):
+        whole = seeds[0].classes[0]
+        per_class = tuple(_class_bound(seeds, c, label, mine[c]) for c, label in enumerate(classes))
+        size = whole.n, whole.whole.size
+        groups.append(GroupBounds(name, *size, *_ends(mine, positive), per_class))
+    names = Counter(name for seeds in found.values() for s in seeds for name in s.learners)
     return AssumptionTest(
         lower=lower,
         upper=upper,
         rejected=bool(bounds.min(axis=0).sum() < 1),
-        p_value=uppers.p_value(),
-        groups=tuple(_group(table, g, seeds, bounds[g], positive) for g, seeds in enumerate(found)),
-        classes=table.classes,
-        positive=None if positive is None else table.classes[positive],
+        p_value=_p_value(empty),
+        groups=tuple(groups),
+        classes=classes,
+        positive=None if positive is None else classes[positive],
         level=level,
         method=method,
-        n_seeds=len(found[0]),
+        n_seeds=len(seeds),
         classifiers=tuple(sorted(names.items())),
     )
 
 
-def _group(
-    table: _Checked, g: int, seeds: list[SplitRates], bounds: Floats, positive: int | None
-) -> GroupBounds:
-    lower, upper = _ends(bounds, positive)
-    classes = []
-    for c, label in enumerate(table.classes):
-        splits = [seed.classes[c] for seed in seeds]
-        rates = [math.nan if t.top is None else t.top.mean for t in splits]
-        classes.append(
-            ClassBound(
-                label=label,
-                rate=splits[0].whole.mean,
-                upper=float(bounds[c]),
-                set_n=float(np.median([t.n_top for t in splits])),
-                set_rate=float(np.median(rates)),
-                cutoff=float(np.median([seed.cuts[c] for seed in seeds])),
-            )
-        )
-    whole = seeds[0].classes[0]
-    return GroupBounds(table.names[g], whole.n, whole.whole.size, lower, upper, tuple(classes))
+def _class_bound(seeds: list[SplitRates], c: int, label: Any, upper: float) -> ClassBound:
+    splits = [seed.classes[c] for seed in seeds]
+    rates = [math.nan if t.top is None else t.top.mean for t in splits]
+    columns = [t.n_top for t in splits], rates, [seed.cuts[c] for seed in seeds]
+    medians = (float(np.median(column)) for column in columns)
+    return ClassBound(label, splits[0].whole.mean, float(upper), *medians)
+
+
+def _p_value(empty: Callable[[float], bool]) -> float:
+    """Smallest alpha at which no P(Df) is left, by bisection on its logarithm."""
+    if not empty(1.0):
+        return 1.0
+    if empty(_SMALLEST_P):
+        return _SMALLEST_P
+    low, high = math.log(_SMALLEST_P), 0.0
+    while high - low > 1e-4:
+        middle = (low + high) / 2
+        low, high = (low, middle) if empty(math.exp(middle)) else (middle, high)
+    return math.exp(high)
 
 
 def _ends(
@@ -388,22 +338,10 @@ def _ends(
     return float(lowers[positive]), float(uppers[positive])
 
 
-def _check_classes(
-    names: tuple[Any, ...], ids: Positions, classes: tuple[Any, ...], labels: Positions
-) -> None:
-    for g, name in enumerate(names):
-        absent = np.flatnonzero(np.bincount(labels[ids == g], minlength=len(classes)) == 0)
-        if len(absent):
-            raise MetricError(
-                f"class {classes[absent[0]]!r} does not occur in group {name!r}: the test needs "
-                "every class in every group; merge classes or groups, or collect more rows"
-            )
-
-
-def _check_method(method: Method, table: _Checked) -> None:
+def _check_method(method: Method, *, alike: bool) -> None:
     if method not in ("cross-fit", "single-split"):
         raise MetricError(f"method is {method!r}: give 'cross-fit' or 'single-split'")
-    if method == "single-split" and (table.persons is not None or table.weights is not None):
+    if method == "single-split" and not alike:
         raise MetricError(
             "method is 'single-split' with clusters or weights: it is exact for independent rows "
             "that count alike; use 'cross-fit', or keep one row per person"
@@ -411,16 +349,16 @@ def _check_method(method: Method, table: _Checked) -> None:
 
 
 def _positive(classes: tuple[Any, ...], positive: Any) -> int | None:
-    if positive is not None and positive not in classes:
+    if positive is None:
+        return 1 if len(classes) == 2 else None
+    if positive not in classes:
         raise MetricError(f"positive is {positive!r}: give one of the classes {list(classes)[:5]}")
     if len(classes) > 2:
-        if positive is not None:
-            raise MetricError(
-                f"positive is {positive!r} and y has {len(classes)} classes: "
-                "bounds then come for every class; leave positive out"
-            )
-        return None
-    return 1 if positive is None else classes.index(positive)
+        raise MetricError(
+            f"positive is {positive!r} and y has {len(classes)} classes: "
+            "bounds then come for every class; leave positive out"
+        )
+    return classes.index(positive)
 
 
 def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[int]:
@@ -431,8 +369,3 @@ def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[in
     if not numbers or min(numbers) < 0:
         raise MetricError("no seed, or a negative one, is given: give at least one from 0")
     return numbers[:1] if method == "single-split" else numbers
-
-
-def _or(rate: float, instead: float) -> float:
-    """A rate, or another where its set was empty."""
-    return instead if math.isnan(rate) else rate

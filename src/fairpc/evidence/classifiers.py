@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -32,14 +32,6 @@ _MAX_STEPS: Final = 100
 _TOLERANCE: Final = 1e-9
 # Numbers in the products of columns, up to which fits share them; beyond, each makes its own.
 _SHARED: Final = 2**21
-
-
-@dataclass(frozen=True, eq=False)
-class Distinct:
-    """The distinct rows of a matrix, and which of them each row is."""
-
-    rows: Floats
-    index: Positions
 
 
 def design(x: npt.ArrayLike) -> Floats:
@@ -64,15 +56,14 @@ def _columns(values: Array, j: int) -> list[Floats]:
     hidden = missing(values)
     if hidden.all():
         return []
-    columns = _numeric(values, hidden, j)
-    if columns is None:
-        columns = _levels(values, hidden)
+    column = _numeric(values, hidden, j)
+    columns = _levels(values, hidden) if column is None else [column]
     if hidden.any():
         columns.append(hidden.astype(np.float64))
     return [column for column in columns if np.ptp(column) > 0]
 
 
-def _numeric(values: Array, hidden: Bools, j: int) -> list[Floats] | None:
+def _numeric(values: Array, hidden: Bools, j: int) -> Floats | None:
     if values.dtype.kind in "US":
         return None
     try:
@@ -87,25 +78,22 @@ def _numeric(values: Array, hidden: Bools, j: int) -> list[Floats] | None:
     if not np.isin(known, (0.0, 1.0)).all():
         spread = known.std()
         column = (column - centre) / (spread if spread > 0 else 1.0)
-    return [column]
+    return column
 
 
 def _levels(values: Array, hidden: Bools) -> list[Floats]:
     names, codes = np.unique(values[~hidden].astype(str), return_inverse=True)
     if len(names) > _MAX_LEVELS:
-        counts = np.bincount(codes)
-        rank = np.empty(len(names), np.intp)
-        rank[np.argsort(-counts, kind="stable")] = np.arange(len(names))
+        rank = np.argsort(np.argsort(-np.bincount(codes), kind="stable"))
         codes = np.minimum(rank[codes], _MAX_LEVELS - 1)
     every = np.full(len(values), -1)
     every[~hidden] = codes
     return [(every == level).astype(np.float64) for level in range(int(codes.max()) + 1)]
 
 
-def distinct(matrix: Floats) -> Distinct:
-    """Equal rows merged; where few are equal, the rows as they are."""
-    cells = np.zeros(len(matrix), np.intp)
-    size = 1
+def distinct(matrix: Floats) -> tuple[Floats, Positions]:
+    """The distinct rows, and which of them each row is; where few are equal, rows as they are."""
+    cells, size = np.zeros(len(matrix), np.intp), 1
     for column in matrix.T:
         values, codes = np.unique(column, return_inverse=True)
         cells = cells * len(values) + codes
@@ -114,11 +102,11 @@ def distinct(matrix: Floats) -> Distinct:
             kept, cells = np.unique(cells, return_inverse=True)
             size = len(kept)
             if size > len(matrix) / 2:
-                return Distinct(matrix, np.arange(len(matrix)))
+                break
     _, first, index = np.unique(cells, return_index=True, return_inverse=True)
     if len(first) > len(matrix) / 2:
-        return Distinct(matrix, np.arange(len(matrix)))
-    return Distinct(matrix[first], index)
+        return matrix, np.arange(len(matrix))
+    return matrix[first], index
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +219,12 @@ def chosen(
         picked = np.sort(rng.permutation(len(rows))[:_CHOICE_ROWS])
         few, thinned = rows[picked], [fold[picked] for fold in folds]
     tried = [option.probabilities(few, _others(thinned)) for option in options]
-    best = int(np.argmin([log_loss(thinned, scores) for scores in tried]))
+
+    def log_loss(scores: Sequence[Floats]) -> float:
+        pairs = zip(thinned, scores, strict=True)
+        return -sum(float((c * np.log(np.clip(p, 1e-9, None))).sum()) for c, p in pairs)
+
+    best = int(np.argmin([log_loss(scores) for scores in tried]))
     if few is rows:
         return options[best], tried[best], options[best].probabilities(rows, [whole])[0]
     return chosen([options[best]], rows, folds, rng)
@@ -242,12 +235,6 @@ def _others(folds: Sequence[Floats]) -> list[Floats]:
     total = np.asarray(sum(folds), np.float64)
     # What is left of a weight after subtraction may be rounding and not a row.
     return [np.where(total - fold > 1e-9 * total, total - fold, 0.0) for fold in folds]
-
-
-def log_loss(folds: Sequence[Floats], scores: Sequence[Floats]) -> float:
-    """Of counts per fold under the probabilities per fold, summed."""
-    pairs = zip(folds, scores, strict=True)
-    return -sum(float((c * np.log(np.clip(p, 1e-9, None))).sum()) for c, p in pairs)
 
 
 def few_threads(n_rows: int) -> AbstractContextManager[object]:
@@ -312,7 +299,8 @@ def coefficients(rows: Floats, negative: Floats, positive: Floats) -> Floats:
         if done.all():
             return found
         if done.any():
-            fits, open_fits = fits.some(~done), open_fits[~done]
+            fits = replace(fits, total=fits.total[~done], positive=fits.positive[~done])
+            open_fits = open_fits[~done]
             beta, step, decrement, loss = (a[~done] for a in (beta, step, decrement, loss))
         share = np.ones((len(beta), 1))
         tried, p = fits.at(beta - step)
@@ -343,9 +331,6 @@ class _Fits:
             products = (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
         penalty = np.append(np.ones(rows.shape[1]), 0.0)
         return cls(x, products, negative + positive, positive, penalty)
-
-    def some(self, kept: Bools) -> _Fits:
-        return _Fits(self.x, self.products, self.total[kept], self.positive[kept], self.penalty)
 
     def at(self, beta: Floats) -> tuple[Floats, Floats]:
         """The losses, and the probabilities [fit, row]."""

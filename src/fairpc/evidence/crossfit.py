@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.errors.arrays import Bools, Floats, Positions
-from fairpc.evidence.classifiers import Distinct, Learner, chosen
+from fairpc.evidence.classifiers import Learner, chosen
 from fairpc.evidence.intervals import Sample, clopper_pearson, rate_sample, some_of
 
 OUTER: Final = 5
@@ -27,9 +27,10 @@ _Z: Final = 1.96
 
 @dataclass(frozen=True, eq=False)
 class GroupRows:
-    """The rows of one group: distinct features, class numbers, weights, persons."""
+    """One group: its distinct rows of features; which it is, class, weight, person of each row."""
 
-    features: Distinct
+    distinct: Floats
+    index: Positions
     labels: Positions
     n_classes: int
     weights: Floats | None
@@ -48,8 +49,8 @@ class GroupRows:
 
     def counts(self, rows: Positions) -> Floats:
         """Weight per distinct row and class, of some rows; classes lie apart in memory."""
-        shape = self.n_classes, len(self.features.rows)
-        cells = self.labels[rows] * shape[1] + self.features.index[rows]
+        shape = self.n_classes, len(self.distinct)
+        cells = self.labels[rows] * shape[1] + self.index[rows]
         found = np.bincount(cells, some_of(self.weights, rows), shape[0] * shape[1])
         return found.reshape(shape).astype(np.float64).T
 
@@ -63,39 +64,25 @@ class SplitRates:
     learners: tuple[str, ...]
 
 
-def cross_fitted(group: GroupRows, options: Sequence[Learner], seed: int) -> SplitRates:
-    """Each of five folds is counted with sets chosen on the other four."""
-    rng = np.random.default_rng(seed)
-    folds = deal(group.labels, group.persons, OUTER, rng)
-    return _counted(group, options, rng, [folds == k for k in range(OUTER)])
-
-
-def single_split(group: GroupRows, options: Sequence[Learner], seed: int) -> SplitRates:
-    """One half chooses the sets, the other counts them."""
-    rng = np.random.default_rng(seed)
-    return _counted(group, options, rng, [deal(group.labels, group.persons, 2, rng) == 0])
-
-
-def _counted(
-    group: GroupRows,
-    options: Sequence[Learner],
-    rng: np.random.Generator,
-    held_out: Sequence[Bools],
+def cross_fitted(
+    group: GroupRows, options: Sequence[Learner], seed: int, *, single_split: bool = False
 ) -> SplitRates:
+    """Each of five folds is counted with sets chosen on the other four; or one half of two is."""
+    rng = np.random.default_rng(seed)
+    folds = deal(group.labels, group.persons, 2 if single_split else OUTER, rng)
     inside = np.zeros((len(group.labels), group.n_classes), np.bool_)
     cuts, names = [], []
-    pooled = sum(int(fold.sum()) for fold in held_out) / len(group.labels)
-    for fold in held_out:
-        learner, cut, found = _learned(group, options, rng, np.flatnonzero(~fold), pooled)
-        rows = np.flatnonzero(fold)
-        inside[rows] = (found >= cut)[group.features.index[rows]]
+    n_counted = int((folds == 0).sum()) if single_split else len(folds)
+    for k in range(1 if single_split else OUTER):
+        train, rows = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
+        learner, cut, found = _learned(group, options, rng, train, n_counted)
+        inside[rows] = (found >= cut)[group.index[rows]]
         cuts.append(cut)
         names.append(learner.name)
-    classes = []
-    for c in range(group.n_classes):
-        hits = (group.labels == c).astype(np.float64)
-        classes.append(class_rates(hits, inside[:, c], group.weights, group.persons))
-    return SplitRates(tuple(classes), tuple(np.median(cuts, axis=0).tolist()), tuple(names))
+    hits = (np.arange(group.n_classes)[:, None] == group.labels).astype(np.float64)
+    pairs = zip(hits, inside.T, strict=True)
+    classes = tuple(class_rates(hit, top, group.weights, group.persons) for hit, top in pairs)
+    return SplitRates(classes, tuple(np.median(cuts, axis=0).tolist()), tuple(names))
 
 
 def _learned(
@@ -103,20 +90,19 @@ def _learned(
     options: Sequence[Learner],
     rng: np.random.Generator,
     train: Positions,
-    pooled: float,
+    n_counted: int,
 ) -> tuple[Learner, Floats, Floats]:
     """From training rows only: the classifier, a cut-off per class, scores of distinct rows."""
     inner = deal(group.labels[train], some_of(group.persons, train), INNER, rng)
     folds = [group.counts(train[inner == j]) for j in range(INNER)]
-    rows = group.features.rows
-    learner, scores, found = chosen(options, rows, folds, rng)
+    learner, scores, found = chosen(options, group.distinct, folds, rng)
     seen = [fold.any(axis=1) for fold in folds]
     score = np.concatenate([s[at] for s, at in zip(scores, seen, strict=True)])
     counts = np.concatenate([fold[at] for fold, at in zip(folds, seen, strict=True)])
     # In independent rows of the training folds: weights of mean 1, repeated persons once.
     counts *= group.worth * len(train) / counts.sum()
     # The set must be expected to hold MIN_SIZE of the rows that will be counted.
-    size = MIN_SIZE * len(train) / (pooled * len(group.labels))
+    size = MIN_SIZE * len(train) / n_counted
     totals = counts.sum(axis=1)
     cut = [best_cut(score[:, c], counts[:, c], totals, size) for c in range(group.n_classes)]
     return learner, np.array(cut), found
@@ -182,31 +168,18 @@ def class_rates(
     inside = rate_sample(hits[top], some_of(weights, top), some_of(persons, top))
     spread = whole.variance * inside.variance
     if spread <= 0:
-        correlation = 0.0
-    elif weights is None and persons is None:
+        return ClassRates(len(hits), whole, n_top, inside, 0.0)
+    if weights is None and persons is None:
         covariance = inside.mean * (1 - inside.mean) / len(hits)
-        correlation = min(covariance / math.sqrt(spread), 1.0)
     else:
-        covariance = _covariance(hits, top, weights, persons, whole.mean, inside.mean)
-        correlation = min(max(covariance / math.sqrt(spread), 0.0), 1.0)
+        w = np.ones(len(hits)) if weights is None else weights
+        a = w * (hits - whole.mean) / w.sum()
+        b = np.where(top, w * (hits - inside.mean) / w[top].sum(), 0.0)
+        if persons is not None:
+            a, b = np.bincount(persons, a), np.bincount(persons, b)
+        covariance = float(np.dot(a, b))
+    correlation = min(max(covariance / math.sqrt(spread), 0.0), 1.0)
     return ClassRates(len(hits), whole, n_top, inside, correlation)
-
-
-def _covariance(
-    hits: Floats,
-    top: Bools,
-    weights: Floats | None,
-    persons: Positions | None,
-    rate: float,
-    top_rate: float,
-) -> float:
-    """Of the two rates, from sums within persons."""
-    w = np.ones(len(hits)) if weights is None else weights
-    a = w * (hits - rate) / w.sum()
-    b = np.where(top, w * (hits - top_rate) / w[top].sum(), 0.0)
-    if persons is not None:
-        a, b = np.bincount(persons, a), np.bincount(persons, b)
-    return float(np.dot(a, b))
 
 
 def joint_bound(counts: ClassRates, tail: float) -> float:

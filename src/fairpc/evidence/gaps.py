@@ -11,31 +11,10 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Floats,
-    Positions,
-    check_clusters,
-    check_counts,
-    check_groups,
-    check_level,
-    check_positive_weight,
-    check_scores,
-    check_threshold,
-)
-from fairpc.evidence.intervals import (
-    Interval,
-    Sample,
-    check_enough_rows,
-    fieller,
-    inflated,
-    koopman,
-    mean_sample,
-    newcombe,
-    rate_sample,
-    some_of,
-    welch,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Floats, Positions
+from fairpc.evidence import intervals
+from fairpc.evidence.intervals import Interval, Sample
 from fairpc.evidence.plain import Record
 
 FOUR_FIFTHS: Final = 0.8
@@ -44,6 +23,11 @@ _FEW: Final = 5
 
 Kind = Literal["mean score", "rate"]
 Mark = Literal["below", "above", "undecided"]
+_MARKS: Final[dict[Mark, str]] = {
+    "below": "a ratio is below four fifths",
+    "above": "every ratio is above four fifths",
+    "undecided": "these rows do not decide whether every ratio is above four fifths",
+}
 
 
 @dataclass(frozen=True)
@@ -158,6 +142,7 @@ class Parity(Record):
     def summary(self) -> str:
         """The largest gap, its interval and the four-fifths mark, in plain words."""
         pair = self.largest
+        low, high = pair.difference_interval
         what = "mean score" if self.kind == "mean score" else "share of positive decisions"
         means = {g.group: g.mean for g in self.groups}
         several = f"The largest of {len(self.pairs)} gaps: " if len(self.pairs) > 1 else ""
@@ -165,22 +150,14 @@ class Parity(Record):
             f"{several}{what} {means[pair.last]:.3f} for {pair.last!r} and "
             f"{means[pair.first]:.3f} for {pair.first!r}: difference {pair.difference:+.4f}, "
             f"{self.level:.0%} interval {_interval(pair.difference_interval)}; "
-            f"ratio {pair.ratio:.4f}, interval {_interval(pair.ratio_interval)}. {self._mark()}"
+            f"ratio {pair.ratio:.4f}, interval {_interval(pair.ratio_interval)}. "
+            f"Equal means are{' not' if low <= 0 <= high else ''} ruled out; "
+            f"{_MARKS[self.four_fifths]}."
         )
         small = [repr(g.group) for g in self.groups if g.small]
         if small:
             text += f" Few rows, read with care: {', '.join(small)}."
         return text
-
-    def _mark(self) -> str:
-        low, high = self.largest.difference_interval
-        zero = "Equal means are" + (" not" if low <= 0 <= high else "") + " ruled out"
-        mark = {
-            "below": "a ratio is below four fifths",
-            "above": "every ratio is above four fifths",
-            "undecided": "these rows do not decide whether every ratio is above four fifths",
-        }[self.four_fifths]
-        return f"{zero}; {mark}."
 
 
 @dataclass(frozen=True)
@@ -248,27 +225,25 @@ def parity(
             equal rows, which are ``counts``. Intervals then use the effective sample size.
         counts: how many equal rows each row is, weight and all; the same as repeating it.
     """
-    values = check_scores(scores)
-    names, ids = check_groups(groups, len(values))
-    weights = check_positive_weight(sample_weight, len(values))
-    times = check_counts(counts, len(values), clusters)
-    persons = check_clusters(clusters, len(values))
-    check_enough_rows(names, ids, persons, times)
-    cut = None if threshold is None else _cut(threshold)
-    if cut is not None:
+    values = arrays.check_scores(scores)
+    names, ids = arrays.check_groups(groups, len(values))
+    weights = arrays.check_positive_weight(sample_weight, len(values))
+    times = arrays.check_counts(counts, len(values), clusters)
+    persons = arrays.check_clusters(clusters, len(values))
+    intervals.check_enough_rows(names, ids, persons, times)
+    cut = None
+    if threshold is not None:
+        if np.ndim(threshold):
+            raise MetricError("threshold has several values: give one number, or call parity_curve")
+        cut = arrays.check_threshold(threshold)
         values = (values >= cut).astype(np.float64)
     kind: Kind = "rate" if np.isin(values, (0.0, 1.0)).all() else "mean score"
     rows = _Samples(values, ids, weights, persons, times, kind)
     pairs = list(combinations(range(len(names)), 2))
-    tail = (1 - check_level(level)) / (2 * len(pairs))
-    return Parity(
-        kind=kind,
-        level=level,
-        threshold=cut,
-        groups=tuple(rows.group(g, name) for g, name in enumerate(names)),
-        pairs=tuple(rows.pair(a, b, names, tail) for a, b in pairs),
-        clustered=persons is not None,
-    )
+    tail = (1 - arrays.check_level(level)) / (2 * len(pairs))
+    means = tuple(rows.group(g, name) for g, name in enumerate(names))
+    gaps = tuple(rows.pair(a, b, names, tail) for a, b in pairs)
+    return Parity(kind, level, cut, means, gaps, clustered=persons is not None)
 
 
 def parity_curve(
@@ -286,7 +261,7 @@ def parity_curve(
         raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
     if not len(thresholds):
         raise MetricError("thresholds is empty: give at least one")
-    each = 1 - (1 - check_level(level)) / len(thresholds)
+    each = 1 - (1 - arrays.check_level(level)) / len(thresholds)
     rows = {"clusters": clusters, "sample_weight": sample_weight, "counts": counts}
     found = (parity(scores, groups, threshold=t, level=each, **rows) for t in thresholds)
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
@@ -305,8 +280,8 @@ class _Samples:
 
     def sample(self, g: int) -> Sample:
         here = self.ids == g
-        make = rate_sample if self.kind == "rate" else mean_sample
-        rows = (some_of(each, here) for each in (self.weights, self.persons, self.counts))
+        make = intervals.rate_sample if self.kind == "rate" else intervals.mean_sample
+        rows = (intervals.some_of(each, here) for each in (self.weights, self.persons, self.counts))
         return make(self.values[here], *rows)
 
     def mean(self, g: int) -> float:
@@ -328,17 +303,16 @@ class _Samples:
     def pair(self, a: int, b: int, names: tuple[Any, ...], tail: float) -> PairGap:
         first, last = self.sample(a), self.sample(b)
         factor = self._crossing(a, b, first, last)
-        first, last = inflated(first, factor), inflated(last, factor)
-        low, high = self.mean(a), self.mean(b)
-        rates = self.kind == "rate"
-        return PairGap(
-            first=names[a],
-            last=names[b],
-            difference=high - low,
-            difference_interval=(newcombe if rates else welch)(first, last, tail),
-            ratio=high / low if low > 0 else (math.inf if high > 0 else math.nan),
-            ratio_interval=(koopman if rates else fieller)(first, last, tail),
+        # Each mean is then known as well as from 1 / factor of its rows.
+        first, last = (
+            replace(s, size=s.size / factor, variance=s.variance * factor) for s in (first, last)
         )
+        rates = self.kind == "rate"
+        difference = (intervals.newcombe if rates else intervals.welch)(first, last, tail)
+        ratio = (intervals.koopman if rates else intervals.fieller)(first, last, tail)
+        low, high = self.mean(a), self.mean(b)
+        share = high / low if low > 0 else (math.inf if high > 0 else math.nan)
+        return PairGap(names[a], names[b], high - low, difference, share, ratio)
 
     def _crossing(self, a: int, b: int, first: Sample, last: Sample) -> float:
         """How much persons who are in both groups, with opposite scores, widen a difference."""
@@ -352,12 +326,6 @@ class _Samples:
             sums.append(np.bincount(self.persons[here], gap, int(self.persons.max()) + 1))
         covariance = float(np.dot(sums[0], sums[1]))
         return max(1.0, 1 - 2 * covariance / (first.variance + last.variance))
-
-
-def _cut(threshold: Any) -> float:
-    if np.ndim(threshold):
-        raise MetricError("threshold has several values: give one number, or call parity_curve")
-    return check_threshold(threshold)
 
 
 def _interval(ends: Interval) -> str:

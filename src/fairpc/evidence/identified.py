@@ -16,16 +16,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Floats,
-    Positions,
-    check_array,
-    check_counts,
-    check_groups,
-    check_scores,
-    two_numbers,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Floats, Positions
 from fairpc.evidence.intervals import Interval, check_enough_rows
 from fairpc.evidence.plain import Record
 
@@ -93,11 +85,11 @@ class GroupRange:
         q = π + (r − ρ) / Δ with Δ = (b1 − ρ) / (1 − π): every score between the two ends is
         possible too, all rows of the group together.
         """
-        ends = []
-        for b0, b1 in zip(reversed(self.b0(pi)), self.b1(pi), strict=True):
-            width = b1 - b0
-            ends.append((scores - b0) / width if width > 0 else np.full(len(scores), pi))
-        return ends[0], ends[1]
+        least, most = (
+            (scores - b0) / (b1 - b0) if b1 - b0 > 0 else np.full(len(scores), pi)
+            for b0, b1 in zip(reversed(self.b0(pi)), self.b1(pi), strict=True)
+        )
+        return least, most
 
     def corners(self, lower: float, upper: float) -> list[float]:
         """Every P(Df=1) at which a bound of a score can turn: it is linear in between."""
@@ -212,9 +204,9 @@ def identified_set(
         n_points: grid of P(Df=1) on which the mechanism is listed.
         counts: how many equal rows each row is; the same as repeating it.
     """
-    values = check_scores(scores).copy()
-    names, ids = check_groups(groups, len(values))
-    times = check_counts(counts, len(values))
+    values = arrays.check_scores(scores).copy()
+    names, ids = arrays.check_groups(groups, len(values))
+    times = arrays.check_counts(counts, len(values))
     check_enough_rows(names, ids, None, times)
     if n_points < 2:
         raise MetricError(f"n_points is {n_points}: give at least 2, the ends of the set")
@@ -224,22 +216,17 @@ def identified_set(
     )
     for g, group in enumerate(ranges):
         values[ids == g] = np.clip(values[ids == g], group.low, group.high)
-    start, stop = _given(pi)
+    start, stop = (0.0, 1.0) if pi is None else arrays.two_numbers("pi", pi)
+    if not 0 <= start <= stop <= 1:
+        raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
     lower = max(start, *(g.lower for g in ranges))
     upper = min(stop, *(g.upper for g in ranges))
     if upper < lower <= upper + _SLACK:
         lower = upper
     points = np.linspace(lower, upper, n_points).tolist() if lower <= upper else []
-    score_lower, score_upper = _score_bounds(values, ids, ranges, lower, upper)
-    return IdentifiedSet(
-        lower=lower,
-        upper=upper,
-        groups=ranges,
-        mechanism=tuple(g.mechanism(point) for point in points for g in ranges),
-        score_lower=score_lower,
-        score_upper=score_upper,
-        counts=times,
-    )
+    mechanism = tuple(g.mechanism(point) for point in points for g in ranges)
+    bounds = _score_bounds(values, ids, ranges, lower, upper)
+    return IdentifiedSet(lower, upper, ranges, mechanism, *bounds, times)
 
 
 def class_bounds(
@@ -251,21 +238,17 @@ def class_bounds(
     under any other Df; from below by what the other classes leave. The lower bound of one
     class against the rest, taken as if there were two, is not valid for three or more.
     """
-    table = check_array("scores", scores)
+    table = arrays.check_array("scores", scores)
     if table.ndim != 2 or table.shape[1] < 2:
         raise MetricError(f"scores has shape {table.shape}: give a column per class")
-    columns = range(table.shape[1])
-    table = np.column_stack(
-        [check_scores(table[:, c], name=f"scores (column {c})") for c in columns]
-    )
+    each = [arrays.check_scores(column, f"scores (column {c})") for c, column in enumerate(table.T)]
+    table = np.column_stack(each)
     if not np.allclose(table.sum(axis=1), 1, atol=1e-6):
         raise MetricError("the scores of a row do not sum to 1: give a probability per class")
-    names, ids = check_groups(groups, len(table))
-    ratios = []
-    for g in range(len(names)):
-        here = table[ids == g]
-        most = here.max(axis=0)
-        ratios.append(np.where(most > 0, here.mean(axis=0) / np.where(most > 0, most, 1.0), 0.0))
+    names, ids = arrays.check_groups(groups, len(table))
+    cells = [table[ids == g] for g in range(len(names))]
+    # A class that never occurs has rate 0, and 0 is its bound.
+    ratios = [c.mean(axis=0) / np.where(c.any(axis=0), c.max(axis=0), 1.0) for c in cells]
     uppers = np.min(ratios, axis=0)
     lowers = np.maximum(1 - (uppers.sum() - uppers), 0.0)
     return tuple(lowers.tolist()), tuple(uppers.tolist())
@@ -280,7 +263,7 @@ def _range(
     if ends is not None:
         if name not in ends:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
-        low, high = two_numbers(f"ends of group {name!r}", ends[name])
+        low, high = arrays.two_numbers(f"ends of group {name!r}", ends[name])
         if not 0 <= low <= high <= 1:
             raise MetricError(
                 f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
@@ -288,39 +271,22 @@ def _range(
             )
         # Ends and scores have errors of their own; the mean of probabilities lies between them.
         low, high = min(low, rate), max(high, rate)
-    return GroupRange(
-        group=name,
-        n=int(counts.sum()),
-        rate=rate,
-        low=low,
-        high=high,
-        lower=(rate - low) / (1 - low) if low < 1 else 0.0,
-        upper=rate / high if high > 0 else 1.0,
-    )
+    lower = (rate - low) / (1 - low) if low < 1 else 0.0
+    upper = rate / high if high > 0 else 1.0
+    return GroupRange(name, int(counts.sum()), rate, low, high, lower, upper)
 
 
 def _score_bounds(
     values: Floats, ids: Positions, ranges: tuple[GroupRange, ...], lower: float, upper: float
 ) -> tuple[Floats, Floats]:
-    least, most = np.full(len(values), math.nan), np.full(len(values), math.nan)
-    if lower > upper:
-        return least, most
-    for g, group in enumerate(ranges):
+    least, most = np.full((2, len(values)), math.nan)
+    for g, group in enumerate(ranges if lower <= upper else ()):
         here = ids == g
         corners = group.corners(lower, upper)
         ends = np.array([end for pi in corners for end in group.score_ends(values[here], pi)])
         least[here], most[here] = ends.min(axis=0), ends.max(axis=0)
     # Rounding may step over what is a probability.
     return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
-
-
-def _given(pi: Interval | None) -> Interval:
-    if pi is None:
-        return 0.0, 1.0
-    start, stop = two_numbers("pi", pi)
-    if not 0 <= start <= stop <= 1:
-        raise MetricError(f"pi is {pi}: give a range within 0 to 1, lower end first")
-    return start, stop
 
 
 def _bar(low: float, high: float) -> str:

@@ -22,19 +22,12 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True)
 class Sample:
-    """A mean of scores in [0, 1] and how well it is known.
-
-    Attributes:
-        mean: the (weighted) mean.
-        size: effective number of independent rows; n where rows are independent and alike.
-        variance: of the mean, estimated.
-        freedom: degrees of freedom of that variance; infinite where none was estimated.
-    """
+    """A (weighted) mean of scores in [0, 1] and how well it is known."""
 
     mean: float
-    size: float
-    variance: float
-    freedom: float
+    size: float  #: effective number of independent rows; n where rows are independent and alike
+    variance: float  #: of the mean, estimated
+    freedom: float  #: degrees of freedom of that variance; infinite where none was estimated
 
 
 def rate_sample(
@@ -92,11 +85,6 @@ def clustered_variance(
         return 0.0, count
     spread = _total(sums * sums, counts)
     return spread / _total(weights, counts) ** 2 * count / (count - 1), count
-
-
-def inflated(sample: Sample, factor: float) -> Sample:
-    """The same mean, known as well as from ``1 / factor`` of the rows."""
-    return Sample(sample.mean, sample.size / factor, sample.variance * factor, sample.freedom)
 
 
 def _sums(persons: Positions, values: Floats) -> Floats:

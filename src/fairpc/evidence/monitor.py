@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
+from operator import add
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -148,13 +149,15 @@ class ParityMonitor:
         for g, name in enumerate(names):
             self._feed(self._streams[name], values[ids == g])
         found = self.gaps()
-        self._note(found)
+        if self._alarmed_at is None and any(gap.alarm for gap in found):
+            self._alarmed_at = self.n
         return found
 
     def gaps(self) -> tuple[MonitorGap, ...]:
         """Every pair of groups so far."""
         pairs = list(combinations(self.groups, 2))
-        return tuple(self._gap(first, last, self._alpha / len(pairs)) for first, last in pairs)
+        alpha = (1 - self.level) / len(pairs)
+        return tuple(self._gap(first, last, alpha) for first, last in pairs)
 
     def merge(self, other: ParityMonitor) -> ParityMonitor:
         """A new monitor of the rows of both, such as two servers that saw different rows."""
@@ -167,12 +170,9 @@ class ParityMonitor:
         for name in self.groups:
             a, b = self._streams[name], other._streams[name]
             # Each gambler bet on his own rows only, so that their joint wealth is the product.
-            merged._streams[name] = _Stream(
-                a.n + b.n, a.total + b.total, a.squares + b.squares, a.up + b.up, a.down + b.down
-            )
-        merged._note(merged.gaps())
-        if self.alarm or other.alarm:
-            merged._alarmed_at = merged.n if merged._alarmed_at is None else merged._alarmed_at
+            merged._streams[name] = _Stream(*map(add, vars(a).values(), vars(b).values()))
+        if self.alarm or other.alarm or any(gap.alarm for gap in merged.gaps()):
+            merged._alarmed_at = merged.n
         return merged
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,18 +180,15 @@ class ParityMonitor:
 
         For a reader it also holds ``n``, ``alarm``, ``gaps`` and ``summary``.
         """
-        streams = [
-            {"n": s.n, "total": s.total, "squares": s.squares}
-            | ({"up": s.up.tolist(), "down": s.down.tolist()} if self.method == "betting" else {})
-            for s in self._streams.values()
-        ]
+        kept = ("n", "total", "squares", *(("up", "down") if self.method == "betting" else ()))
+        streams = [{name: vars(s)[name] for name in kept} for s in self._streams.values()]
         return {
             "format": _FORMAT,
             "version": 1,
             **self._settings(),
             "groups": plain(self.groups),
             "alarmed_at": self._alarmed_at,
-            "streams": streams,
+            "streams": plain(streams),
             "n": self.n,
             "alarm": self.alarm,
             "gaps": plain(self.gaps()),
@@ -217,8 +214,7 @@ class ParityMonitor:
 
     def summary(self) -> str:
         """The widest gap so far, in plain words."""
-        gaps = self.gaps()
-        seen = [gap for gap in gaps if not math.isnan(gap.difference)]
+        seen = [gap for gap in self.gaps() if not math.isnan(gap.difference)]
         if not seen:
             return f"{_rows(self.n)} so far: no two groups were seen yet."
         gap = max(seen, key=lambda g: abs(g.difference))
@@ -231,10 +227,6 @@ class ParityMonitor:
             f"({self.level:.0%}, for all looks together); {state}."
         )
 
-    @property
-    def _alpha(self) -> float:
-        return 1 - self.level
-
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}
 
@@ -242,7 +234,7 @@ class ParityMonitor:
         if not len(values):
             return
         if self.method == "betting":
-            term = math.log(2 * math.comb(len(self.groups), 2) / self._alpha)
+            term = math.log(2 * math.comb(len(self.groups), 2) / (1 - self.level))
             sizes = bets(values, stream.n, stream.total, stream.squares, term)
             up, down = log_growth(values, sizes)
             stream.up, stream.down = stream.up + up, stream.down + down
@@ -269,18 +261,14 @@ class ParityMonitor:
         Each is exp(S²/(2(V+ρ))) √(ρ/(V+ρ)) with S the centred sum and V its variance; the
         product stays under 1/α at the true means, and bounds them by an ellipse.
         """
-        budget, spread = math.log(1 / alpha), 0.0
-        log_term = math.log(1 / alpha)
+        log_term = budget = math.log(1 / alpha)
+        spread = 0.0
         prior = self.tuned_for / 4 / (2 * log_term + math.log1p(2 * log_term))
         for stream in (first, last):
             total = stream.n * stream.variance() + prior
             budget += 0.5 * math.log(total / prior)
             spread += total / stream.n**2
         return math.sqrt(2 * budget * spread)
-
-    def _note(self, gaps: tuple[MonitorGap, ...]) -> None:
-        if self._alarmed_at is None and any(gap.alarm for gap in gaps):
-            self._alarmed_at = self.n
 
 
 def _restored(saved: Mapping[str, Any], method: MonitorMethod) -> _Stream:

@@ -8,17 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Bools,
-    Floats,
-    check_groups,
-    check_labels,
-    check_positive_weight,
-    check_scores,
-    check_threshold,
-    one_number,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence.plain import Record
 
 
@@ -108,15 +99,17 @@ def equal_rates(
         rate: selection rate to aim at; None keeps the overall rate of the common threshold.
         sample_weight: weight per row.
     """
-    values = check_scores(scores)
-    names, ids = check_groups(groups, len(values))
-    given = check_positive_weight(sample_weight, len(values))
+    values = arrays.check_scores(scores)
+    names, ids = arrays.check_groups(groups, len(values))
+    given = arrays.check_positive_weight(sample_weight, len(values))
     weights = np.ones(len(values)) if given is None else given
-    truth = None if y is None else _binary(y, len(values))
-    common = check_threshold(threshold)
+    truth = None if y is None else arrays.check_labels("y", y, len(values))
+    if truth is not None and not set(found := np.unique(truth).tolist()) <= {0, 1}:
+        raise MetricError(f"y has the values {found[:5]}: give labels 0 and 1")
+    common = arrays.check_threshold(threshold)
     before = values >= common
     overall = float(np.average(before, weights=weights))
-    target = overall if rate is None else one_number("rate", rate)
+    target = overall if rate is None else arrays.one_number("rate", rate)
     if not 0 <= target <= 1:
         raise MetricError(f"rate is {target}: give a share from 0 to 1")
     cuts = [_cut(values[ids == g], weights[ids == g], target) for g in range(len(names))]
@@ -128,14 +121,13 @@ def equal_rates(
     def right(decisions: Bools, rows: Bools) -> float | None:
         return None if truth is None else share(decisions == truth, rows)
 
-    found = []
+    each = []
     for g, name in enumerate(names):
         here = ids == g
         rates = share(after, here), share(before, here)
-        found.append(GroupThreshold(name, cuts[g], *rates, right(after, here), right(before, here)))
+        each.append(GroupThreshold(name, cuts[g], *rates, right(after, here), right(before, here)))
     every = np.ones(len(values), np.bool_)
-    accuracy = right(after, every), right(before, every)
-    return EqualRates(target, common, tuple(found), *accuracy)
+    return EqualRates(target, common, tuple(each), right(after, every), right(before, every))
 
 
 def _cut(values: Floats, weights: Floats, target: float) -> float:
@@ -147,11 +139,3 @@ def _cut(values: Floats, weights: Floats, target: float) -> float:
     cuts = np.append(np.inf, ranked[last])
     shares = np.append(0.0, share[last])
     return float(cuts[np.argmin(np.abs(shares - target))])
-
-
-def _binary(y: npt.ArrayLike, n_rows: int) -> Bools:
-    labels = check_labels("y", y, n_rows)
-    values = set(np.unique(labels).tolist())
-    if not values <= {0, 1}:
-        raise MetricError(f"y has the values {sorted(values)[:5]}: give labels 0 and 1")
-    return np.asarray(labels == 1, np.bool_)

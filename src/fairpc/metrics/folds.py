@@ -29,8 +29,8 @@ class Fold:
         rows = np.concatenate([self.train, self.valid, self.test])
         if len(rows) and rows.min() < 0:
             raise MetricError("a fold has a negative row number: rows are counted from 0")
-        if len(np.unique(rows)) < len(rows):
-            values, counts = np.unique(rows, return_counts=True)
+        values, counts = np.unique(rows, return_counts=True)
+        if len(values) < len(rows):
             raise MetricError(f"row {values[np.argmax(counts > 1)]} is twice in one fold")
         if not len(self.train) or not len(self.test):
             raise MetricError("a fold has no training or no test rows: give more rows")
@@ -61,7 +61,6 @@ def stratified_folds(
     strata = check_classes("y", y)[1]
     if not 2 <= k <= len(strata):
         raise MetricError(f"k is {k}: give a number of folds from 2 to the rows ({len(strata)})")
-    _check_share(validation)
     units = None
     if persons is not None:
         names, units = check_classes("persons", persons, len(strata))
@@ -85,7 +84,8 @@ def folds_of(
     """
     names, ids = check_classes("fold_ids", fold_ids)
     share = 0.0 if validation is None else validation
-    _check_share(share)
+    if not 0 <= share < 1:
+        raise MetricError(f"validation is {validation}: give a share of at least 0 and below 1")
     strata = np.zeros(len(ids), np.intp) if y is None else check_classes("y", y, len(ids))[1]
     units = None
     if persons is not None:
@@ -182,8 +182,3 @@ def _validation(
     held = np.zeros(len(cards), np.bool_)
     held[_shuffled(strata[cards], rng)] = np.diff(turns, prepend=0.0) > 0
     return np.asarray(held[of_row], np.bool_)
-
-
-def _check_share(validation: float) -> None:
-    if not 0 <= validation < 1:
-        raise MetricError(f"validation is {validation}: give a share of at least 0 and below 1")

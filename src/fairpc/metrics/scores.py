@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairpc.errors import MetricError
-from fairpc.errors.arrays import (
-    Array,
-    Floats,
-    check_groups,
-    check_labels,
-    check_numbers,
-    check_sample_weight,
-)
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Array, Floats
 
 Weights = ArrayLike | None
 
@@ -24,7 +17,7 @@ Weights = ArrayLike | None
 def accuracy(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Weights = None) -> float:
     """Share of rows whose predicted class is the true one."""
     truth, guess = _label_pair(y_true, y_pred)
-    weights = check_sample_weight(sample_weight, len(truth))
+    weights = arrays.check_sample_weight(sample_weight, len(truth))
     return float(np.average(truth == guess, weights=weights))
 
 
@@ -56,9 +49,9 @@ def group_means(
     scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """Mean score per group, groups in sorted order."""
-    values = check_numbers("scores", scores)
-    weights = check_sample_weight(sample_weight, len(values))
-    names, ids = check_groups(groups, len(values), crossed=False)
+    values = arrays.check_numbers("scores", scores)
+    weights = arrays.check_sample_weight(sample_weight, len(values))
+    names, ids = arrays.check_groups(groups, len(values), crossed=False)
     total = np.bincount(ids, weights)
     if not total.all():
         empty = names[int(np.argmin(total))]
@@ -83,7 +76,7 @@ def selection_rates(
     y_pred: ArrayLike, groups: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
 ) -> dict[Any, float]:
     """Share of each group that is decided positively, groups in sorted order."""
-    guess = check_labels("y_pred", y_pred)
+    guess = arrays.check_labels("y_pred", y_pred)
     wanted = _positive(np.unique(guess), positive)
     return group_means((guess == wanted).astype(float), groups, sample_weight=sample_weight)
 
@@ -94,9 +87,9 @@ def auc(
     """Area under the ROC curve: chance that a positive row scores higher than a negative one."""
     from sklearn.metrics import roc_auc_score
 
-    truth = check_labels("y_true", y_true)
-    values = check_numbers("scores", scores, len(truth))
-    weights = check_sample_weight(sample_weight, len(truth))
+    truth = arrays.check_labels("y_true", y_true)
+    values = arrays.check_numbers("scores", scores, len(truth))
+    weights = arrays.check_sample_weight(sample_weight, len(truth))
     hit = truth == _positive(np.unique(truth), positive)
     if not weights[hit].any() or not weights[~hit].any():
         raise MetricError("y_true has one class only: the AUC needs positive and negative rows")
@@ -139,24 +132,16 @@ def calibration(
     names: tuple[Any, ...] = (None,)
     ids = np.zeros(len(hit), np.intp)
     if groups is not None:
-        names, ids = check_groups(groups, len(hit), crossed=False)
-    place = np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
-    cell = ids * n_bins + place
-    size = len(names) * n_bins
-    total = np.bincount(cell, weights, size)
-    score = np.bincount(cell, weights * values, size)
-    rate = np.bincount(cell, weights * hit, size)
-    return tuple(
-        CalibrationBin(
-            group=names[i // n_bins],
-            low=(i % n_bins) / n_bins,
-            high=(i % n_bins + 1) / n_bins,
-            weight=float(total[i]),
-            mean_score=float(score[i] / total[i]),
-            positive_rate=float(rate[i] / total[i]),
-        )
-        for i in np.flatnonzero(total).tolist()
-    )
+        names, ids = arrays.check_groups(groups, len(hit), crossed=False)
+    cell = ids * n_bins + np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
+    total, score, rate = (np.bincount(cell, weights * each) for each in (1.0, values, hit))
+    bins = []
+    for i in np.flatnonzero(total).tolist():
+        g, place = divmod(i, n_bins)
+        means = float(score[i] / total[i]), float(rate[i] / total[i])
+        ends = place / n_bins, (place + 1) / n_bins
+        bins.append(CalibrationBin(names[g], *ends, float(total[i]), *means))
+    return tuple(bins)
 
 
 def mean_log_likelihood(log_likelihood: ArrayLike, *, sample_weight: Weights = None) -> float:
@@ -166,7 +151,7 @@ def mean_log_likelihood(log_likelihood: ArrayLike, *, sample_weight: Weights = N
         raise MetricError(
             "log_likelihood is empty or has a row that is NaN or inf: give one per row"
         )
-    weights = check_sample_weight(sample_weight, len(values))
+    weights = arrays.check_sample_weight(sample_weight, len(values))
     some = weights > 0
     return float(np.average(values[some], weights=weights[some]))
 
@@ -175,13 +160,12 @@ def _outcomes(
     y_true: ArrayLike, scores: ArrayLike, positive: Any, sample_weight: Weights
 ) -> tuple[Floats, Floats, Floats]:
     """Whether each row is positive, its probability, its weight."""
-    truth = check_labels("y_true", y_true)
-    values = check_numbers("scores", scores, len(truth))
-    if values.min() < 0 or values.max() > 1:
-        row = int(np.argmax((values < 0) | (values > 1)))
-        raise MetricError(f"scores is {values[row]} in row {row}: give probabilities, from 0 to 1")
+    truth = arrays.check_labels("y_true", y_true)
+    values = arrays.check_numbers("scores", scores, len(truth))
+    outside = (values < 0) | (values > 1)
+    arrays.refuse_rows("scores", values, outside, "give probabilities, from 0 to 1")
     hit = truth == _positive(np.unique(truth), positive)
-    return hit.astype(np.float64), values, check_sample_weight(sample_weight, len(truth))
+    return hit.astype(np.float64), values, arrays.check_sample_weight(sample_weight, len(truth))
 
 
 def _confusion(
@@ -189,12 +173,10 @@ def _confusion(
 ) -> tuple[float, float, float, float]:
     """Weights of true positives, false positives, false negatives and true negatives."""
     truth, guess = _label_pair(y_true, y_pred)
-    weights = check_sample_weight(sample_weight, len(truth))
-    known = np.union1d(truth, guess)
-    wanted = _positive(known, positive)
+    weights = arrays.check_sample_weight(sample_weight, len(truth))
+    wanted = _positive(np.union1d(truth, guess), positive)
     a, b = truth == wanted, guess == wanted
-    cells = (a & b, ~a & b, a & ~b, ~a & ~b)
-    tp, fp, fn, tn = (float(weights[cell].sum()) for cell in cells)
+    tp, fp, fn, tn = (float(weights[cell].sum()) for cell in (a & b, ~a & b, a & ~b, ~a & ~b))
     return tp, fp, fn, tn
 
 
@@ -219,8 +201,8 @@ def _positive(known: Array, positive: Any) -> Any:
 
 def _label_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Array, Array]:
     """True and predicted labels, of one length and of types that can be equal."""
-    truth = check_labels("y_true", y_true)
-    guess = check_labels("y_pred", y_pred, len(truth))
+    truth = arrays.check_labels("y_true", y_true)
+    guess = arrays.check_labels("y_pred", y_pred, len(truth))
     if (truth.dtype.kind in "US") != (guess.dtype.kind in "US"):
         raise MetricError(
             f"y_true holds {truth.dtype} and y_pred {guess.dtype}: give labels of one type"
