@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
+
 from fairpc.cli.options import Limit, TextFormat
 from fairpc.cli.screen import Screen, print_json, say
 from fairpc.cli.tables import (
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from fairpc.data.files import TableFiles
     from fairpc.estimators.base import CircuitClassifier
 
+GAP_EXCEEDED: Final = 1
 # Parts of the record that only the page needs: megabytes that no reader of JSON asks for.
 _PAGE_ONLY: Final = ("what_if",)
 
@@ -42,8 +45,8 @@ def run(
     max_memory: str | None,
     text: TextFormat,
     screen: Screen,
-) -> bool:
-    """Audit a model on a table; whether the gap between groups may be larger than allowed."""
+) -> None:
+    """Audit a model on a table; end with 1 if the gap between groups may be larger than allowed."""
     from fairpc.auditing import audit
     from fairpc.refits.workbench import progress
 
@@ -78,7 +81,8 @@ def run(
             f"{limit.fail_over:g}"
         )
     screen.notes(warned)
-    return over
+    if over:
+        raise typer.Exit(GAP_EXCEEDED)
 
 
 def _given(

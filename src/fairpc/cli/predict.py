@@ -50,7 +50,12 @@ def run(
     began, warned = perf_counter(), Warned()
     with opened(table, text) as files:
         note_absent(model, files, screen)
-        _note_absent_groups(model, files, screen)
+        absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
+        if absent:
+            screen.note(
+                f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
+                "is summed out, and equal mean scores are then not promised even under the model"
+            )
         scored = Scored(model, files, _new_columns(model, files, decide))
         total = _n_rows(files) if screen.shows_progress else 0
         with progress(screen.shows_progress, None) as step:
@@ -75,15 +80,6 @@ def run(
             f"{counted(scored.rows, 'row')} written to "
             f"{'stdout' if output == STDOUT else output} with {', '.join(scored.added)}; "
             f"positive class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
-        )
-
-
-def _note_absent_groups(model: CircuitClassifier, files: TableFiles, screen: Screen) -> None:
-    absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
-    if absent:
-        screen.note(
-            f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group is "
-            "summed out, and equal mean scores are then not promised even under the model"
         )
 
 
@@ -159,15 +155,15 @@ class Scored:
             yield pl.Series(DECISION, decisions, dtype=pl.String)
 
 
-def ask(model_file: str, text: str, screen: Screen) -> None:
+def ask(model_file: str, question: str, screen: Screen) -> None:
     """Answer a query in words."""
-    query = parse(text)
+    query = parse(question)
     model = loaded(model_file, then="QUERY")
     coding = model.coding_
     words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
     answer = words.answer(query)
     if screen.json:
-        print_json(_answer_facts(text, query, answer))
+        print_json(_answer_facts(question, query, answer))
     elif screen.quiet:
         for _, probability in answer.rows:
             print(repr(probability))  # noqa: T201 - the result itself

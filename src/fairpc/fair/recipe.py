@@ -194,13 +194,13 @@ class _Recipe:
 
     def __iter__(self) -> Iterator[Stage]:
         start = yield from self._starts()
-        chosen = yield from self._single(start)
+        chosen = self._round(start, self.train)
+        self._note(single_score=self.held_out.mean(chosen.scores))
+        yield self._stage("round 1 of structural EM", chosen)
         if self.n_components != 1:
             chosen = yield from self._mixtures(chosen)
-        if self.refit:
-            yield self._stage("the chosen model on all rows", self._refitted(chosen), last=True)
-        else:
-            yield self._stage("the chosen model", chosen, last=True)
+        name = "the chosen model on all rows" if self.refit else "the chosen model"
+        yield self._stage(name, self._refitted(chosen) if self.refit else chosen, last=True)
 
     def _starts(self) -> Generator[Stage, None, _Model]:
         """The better of two structures that were learned with D in place of Df."""
@@ -208,7 +208,10 @@ class _Recipe:
         models, scores = [], {}
         for kind in (TREES, PAPER):
             component = learn_component(kind, cells, held_out, *self.given)
-            model = self._started(component)
+            start = self._initial(component)
+            if self.options.init == "random":
+                start = start.with_parameters(start.circuit.graph.random(self.rng))
+            model = self._learned(start, [component], self.train, self.options.max_iter)
             models.append(model)
             scores[kind.words] = self.held_out.mean(model.scores)
             best = max(scores, key=lambda k: scores[k])
@@ -220,23 +223,10 @@ class _Recipe:
         """Remember what was chosen, and on what grounds."""
         self.choices = replace(self.choices, **choices)
 
-    def _started(self, component: Component) -> _Model:
-        """EM from the paper's start: Df near D."""
-        start = self._initial(component)
-        if self.options.init == "random":
-            start = start.with_parameters(start.circuit.graph.random(self.rng))
-        return self._learned(start, [component], self.train, self.options.max_iter)
-
     def _initial(self, component: Component) -> FairDistribution:
+        """The paper's start: Df near D."""
         smoothing = self.options.smoothing
         return initial_model("FairPC", self.train.rows, component.learned, smoothing)
-
-    def _single(self, start: _Model) -> Generator[Stage, None, _Model]:
-        """A round of structural EM."""
-        model = self._round(start, self.train)
-        self._note(single_score=self.held_out.mean(model.scores))
-        yield self._stage("round 1 of structural EM", model)
-        return model
 
     def _mixtures(self, single: _Model) -> Generator[Stage, None, _Model]:
         """A mixture if it is clearly better; where one is asked for, the better of two."""
@@ -340,7 +330,6 @@ class _Recipe:
         return _Model(fitted, tuple(components), weights, scores)
 
     def _stage(self, name: str, model: _Model, last: bool = False) -> Stage:
-        fitted = model.fitted
         refitted = last and self.refit
         choices = replace(
             self.choices,
@@ -348,7 +337,7 @@ class _Recipe:
             weights=tuple(model.weights.tolist()),
             refitted=refitted,
         )
-        result = AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
+        result = AutoFitted(**vars(model.fitted), choices=choices)
         score = np.nan if refitted else self.held_out.mean(model.scores)
         return Stage(name, result, score, last)
 
