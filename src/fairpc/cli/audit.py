@@ -73,7 +73,11 @@ def run(
         facts = {"report": output, "gap": limit.gap, "gap_upper": bound}
         print_json(facts | {"fail_over": limit.fail_over, "exceeded": over} | sections)
     elif screen.talks:
-        _show(found, output)
+        for i, sentence in enumerate(found.verdict.sentences):
+            say(sentence, "bold" if i == 0 else "")
+        say(f"\n{found.verdict.disclaimer}")
+        hint = "Give -o report.html to have it all on a page."
+        say(hint if output is None else f"The report is in {output}.")
     if limit.fail_over is not None:
         verdict = "larger than" if over else "not larger than"
         screen.note(
@@ -124,13 +128,3 @@ def _bound(found: Audit, limit: Limit, source: str) -> float | None:
         return found.parity.gap_upper
     parts = found.parity.scores if limit.gap == "scores" else found.parity.decisions
     return max(d.gap_upper for d in parts)
-
-
-def _show(found: Audit, output: str | None) -> None:
-    for i, sentence in enumerate(found.verdict.sentences):
-        say(sentence, "bold" if i == 0 else "")
-    say(f"\n{found.verdict.disclaimer}")
-    if output is not None:
-        say(f"The report is in {output}.")
-    else:
-        say("Give -o report.html to have it all on a page.")

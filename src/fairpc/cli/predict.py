@@ -45,6 +45,8 @@ def run(
     model_file: str, table: str, output: str, decide: bool, text: TextFormat, screen: Screen
 ) -> None:
     """Append P(Df = k | row) for every class k, and the decision if asked, to a table."""
+    import polars as pl
+
     target = target_of(output, screen, model_file, table)
     model = loaded(model_file)
     began, warned = perf_counter(), Warned()
@@ -57,10 +59,14 @@ def run(
                 "is summed out, and equal mean scores are then not promised even under the model"
             )
         scored = Scored(model, files, _new_columns(model, files, decide))
-        total = _n_rows(files) if screen.shows_progress else 0
+        with files.reading():
+            rows, total = files.scan(), 0
+            schema = dict(rows.collect_schema()) | scored.added
+            if screen.shows_progress:  # it costs a look at the file
+                total = int(rows.select(pl.len()).collect(engine="streaming").item())
         with progress(screen.shows_progress, None) as step:
             batches = scored.batches(warned, step, total)
-            write_table(batches, scored.schema(), target, delimiter=files.delimiter)
+            write_table(batches, schema, target, delimiter=files.delimiter)
     screen.notes(warned)
     facts = {
         "model_file": model_file,
@@ -99,33 +105,15 @@ def _new_columns(model: CircuitClassifier, files: TableFiles, decide: bool) -> d
     return added
 
 
-def _n_rows(files: TableFiles) -> int:
-    """Length of the table, for the progress bar; it costs a look at the file."""
-    import polars as pl
-
-    with files.reading():
-        return int(files.scan().select(pl.len()).collect(engine="streaming").item())
-
-
 @dataclass(eq=False)
 class Scored:
-    """A table with its scores.
-
-    Attributes:
-        added: names and types of the columns that are appended: a score per class, a decision.
-        rows, total: rows that went by, and the sum of their scores of the positive class.
-    """
+    """A table with its scores."""
 
     model: CircuitClassifier
     files: TableFiles
-    added: dict[str, Any]
-    rows: int = 0
-    total: float = 0.0
-
-    def schema(self) -> dict[str, Any]:
-        """Names and types of all columns."""
-        with self.files.reading():
-            return dict(self.files.scan().collect_schema()) | self.added
+    added: dict[str, Any]  #: names and types of what is appended: a score per class, a decision
+    rows: int = 0  #: that went by
+    total: float = 0.0  #: sum of their scores of the positive class
 
     def batches(self, warned: Warned, step: Report, n_rows: int) -> Iterator[pl.DataFrame]:
         """The rows with their scores, batch by batch."""

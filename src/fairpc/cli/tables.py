@@ -53,21 +53,14 @@ CLOSE: Final = 0.8
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable:
-    """A table by its roles, in memory or to be streamed.
-
-    Attributes:
-        X, y: features, the sensitive columns among them, and label; or a source, and the name of
-            its label.
-        labels: the raw labels, and how many rows have each.
-        hints: what a user may want to correct, a sentence each.
-    """
+    """A table by its roles, in memory or to be streamed."""
 
     source: str
     roles: Roles
-    X: Any
-    y: Any
-    labels: pl.DataFrame
-    hints: tuple[str, ...] = ()
+    X: Any  #: features, the sensitive columns among them; or a source
+    y: Any  #: the label; or its name
+    labels: pl.DataFrame  #: the raw labels, and how many rows have each
+    hints: tuple[str, ...] = ()  #: what a user may want to correct, a sentence each
 
     @property
     def height(self) -> int:
@@ -233,7 +226,15 @@ def note_absent(model: CircuitClassifier, files: TableFiles, screen: Screen) -> 
             f"{files.source} has none of the features of the model ({_listed(known)}): give a "
             "table with at least one of them"
         )
-    _refuse_slips(model, files, absent)
+    coding = model.coding_
+    taken = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
+    others = {name.lower(): name for name in files.names() if name not in taken}
+    for name in absent:
+        for close in get_close_matches(name.lower(), others, n=1, cutoff=CLOSE):
+            raise TableError(
+                f"{files.source} has no column {name!r}, and {others[close]!r}, which the model "
+                f"does not know, looks like it: rename that, or add an empty column {name!r}"
+            )
     screen.note(
         f"{files.source} has no column {_listed(absent)}: that counts as missing in every row"
     )
@@ -245,18 +246,6 @@ def absent_features(model: CircuitClassifier, names: tuple[str, ...]) -> tuple[s
     if features.from_array:
         return ()
     return tuple(name for name in features.names if name not in names)
-
-
-def _refuse_slips(model: CircuitClassifier, files: TableFiles, absent: tuple[str, ...]) -> None:
-    coding = model.coding_
-    known = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
-    others = {name.lower(): name for name in files.names() if name not in known}
-    for name in absent:
-        for close in get_close_matches(name.lower(), others, n=1, cutoff=CLOSE):
-            raise TableError(
-                f"{files.source} has no column {name!r}, and {others[close]!r}, which the model "
-                f"does not know, looks like it: rename that, or add an empty column {name!r}"
-            )
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
@@ -405,16 +394,13 @@ def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
     """A column that is streamed, under the type of the values that it has."""
     import polars as pl
 
-    name = seen.name
-    column = pl.col(name)
+    column, dtype = pl.col(seen.name), _column(seen, roles).dtype
     if seen.dtype != pl.String:
         return column
     known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)
-    dtype = _column(seen, roles).dtype
-    if dtype.is_numeric():
-        # Text like "1.0" is a whole number too.
-        return known.cast(pl.Float64).cast(dtype).alias(name)
-    return known.alias(name)
+    # Text like "1.0" is a whole number too.
+    read = known.cast(pl.Float64).cast(dtype) if dtype.is_numeric() else known
+    return read.alias(seen.name)
 
 
 def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
@@ -423,7 +409,8 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
 
     words = [w for w in SUSPECTS if w not in roles.missing]
     found: dict[str, list[str]] = {}
-    for series in frame.select(pl.col(pl.String)):
+    texts = frame.select(pl.col(pl.String)).get_columns()
+    for series in texts:
         for word in set(words) & set(series.filter(series.is_in(words)).unique().to_list()):
             found.setdefault(word, []).append(series.name)
     for word, names in sorted(found.items()):
@@ -431,19 +418,13 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
             f"{word!r} is read as a value in {_listed(names, 5)}: if it means that nothing is "
             f"known, add --missing '{word}'"
         )
-    for series in frame.select(pl.col(pl.String)):
-        if series.name not in roles.categorical and (share := _share_of_numbers(series)) > MOSTLY:
+    for series in texts:
+        # Of the values that are there, those that are finite numbers.
+        finite = series.drop_nulls().cast(pl.Float64, strict=False).is_finite().fill_null(False)
+        share: Any = finite.mean() or 0.0
+        if series.name not in roles.categorical and share > MOSTLY:
             yield (
                 f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
                 "are numbers: mend the others, or name what means that nothing is known with "
                 "--missing"
             )
-
-
-def _share_of_numbers(series: pl.Series) -> float:
-    """Of the values that are there, those that are finite numbers."""
-    import polars as pl
-
-    known = series.drop_nulls()
-    numbers = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
-    return float(numbers.mean() or 0.0) if len(known) else 0.0  # type: ignore[arg-type]

@@ -40,18 +40,11 @@ from fairpc.structure.cells import CellSearch
 
 @dataclass(frozen=True)
 class Kind:
-    """How the circuits of all cells are learned.
+    """How the circuits of all cells are learned."""
 
-    Attributes:
-        trees: what they start from: the Chow–Liu tree of all rows, or of each cell's own.
-        splits: how edges are split; of Chow–Liu trees, none is.
-        clusters: whether the rows are those of one cluster of each cell, not all of it; their
-            trees are pruned, as there are fewer rows.
-    """
-
-    trees: Literal["pooled", "cell"]
-    splits: Literal["gain", "strudel", "chow-liu"]
-    clusters: bool = False
+    trees: Literal["pooled", "cell"]  #: Chow–Liu, of all rows or each cell's own
+    splits: Literal["gain", "strudel", "chow-liu"]  #: of edges; Chow–Liu trees have none
+    clusters: bool = False  #: of one cluster of each cell: fewer rows, so trees are pruned
 
     @property
     def words(self) -> str:

@@ -15,19 +15,12 @@ from fairpc.fair.top import Layout, Places
 
 @dataclass(frozen=True, eq=False)
 class DistinctRows:
-    """Distinct rows with summed weights.
+    """Distinct rows with summed weights."""
 
-    Attributes:
-        rows: the distinct rows.
-        places: the groups that each of them may be from.
-        n_rows: rows of the table; a row of whole weight n is n rows.
-        effective: number of rows of equal weight that say as much (Kish's effective sample size).
-    """
-
-    rows: Rows
-    places: Places
-    n_rows: int
-    effective: float
+    rows: Rows  #: the distinct rows
+    places: Places  #: the groups that each of them may be from
+    n_rows: int  #: rows of the table; a row of whole weight n is n rows
+    effective: float  #: rows of equal weight that say as much (Kish's effective sample size)
 
     @classmethod
     def of(cls, rows: Rows) -> DistinctRows:
@@ -59,10 +52,12 @@ def check_alike(rows: Rows, others: Rows) -> Rows:
 def joined(one: Rows, two: Rows) -> Rows:
     """The rows of both."""
     decisions = [np.full(r.n_rows, -1, np.int16) if r.f is None else r.f for r in (one, two)]
-    both = {k: np.concatenate([getattr(one, k), getattr(two, k)]) for k in ("s", "d", "weights")}
-    x = np.asfortranarray(np.concatenate([one.x, two.x]))
+    s, d, x, weights = (
+        np.concatenate([getattr(one, name), getattr(two, name)])
+        for name in ("s", "d", "x", "weights")
+    )
     copies = None if one.copies is None else np.concatenate([one.copies, two.each])
-    rows = replace(one, x=x, f=None, copies=copies, **both)
+    rows = replace(one, s=s, d=d, x=np.asfortranarray(x), weights=weights, f=None, copies=copies)
     return rows.with_fair_decisions(np.concatenate(decisions))
 
 

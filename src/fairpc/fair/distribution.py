@@ -133,9 +133,9 @@ class BiasAccount:
         """One sentence for each way in which the labels of a group were turned."""
         return tuple(
             f"In group {self.groups[s]}, of the rows whose latent decision is {self.classes[f]}, "
-            f"{share:.1%} were observed {self.classes[d]} (an estimated "
-            f"{counted(round(self.counts[s, f, d]), 'label')})."
-            for (s, f, d), share in np.ndenumerate(self.mechanism)
+            f"{self.mechanism[s, f, d]:.1%} were observed {self.classes[d]} (an estimated "
+            f"{counted(round(float(self.counts[s, f, d])), 'label')})."
+            for s, f, d in np.ndindex(self.mechanism.shape)
             if d != f
         )
 

@@ -264,7 +264,11 @@ class _Recipe:
         options = replace(self.options, max_iter=min(self.options.max_iter, max_iter))
         given = start, part.rows, self.evaluation, options, self.on_step
         fitted = fit_parameters(*given, keep_interrupted=False, prior=prior)
-        return self._model(fitted, components, _component_shares(fitted.distribution))
+        layout, shares = start.layout, np.ones(1)
+        if layout.component is not None:
+            nothing = np.full((1, len(layout.variables)), -1)
+            shares = fitted.distribution.circuit.posterior(layout.component, nothing)[0]
+        return self._model(fitted, components, shares)
 
     def _mixture(self, single: _Model) -> _Model:
         """Several structures, weighted by the validation rows."""
@@ -306,23 +310,18 @@ class _Recipe:
             return self._round(chosen, part)
         if chosen.components[0].kind.clusters:
             return self._learned(chosen.distribution, chosen.components, part)
-        kept = self._kept(chosen)
+        kept = list(range(len(chosen.components)))
+        if self.n_components is None:
+            # Where their number was not asked for, components that hardly matter go.
+            small = [k for k in kept if chosen.weights[k] < LEAST_WEIGHT]
+            self._note(dropped=tuple(chosen.components[k].kind.words for k in small))
+            kept = [k for k in kept if k not in small]
         cells = _cells(chosen.distribution, part)
         strength = self.choices.mixture_strength
-        components = [
-            Counted.of(chosen.components[k], cells, strength).shrunk(strength) for k in kept
-        ]
+        counted = [Counted.of(chosen.components[k], cells, strength) for k in kept]
+        components = [each.shrunk(strength) for each in counted]
         weights = chosen.weights[kept] / chosen.weights[kept].sum()
         return self._weighted(components, weights, chosen.distribution.top_rates, part)
-
-    def _kept(self, chosen: _Model) -> list[int]:
-        """Components that matter; where their number was asked for, all."""
-        numbers = range(len(chosen.components))
-        if self.n_components is not None:
-            return list(numbers)
-        small = [k for k in numbers if chosen.weights[k] < LEAST_WEIGHT]
-        self._note(dropped=tuple(chosen.components[k].kind.words for k in small))
-        return [k for k in numbers if k not in small]
 
     def _model(self, fitted: Fitted, components: Sequence[Component], weights: Floats) -> _Model:
         held_out = self.held_out
@@ -346,13 +345,3 @@ def _cells(distribution: FairDistribution, part: DistinctRows) -> list[Table]:
     """The soft cells of some rows under a model."""
     posterior = cell_posterior(distribution, part.rows, part.places)[1]
     return soft_cells(part.rows, part.places, posterior)
-
-
-def _component_shares(distribution: FairDistribution) -> Floats:
-    """P(component) under the model."""
-    layout = distribution.layout
-    if layout.component is None:
-        return np.ones(1)
-    nothing = np.full((1, len(layout.variables)), -1)
-    shares: Floats = distribution.circuit.posterior(layout.component, nothing)[0]
-    return shares

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -178,8 +178,8 @@ class Rows:
 
     def take(self, rows: Ints) -> Rows:
         """Some of the rows."""
-        whole = {name: getattr(self, name) for name in ("s", "d", "weights", "f", "copies")}
-        taken = {name: None if v is None else v[rows] for name, v in whole.items()}
+        every = {name: getattr(self, name) for name in ("s", "d", "weights", "f", "copies")}
+        taken: Any = {name: None if v is None else v[rows] for name, v in every.items()}
         return replace(self, x=np.asfortranarray(self.x[rows]), **taken)
 
     def cell(self, d: int, s: int) -> Table:

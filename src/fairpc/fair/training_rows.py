@@ -49,19 +49,12 @@ class PlannedParts(RowParts, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PartedRows:
-    """Weighted rows (s, d, x), and known fair decisions, in parts.
+    """Weighted rows (s, d, x), and known fair decisions, in parts."""
 
-    Attributes:
-        parts: their codes: S, D, the features, and Df if ``fair``.
-        names: name of each feature.
-        fair: whether some fair decisions are known.
-        kept_bytes: what of parts on disk may stay in memory while EM runs.
-    """
-
-    parts: RowParts
-    names: tuple[str, ...]
-    fair: bool = False
-    kept_bytes: int = 0
+    parts: RowParts  #: their codes: S, D, the features, and Df if ``fair``
+    names: tuple[str, ...]  #: name of each feature
+    fair: bool = False  #: whether some fair decisions are known
+    kept_bytes: int = 0  #: what of parts on disk may stay in memory while EM runs
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
         return self.parts.map(partial(_worked, work=work, form=self._form))
@@ -82,8 +75,8 @@ class PartedRows:
     def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
         """The plan of all rows for the circuit of a model."""
         parts = self.parts
-        known = {"layout": layout, "arities": circuit.arities, "names": circuit.names}
-        table_of = partial(_table, form=self._form, **known)
+        given = layout, circuit.arities, circuit.names
+        table_of = partial(_table, form=self._form, given=given)
         if isinstance(parts, PlannedParts):
             return parts.plan(circuit.graph, table_of)
         return PartPlan(
@@ -140,8 +133,8 @@ def _worked(
     return work(form(coded))
 
 
-def _table(coded: CodedRows, *, form: Callable[[CodedRows], Rows], **known: Any) -> Table:
-    return form(coded).table(**known)
+def _table(coded: CodedRows, *, form: Callable[[CodedRows], Rows], given: Any) -> Table:
+    return form(coded).table(*given)
 
 
 def _drawn(
