@@ -220,13 +220,13 @@ def note_absent(model: CircuitClassifier, files: TableFiles, screen: Screen) -> 
     absent = absent_features(model, files.names())
     if not absent:
         return
-    known = model.coding_.features.names
+    coding = model.coding_
+    known = coding.features.names
     if len(absent) == len(known):
         raise TableError(
             f"{files.source} has none of the features of the model ({_listed(known)}): give a "
             "table with at least one of them"
         )
-    coding = model.coding_
     taken = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
     others = {name.lower(): name for name in files.names() if name not in taken}
     for name in absent:
