@@ -1,4 +1,4 @@
-"""The command ``fairpc``: its commands, each of which imports what it needs when it runs.
+"""The command ``fairpc``: options and help of its commands, whose modules are imported to run them.
 
 What goes wrong is one sentence on stderr and an exit code.
 """
@@ -18,7 +18,6 @@ from fairpc.cli import options as opt
 from fairpc.cli.screen import Screen, complain
 from fairpc.errors import FairpcError
 
-GAP_EXCEEDED: Final = 1
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 # polars reads ahead, several groups of rows per core: of a file with groups of a million rows
@@ -129,14 +128,16 @@ def _options(
     """Options that hold for every command; ``main`` takes care of ``--debug``."""
 
 
-def _command(name: str) -> Callable[[Callable[..., None]], None]:
-    def register(command: Callable[..., None]) -> None:
-        app.command(name)(opt.declared(command))
+def _command(name: str, runs: str) -> Callable[[Callable[..., None]], None]:
+    """Declare a command by the signature of a function; ``runs`` is "module.function" of it."""
+
+    def register(signature: Callable[..., None]) -> None:
+        app.command(name)(opt.declared(signature, *runs.split(".")))
 
     return register
 
 
-@_command("demo")
+@_command("demo", "demo.run")
 def _demo(
     output: Annotated[str, opt.output("Where the report goes.")] = "fairpc-demo.html",
     circuit: Annotated[
@@ -153,15 +154,9 @@ def _demo(
 
     The data, UCI Adult, come with the package.
     """
-    from fairpc.cli.demo import run, run_circuit
-
-    if circuit:
-        run_circuit(rows, seed, screen)
-    else:
-        run(output, seed, screen)
 
 
-@_command("fit")
+@_command("fit", "fit.run")
 def _fit(
     table: opt.Table,
     roles: opt.Roles,
@@ -178,14 +173,11 @@ def _fit(
 
     Example: fairpc fit loans.csv --label repaid --sensitive sex -o loans.fairpc
     """
-    from fairpc.cli.fit import run
-
-    run(table, roles, output, learner, text, keeping, engine, screen)
 
 
-@_command("predict")
+@_command("predict", "predict.run")
 def _predict(
-    model: opt.ModelFile,
+    model_file: opt.ModelFile,
     table: opt.Table,
     output: Annotated[
         str, opt.output("The table with the scores: .csv, .tsv, .parquet, .feather; - for stdout.")
@@ -205,14 +197,11 @@ def _predict(
 
     Example: fairpc predict loans.fairpc new.parquet -o scored.parquet
     """
-    from fairpc.cli.predict import run
-
-    run(model, table, output, decide, text, screen)
 
 
-@_command("audit")
+@_command("audit", "audit.run")
 def _audit(
-    model: opt.ModelFile,
+    model_file: opt.ModelFile,
     table: opt.Table,
     output: Annotated[str | None, opt.output("The report, one HTML file.")] = None,
     *,
@@ -240,15 +229,11 @@ def _audit(
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05
     """
-    from fairpc.cli.audit import run
-
-    if run(model, table, output, limit, label, trade_off, seed, max_memory, text, screen):
-        raise typer.Exit(GAP_EXCEEDED)
 
 
-@_command("query")
+@_command("query", "predict.ask")
 def _query(
-    model: opt.ModelFile,
+    model_file: opt.ModelFile,
     question: Annotated[
         str,
         opt.argument("QUERY", "'Df=good | age=37, sex=?': what is asked, a bar, what is known."),
@@ -263,12 +248,9 @@ def _query(
 
     Examples: "Df=good | sex=female", "Df | age=37, job=?", "D, Df | S=male"
     """
-    from fairpc.cli.predict import ask
-
-    ask(model, question, screen)
 
 
-@_command("compare")
+@_command("compare", "compare.run")
 def _compare(
     table: opt.Table,
     cv: Annotated[int, opt.option("N", "Folds of the cross-validation.", min=2, max=100)] = 10,
@@ -295,13 +277,9 @@ def _compare(
 
     Example: fairpc compare loans.csv --label repaid --sensitive sex --cv 5
     """
-    from fairpc.cli.compare import run
-
-    learner = opt.Learner(structure=structure, bins=bins, seed=seed)
-    run(table, cv, methods, output, roles, learner, text, engine, screen)
 
 
-@_command("data")
+@_command("data", "data.run")
 def _data(
     name: Annotated[
         str | None, opt.argument("NAME", "adult, german, compas, synthetic; none lists them.")
@@ -323,12 +301,9 @@ def _data(
 
     Example: fairpc data german -o german.csv
     """
-    from fairpc.cli.data import run
-
-    run(name, output, version, rows, seed, screen)
 
 
-@_command("paper")
+@_command("paper", "paper.run")
 def _paper(
     name: Annotated[
         str,
@@ -361,6 +336,3 @@ def _paper(
 
     Tables go to the terminal, files into a folder.
     """
-    from fairpc.cli.paper import run
-
-    run(name, data_dir, splits, quick, out, cache, screen)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
+
 from fairpc.cli.options import Limit, TextFormat
 from fairpc.cli.screen import Screen, print_json, say
 from fairpc.cli.tables import (
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from fairpc.data.files import TableFiles
     from fairpc.estimators.base import CircuitClassifier
 
+GAP_EXCEEDED: Final = 1
 # Parts of the record that only the page needs: megabytes that no reader of JSON asks for.
 _PAGE_ONLY: Final = ("what_if",)
 
@@ -42,8 +45,8 @@ def run(
     max_memory: str | None,
     text: TextFormat,
     screen: Screen,
-) -> bool:
-    """Audit a model on a table; whether the gap between groups may be larger than allowed."""
+) -> None:
+    """Audit a model on a table; end with 1 if the gap between groups may be larger than allowed."""
     from fairpc.auditing import audit
     from fairpc.refits.workbench import progress
 
@@ -70,7 +73,11 @@ def run(
         facts = {"report": output, "gap": limit.gap, "gap_upper": bound}
         print_json(facts | {"fail_over": limit.fail_over, "exceeded": over} | sections)
     elif screen.talks:
-        _show(found, output)
+        for i, sentence in enumerate(found.verdict.sentences):
+            say(sentence, "bold" if i == 0 else "")
+        say(f"\n{found.verdict.disclaimer}")
+        hint = "Give -o report.html to have it all on a page."
+        say(hint if output is None else f"The report is in {output}.")
     if limit.fail_over is not None:
         verdict = "larger than" if over else "not larger than"
         screen.note(
@@ -78,7 +85,8 @@ def run(
             f"{limit.fail_over:g}"
         )
     screen.notes(warned)
-    return over
+    if over:
+        raise typer.Exit(GAP_EXCEEDED)
 
 
 def _given(
@@ -120,13 +128,3 @@ def _bound(found: Audit, limit: Limit, source: str) -> float | None:
         return found.parity.gap_upper
     parts = found.parity.scores if limit.gap == "scores" else found.parity.decisions
     return max(d.gap_upper for d in parts)
-
-
-def _show(found: Audit, output: str | None) -> None:
-    for i, sentence in enumerate(found.verdict.sentences):
-        say(sentence, "bold" if i == 0 else "")
-    say(f"\n{found.verdict.disclaimer}")
-    if output is not None:
-        say(f"The report is in {output}.")
-    else:
-        say("Give -o report.html to have it all on a page.")

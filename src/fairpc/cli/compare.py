@@ -35,7 +35,9 @@ def run(
     methods: list[str] | None,
     output: str | None,
     roles: Roles,
-    learner: Learner,
+    structure: str,
+    bins: int,
+    seed: int,
     text: TextFormat,
     engine: Engine,
     screen: Screen,
@@ -47,7 +49,7 @@ def run(
     if output is not None:
         format_of(output)
         check_output(output, table)
-    names = methods or DEFAULT
+    names, learner = methods or DEFAULT, Learner(structure=structure, bins=bins, seed=seed)
     _estimators(names, learner, roles)  # a wrong name is refused before the table is read
     with opened(table, text) as files, about(files.source):
         rows = labelled(files, roles)
@@ -59,7 +61,7 @@ def run(
                 rows.y,
                 cv=cv,
                 positive=roles.positive,
-                random_state=learner.seed,
+                random_state=seed,
                 client=client,
                 progress=step,
             )

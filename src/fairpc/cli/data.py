@@ -42,7 +42,19 @@ def run(
     target = target_of(output, screen)
     data = _load(name, version, rows, seed)
     write_table([data.frame], data.frame.schema, target)
-    facts = _facts(data) | {"output": output}
+    facts = {
+        "name": data.name,
+        "version": data.version,
+        "rows": data.frame.height,
+        "columns": dict(data.columns),
+        "label": data.label,
+        "positive": str(data.positive),
+        "sensitive": data.sensitive_attribute,
+        "description": data.description,
+        "traps": list(data.traps),
+        **{k: getattr(data.provenance, k) for k in ("source", "url", "licence", "attribution")},
+        "output": output,
+    }
     if screen.json:
         print_json(facts)
     elif screen.talks:
@@ -64,24 +76,6 @@ def _load(name: str, version: str | None, rows: int | None, seed: int) -> Datase
         raise FairpcError(f"{name} has the rows that it has: leave --rows out")
     loaded: Dataset = getattr(datasets, f"load_{name}")(version or versions[0])
     return loaded
-
-
-def _facts(data: Dataset) -> dict[str, Any]:
-    return {
-        "name": data.name,
-        "version": data.version,
-        "rows": data.frame.height,
-        "columns": dict(data.columns),
-        "label": data.label,
-        "positive": str(data.positive),
-        "sensitive": data.sensitive_attribute,
-        "description": data.description,
-        "traps": list(data.traps),
-        "source": data.provenance.source,
-        "url": data.provenance.url,
-        "licence": data.provenance.licence,
-        "attribution": data.provenance.attribution,
-    }
 
 
 def _say(facts: dict[str, Any], stream: Any) -> None:

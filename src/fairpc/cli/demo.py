@@ -35,7 +35,7 @@ Facts = dict[str, Any]
 # The structure search of the paper, without the recipe on top of it: seconds, not a minute.
 STRUCTURE: Final = "strudel"
 # A sampling weight, and a copy of another column: facts about the table, not about a person.
-LEFT_OUT: Final = ("fnlwgt", "education-num")
+ROLES: Final = Roles(["target"], ["sex"], positive=">50K", drop=["fnlwgt", "education-num"])
 SOURCE: Final = "UCI Adult"
 
 
@@ -48,8 +48,11 @@ class Demo:
     audit: Audit
 
 
-def run(output: str, seed: int, screen: Screen) -> None:
-    """Fit, compare, audit, and write the report."""
+def run(output: str, circuit: bool, rows: int, seed: int, screen: Screen) -> None:
+    """Fit, compare, audit, and write the report; or show the engine."""
+    if circuit:
+        run_circuit(rows, seed, screen)
+        return
     check_writable(output)
     began = perf_counter()
     warned = Warned()
@@ -58,7 +61,10 @@ def run(output: str, seed: int, screen: Screen) -> None:
     found.audit.save(output)
     seconds = perf_counter() - began
     if screen.json:
-        print_json(_facts(found, output, seconds))
+        audit = found.audit.to_dict()
+        parts = {name: audit[name] for name in ("verdict", "labels", "decidable", "parity")}
+        facts = {"fit": found.fit, "comparison": found.comparison.to_dict(), "audit": parts}
+        print_json(facts | {"report": output, "seconds": seconds})
     elif screen.talks:
         show(found)
         say(f"\nThe whole report is in {output} ({seconds:.0f} s in all).", "bold")
@@ -72,9 +78,9 @@ def demonstrate(seed: int, screen: Screen) -> Demo:
     from fairpc.comparison import compare
     from fairpc.refits.workbench import progress
 
-    train, test, roles = _table("train"), _table("test"), _roles()
+    train, test = _table("train"), _table("test")
     learner = Learner(structure=STRUCTURE, seed=seed)
-    estimator = model_of(learner, roles, verbose=screen.shows_progress)
+    estimator = model_of(learner, ROLES, verbose=screen.shows_progress)
     began = perf_counter()
     model: CircuitClassifier = estimator.fit(train.X, train.y)
     fitted = facts(model, train, perf_counter() - began)
@@ -83,33 +89,18 @@ def demonstrate(seed: int, screen: Screen) -> Demo:
     both, y = train.X.vstack(test.X), train.y.append(test.y)
     models = {"FairPC": estimator, "LR": LR()}
     with progress(screen.shows_progress, None) as step:
-        comparison = compare(models, both, y, cv=folds, positive=roles.positive, progress=step)
+        comparison = compare(models, both, y, cv=folds, positive=ROLES.positive, progress=step)
         # Other methods are compared above, on all rows.
         record = audit(model, test.X, test.y, random_state=seed, baselines=False, progress=step)
     return Demo(fitted, comparison, record)
 
 
-def _roles() -> Roles:
-    return Roles(["target"], ["sex"], positive=">50K", drop=list(LEFT_OUT))
-
-
 def _table(part: Any) -> LabelledTable:
     from fairpc.datasets import load_adult
 
-    frame = load_adult(subset=part).frame.drop(LEFT_OUT)
+    frame = load_adult(subset=part).frame.drop(ROLES.drop)
     counts = frame.group_by("target").len()
-    return LabelledTable(SOURCE, _roles(), frame.drop("target"), frame["target"].clone(), counts)
-
-
-def _facts(found: Demo, output: str, seconds: float) -> dict[str, Any]:
-    audit = found.audit.to_dict()
-    return {
-        "fit": found.fit,
-        "comparison": found.comparison.to_dict(),
-        "audit": {name: audit[name] for name in ("verdict", "labels", "decidable", "parity")},
-        "report": output,
-        "seconds": seconds,
-    }
+    return LabelledTable(SOURCE, ROLES, frame.drop("target"), frame["target"].clone(), counts)
 
 
 def show(found: Demo) -> None:
@@ -177,8 +168,8 @@ def figure_two() -> Circuit:
         key = s, f
         return b.product(
             b.indicator("Df", f),
-            b.categorical("D", _bernoulli(P_D[key]), tie=("D", key)),
-            b.categorical("X1", _bernoulli(P_X1[key]), tie=("X1", key)),
+            b.categorical("D", (1.0 - P_D[key], P_D[key]), tie=("D", key)),
+            b.categorical("X1", (1.0 - P_X1[key], P_X1[key]), tie=("X1", key)),
             b.categorical("X2", P_X2[key], tie=("X2", key)),
         )
 
@@ -187,10 +178,6 @@ def figure_two() -> Circuit:
         for s in (0, 1)
     ]
     return b.build(b.sum(groups, P_S))
-
-
-def _bernoulli(p: float) -> tuple[float, float]:
-    return 1.0 - p, p
 
 
 def _codes_of(evidence: Iterable[Mapping[str, int]]) -> Codes:
@@ -202,16 +189,6 @@ def _mechanism(circuit: Circuit) -> list[float]:
     """P(D = 1 | Df, S) of each cell, by exact queries."""
     evidence = _codes_of({"S": s, "Df": f} for s, f in CELLS)
     return [float(p) for p in circuit.conditionals(evidence)[D][:, 1]]
-
-
-def _size_facts(circuit: Circuit) -> Facts:
-    graph = circuit.graph
-    return {
-        "nodes": graph.n_nodes,
-        "edges": graph.n_edges,
-        "parameters": graph.n_parameters,
-        "properties": {p.name: bool(p) for p in circuit.properties()},
-    }
 
 
 def _query_facts(circuit: Circuit) -> list[Facts]:
@@ -277,8 +254,10 @@ def _trusting(table: Table) -> Table:
 def circuit_facts(rows: int, seed: int) -> Facts:
     """What the circuit demo shows, as plain data."""
     circuit = figure_two()
+    graph = circuit.graph
+    size = {"nodes": graph.n_nodes, "edges": graph.n_edges, "parameters": graph.n_parameters}
     return {
-        "circuit": _size_facts(circuit),
+        "circuit": size | {"properties": {p.name: bool(p) for p in circuit.properties()}},
         "queries": _query_facts(circuit),
         "flows": _flow_facts(circuit),
         "em": _em_facts(circuit, rows, seed),

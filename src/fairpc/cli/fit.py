@@ -16,10 +16,10 @@ from fairpc.cli.tables import (
     LabelledTable,
     about,
     check_output,
+    client_of,
     is_large,
     labelled,
     opened,
-    sources,
     streamed,
 )
 from fairpc.data.source import Warned
@@ -53,12 +53,12 @@ def run(
         )
     estimator(learner, roles)  # a wrong name is refused before the table is read
     warned = Warned()
-    with opened(table, text) as files, sources(engine) as source_of, about(files.source):
+    with opened(table, text) as files, client_of(engine) as client, about(files.source):
         large = engine.clustered or keeping != Keeping() or is_large(files)
-        rows = streamed(files, roles, source_of) if large else labelled(files, roles)
+        rows = streamed(files, roles, client) if large else labelled(files, roles)
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
         began = perf_counter()
-        with _going_on(keeping.checkpoint, screen), warned.watching(), _whole_or_nothing():
+        with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             model.fit(rows.X, rows.y, **vars(keeping))
         seconds = perf_counter() - began
     model.save(output)
@@ -99,28 +99,24 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Circu
 
 
 @contextmanager
-def _going_on(checkpoint: str | None, screen: Screen) -> Iterator[None]:
-    """Say of a fit that was stopped how it goes on."""
-    try:
-        yield
-    except (KeyboardInterrupt, SystemExit):
-        if checkpoint is not None:
-            screen.note(f"the fit is kept in {checkpoint}: the same command goes on from there")
-        raise
+def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
+    """A model that was cut short, or could learn nothing, is no result, and is not written.
 
-
-@contextmanager
-def _whole_or_nothing() -> Iterator[None]:
-    """A model that was cut short, or could learn nothing, is no result, and is not written."""
+    Of a fit that was stopped and has a checkpoint, a note says how it goes on.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("error", InterruptedWarning)
         warnings.simplefilter("error", SameAsLabelWarning)
         try:
             yield
-        except InterruptedWarning:
-            raise KeyboardInterrupt from None
         except SameAsLabelWarning as warning:
             raise TableError(str(warning)) from None
+        except (InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
+            if checkpoint is not None:
+                screen.note(f"the fit is kept in {checkpoint}: the same command goes on from there")
+            if isinstance(ended, InterruptedWarning):
+                raise KeyboardInterrupt from None
+            raise
 
 
 def facts(model: CircuitClassifier, rows: LabelledTable, seconds: float) -> Facts:

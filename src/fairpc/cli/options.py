@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from importlib import import_module
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Final, get_type_hints
 
@@ -87,14 +88,7 @@ class TextFormat:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column is what, and what its values mean.
-
-    Attributes:
-        labels, sensitive: columns of D, of which there is one, and of S.
-        positive: the class that is meant by "positive"; None: the last one.
-        numeric, categorical, drop: columns whose kind is corrected, or that are left out.
-        missing: texts that mean "missing"; empty cells always do.
-    """
+    """Which column is what, and what its values mean; of ``labels`` there is one."""
 
     labels: Annotated[
         list[str], option("COL", "The decision that was observed.", "--label", show_default=False)
@@ -147,14 +141,7 @@ class Roles:
 
 @dataclass(frozen=True)
 class Learner:
-    """Which model is fitted, and how.
-
-    Attributes:
-        model: FairPC, NLatPC, LatNB or TwoNB.
-        structure, components: of P(x | f, s), for FairPC and NLatPC.
-        bins: about how many bins a numeric column gets.
-        seed: of what is random in a fit.
-    """
+    """Which model is fitted, and how; structure and components are for FairPC and NLatPC."""
 
     model: Annotated[str, option("NAME", "FairPC, NLatPC, LatNB or TwoNB.")] = "FairPC"
     structure: Structure = "auto"
@@ -168,12 +155,7 @@ class Learner:
 
 @dataclass(frozen=True)
 class Keeping:
-    """What of a long fit is kept on disk.
-
-    Attributes:
-        checkpoint: a folder from which a fit that was stopped goes on.
-        max_memory: bytes or text like "4GB" beyond which rows stay on disk.
-    """
+    """What of a long fit is kept on disk."""
 
     checkpoint: Annotated[
         str | None,
@@ -186,12 +168,7 @@ class Keeping:
 
 @dataclass(frozen=True)
 class Engine:
-    """Who reads a table and does the work: this process, or workers of Dask.
-
-    Attributes:
-        engine: "local" or "dask".
-        scheduler: address of a Dask scheduler; None for processes on this machine.
-    """
+    """Who reads a table and does the work: this process, or workers of Dask."""
 
     engine: Annotated[
         str,
@@ -263,10 +240,11 @@ def _named(piece: str | Argument) -> str:
     return f"{ARGUMENTS[piece.name]} {value}".rstrip()
 
 
-def declared(command: Callable[..., None]) -> Callable[..., None]:
+def declared(command: Callable[..., None], module: str, function: str) -> Callable[..., None]:
     """A command as Typer wants it: each record among its parameters as the options it holds.
 
-    Every command has a parameter ``screen``, on which the log appears while it runs.
+    It is run by a function of a module, which takes the same parameters. One of them is
+    ``screen``, on which the log appears while it runs.
     """
     records: dict[str, Any] = {}
     options: list[Parameter] = []
@@ -283,7 +261,7 @@ def declared(command: Callable[..., None]) -> Callable[..., None]:
             for name, record in records.items()
         }
         log_to(made["screen"])
-        command(**given, **made)
+        getattr(import_module(f"fairpc.cli.{module}"), function)(**given, **made)
 
     call.__doc__ = command.__doc__
     # Help lists what must be given first.

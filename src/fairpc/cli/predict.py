@@ -44,17 +44,28 @@ def run(
     model_file: str, table: str, output: str, decide: bool, text: TextFormat, screen: Screen
 ) -> None:
     """Append P(Df = k | row) for every class k, and the decision if asked, to a table."""
+    import polars as pl
+
     target = target_of(output, screen, model_file, table)
     model = loaded(model_file)
     began, warned = perf_counter(), Warned()
     with opened(table, text) as files:
         note_absent(model, files, screen)
-        _note_absent_groups(model, files, screen)
+        absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
+        if absent:
+            screen.note(
+                f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
+                "is summed out, and equal mean scores are then not promised even under the model"
+            )
         scored = Scored(model, files, _new_columns(model, files, decide))
-        total = _n_rows(files) if screen.shows_progress else 0
+        with files.reading():
+            rows, total = files.scan(), 0
+            schema = dict(rows.collect_schema()) | scored.added
+            if screen.shows_progress:  # it costs a look at the file
+                total = int(rows.select(pl.len()).collect(engine="streaming").item())
         with progress(screen.shows_progress, None) as step:
             batches = scored.batches(warned, step, total)
-            write_table(batches, scored.schema(), target, delimiter=files.delimiter)
+            write_table(batches, schema, target, delimiter=files.delimiter)
     screen.notes(warned)
     facts = {
         "model_file": model_file,
@@ -77,15 +88,6 @@ def run(
         )
 
 
-def _note_absent_groups(model: CircuitClassifier, files: TableFiles, screen: Screen) -> None:
-    absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
-    if absent:
-        screen.note(
-            f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group is "
-            "summed out, and equal mean scores are then not promised even under the model"
-        )
-
-
 def _new_columns(model: CircuitClassifier, files: TableFiles, decide: bool) -> dict[str, Any]:
     """Names and types of what is appended."""
     import polars as pl
@@ -102,33 +104,15 @@ def _new_columns(model: CircuitClassifier, files: TableFiles, decide: bool) -> d
     return added
 
 
-def _n_rows(files: TableFiles) -> int:
-    """Length of the table, for the progress bar; it costs a look at the file."""
-    import polars as pl
-
-    with files.reading():
-        return int(files.scan().select(pl.len()).collect(engine="streaming").item())
-
-
 @dataclass(eq=False)
 class Scored:
-    """A table with its scores.
-
-    Attributes:
-        added: names and types of the columns that are appended: a score per class, a decision.
-        rows, total: rows that went by, and the sum of their scores of the positive class.
-    """
+    """A table with its scores."""
 
     model: CircuitClassifier
     files: TableFiles
-    added: dict[str, Any]
-    rows: int = 0
-    total: float = 0.0
-
-    def schema(self) -> dict[str, Any]:
-        """Names and types of all columns."""
-        with self.files.reading():
-            return dict(self.files.scan().collect_schema()) | self.added
+    added: dict[str, Any]  #: names and types of what is appended: a score per class, a decision
+    rows: int = 0  #: that went by
+    total: float = 0.0  #: sum of their scores of the positive class
 
     def batches(self, warned: Warned, step: Report, n_rows: int) -> Iterator[pl.DataFrame]:
         """The rows with their scores, batch by batch."""
@@ -158,15 +142,15 @@ class Scored:
             yield pl.Series(DECISION, decisions, dtype=pl.String)
 
 
-def ask(model_file: str, text: str, screen: Screen) -> None:
+def ask(model_file: str, question: str, screen: Screen) -> None:
     """Answer a query in words."""
-    query = parse(text)
+    query = parse(question)
     model = loaded(model_file, then="QUERY")
     coding = model.coding_
     words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
     answer = words.answer(query)
     if screen.json:
-        print_json(_answer_facts(text, query, answer))
+        print_json(_answer_facts(question, query, answer))
     elif screen.quiet:
         for _, probability in answer.rows:
             print(repr(probability))  # noqa: T201 - the result itself

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,12 +24,7 @@ _QUIET = typer.Option("--quiet", "-q", help="Print results and errors only.")
 
 @dataclass(frozen=True)
 class Screen:
-    """How much a command prints, and for whom.
-
-    Attributes:
-        json: one JSON value on stdout and nothing else.
-        quiet: nothing but results and errors.
-    """
+    """How much a command prints, and for whom."""
 
     json: Annotated[bool, _JSON] = False
     quiet: Annotated[bool, _QUIET] = False
@@ -115,17 +109,7 @@ def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: b
 
 def print_json(value: Any) -> None:
     """One JSON value on stdout; what JSON has no word for (infinity, NaN) is null."""
-    json.dump(_plain(value), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    from fairpc.evidence.plain import plain
+
+    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write("\n")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if hasattr(value, "item") and not isinstance(value, str | bytes):
-        return _plain(value.item())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -9,8 +9,8 @@ import codecs
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from fairpc.data.labels import Labels
     from fairpc.estimators.base import CircuitClassifier
 
-Opening = Callable[[TableFiles, Callable[[Any], Any]], Source]
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 
 STREAMED_BYTES: Final = 1 << 28
@@ -54,21 +53,14 @@ CLOSE: Final = 0.8
 
 @dataclass(frozen=True, eq=False)
 class LabelledTable:
-    """A table by its roles, in memory or to be streamed.
-
-    Attributes:
-        X, y: features, the sensitive columns among them, and label; or a source, and the name of
-            its label.
-        labels: the raw labels, and how many rows have each.
-        hints: what a user may want to correct, a sentence each.
-    """
+    """A table by its roles, in memory or to be streamed."""
 
     source: str
     roles: Roles
-    X: Any
-    y: Any
-    labels: pl.DataFrame
-    hints: tuple[str, ...] = ()
+    X: Any  #: features, the sensitive columns among them; or a source
+    y: Any  #: the label; or its name
+    labels: pl.DataFrame  #: the raw labels, and how many rows have each
+    hints: tuple[str, ...] = ()  #: what a user may want to correct, a sentence each
 
     @property
     def height(self) -> int:
@@ -92,37 +84,35 @@ def opened(table: str, text: TextFormat) -> Iterator[TableFiles]:
     if text.encoding is None and table != STDIN:
         yield find(table, delimiter=delimiter)
         return
+    if table == STDIN and sys.stdin.isatty():
+        raise FileFormatError("nothing comes on stdin: pipe a table in, or give its path")
     with tempfile.TemporaryDirectory(prefix="fairpc-") as folder:
         copy = Path(folder) / "table"
         source = "the table on stdin" if table == STDIN else table
-        _copy(table, copy, text.encoding)
+        if text.encoding is not None:
+            _recode(table, copy, text.encoding)
+        else:
+            with copy.open("wb") as out:
+                shutil.copyfileobj(sys.stdin.buffer, out)
         yield find(copy, delimiter=delimiter, source=source)
 
 
-def _copy(table: str, copy: Path, encoding: str | None) -> None:
-    """Write what is on stdin, or in another encoding, to a file of its own in UTF-8."""
-    if table == STDIN:
-        if sys.stdin.isatty():
-            raise FileFormatError("nothing comes on stdin: pipe a table in, or give its path")
-        with copy.open("wb") as out:
-            shutil.copyfileobj(sys.stdin.buffer, out)
-        if encoding is None:
-            return
-    origin = copy.rename(copy.with_name("raw")) if table == STDIN else Path(table)
+def _recode(table: str, copy: Path, encoding: str) -> None:
+    """Write what is on stdin or in a file, in another encoding, to a file of its own in UTF-8."""
     try:
-        codecs.lookup(encoding or "")
+        reader = codecs.getreader(encoding)
     except LookupError:
         raise FileFormatError(
             f"the encoding {encoding!r} is unknown: give one such as utf-8, cp1252 or latin-1"
         ) from None
-    if not origin.is_file():
+    if table != STDIN and not Path(table).is_file():
         raise FileFormatError(f"there is no file {table}: check the name and the folder")
     try:
         with (
-            origin.open(encoding=encoding, newline="") as file,
+            nullcontext(sys.stdin.buffer) if table == STDIN else Path(table).open("rb") as file,
             copy.open("w", encoding="utf-8", newline="") as out,
         ):
-            shutil.copyfileobj(file, out)
+            shutil.copyfileobj(reader(file), out)
     except UnicodeError as error:
         raise FileFormatError(f"{table} is not written in {encoding}: {error}") from None
 
@@ -196,18 +186,6 @@ def client_of(engine: Engine) -> Iterator[Any]:
         yield client
 
 
-@contextmanager
-def sources(engine: Engine) -> Iterator[Opening]:
-    """A block in which tables can be opened as sources, and how."""
-    with client_of(engine) as client:
-        if client is None:
-            yield source_of
-            return
-        from fairpc.cluster.table import file_table
-
-        yield partial(file_table, client=client)
-
-
 def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
     """The column that is meant: exactly, or but for blanks around its name."""
     if wanted in names:
@@ -242,13 +220,21 @@ def note_absent(model: CircuitClassifier, files: TableFiles, screen: Screen) -> 
     absent = absent_features(model, files.names())
     if not absent:
         return
-    known = model.coding_.features.names
+    coding = model.coding_
+    known = coding.features.names
     if len(absent) == len(known):
         raise TableError(
             f"{files.source} has none of the features of the model ({_listed(known)}): give a "
             "table with at least one of them"
         )
-    _refuse_slips(model, files, absent)
+    taken = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
+    others = {name.lower(): name for name in files.names() if name not in taken}
+    for name in absent:
+        for close in get_close_matches(name.lower(), others, n=1, cutoff=CLOSE):
+            raise TableError(
+                f"{files.source} has no column {name!r}, and {others[close]!r}, which the model "
+                f"does not know, looks like it: rename that, or add an empty column {name!r}"
+            )
     screen.note(
         f"{files.source} has no column {_listed(absent)}: that counts as missing in every row"
     )
@@ -260,18 +246,6 @@ def absent_features(model: CircuitClassifier, names: tuple[str, ...]) -> tuple[s
     if features.from_array:
         return ()
     return tuple(name for name in features.names if name not in names)
-
-
-def _refuse_slips(model: CircuitClassifier, files: TableFiles, absent: tuple[str, ...]) -> None:
-    coding = model.coding_
-    known = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
-    others = {name.lower(): name for name in files.names() if name not in known}
-    for name in absent:
-        for close in get_close_matches(name.lower(), others, n=1, cutoff=CLOSE):
-            raise TableError(
-                f"{files.source} has no column {name!r}, and {others[close]!r}, which the model "
-                f"does not know, looks like it: rename that, or add an empty column {name!r}"
-            )
 
 
 def _listed(names: Sequence[str], most: int = 8) -> str:
@@ -313,15 +287,14 @@ def is_large(files: TableFiles) -> bool:
 def labelled(files: TableFiles, given: Roles) -> LabelledTable:
     """Read a table whole, and cut it by its roles."""
     roles = resolved(given, files)
-    frame = _typed_frame(ready(files.read(), files).drop(roles.drop), roles)
+    frame = _typed(ready(files.read(), files).drop(roles.drop), roles)
     rest, y = frame.drop(roles.label), frame[roles.label]
     hints = tuple(_hints(rest, roles))
     return LabelledTable(files.source, roles, rest, y, y.to_frame().group_by(y.name).len(), hints)
 
 
-def streamed(files: TableFiles, given: Roles, opening: Opening = source_of) -> LabelledTable:
-    """A table by its roles, without reading it whole; ``opening`` says who reads it."""
-
+def streamed(files: TableFiles, given: Roles, client: Any) -> LabelledTable:
+    """A table by its roles, without reading it whole; workers read it where there is a client."""
     roles = resolved(given, files)
     apart = (roles.label, *roles.sensitive)
 
@@ -334,9 +307,14 @@ def streamed(files: TableFiles, given: Roles, opening: Opening = source_of) -> L
         types = [_type_of(seen[name], roles) for name in apart]
         counts = rows.with_columns(types).group_by(roles.label).len()
         labels = counts.collect(engine="streaming")
-        head = _typed_frame(rows.head(_SEEN).collect(engine="streaming"), roles)
+        head = rows.drop(roles.label).head(_SEEN).collect(engine="streaming")
+    opening = source_of
+    if client is not None:
+        from fairpc.cluster.table import file_table
+
+        opening = partial(file_table, client=client)
     source = opening(files, lambda frame: clean(frame).with_columns(types))
-    hints = tuple(_hints(head.drop(roles.label), roles))
+    hints = tuple(_hints(_typed(head, roles), roles))
     return LabelledTable(files.source, roles, source, roles.label, labels, hints)
 
 
@@ -371,14 +349,21 @@ def resolved(roles: Roles, files: TableFiles) -> Roles:
     return Roles([label], sensitive, roles.positive, missing=roles.missing, **lists)
 
 
-def typed(series: pl.Series, roles: Roles) -> pl.Series:
-    """A column of text that is nothing but numbers or dates as such; what is missing is null."""
+def _column(series: pl.Series, roles: Roles) -> pl.Series:
+    """A column under its type: text that is nothing but numbers or dates as such, missing as null.
+
+    What is said to be categorical keeps its values; a sensitive column is declared so.
+    """
+    import narwhals as nw
     import polars as pl
 
     series = _without_sentinels(series, roles.sentinels)
-    if series.dtype != pl.String:
+    if series.name in roles.categorical and series.name in roles.sensitive:
+        return series.cast(pl.String).cast(pl.Categorical)
+    if series.dtype != pl.String or series.name in roles.categorical:
         return series
-    values = read_values(series.name, _wrapped(series), parse=True)
+    wrapped = nw.from_native(series, series_only=True)
+    values = read_values(series.name, wrapped, parse=True)
     if values.type == "text":
         return series
     numbers = pl.Series(series.name, values.data, nan_to_null=True)
@@ -401,42 +386,21 @@ def _without_sentinels(series: pl.Series, sentinels: Sequence[str | float]) -> p
     return pl.select(pl.when(~missing).then(series).alias(series.name)).to_series()
 
 
-def _typed_frame(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+def _typed(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
     return frame.with_columns(_column(series, roles) for series in frame)
-
-
-def _column(series: pl.Series, roles: Roles) -> pl.Series:
-    """A column under its type; a sensitive one that is said to be categorical is declared so."""
-    import polars as pl
-
-    if series.name not in roles.categorical:
-        return typed(series, roles)
-    series = _without_sentinels(series, roles.sentinels)
-    if series.name in roles.sensitive:
-        return series.cast(pl.String).cast(pl.Categorical)
-    return series
 
 
 def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
     """A column that is streamed, under the type of the values that it has."""
     import polars as pl
 
-    name = seen.name
-    column = pl.col(name)
+    column, dtype = pl.col(seen.name), _column(seen, roles).dtype
     if seen.dtype != pl.String:
         return column
     known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)
-    dtype = pl.String if name in roles.categorical else typed(seen, roles).dtype
-    if dtype.is_numeric():
-        # Text like "1.0" is a whole number too.
-        return known.cast(pl.Float64).cast(dtype).alias(name)
-    return known.alias(name)
-
-
-def _wrapped(series: pl.Series) -> Any:
-    import narwhals as nw
-
-    return nw.from_native(series, series_only=True)
+    # Text like "1.0" is a whole number too.
+    read = known.cast(pl.Float64).cast(dtype) if dtype.is_numeric() else known
+    return read.alias(seen.name)
 
 
 def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
@@ -445,7 +409,8 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
 
     words = [w for w in SUSPECTS if w not in roles.missing]
     found: dict[str, list[str]] = {}
-    for series in frame.select(pl.col(pl.String)):
+    texts = frame.select(pl.col(pl.String)).get_columns()
+    for series in texts:
         for word in set(words) & set(series.filter(series.is_in(words)).unique().to_list()):
             found.setdefault(word, []).append(series.name)
     for word, names in sorted(found.items()):
@@ -453,19 +418,13 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
             f"{word!r} is read as a value in {_listed(names, 5)}: if it means that nothing is "
             f"known, add --missing '{word}'"
         )
-    for series in frame.select(pl.col(pl.String)):
-        if series.name not in roles.categorical and (share := _share_of_numbers(series)) > MOSTLY:
+    for series in texts:
+        # Of the values that are there, those that are finite numbers.
+        finite = series.drop_nulls().cast(pl.Float64, strict=False).is_finite().fill_null(False)
+        share: Any = finite.mean() or 0.0
+        if series.name not in roles.categorical and share > MOSTLY:
             yield (
                 f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
                 "are numbers: mend the others, or name what means that nothing is known with "
                 "--missing"
             )
-
-
-def _share_of_numbers(series: pl.Series) -> float:
-    """Of the values that are there, those that are finite numbers."""
-    import polars as pl
-
-    known = series.drop_nulls()
-    numbers = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
-    return float(numbers.mean() or 0.0) if len(known) else 0.0  # type: ignore[arg-type]

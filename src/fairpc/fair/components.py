@@ -40,18 +40,11 @@ from fairpc.structure.cells import CellSearch
 
 @dataclass(frozen=True)
 class Kind:
-    """How the circuits of all cells are learned.
+    """How the circuits of all cells are learned."""
 
-    Attributes:
-        trees: what they start from: the Chow–Liu tree of all rows, or of each cell's own.
-        splits: how edges are split; of Chow–Liu trees, none is.
-        clusters: whether the rows are those of one cluster of each cell, not all of it; their
-            trees are pruned, as there are fewer rows.
-    """
-
-    trees: Literal["pooled", "cell"]
-    splits: Literal["gain", "strudel", "chow-liu"]
-    clusters: bool = False
+    trees: Literal["pooled", "cell"]  #: Chow–Liu, of all rows or each cell's own
+    splits: Literal["gain", "strudel", "chow-liu"]  #: of edges; Chow–Liu trees have none
+    clusters: bool = False  #: of one cluster of each cell: fewer rows, so trees are pruned
 
     @property
     def words(self) -> str:
@@ -79,10 +72,7 @@ NEXT_TO_NONE: Final = 0.002
 class Component:
     """The circuits of all cells (f, s), f being the slow index, and how they were learned.
 
-    Attributes:
-        kind: how they were learned.
-        learned: structures, with parameters from complete or completed rows.
-        refined: the same circuits with other parameters, if they were given others.
+    ``learned`` has parameters from complete or completed rows, ``refined`` others, if any.
     """
 
     kind: Kind
@@ -129,6 +119,9 @@ def learn_component(
     ``bootstrap`` the structure is learned on Bayesian-bootstrap weights of the
     rows; parameters always come from the rows as they are.
     """
+    drawn = None
+    if bootstrap:
+        drawn = [bootstrap_weights(t, rng) if t.weights.any() else t.weights for t in cells]
     asked = METHODS | {"strudel": Strudel(stop=structure.stop)}
     search = CellSearch(
         cells,
@@ -137,7 +130,7 @@ def learn_component(
         trees=kind.trees,
         prune="aic" if kind.clusters else None,
         smoothing=shrinkage(strength),
-        structure_weights=[_reweighted(t, rng) for t in cells] if bootstrap else None,
+        structure_weights=drawn,
         random_state=rng,
     )
     for _ in search:  # not run(): an interrupt ends the whole recipe, not this search alone
@@ -147,12 +140,7 @@ def learn_component(
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A component, and the expected counts of its parameters in the rows of each cell.
-
-    Attributes:
-        component: the circuits.
-        counts: per cell, a count for each parameter of its circuit.
-    """
+    """A component, and the expected counts of its parameters in the rows of each cell."""
 
     component: Component
     counts: tuple[Floats, ...]
@@ -189,10 +177,6 @@ def _counts(circuit: Circuit, table: Table, prior: Floats) -> Floats:
     positive = 0.999 * circuit.parameters + 0.001 * circuit.graph.uniform()
     steps = em(prepare(circuit.graph, rows), positive, prior=prior)
     return next(islice(steps, n_updates, None)).flows
-
-
-def _reweighted(table: Table, rng: np.random.Generator) -> Floats:
-    return bootstrap_weights(table, rng) if table.weights.any() else table.weights
 
 
 def cell_posterior(

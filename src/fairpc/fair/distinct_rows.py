@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,30 +10,28 @@ from fairpc.data.table import distinct_rows
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Codes, Floats
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Places
+from fairpc.fair.top import Layout, Places
 
 
 @dataclass(frozen=True, eq=False)
 class DistinctRows:
-    """Distinct rows with summed weights.
+    """Distinct rows with summed weights."""
 
-    Attributes:
-        rows: the distinct rows.
-        places: the groups that each of them may be from.
-        n_rows: rows of the table; a row of whole weight n is n rows.
-        effective: number of rows of equal weight that say as much (Kish's effective sample size).
-    """
-
-    rows: Rows
-    places: Places
-    n_rows: int
-    effective: float
+    rows: Rows  #: the distinct rows
+    places: Places  #: the groups that each of them may be from
+    n_rows: int  #: rows of the table; a row of whole weight n is n rows
+    effective: float  #: rows of equal weight that say as much (Kish's effective sample size)
 
     @classmethod
     def of(cls, rows: Rows) -> DistinctRows:
         merged = _merged(rows)
-        count = rows.n_rows if rows.copies is None and not _whole(rows.weights) else rows.each.sum()
-        return cls(merged, Places.of(merged), round(float(count)), _effective(rows))
+        total, each = float(rows.weights.sum()), rows.each
+        count, effective = float(each.sum()), total
+        if rows.copies is not None or not rows.whole:
+            effective = total**2 / float(np.dot(each * rows.unit, rows.unit))
+        if rows.copies is None and not rows.whole:
+            count = rows.n_rows
+        return cls(merged, Places.of(merged), round(count), effective)
 
     def mean(self, values: Floats) -> float:
         """Weighted mean of one value per distinct row."""
@@ -44,13 +42,7 @@ class DistinctRows:
 
 def check_alike(rows: Rows, others: Rows) -> Rows:
     """The other rows, if they have the same groups, classes and features."""
-    same = (
-        rows.n_groups == others.n_groups
-        and rows.n_classes == others.n_classes
-        and rows.names == others.names
-        and np.array_equal(rows.arities, others.arities)
-    )
-    if not same:
+    if Layout.of("FairPC", rows) != Layout.of("FairPC", others):
         raise LearningError(
             "training and validation rows differ in groups, classes or features: encode them alike"
         )
@@ -60,15 +52,13 @@ def check_alike(rows: Rows, others: Rows) -> Rows:
 def joined(one: Rows, two: Rows) -> Rows:
     """The rows of both."""
     decisions = [np.full(r.n_rows, -1, np.int16) if r.f is None else r.f for r in (one, two)]
-    both = Rows(
-        np.concatenate([one.s, two.s]),
-        np.concatenate([one.d, two.d]),
-        np.asfortranarray(np.concatenate([one.x, two.x])),
-        np.concatenate([one.weights, two.weights]),
-        one.n_groups, one.n_classes, one.arities, one.names,
-        copies=None if one.copies is None else np.concatenate([one.copies, two.each]),
-    )  # fmt: skip
-    return both.with_fair_decisions(np.concatenate(decisions))
+    s, d, x, weights = (
+        np.concatenate([getattr(one, name), getattr(two, name)])
+        for name in ("s", "d", "x", "weights")
+    )
+    copies = None if one.copies is None else np.concatenate([one.copies, two.each])
+    rows = replace(one, s=s, d=d, x=np.asfortranarray(x), weights=weights, f=None, copies=copies)
+    return rows.with_fair_decisions(np.concatenate(decisions))
 
 
 def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
@@ -96,19 +86,6 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
     return _copied(rows, kept), _copied(rows, held)
 
 
-def _whole(weights: Floats) -> bool:
-    return np.array_equal(weights, np.floor(weights))
-
-
-def _effective(rows: Rows) -> float:
-    total = float(rows.weights.sum())
-    if rows.copies is None and _whole(rows.weights):
-        return total
-    each = rows.each
-    unit = np.divide(rows.weights, each, out=np.zeros(len(each)), where=each > 0)
-    return total**2 / float(np.dot(each * unit, unit))
-
-
 def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats:
     """How many of each row's copies are drawn, of all copies the nearest number to a fraction."""
     copies = weights.astype(np.int64)
@@ -126,7 +103,7 @@ def _copied(rows: Rows, copies: Floats) -> Rows:
     some, copies = rows.take(used), copies[used]
     if some.copies is not None:
         return some.with_weights(some.weights / some.copies * copies, copies)
-    return some.with_weights(copies if _whole(rows.weights) else some.weights)
+    return some.with_weights(copies if rows.whole else some.weights)
 
 
 def _merged(rows: Rows) -> Rows:

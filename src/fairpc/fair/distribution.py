@@ -130,14 +130,12 @@ class BiasAccount:
     @property
     def sentences(self) -> tuple[str, ...]:
         """One sentence for each way in which the labels of a group were turned."""
-        every = np.ndindex(self.mechanism.shape)
-        return tuple(self._sentence(s, f, d) for s, f, d in every if d != f)
-
-    def _sentence(self, s: int, f: int, d: int) -> str:
-        share, number = self.mechanism[s, f, d], counted(round(self.counts[s, f, d]), "label")
-        return (
+        return tuple(
             f"In group {self.groups[s]}, of the rows whose latent decision is {self.classes[f]}, "
-            f"{share:.1%} were observed {self.classes[d]} (an estimated {number})."
+            f"{self.mechanism[s, f, d]:.1%} were observed {self.classes[d]} (an estimated "
+            f"{counted(round(float(self.counts[s, f, d])), 'label')})."
+            for s, f, d in np.ndindex(self.mechanism.shape)
+            if d != f
         )
 
     def __str__(self) -> str:
@@ -196,9 +194,8 @@ class Threshold:
 
 def fixed(value: Any) -> Threshold:
     """The same threshold for everyone."""
-    if not (isinstance(value, int | float | np.number) and 0.0 <= value <= 1.0):
-        raise LearningError(f"the threshold is {value!r}: scores are probabilities, from 0 to 1")
-    return Threshold((float(value),), float(value))
+    checked = _checked(value, "the threshold", "scores are probabilities, from 0 to 1")
+    return Threshold((checked,), checked)
 
 
 def for_rate(scores: Floats, rate: float) -> Threshold:
@@ -221,10 +218,12 @@ def equalised(scores: Floats, groups: Codes, n_groups: int, rate: float | None =
     return Threshold(values, _cut(scores, share))
 
 
-def _checked(rate: Any) -> float:
-    if not (isinstance(rate, int | float | np.number) and 0.0 <= rate <= 1.0):
-        raise LearningError(f"the selection rate is {rate!r}: give a share from 0 to 1")
-    return float(rate)
+def _checked(
+    share: Any, what: str = "the selection rate", rule: str = "give a share from 0 to 1"
+) -> float:
+    if not (isinstance(share, int | float | np.number) and 0.0 <= share <= 1.0):
+        raise LearningError(f"{what} is {share!r}: {rule}")
+    return float(share)
 
 
 def _cut(scores: Floats, rate: float) -> float:

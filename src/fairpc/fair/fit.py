@@ -158,28 +158,26 @@ def fit_parameters(
                 "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
             )
         balanced = BalancedPlan.of(plan, layout)
-    held_out = {name: some.plan(circuit, layout) for name, some in evaluation.items()}
-    given = start, balanced, held_out, options, prior, bounds, callback
-    return run_em(*given, keep_interrupted=keep_interrupted)
+    watched = {
+        name: partial(_mean, some.plan(circuit, layout)) for name, some in evaluation.items()
+    }
+    given = start, balanced, watched, options, prior, bounds, callback
+    return _run_em(*given, keep_interrupted=keep_interrupted)
 
 
-def run_em(
+def _run_em(
     start: FairDistribution,
     plan: FlowPlan,
-    held_out: Mapping[str, RowPlan],
+    watched: Mapping[str, Callable[[Step], float]],
     options: Options,
     prior: Floats,
-    bounds: Bounds | None = None,
-    callback: Callable[[Step], object] | None = None,
+    bounds: Bounds | None,
+    callback: Callable[[Step], object] | None,
     *,
-    keep_interrupted: bool = True,
+    keep_interrupted: bool,
 ) -> Fitted:
-    """EM over any plan, from the parameters of ``start``; with a journal, from where it was left.
-
-    ``held_out`` are plans of rows whose mean log-likelihood is kept per iteration.
-    """
+    """EM over any plan from the parameters of ``start``; with a journal, from where it was left."""
     theta, mechanism = start.circuit.parameters, start.top.mechanism
-    watched = {name: partial(_mean, some) for name, some in held_out.items()}
     history = History(plan.total_weight, lambda step: step.parameters[mechanism], watched)
     run = None
     if options.journal is not None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.data.table import Table
-from fairpc.errors.arrays import Floats, check_choice
+from fairpc.errors.arrays import check_choice
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.priors import LEAST, agreeing_mechanism, smoothed
 from fairpc.fair.rows import Rows
@@ -74,7 +74,10 @@ def initial_model(
 ) -> FairDistribution:
     """The model with parameters from the rows; ``cells`` None means naive Bayes."""
     layout = Layout.of(model, rows)
-    counts = _label_counts(rows)
+    # Weight of the rows in each [s, d]; rows that lack either are left out.
+    known = (rows.s >= 0) & (rows.d >= 0)
+    counts = np.zeros((rows.n_groups, rows.n_classes))
+    np.add.at(counts, (rows.s[known], rows.d[known]), rows.weights[known])
     group_rate = smoothed(counts.sum(axis=1), smoothing)
     if layout.tied:
         rate = smoothed(counts.sum(axis=0), smoothing)
@@ -90,14 +93,6 @@ def initial_model(
 
     circuit = build(layout, graft, group_rate, decision_rate, mechanism)
     return FairDistribution(model, layout, circuit)
-
-
-def _label_counts(rows: Rows) -> Floats:
-    """Weight of the rows in each (group, label), [s, d]; rows that lack either are left out."""
-    known = (rows.s >= 0) & (rows.d >= 0)
-    counts = np.zeros((rows.n_groups, rows.n_classes))
-    np.add.at(counts, (rows.s[known], rows.d[known]), rows.weights[known])
-    return counts
 
 
 def _naive(

@@ -39,17 +39,11 @@ _NAMES: Final = "origin scalars whole parameters flows records mechanisms shifts
 
 @dataclass(eq=False)
 class History:
-    """One value per step of EM: the objective, log-likelihoods and the mechanism.
+    """One value per step of EM: the objective, log-likelihoods and the mechanism."""
 
-    Attributes:
-        weight: of all rows; objective and log-likelihood are per unit of it.
-        mechanism: P(D | Df, S) at a step.
-        watched: mean log-likelihoods of other rows at a step, by their names.
-    """
-
-    weight: float
-    mechanism: Callable[[Any], Floats]
-    watched: Mapping[str, Callable[[Any], float]]
+    weight: float  #: of all rows; objective and log-likelihood are per unit of it
+    mechanism: Callable[[Any], Floats]  #: P(D | Df, S) at a step
+    watched: Mapping[str, Callable[[Any], float]]  #: mean log-likelihoods of other rows
     records: list[tuple[float, ...]] = field(default_factory=list)
     mechanisms: list[Floats] = field(default_factory=list)
 

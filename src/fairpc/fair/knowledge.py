@@ -153,13 +153,12 @@ def _refuse_empty(
         raise LearningError(
             "fair_rate leaves no P(Df): least rates may sum to 1 at most, largest to 1 at least"
         )
-    for s, (_, group) in enumerate(groups):
-        for f, (_, decision) in enumerate(classes):
-            if _empty(limits.mechanism_lower[s, f], limits.mechanism_upper[s, f]):
-                raise LearningError(
-                    f"the bounds of P(D | Df = {decision}, S = {group}) leave nothing that "
-                    "sums to 1: widen one of them"
-                )
+    for s, f in np.ndindex(len(groups), len(classes)):
+        if _empty(limits.mechanism_lower[s, f], limits.mechanism_upper[s, f]):
+            raise LearningError(
+                f"the bounds of P(D | Df = {classes[f][1]}, S = {groups[s][1]}) leave nothing that "
+                "sums to 1: widen one of them"
+            )
 
 
 def _is_pairs(rate: Any) -> bool:

@@ -194,13 +194,13 @@ class _Recipe:
 
     def __iter__(self) -> Iterator[Stage]:
         start = yield from self._starts()
-        chosen = yield from self._single(start)
+        chosen = self._round(start, self.train)
+        self._note(single_score=self.held_out.mean(chosen.scores))
+        yield self._stage("round 1 of structural EM", chosen)
         if self.n_components != 1:
             chosen = yield from self._mixtures(chosen)
-        if self.refit:
-            yield self._stage("the chosen model on all rows", self._refitted(chosen), last=True)
-        else:
-            yield self._stage("the chosen model", chosen, last=True)
+        name = "the chosen model on all rows" if self.refit else "the chosen model"
+        yield self._stage(name, self._refitted(chosen) if self.refit else chosen, last=True)
 
     def _starts(self) -> Generator[Stage, None, _Model]:
         """The better of two structures that were learned with D in place of Df."""
@@ -208,7 +208,10 @@ class _Recipe:
         models, scores = [], {}
         for kind in (TREES, PAPER):
             component = learn_component(kind, cells, held_out, *self.given)
-            model = self._started(component)
+            start = self._initial(component)
+            if self.options.init == "random":
+                start = start.with_parameters(start.circuit.graph.random(self.rng))
+            model = self._learned(start, [component], self.train, self.options.max_iter)
             models.append(model)
             scores[kind.words] = self.held_out.mean(model.scores)
             best = max(scores, key=lambda k: scores[k])
@@ -220,23 +223,10 @@ class _Recipe:
         """Remember what was chosen, and on what grounds."""
         self.choices = replace(self.choices, **choices)
 
-    def _started(self, component: Component) -> _Model:
-        """EM from the paper's start: Df near D."""
-        start = self._initial(component)
-        if self.options.init == "random":
-            start = start.with_parameters(start.circuit.graph.random(self.rng))
-        return self._learned(start, [component], self.train, self.options.max_iter)
-
     def _initial(self, component: Component) -> FairDistribution:
+        """The paper's start: Df near D."""
         smoothing = self.options.smoothing
         return initial_model("FairPC", self.train.rows, component.learned, smoothing)
-
-    def _single(self, start: _Model) -> Generator[Stage, None, _Model]:
-        """A round of structural EM."""
-        model = self._round(start, self.train)
-        self._note(single_score=self.held_out.mean(model.scores))
-        yield self._stage("round 1 of structural EM", model)
-        return model
 
     def _mixtures(self, single: _Model) -> Generator[Stage, None, _Model]:
         """A mixture if it is clearly better; where one is asked for, the better of two."""
@@ -274,7 +264,11 @@ class _Recipe:
         options = replace(self.options, max_iter=min(self.options.max_iter, max_iter))
         given = start, part.rows, self.evaluation, options, self.on_step
         fitted = fit_parameters(*given, keep_interrupted=False, prior=prior)
-        return self._model(fitted, components, _component_shares(fitted.distribution))
+        layout, shares = start.layout, np.ones(1)
+        if layout.component is not None:
+            nothing = np.full((1, len(layout.variables)), -1)
+            shares = fitted.distribution.circuit.posterior(layout.component, nothing)[0]
+        return self._model(fitted, components, shares)
 
     def _mixture(self, single: _Model) -> _Model:
         """Several structures, weighted by the validation rows."""
@@ -316,23 +310,18 @@ class _Recipe:
             return self._round(chosen, part)
         if chosen.components[0].kind.clusters:
             return self._learned(chosen.distribution, chosen.components, part)
-        kept = self._kept(chosen)
+        kept = list(range(len(chosen.components)))
+        if self.n_components is None:
+            # Where their number was not asked for, components that hardly matter go.
+            small = [k for k in kept if chosen.weights[k] < LEAST_WEIGHT]
+            self._note(dropped=tuple(chosen.components[k].kind.words for k in small))
+            kept = [k for k in kept if k not in small]
         cells = _cells(chosen.distribution, part)
         strength = self.choices.mixture_strength
-        components = [
-            Counted.of(chosen.components[k], cells, strength).shrunk(strength) for k in kept
-        ]
+        counted = [Counted.of(chosen.components[k], cells, strength) for k in kept]
+        components = [each.shrunk(strength) for each in counted]
         weights = chosen.weights[kept] / chosen.weights[kept].sum()
         return self._weighted(components, weights, chosen.distribution.top_rates, part)
-
-    def _kept(self, chosen: _Model) -> list[int]:
-        """Components that matter; where their number was asked for, all."""
-        numbers = range(len(chosen.components))
-        if self.n_components is not None:
-            return list(numbers)
-        small = [k for k in numbers if chosen.weights[k] < LEAST_WEIGHT]
-        self._note(dropped=tuple(chosen.components[k].kind.words for k in small))
-        return [k for k in numbers if k not in small]
 
     def _model(self, fitted: Fitted, components: Sequence[Component], weights: Floats) -> _Model:
         held_out = self.held_out
@@ -340,7 +329,6 @@ class _Recipe:
         return _Model(fitted, tuple(components), weights, scores)
 
     def _stage(self, name: str, model: _Model, last: bool = False) -> Stage:
-        fitted = model.fitted
         refitted = last and self.refit
         choices = replace(
             self.choices,
@@ -348,7 +336,7 @@ class _Recipe:
             weights=tuple(model.weights.tolist()),
             refitted=refitted,
         )
-        result = AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
+        result = AutoFitted(**vars(model.fitted), choices=choices)
         score = np.nan if refitted else self.held_out.mean(model.scores)
         return Stage(name, result, score, last)
 
@@ -357,13 +345,3 @@ def _cells(distribution: FairDistribution, part: DistinctRows) -> list[Table]:
     """The soft cells of some rows under a model."""
     posterior = cell_posterior(distribution, part.rows, part.places)[1]
     return soft_cells(part.rows, part.places, posterior)
-
-
-def _component_shares(distribution: FairDistribution) -> Floats:
-    """P(component) under the model."""
-    layout = distribution.layout
-    if layout.component is None:
-        return np.ones(1)
-    nothing = np.full((1, len(layout.variables)), -1)
-    shares: Floats = distribution.circuit.posterior(layout.component, nothing)[0]
-    return shares

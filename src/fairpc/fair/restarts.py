@@ -21,7 +21,7 @@ from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import DF, Limits, Model
+from fairpc.fair.top import DF, Model
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,25 +71,17 @@ def fit_starts(
     fits, starts = [], []
     for _ in range(n_init):
         fitted = again(model, rows, options=replace(chosen, random_state=rng))
-        distribution = named_alike(fitted.distribution, rows, chosen.limits)
+        distribution = fitted.distribution
+        # Df is named by the classes that it agrees with, unless prior knowledge names it.
+        named, limits = aligned(distribution), chosen.limits
+        allowed = limits is None or limits.allow(named.decision_rate[0], named.mechanism)
+        if rows.f is None and allowed:
+            distribution = named
         fits.append(replace(fitted, distribution=distribution))
         end = float(fitted.history["objective"][-1])
         starts.append(Start(end, distribution.mechanism, switched_groups(distribution)))
     best = min(range(n_init), key=lambda i: (len(starts[i].switched), -starts[i].objective))
-    one = fits[best]
-    return FittedFromStarts(one.distribution, one.history, one.converged, tuple(starts))
-
-
-def named_alike(
-    distribution: FairDistribution, rows: Rows, limits: Limits | None
-) -> FairDistribution:
-    """The values of Df named by the classes they agree with, unless prior knowledge names them."""
-    if rows.f is not None:
-        return distribution
-    named = aligned(distribution)
-    if limits is None or limits.allow(named.decision_rate[0], named.mechanism):
-        return named
-    return distribution
+    return FittedFromStarts(**vars(fits[best]), starts=tuple(starts))
 
 
 def _agreement(distribution: FairDistribution) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -86,19 +86,17 @@ class Rows:
         if features.ndim != 2 or not features.shape[1]:
             raise LearningError(f"features have shape {features.shape}: give rows × columns")
         sizes = _sizes(features) if arities is None else np.asarray(arities, np.int64)
-        labels = (
-            tuple(names) if names is not None else tuple(f"X{j + 1}" for j in range(len(sizes)))
-        )
+        given = (f"X{j + 1}" for j in range(len(sizes))) if names is None else names
+        labels = tuple(given)
         groups, classes = _column(s, "S", n_groups), _column(d, "D", n_classes)
         if not len(groups[0]) == len(classes[0]) == len(features):
             raise LearningError(
                 f"{len(groups[0])} groups, {len(classes[0])} labels and {len(features)} rows of "
                 "features: give one each per row"
             )
-        result = cls(
-            groups[0], classes[0], check_codes(features, sizes, labels),
-            check_weights(weights, len(features)), groups[1], classes[1], sizes, labels,
-        )  # fmt: skip
+        codes = check_codes(features, sizes, labels)
+        columns = groups[0], classes[0], codes, check_weights(weights, len(features))
+        result = cls(*columns, groups[1], classes[1], sizes, labels)
         return result if f is None else result.with_fair_decisions(f)
 
     @property
@@ -137,14 +135,27 @@ class Rows:
         """How many rows of the table each row is: whole weights count them, others do not."""
         if self.copies is not None:
             return self.copies
-        whole = np.array_equal(self.weights, np.floor(self.weights))
-        return self.weights if whole else (self.weights > 0).astype(np.float64)
+        return self.weights if self.whole else (self.weights > 0).astype(np.float64)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all weights are whole numbers."""
+        return np.array_equal(self.weights, np.floor(self.weights))
+
+    @property
+    def unit(self) -> Floats:
+        """Weight of each row of the table that a row is."""
+        each = self.each
+        return np.divide(self.weights, each, out=np.zeros(len(each)), where=each > 0)
 
     def plan(self, circuit: Circuit, layout: Layout) -> RowPlan:
         """The plan of the rows for the circuit of a model."""
+        return prepare(circuit.graph, self.table(layout, circuit.arities, circuit.names))
+
+    def table(self, layout: Layout, arities: Ints, names: tuple[str, ...]) -> Table:
+        """Rows of the circuit: its hidden variables are missing."""
         codes = layout.codes(self.s, self.d, self.x, self.f)
-        table = Table.of(codes, self.weights, arities=circuit.arities, names=circuit.names)
-        return prepare(circuit.graph, table)
+        return Table.of(codes, self.weights, arities=arities, names=names)
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
         """What ``work`` makes of the rows: all are in memory."""
@@ -159,20 +170,17 @@ class Rows:
         arities = (self.n_groups, self.n_classes, *self.arities.tolist(), self.n_classes)
         known = np.full(self.n_rows, -1, np.int16) if self.f is None else self.f
         words = Packing(arities).pack([self.s, self.d, *self.x.T, known])
-        each = self.each
-        unit = np.divide(self.weights, each, out=np.zeros(len(each)), where=each > 0)
+        unit = self.unit
         # Row by row, for a batch does not know whether all weights of its table are whole.
         whole = unit == np.floor(unit)
-        counts, units = np.where(whole, self.weights, each), np.where(whole, 1.0, unit)
+        counts, units = np.where(whole, self.weights, self.each), np.where(whole, 1.0, unit)
         return row_digest(np.vstack([words, units.view(np.uint64)]), counts)
 
     def take(self, rows: Ints) -> Rows:
         """Some of the rows."""
-        return replace(
-            self, s=self.s[rows], d=self.d[rows], x=np.asfortranarray(self.x[rows]),
-            weights=self.weights[rows], f=None if self.f is None else self.f[rows],
-            copies=None if self.copies is None else self.copies[rows],
-        )  # fmt: skip
+        every = {name: getattr(self, name) for name in ("s", "d", "weights", "f", "copies")}
+        taken: Any = {name: None if v is None else v[rows] for name, v in every.items()}
+        return replace(self, x=np.asfortranarray(self.x[rows]), **taken)
 
     def cell(self, d: int, s: int) -> Table:
         """Features of the rows with label ``d`` in group ``s``; a known fair decision goes first.

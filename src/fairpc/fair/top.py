@@ -48,22 +48,15 @@ Graft = Callable[[CircuitBuilder, int, int, range], int]
 
 @dataclass(frozen=True)
 class Layout:
-    """Which column of the circuit is what: S, Df if there is one, D, X, a component if any.
-
-    Attributes:
-        n_components: circuits mixed inside each P(x | f, s); with more than one, a last
-            variable says which of them a row is from.
-        latent: whether there is a hidden decision Df between S and D.
-        tied: whether the decision is independent of S (all models but TwoNB).
-    """
+    """Which column of the circuit is what: S, Df if there is one, D, X, a component if any."""
 
     n_groups: int
     n_classes: int
     names: tuple[str, ...]
     arities: tuple[int, ...]
-    latent: bool
-    tied: bool
-    n_components: int = 1
+    latent: bool  #: whether there is a hidden decision Df between S and D
+    tied: bool  #: whether the decision is independent of S (all models but TwoNB)
+    n_components: int = 1  #: mixed in each P(x | f, s); with several, a last column tells which
 
     @classmethod
     def of(cls, model: Model, rows: Rows, n_components: int = 1) -> Layout:
@@ -154,17 +147,11 @@ def build(
 
 @dataclass(frozen=True, eq=False)
 class Top:
-    """Where the parameters of the upper layers are.
+    """Where the parameters of the upper layers are."""
 
-    Attributes:
-        group: parameters of P(S).
-        decision: parameters of P(decision | s), [s, f]; all rows equal where it is tied.
-        mechanism: parameters of P(D = d | Df = f, S = s), [s, f, d]; empty without Df.
-    """
-
-    group: Ints
-    decision: Ints
-    mechanism: Ints
+    group: Ints  #: parameters of P(S)
+    decision: Ints  #: parameters of P(decision | s), [s, f]; all rows equal where it is tied
+    mechanism: Ints  #: parameters of P(D = d | Df = f, S = s), [s, f, d]; empty without Df
 
     @classmethod
     def of(cls, graph: Graph, layout: Layout) -> Top:
@@ -237,12 +224,9 @@ class Limits:
 
     def allow(self, rate: Floats, mechanism: Floats) -> bool:
         """Whether a P(Df) and a mechanism keep to the limits, up to rounding."""
-        return bool(
-            (rate >= self.rate_lower - SLACK).all()
-            and (rate <= self.rate_upper + SLACK).all()
-            and (mechanism >= self.mechanism_lower - SLACK).all()
-            and (mechanism <= self.mechanism_upper + SLACK).all()
-        )
+        rates = (rate >= self.rate_lower - SLACK) & (rate <= self.rate_upper + SLACK)
+        low, high = self.mechanism_lower - SLACK, self.mechanism_upper + SLACK
+        return bool(rates.all() and ((mechanism >= low) & (mechanism <= high)).all())
 
     def refuse_contradicted(self, rows: Rows) -> None:
         """A LearningError where a known fair decision is one that the limits exclude."""
@@ -263,23 +247,15 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Every row once for each group that it may be from: its own, or all where S is missing.
+    """Every row once for each group that it may be from: its own, or all where S is missing."""
 
-    Attributes:
-        row, s: row and group of each place.
-        d: observed label of each place, -1 = missing.
-        weights: weight of each row.
-        n_groups, n_classes: number of values of S and of D.
-        f: fair decision of each place, -1 = hidden; None where all are.
-    """
-
-    row: Ints
-    s: Ints
-    d: Ints
-    weights: Floats
-    n_groups: int
+    row: Ints  #: row of each place
+    s: Ints  #: group of each place
+    d: Ints  #: observed label of each place, -1 = missing
+    weights: Floats  #: weight of each row
+    n_groups: int  #: number of values of S and of D
     n_classes: int
-    f: Ints | None = None
+    f: Ints | None = None  #: fair decision of each place, -1 = hidden; None where all are
 
     @classmethod
     def of(cls, rows: Rows) -> Places:
@@ -374,10 +350,6 @@ class TopRates:
             rate, mechanism = limits.shares(decision, known)
         return TopRates(group / group.sum(), rate, mechanism)
 
-    def within(self, limits: Limits) -> TopRates:
-        """The same brought within limits."""
-        return TopRates(self.group_rate, *limits.shares(self.decision_rate, self.mechanism))
-
     def of_free(self, limits: Limits) -> TopRates:
         """Pseudo-counts for what is not bound to be zero: a prior says nothing of the rest."""
         return TopRates(
@@ -417,7 +389,8 @@ def top_em(
     rates, iteration = start, 0
     shift = np.zeros((places.n_groups, places.n_classes))
     if limits is not None:
-        rates, prior = start.within(limits), prior.of_free(limits)
+        shares = limits.shares(start.decision_rate, start.mechanism)
+        rates, prior = TopRates(start.group_rate, *shares), prior.of_free(limits)
     while True:
         joint = rates.log_joint(places, densities)
         logs, posterior = places.normalised(joint)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
 from fairpc.data.hashing import fingerprint, row_uniform
 from fairpc.data.parts import RowParts
 from fairpc.data.table import Table
-from fairpc.errors.arrays import Floats, Ints, Words
+from fairpc.errors.arrays import Floats, Words
 from fairpc.fair.distribution import FairDistribution, turned_labels
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
@@ -49,22 +49,15 @@ class PlannedParts(RowParts, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PartedRows:
-    """Weighted rows (s, d, x), and known fair decisions, in parts.
+    """Weighted rows (s, d, x), and known fair decisions, in parts."""
 
-    Attributes:
-        parts: their codes: S, D, the features, and Df if ``fair``.
-        names: name of each feature.
-        fair: whether some fair decisions are known.
-        kept_bytes: what of parts on disk may stay in memory while EM runs.
-    """
-
-    parts: RowParts
-    names: tuple[str, ...]
-    fair: bool = False
-    kept_bytes: int = 0
+    parts: RowParts  #: their codes: S, D, the features, and Df if ``fair``
+    names: tuple[str, ...]  #: name of each feature
+    fair: bool = False  #: whether some fair decisions are known
+    kept_bytes: int = 0  #: what of parts on disk may stay in memory while EM runs
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
-        return self.parts.map(partial(_worked, work=work, parted=self._form))
+        return self.parts.map(partial(_worked, work=work, form=self._form))
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """About ``n`` of the rows, each as likely as any other, equal ones merged.
@@ -77,14 +70,13 @@ class PartedRows:
         seed = int(rng.integers(1 << 62))
         draw = partial(_drawn, packing=packing, share=share, seed=seed, apart=self.parts.repeats)
         total = add_distinct(list(self.parts.map(draw)))
-        return self._form.rows(packing.rows(total))
+        return self._form(packing.rows(total))
 
     def plan(self, circuit: Circuit, layout: Layout) -> FlowPlan:
         """The plan of all rows for the circuit of a model."""
         parts = self.parts
-        table_of = partial(
-            _table, form=self._form, layout=layout, arities=circuit.arities, names=circuit.names
-        )
+        given = layout, circuit.arities, circuit.names
+        table_of = partial(_table, form=self._form, given=given)
         if isinstance(parts, PlannedParts):
             return parts.plan(circuit.graph, table_of)
         return PartPlan(
@@ -97,20 +89,10 @@ class PartedRows:
         )
 
     @property
-    def _form(self) -> _Form:
-        return _Form(self.parts.packing.arities, self.names, self.fair)
-
-
-@dataclass(frozen=True)
-class _Form:
-    """What codes mean; sent to workers instead of the parts."""
-
-    arities: tuple[int, ...]
-    names: tuple[str, ...]
-    fair: bool
-
-    def rows(self, coded: CodedRows) -> Rows:
-        return Rows.coded(coded, self.arities, self.names, fair=self.fair)
+    def _form(self) -> Callable[[CodedRows], Rows]:
+        """What codes mean; sent to workers instead of the parts."""
+        arities = self.parts.packing.arities
+        return partial(Rows.coded, arities=arities, names=self.names, fair=self.fair)
 
 
 def rows_fingerprint(rows: TrainingRows) -> str:
@@ -145,17 +127,14 @@ def count_anchors(rows: TrainingRows) -> int:
     return sum(rows.map(attrgetter("n_anchors")))
 
 
-def _worked(k: int, coded: CodedRows, *, work: Callable[[Rows], T], parted: _Form) -> T:
-    return work(parted.rows(coded))
+def _worked(
+    k: int, coded: CodedRows, *, work: Callable[[Rows], T], form: Callable[[CodedRows], Rows]
+) -> T:
+    return work(form(coded))
 
 
-def _table(
-    coded: CodedRows, *, form: _Form, layout: Layout, arities: Ints, names: tuple[str, ...]
-) -> Table:
-    """Rows of the circuit: its hidden variables are missing."""
-    rows = form.rows(coded)
-    codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
-    return Table.of(codes, rows.weights, arities=arities, names=names)
+def _table(coded: CodedRows, *, form: Callable[[CodedRows], Rows], given: Any) -> Table:
+    return form(coded).table(*given)
 
 
 def _drawn(

@@ -60,25 +60,15 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Exhibit:
-    """What one command shows.
+    """What one command shows."""
 
-    Attributes:
-        name: of the command, and of the files.
-        title: what is shown.
-        records: the numbers.
-        grids: the numbers, to be read.
-        notes: sentences below them.
-        claims: statements of the paper that the numbers confirm or not.
-        draw: makes the figure, if there is one.
-    """
-
-    name: str
-    title: str
-    records: Records
-    grids: Sequence[Grid] = ()
-    notes: Sequence[str] = ()
-    claims: Sequence[Claim] = ()
-    draw: Callable[[], Figure] | None = None
+    name: str  #: of the command, and of the files
+    title: str  #: what is shown
+    records: Records  #: the numbers
+    grids: Sequence[Grid] = ()  #: the numbers, to be read
+    notes: Sequence[str] = ()  #: sentences below them
+    claims: Sequence[Claim] = ()  #: statements of the paper that the numbers confirm or not
+    draw: Callable[[], Figure] | None = None  #: makes the figure, if there is one
 
 
 def write(exhibit: Exhibit, folder: Path) -> list[Path]:

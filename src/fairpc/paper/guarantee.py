@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, spread
+from fairpc.paper.exhibit import Claim, Exhibit, Grid, Records, number, spread
 from fairpc.paper.figures import Figure, legend_below, panels, point
-from fairpc.paper.methods import DISTRIBUTIONS, FAIRPC_AUTO, Outcome
+from fairpc.paper.methods import DISTRIBUTIONS, FAIRPC_AUTO
 from fairpc.paper.runs import Study, held_out_gap
-from fairpc.paper.sources import TITLES, PaperTable
+from fairpc.paper.sources import TITLES
 
 METHODS: Final = (*DISTRIBUTIONS, FAIRPC_AUTO)
 PROMISING: Final = ("FairPC", "LatNB", "NLatPC")
@@ -28,7 +28,14 @@ def exhibit(study: Study) -> Exhibit:
     tables, absent = study.real_world
     runs = study.run(tables, METHODS, "promise and held-out gap")
     records = Records(
-        _record(table, method, k, outcome)
+        {
+            "dataset": table.name,
+            "method": method,
+            "fold": k,
+            "promised_gap": outcome.parity_gap,
+            "held_out_gap": held_out_gap(table, k, outcome),
+            "log_likelihood": outcome.mean_log_likelihood,
+        }
         for table in tables
         for method in METHODS
         for k, outcome in enumerate(runs[table.name, method])
@@ -48,17 +55,6 @@ def exhibit(study: Study) -> Exhibit:
         claims=_claims(records, names),
         draw=lambda: _draw(records, names),
     )
-
-
-def _record(table: PaperTable, method: str, fold: int, outcome: Outcome) -> Record:
-    return {
-        "dataset": table.name,
-        "method": method,
-        "fold": fold,
-        "promised_gap": outcome.parity_gap,
-        "held_out_gap": held_out_gap(table, fold, outcome),
-        "log_likelihood": outcome.mean_log_likelihood,
-    }
 
 
 def _gaps(records: Records, method: str) -> list[float]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.datasets.synthetic import MECHANISM
-from fairpc.errors.arrays import Floats, Ints
+from fairpc.errors.arrays import Floats
 from fairpc.metrics import auc
 from fairpc.paper import synthetic
 from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, spread
@@ -78,7 +78,9 @@ def curves(study: Study) -> Exhibit:
 
 
 def _curve_record(table: PaperTable, fold: int, outcome: Outcome) -> Record:
-    steps = _steps(len(outcome.curve))
+    n = len(outcome.curve)
+    # Iterations that are written down: all of the first twenty, then every twentieth.
+    steps = np.unique([*range(min(n, 20)), *range(0, n, 20), n - 1])
     return {
         "dataset": table.name,
         "fold": fold,
@@ -88,11 +90,6 @@ def _curve_record(table: PaperTable, fold: int, outcome: Outcome) -> Record:
         "log_likelihood": outcome.curve[steps].round(6).tolist(),
         "mechanism": outcome.mechanism_curve[steps, :, :, 1].round(6).tolist(),
     }
-
-
-def _steps(n: int) -> Ints:
-    """Iterations that are written down: all of the first twenty, then every twentieth."""
-    return np.unique([*range(min(n, 20)), *range(0, n, 20), n - 1])
 
 
 def _curve_claims(records: Records, names: list[str]) -> list[Claim]:
@@ -109,8 +106,8 @@ def _curve_claims(records: Records, names: list[str]) -> list[Claim]:
     widths, sizes = {}, {}
     for name in names:
         some = records.where(dataset=name)
-        widths[name] = max(_deviation(some.values(key)) for key in _KEYS)
-        sizes[name] = _deviation([r["log_likelihood"][-1] for r in some])
+        widths[name] = max(float(np.std(some.values(key), ddof=1)) for key in _KEYS)
+        sizes[name] = float(np.std([r["log_likelihood"][-1] for r in some], ddof=1))
     settled = {n: width for n, width in widths.items() if n != "german"}
     return [
         *claims,
@@ -127,10 +124,6 @@ def _curve_claims(records: Records, names: list[str]) -> list[Claim]:
             + " nats at the last iteration",
         ),
     ]
-
-
-def _deviation(values: list[float]) -> float:
-    return float(np.std(values, ddof=1))
 
 
 def _draw_curves(tables: Sequence[PaperTable], runs: Runs) -> Figure:

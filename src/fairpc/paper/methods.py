@@ -60,29 +60,17 @@ _NOTHING: Final = partial(np.empty, 0)
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Results on the test rows of a fold; what a method does not have is empty or nan.
+    """Results on the test rows of a fold; what a method does not have is empty or nan."""
 
-    Attributes:
-        scores: probability of the positive decision, per test row.
-        predicted: the decision, per test row.
-        seconds: time of the fit.
-        log_likelihood: log P(s, d, x), per test row.
-        log_likelihood_all: its mean over training, validation and test rows.
-        parity_gap: difference of P(decision = 1 | S) between groups under the model itself.
-        mechanism: P(D = d | Df = f, S = s), [s, f, d].
-        curve: mean log-likelihood of the test rows, per EM iteration.
-        mechanism_curve: the mechanism, per EM iteration.
-    """
-
-    scores: Floats
-    predicted: npt.NDArray[np.int8]
-    seconds: float
-    log_likelihood: Floats = field(default_factory=_NOTHING)
-    log_likelihood_all: float = float("nan")
-    parity_gap: float = float("nan")
-    mechanism: Floats = field(default_factory=_NOTHING)
-    curve: Floats = field(default_factory=_NOTHING)
-    mechanism_curve: Floats = field(default_factory=_NOTHING)
+    scores: Floats  #: probability of the positive decision, per test row
+    predicted: npt.NDArray[np.int8]  #: the decision, per test row
+    seconds: float  #: time of the fit
+    log_likelihood: Floats = field(default_factory=_NOTHING)  #: log P(s, d, x), per test row
+    log_likelihood_all: float = float("nan")  #: its mean over training, validation and test rows
+    parity_gap: float = float("nan")  #: of P(decision = 1 | S) between groups under the model
+    mechanism: Floats = field(default_factory=_NOTHING)  #: P(D = d | Df = f, S = s), [s, f, d]
+    curve: Floats = field(default_factory=_NOTHING)  #: mean test log-likelihood, per EM iteration
+    mechanism_curve: Floats = field(default_factory=_NOTHING)  #: the mechanism, per EM iteration
 
     @property
     def mean_log_likelihood(self) -> float:
@@ -100,8 +88,6 @@ def save(outcome: Outcome, path: Path) -> None:
 
 def load(path: Path) -> Outcome | None:
     """The outcome in a file; None if there is no such file, or it is not whole."""
-    if not path.is_file():
-        return None
     try:
         with np.load(io.BytesIO(read_whole(path, _MAX_BYTES)), allow_pickle=False) as arrays:
             found = {f.name: arrays[f.name] for f in fields(Outcome)}
@@ -126,12 +112,8 @@ def run(method: str, fold: FoldRows, seed: int, missing: float | None = None) ->
         missing: share of the training cells of X that are hidden, the structure being that of
             complete rows; for FairPC only. None: the paper's protocol.
     """
-    if is_distribution(method):
-        return _run_distribution(method, fold, seed, missing)
-    return _run_classifier(method, fold, seed)
-
-
-def _run_distribution(method: str, fold: FoldRows, seed: int, missing: float | None) -> Outcome:
+    if not is_distribution(method):
+        return _run_classifier(method, fold, seed)
     began = perf_counter()
     fitted = _fit(method, fold, seed, missing)
     seconds = perf_counter() - began

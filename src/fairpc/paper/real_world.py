@@ -125,10 +125,8 @@ def table(study: Study) -> Exhibit:
 
 
 def _table_grid(table: PaperTable, found: Scores) -> Grid:
-    lines = [
-        (method, *(_cell(found, table.name, method, key) for key in _COLUMNS))
-        for method in ALL_METHODS
-    ]
+    n = table.name
+    lines = [(m, *(_cell(found, n, m, key) for key in _COLUMNS)) for m in ALL_METHODS]
     title = (
         f"{table.title}: {len(table.rows.names) + 1} features with S, "
         f"{table.rows.n_rows:,} rows, {len(table.folds)} folds"

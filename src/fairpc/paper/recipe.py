@@ -52,6 +52,10 @@ def exhibit(study: Study) -> Exhibit:
 def _record(table: PaperTable, theirs: list[Outcome], ours: list[Outcome]) -> Record:
     likelihood = likelihood_test(table, ours, theirs, clustered=True)
     predictions = prediction_test(table, ours, theirs, clustered=True)
+    gap_paper, gap_auto = (
+        float(np.mean([abs(held_out_gap(table, k, o)) for k, o in enumerate(outcomes)]))
+        for outcomes in (theirs, ours)
+    )
     return {
         "dataset": table.name,
         "log_likelihood_paper": float(np.mean([o.mean_log_likelihood for o in theirs])),
@@ -60,13 +64,9 @@ def _record(table: PaperTable, theirs: list[Outcome], ours: list[Outcome]) -> Re
         "p_log_likelihood": likelihood.p_value,
         "accuracy_gain": predictions.effect,
         "p_accuracy": predictions.p_value,
-        "discrimination_paper": _gap(table, theirs),
-        "discrimination_auto": _gap(table, ours),
+        "discrimination_paper": gap_paper,
+        "discrimination_auto": gap_auto,
     }
-
-
-def _gap(table: PaperTable, outcomes: list[Outcome]) -> float:
-    return float(np.mean([abs(held_out_gap(table, k, o)) for k, o in enumerate(outcomes)]))
 
 
 def _grid(records: Records) -> Grid:

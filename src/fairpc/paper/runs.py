@@ -68,17 +68,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs tasks.
+    """Runs tasks."""
 
-    Attributes:
-        folder: where outcomes are kept.
-        n_jobs: processes; None: one per core.
-        progress: whether to show a bar on stderr.
-    """
-
-    folder: Path
-    n_jobs: int | None = None
-    progress: bool = False
+    folder: Path  #: where outcomes are kept
+    n_jobs: int | None = None  #: processes; None: one per core
+    progress: bool = False  #: whether to show a bar on stderr
 
     def __call__(self, tasks: Sequence[Task], what: str) -> list[Outcome]:
         """Outcomes in the order of the tasks; ``what`` names them beside the bar."""

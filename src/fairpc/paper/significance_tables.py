@@ -61,23 +61,17 @@ def likelihood_test(
     table: PaperTable, a: list[Outcome], b: list[Outcome], *, clustered: bool = False
 ) -> TestResult:
     """Wilcoxon signed-rank test of the likelihoods of two methods."""
-    return wilcoxon(
-        np.concatenate([o.log_likelihood for o in a]),
-        np.concatenate([o.log_likelihood for o in b]),
-        clusters=_clusters(table, len(a)) if clustered else None,
-    )
+    one, two = (np.concatenate([o.log_likelihood for o in each]) for each in (a, b))
+    return wilcoxon(one, two, clusters=_clusters(table, len(a)) if clustered else None)
 
 
 def prediction_test(
     table: PaperTable, a: list[Outcome], b: list[Outcome], *, clustered: bool = False
 ) -> TestResult:
     """McNemar's test of the predictions of two methods: against the true Df, or else the label."""
-    return mcnemar(
-        table.decisions[pooled_rows(table, len(a))],
-        np.concatenate([o.predicted for o in a]),
-        np.concatenate([o.predicted for o in b]),
-        clusters=_clusters(table, len(a)) if clustered else None,
-    )
+    truth = table.decisions[pooled_rows(table, len(a))]
+    one, two = (np.concatenate([o.predicted for o in each]) for each in (a, b))
+    return mcnemar(truth, one, two, clusters=_clusters(table, len(a)) if clustered else None)
 
 
 def pooled_rows(table: PaperTable, n_folds: int) -> Ints:

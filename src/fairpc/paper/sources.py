@@ -42,23 +42,14 @@ _MAX_BYTES: Final = 2**28
 
 @dataclass(frozen=True, eq=False)
 class PaperTable:
-    """A binary table of the experiments.
+    """A binary table of the experiments."""
 
-    Attributes:
-        name: "compas", "adult", "german", or the number of features of a synthetic table.
-        rows: groups, labels and features.
-        folds: training, validation and test rows.
-        truth: the true Df, where it is known.
-        model: the distribution the rows were drawn from, where it is known.
-        persons: a number per person, where it is known that persons repeat.
-    """
-
-    name: str
-    rows: Rows
-    folds: tuple[Fold, ...]
-    truth: Ints | None = None
-    model: Circuit | None = None
-    persons: Ints | None = None
+    name: str  #: "compas", "adult", "german", or the number of features of a synthetic table
+    rows: Rows  #: groups, labels and features
+    folds: tuple[Fold, ...]  #: training, validation and test rows
+    truth: Ints | None = None  #: the true Df, where it is known
+    model: Circuit | None = None  #: the distribution the rows were drawn from, where it is known
+    persons: Ints | None = None  #: a number per person, where it is known that persons repeat
 
     @property
     def title(self) -> str:
@@ -77,21 +68,13 @@ def title_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the tables and folds come from.
+    """Where the tables and folds come from."""
 
-    Attributes:
-        data_dir: the authors' folder, with ``processed/`` and ``synthetic/``; None: the loaders.
-        splits: the authors' folds, a folder per table; None: stratified folds of our own.
-        quick: two folds instead of ten.
-        seed: of our own folds and draws.
-        n_folds: how many of the ten folds are used.
-    """
-
-    data_dir: Path | None = None
-    splits: Path | None = None
-    quick: bool = False
-    seed: int = 0
-    n_folds: int = N_FOLDS
+    data_dir: Path | None = None  #: the authors' processed/ and synthetic/; None: loaders
+    splits: Path | None = None  #: the authors' folds, a folder per table; None: our own
+    quick: bool = False  #: two folds instead of ten
+    seed: int = 0  #: of our own folds and draws
+    n_folds: int = N_FOLDS  #: how many of the ten folds are used
 
     def real_world(self) -> tuple[tuple[PaperTable, ...], tuple[str, ...]]:
         """The real-world tables that can be had, and a sentence for each that cannot."""

@@ -5,7 +5,6 @@ Paper, Section "Synthetic Data", and Appendix, "Likelihood comparison".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -27,15 +26,8 @@ SIZES: Final = tuple(range(10, 31))
 QUICK_SIZES: Final = (10, 20)
 N_FOLDS: Final = 3
 """Folds of each of the tables; together they are as many runs as anyone can see in a figure."""
-_COLUMNS: Final = {
-    "True": "True",
-    "LatNB": "LatNB",
-    "NLatPC": "NLatPC",
-    FAIRPC_RAND: "FairPC-rand",
-    "FairPC": "FairPC-prior",
-}
+_COLUMNS: Final = ("True", "LatNB", "NLatPC", FAIRPC_RAND, "FairPC")
 # Table "Comparison of log-likelihoods on synthetic datasets", by number of features.
-_PRINTED_METHODS: Final = ("True", "LatNB", "NLatPC", "FairPC-rand", "FairPC")
 PRINTED: Final[dict[int, tuple[float, ...]]] = {
     10: (-6.975, -7.361, -7.059, -7.024, -7.022),
     11: (-7.468, -8.068, -7.612, -7.540, -7.540),
@@ -67,6 +59,12 @@ def exhibit(study: Study) -> Exhibit:
         for method in methods
         for k, outcome in enumerate(runs[table.name, method])
     )
+    unknown = []
+    if without := [t.name for t in found if t.model is None]:
+        unknown.append(
+            f"Of the given tables ({without[0]} to {without[-1]} features) only rows are known: "
+            "True is the paper's process there, with trees estimated from the true Df."
+        )
     truth = {
         int(t.name): float(np.mean([true_log_likelihood(t, k) for k in range(len(t.folds))]))
         for t in found
@@ -81,7 +79,7 @@ def exhibit(study: Study) -> Exhibit:
             "minority (S = 1) minus majority. A point is a fold of a table of 10 to 30 features.",
             "Likelihoods are held out; in parentheses the paper's, on tables drawn from the same "
             "process with other random numbers: orders compare, single numbers do not.",
-            *_unknown(found),
+            *unknown,
         ),
         claims=[*_claims(records), *_likelihood_claims(records)],
         draw=lambda: _draw(records),
@@ -122,16 +120,6 @@ def estimated_model(table: PaperTable, fold: int) -> Circuit:
     )
 
 
-def _unknown(found: Sequence[PaperTable]) -> list[str]:
-    without = [t.name for t in found if t.model is None]
-    if not without:
-        return []
-    return [
-        f"Of the given tables ({without[0]} to {without[-1]} features) only rows are known: True "
-        "is the paper's process there, with trees estimated from the true Df."
-    ]
-
-
 def _record(table: PaperTable, fold: int, method: str, outcome: Outcome) -> Record:
     test = table.folds[fold].test
     return {
@@ -164,17 +152,16 @@ def _likelihoods(records: Records, truth: dict[int, float]) -> Grid:
     """A line per number of features; the paper's table has a column."""
     lines = []
     for n, true in truth.items():
-        theirs = dict(zip(_PRINTED_METHODS, PRINTED.get(n, ()), strict=False))
+        theirs = dict(zip(_COLUMNS, PRINTED.get(n, ()), strict=False))
         ours = {"True": true} | _fits(records, n)
         cells = (number(ours[m]) + (f" ({number(theirs[m])})" if theirs else "") for m in _COLUMNS)
         lines.append((str(n), *cells))
-    return Grid(("features", *_COLUMNS.values()), lines, "Log-likelihood per row")
+    return Grid(("features", *_COLUMNS[:-1], "FairPC-prior"), lines, "Log-likelihood per row")
 
 
 def _fits(records: Records, n: int) -> dict[str, float]:
     """Mean likelihoods on a table."""
-    methods = [m for m in _COLUMNS if m != "True"]
-    return {m: records.mean("log_likelihood", n_features=n, method=m) for m in methods}
+    return {m: records.mean("log_likelihood", n_features=n, method=m) for m in _COLUMNS[1:]}
 
 
 def _claims(records: Records) -> list[Claim]:
@@ -250,16 +237,13 @@ def _likelihood_claims(records: Records) -> list[Claim]:
 
 def _draw(records: Records) -> Figure:
     figure, axes = panels(1, 2, 4.4, 3.6, sharey=True)
-    _panel(axes[0][0], records, DISTRIBUTIONS)
-    _panel(axes[0][1], records, ("FairPC", *FAIR_CLASSIFIERS))
+    shown = DISTRIBUTIONS, ("FairPC", *FAIR_CLASSIFIERS)
+    for panel, methods in zip(axes[0], shown, strict=True):
+        panel.axvline(0, color="#777777", linestyle="--", linewidth=1, zorder=1)
+        for method in reversed(methods):
+            right = records.values("accuracy_df", method=method)
+            point(panel, method, _gaps(records, method), right, s=28, alpha=0.75, linewidths=0.4)
+        panel.set_xlabel("discrimination: minority − majority")
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(methods))
     axes[0][0].set_ylabel("accuracy to the true Df")
     return figure
-
-
-def _panel(axes: Any, records: Records, methods: Sequence[str]) -> None:
-    axes.axvline(0, color="#777777", linestyle="--", linewidth=1, zorder=1)
-    for method in reversed(methods):
-        right = records.values("accuracy_df", method=method)
-        point(axes, method, _gaps(records, method), right, s=28, alpha=0.75, linewidths=0.4)
-    axes.set_xlabel("discrimination: minority − majority")
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(methods))
