@@ -91,7 +91,8 @@ class ClassWeights:
             return None
         # Missing classes fall into a last column, which is then left out.
         table = np.zeros((len(weights), self.n_classes + 1))
-        np.add.at(table.T, self.classes, weights.T)
+        for column, of_label in zip(self.classes, weights.T, strict=True):
+            table[:, column] += of_label
         table = table[:, : self.n_classes] * self.scale
         return table if (table.sum(axis=0) > 0).sum() > 1 else None
 

@@ -160,12 +160,13 @@ def _sizes_by_code(read: ColumnSummary, column: Column) -> bytes:
     if read.found is None:
         return b""
     codes = code_values(column, replace(read.found.values, declared=read.declared))
-    sums = np.zeros((column.arity + 1, table.shape[1]))
-    np.add.at(sums, codes.astype(np.int64), table)
+    seen = codes >= 0
+    by_label = [np.bincount(codes[seen], w[seen], column.arity) for w in table.T]
+    sums = np.stack(by_label, axis=1)
     rest = getattr(read.found, "rest", None)
     if rest is not None:
         sums[column.arity - 1] += rest
-    return _sizes(sums[:-1], read.missing)
+    return _sizes(sums, read.missing)
 
 
 def _sizes(table: Floats, missing: Floats) -> bytes:
