@@ -162,7 +162,7 @@ def _sizes_by_code(read: ColumnSummary, column: Column) -> bytes:
     codes = code_values(column, replace(read.found.values, declared=read.declared))
     seen = codes >= 0
     by_label = [np.bincount(codes[seen], w[seen], column.arity) for w in table.T]
-    sums = np.stack(by_label, axis=1)
+    sums = np.stack(by_label, axis=1).astype(np.float64)
     rest = getattr(read.found, "rest", None)
     if rest is not None:
         sums[column.arity - 1] += rest

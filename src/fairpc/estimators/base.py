@@ -42,7 +42,7 @@ from fairpc.fair.recipe import AutoFitted, fit_auto
 from fairpc.fair.restarts import FittedFromStarts, fit_starts
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Limits, Model
-from fairpc.fair.training_rows import count_anchors, label_counts, mean_log_likelihood
+from fairpc.fair.training_rows import count_anchors, label_counts
 from fairpc.structure.search import MODEL_METHODS
 
 LEARNED: Final = ("FairPC", "NLatPC")
@@ -344,8 +344,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.threshold_ = threshold
-        self.label_counts_ = label_counts(rows, distribution)
-        self.log_likelihood_ = mean_log_likelihood(rows, distribution)
+        self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
         self.knowledge_ = self.knowledge or Knowledge()
         self.n_anchors_ = count_anchors(rows)

@@ -95,12 +95,17 @@ def turned_labels(distribution: FairDistribution, rows: Rows) -> Floats:
     rows: that is the expected flow of the parameters of the mechanism. Without a
     latent decision f is d.
     """
+    return turned_and_likely(distribution, rows)[0]
+
+
+def turned_and_likely(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float]:
+    """As ``turned_labels``, and Σ w log P of what is known of the rows, by the same pass."""
     layout, circuit = distribution.layout, distribution.circuit
     codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
     if layout.latent:
         table = Table.of(codes, rows.weights, arities=circuit.arities)
-        _, flows = prepare(circuit.graph, table, path="general")(circuit.parameters)
-        return flows[distribution.top.mechanism]
+        likelihood, flows = prepare(circuit.graph, table, path="general")(circuit.parameters)
+        return flows[distribution.top.mechanism], likelihood
     counts = np.zeros((layout.n_groups, layout.n_classes, layout.n_classes))
     total = circuit.log_marginal(codes)
     for s, d in np.ndindex(counts.shape[:2]):
@@ -109,7 +114,7 @@ def turned_labels(distribution: FairDistribution, rows: Rows) -> Floats:
         some[:, [0, layout.d]] = s, d
         shares = np.exp(circuit.log_marginal(some) - total[fits])
         counts[s, d, d] = rows.weights[fits] @ shares
-    return counts
+    return counts, float(rows.weights @ total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from fairpc.data.hashing import fingerprint, row_uniform
 from fairpc.data.parts import RowParts
 from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats, Words
-from fairpc.fair.distribution import FairDistribution, turned_labels
+from fairpc.fair.distribution import FairDistribution, turned_and_likely
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
 
@@ -105,21 +105,18 @@ def digest_name(digest: Words) -> str:
     return fingerprint(digest)
 
 
-def label_counts(rows: TrainingRows, distribution: FairDistribution) -> Floats:
-    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``turned_labels``."""
-    counts: Floats = sum(rows.map(partial(turned_labels, distribution)), np.zeros(()))
-    return counts
+def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Floats, float]:
+    """Expected weight with Df = f and D = d in group s, [s, f, d]; see ``turned_labels``.
+
+    And the mean log P of a row of the table, of those too that were held out to choose a structure.
+    """
+    found = list(rows.map(partial(_counted, distribution)))
+    counts: Floats = sum((some for some, _, _ in found), np.zeros(()))
+    return counts, sum(logs for _, logs, _ in found) / sum(weight for _, _, weight in found)
 
 
-def mean_log_likelihood(rows: TrainingRows, distribution: FairDistribution) -> float:
-    """Mean log P of a row of the table, of those too that were held out to choose a structure."""
-    total, weight = sum(rows.map(partial(_log_likelihood, distribution)), np.zeros(2))
-    return float(total / weight)
-
-
-def _log_likelihood(distribution: FairDistribution, rows: Rows) -> Floats:
-    log_p = distribution.log_likelihood(rows.s, rows.d, rows.x)
-    return np.array([rows.weights @ log_p, rows.weights.sum()])
+def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
+    return *turned_and_likely(distribution, rows), float(rows.weights.sum())
 
 
 def count_anchors(rows: TrainingRows) -> int:
