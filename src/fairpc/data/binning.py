@@ -114,15 +114,15 @@ def bin_labels(edges: tuple[float, ...], *, integral: bool, date: bool) -> tuple
     """A readable name per bin: "< 25", "[25, 45)", "≥ 45"; a bin of one value is that value."""
     if not edges:
         return ("any",)
-    first, last = _Edge.of(edges[0], date), _Edge.of(edges[-1], date)
-    labels = [f"≤ {first.text}" if first.after else f"< {first.text}"]
-    for low, high in pairwise(edges):
-        a, b = _Edge.of(low, date), _Edge.of(high, date)
-        if not date and not a.after and (b.text == a.text or (integral and high == low + 1)):
-            labels.append(a.text)
+    shown = [(edge, *_shown_edge(edge, date)) for edge in edges]
+    (_, first, after_first), (_, last, after_last) = shown[0], shown[-1]
+    labels = [f"≤ {first}" if after_first else f"< {first}"]
+    for (low, a, after_a), (high, b, after_b) in pairwise(shown):
+        if not date and not after_a and (b == a or (integral and high == low + 1)):
+            labels.append(a)
         else:
-            labels.append(f"{'(' if a.after else '['}{a.text}, {b.text}{']' if b.after else ')'}")
-    return (*labels, f"> {last.text}" if last.after else f"≥ {last.text}")
+            labels.append(f"{'(' if after_a else '['}{a}, {b}{']' if after_b else ')'}")
+    return (*labels, f"> {last}" if after_last else f"≥ {last}")
 
 
 def value_label(value: float, *, date: bool) -> str:
@@ -130,20 +130,12 @@ def value_label(value: float, *, date: bool) -> str:
     return _instant(value) if date else _number(value)
 
 
-@dataclass(frozen=True)
-class _Edge:
-    """An edge in words; ``after`` if it lies just above the number that it shows."""
-
-    text: str
-    after: bool
-
-    @classmethod
-    def of(cls, edge: float, date: bool) -> _Edge:
-        if date:
-            return cls(_instant(edge), after=False)
-        below = _number(float(np.nextafter(edge, -math.inf)))
-        exact = _number(edge)
-        return cls(below, True) if len(below) < len(exact) else cls(exact, False)
+def _shown_edge(edge: float, date: bool) -> tuple[str, bool]:
+    """An edge in words, and whether it lies just above the number that these show."""
+    if date:
+        return _instant(edge), False
+    below, exact = _number(float(np.nextafter(edge, -math.inf))), _number(edge)
+    return (below, True) if len(below) < len(exact) else (exact, False)
 
 
 def _number(value: float) -> str:
