@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fairpc.circuit.graph import Graph
 from fairpc.errors import CircuitError
-from fairpc.errors.arrays import Bools, Floats, Ints, Positions
+from fairpc.errors.arrays import Floats, Ints, Positions
 
 SLACK: Final = 1e-9
 """How far sums of bounds may miss 1 by rounding."""
@@ -60,12 +60,6 @@ class Bounds:
             )
         low.flags.writeable = high.flags.writeable = False
         return cls(low, high, _bound_blocks(graph, low, high))
-
-    @property
-    def pinned_to_zero(self) -> Bools:
-        """Which parameters can be nothing but 0: a prior has nothing to say about them."""
-        result: Bools = self.upper <= 0
-        return result
 
     def imposed(self, theta: Floats, counts: Floats) -> Floats:
         """``theta`` with the best parameters for ``counts`` in the blocks that are bound.

@@ -141,7 +141,8 @@ def em(
 
 
 def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
-    return prior if bounds is None else np.where(bounds.pinned_to_zero, 0.0, prior)
+    """Without that of parameters that can be nothing but 0: it has nothing to say about them."""
+    return prior if bounds is None else np.where(bounds.upper <= 0, 0.0, prior)
 
 
 def _evaluate(plan: FlowPlan, iteration: int, theta: Floats, prior: Floats | None) -> Step:

@@ -61,8 +61,7 @@ def reach(N, E, V, e, leaf, levels, mark):
                 N[c, MARK] = mark
                 if n == len(queue):
                     longer = np.empty(2 * n, np.int32)
-                    for k in range(n):
-                        longer[k] = queue[k]
+                    longer[:n] = queue
                     queue = longer
                 queue[n] = c
                 n += 1

@@ -103,11 +103,6 @@ class Skeleton:
     right: Int32s
     value: Int32s
 
-    @property
-    def edge_node(self) -> Int32s:
-        """Node of each edge."""
-        return np.repeat(np.arange(len(self.vnode), dtype=np.int32), self.size)
-
 
 class _Nodes(list[tuple[int, Sequence[tuple[int, int, int]]]]):
     """The nodes of a skeleton so far: vtree node, and edges as (left, right, value)."""

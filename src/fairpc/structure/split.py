@@ -349,7 +349,7 @@ def _load_skeleton(
     nodes[number, kernels.VNODE] = s.vnode + shift
     nodes[number, kernels.FIRST] = link[s.first]
     nodes[number, kernels.SIZE] = s.size
-    owner = s.edge_node
+    owner = np.repeat(np.arange(len(s.vnode)), s.size)
     last = np.append(owner[1:] != owner[:-1], True)
     edges[link, kernels.NODE] = number[owner]
     edges[link, kernels.LEFT] = np.where(s.left >= 0, number[s.left], -1)
