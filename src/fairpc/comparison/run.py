@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,7 @@ from fairpc.baselines import default_baselines
 from fairpc.cluster.table import spread
 from fairpc.comparison.table import MethodTable, take_rows
 from fairpc.errors import ComparisonError, FairpcError, MetricError, MissingExtraError
-from fairpc.errors.arrays import Ints, check_choice
+from fairpc.errors.arrays import check_choice
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.evidence.classifiers import few_threads
 from fairpc.evidence.plain import Record, fields_of
@@ -275,7 +276,11 @@ class _Work:
             seconds = perf_counter() - began
             probabilities = table.call(model, "predict_proba", train, test)
             decided = np.array([str(c) for c in table.call(model, "predict", train, test)])
-            likelihood = _likelihood(model, table, train, test)
+            likelihood = math.nan
+            if hasattr(model, "score_samples"):
+                given = take_rows(table.y, test)
+                values = table.call(model, "score_samples", train, test, given)
+                likelihood = float(np.mean(values))
         classes, wanted = [str(c) for c in model.classes_], table.classes[table.positive]
         if wanted not in classes:
             raise ComparisonError(
@@ -291,7 +296,7 @@ class _Work:
             accuracy=float(np.mean(decided == labels)),
             f1=_or_none(metrics.f1, labels == wanted, chosen, positive=True),
             auc=_or_none(metrics.auc, labels == wanted, score, positive=True),
-            log_likelihood=likelihood,
+            log_likelihood=likelihood if math.isfinite(likelihood) else None,
             discrimination=_or_none(metrics.largest_gap, score, s),
             selection_gap=_or_none(metrics.largest_gap, chosen.astype(float), s),
             fit_seconds=seconds,
@@ -316,14 +321,6 @@ class _Work:
             n_rows=self.table.n_rows,
             n_folds=len(self.folds),
         )
-
-
-def _likelihood(model: Any, table: MethodTable, train: Ints, test: Ints) -> float | None:
-    if not hasattr(model, "score_samples"):
-        return None
-    values = table.call(model, "score_samples", train, test, take_rows(table.y, test))
-    mean = float(np.mean(values))
-    return mean if np.isfinite(mean) else None
 
 
 def _or_none(metric: Callable[..., float], *values: Any, **options: Any) -> float | None:

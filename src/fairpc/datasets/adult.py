@@ -27,10 +27,7 @@ _OFFICE = (
 
 
 def load_adult(
-    version: AdultVersion = "raw",
-    *,
-    subset: AdultSubset = "all",
-    as_frame: FrameKind = "polars",
+    version: AdultVersion = "raw", *, subset: AdultSubset = "all", as_frame: FrameKind = "polars"
 ) -> Dataset:
     """UCI Adult, bundled.
 

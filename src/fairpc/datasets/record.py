@@ -129,11 +129,7 @@ class Dataset:
 
 
 def published(
-    name: str,
-    version: str,
-    frame: pl.DataFrame,
-    as_frame: FrameKind,
-    persons: pl.Series | None = None,
+    name: str, version: str, frame: pl.DataFrame, kind: FrameKind, persons: pl.Series | None = None
 ) -> Dataset:
     """A version of a data set, cut as its notes say; they may describe more columns."""
     known = read_notes(name)
@@ -144,9 +140,9 @@ def published(
     return Dataset(
         name,
         version,
-        **cut(frame, as_frame, part["label"], part["sensitive"], part.get("features", ())),
+        **cut(frame, kind, part["label"], part["sensitive"], part.get("features", ())),
         positive=part["positive"],
-        persons=None if persons is None else as_kind(persons, as_frame),
+        persons=None if persons is None else as_kind(persons, kind),
         provenance=Provenance(
             **source | {"files": tuple((file, checksums[file]) for file in source["files"])}
         ),

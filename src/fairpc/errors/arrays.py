@@ -169,9 +169,7 @@ def check_counts(values: npt.ArrayLike | None, n_rows: int, clusters: Any = None
         )
     column = check_numbers("counts", values, n_rows)
     wrong = (column < 1) | (column != np.floor(column))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise MetricError(f"counts is {column[row]:g} in row {row}: give whole numbers from 1 on")
+    refuse_rows("counts", column, wrong, "give whole numbers from 1 on", form="g")
     return column
 
 
@@ -208,11 +206,11 @@ def check_clusters(values: npt.ArrayLike | None, n_rows: int) -> Positions | Non
     return None if len(persons) == n_rows else ids
 
 
-def refuse_rows(name: str, column: Array, bad: Bools, rule: str) -> None:
+def refuse_rows(name: str, column: Array, bad: Bools, rule: str, form: str = "") -> None:
     """Raise a MetricError that names the first of the bad rows, its value and the rule."""
     if bad.any():
         row = int(np.argmax(bad))
-        raise MetricError(f"{name} is {column[row]} in row {row}: {rule}")
+        raise MetricError(f"{name} is {column[row]:{form}} in row {row}: {rule}")
 
 
 def _vector(name: str, column: Array, n_rows: int | None) -> Array:

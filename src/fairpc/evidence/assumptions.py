@@ -135,10 +135,7 @@ class AssumptionTest(Record):
             bounds = {c.label == self.positive: c for c in g.classes}
             low, high, rate = 1 - bounds[False].set_rate, bounds[True].set_rate, bounds[True].rate
             # Where a set was empty its rate is NaN, and that of the group serves.
-            found[g.group] = (
-                rate if math.isnan(low) else low,
-                rate if math.isnan(high) else high,
-            )
+            found[g.group] = rate if math.isnan(low) else low, rate if math.isnan(high) else high
         return found
 
     def to_dict(self) -> dict[str, Any]:
