@@ -285,7 +285,7 @@ def test_bad_rows_are_named() -> None:
     with pytest.raises(LearningError, match="2 groups, 2 labels and 3 rows"):
         Rows.of([0, 1], [0, 1], [[0], [1], [0]])
     with pytest.raises(LearningError, match="structure is 'naive'"):
-        Structure("naive")
+        Structure("naive")  # type: ignore[arg-type]
     with pytest.raises(LearningError, match="init is 'warm'"):
         Options(init="warm")
     with pytest.raises(LearningError, match="smoothing is -1"):

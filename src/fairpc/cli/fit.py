@@ -78,22 +78,21 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Circu
 
     if learner.model not in MODELS:
         raise LearningError(f"there is no model {learner.model!r}: use {', '.join(MODELS)}")
-    settings: dict[str, Any] = {
+    settings = learner.settings | {
         "sensitive": roles.sensitive,
         "positive": roles.positive,
-        "n_bins": learner.bins,
         "numeric": tuple(roles.numeric),
         "categorical": tuple(c for c in roles.categorical if c not in roles.sensitive),
         "missing_values": roles.sentinels,
-        "random_state": learner.seed,
         "verbose": int(verbose),
     }
-    if learner.model in ("FairPC", "NLatPC"):
-        settings |= {"structure": learner.structure, "n_components": learner.components}
-    elif learner.structure != "auto" or learner.components is not None:
-        raise LearningError(
-            f"{learner.model} has no structure to choose: leave out --structure and --components"
-        )
+    if learner.model not in ("FairPC", "NLatPC"):
+        chosen = settings.pop("structure"), settings.pop("n_components")
+        if chosen != ("auto", None):
+            raise LearningError(
+                f"{learner.model} has no structure to choose: leave out --structure and "
+                "--components"
+            )
     made: CircuitClassifier = MODELS[learner.model](**settings)
     return made
 

@@ -152,6 +152,13 @@ class Learner:
     bins: Bins = 8
     seed: Seed = 0
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of a model, by the arguments that the options set."""
+        arguments = {option: name for name, option in ARGUMENTS.items()}
+        chosen = {name: value for name, value in vars(self).items() if name != "model"}
+        return {arguments[f"--{name.replace('_', '-')}"]: v for name, v in chosen.items()}
+
 
 @dataclass(frozen=True)
 class Keeping:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -43,7 +43,7 @@ from fairpc.fair.restarts import FittedFromStarts, fit_starts
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Limits, Model
 from fairpc.fair.training_rows import count_anchors, label_counts
-from fairpc.structure.search import MODEL_METHODS
+from fairpc.structure.search import HELD_OUT, MODEL_METHODS
 
 LEARNED: Final = ("FairPC", "NLatPC")
 """Models whose P(x | f, s) are learned circuits."""
@@ -252,7 +252,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         method = "strudel" if self.structure == "auto" else self.structure
         if self._model not in LEARNED:
             validation = None
-        elif validation is None and method == "strudel":
+        elif validation is None and method in HELD_OUT:
             rows, validation = hold_out(rows, self.validation_fraction, self._rng())
         options = self._em_options(limits)
         return fit_starts(
@@ -283,21 +283,16 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         return FairDistribution(self._model, layout, kept)
 
     def _em_options(self, limits: Limits | None = None) -> Options:
-        """How EM is run: smoothing, priors, when it stops."""
+        """How EM is run; settings that have the name of an option are handed on."""
         prior = RECIPE_MECHANISM if self._is_auto() else MECHANISM
-        return Options(
-            structure=Structure("strudel", self.max_splits, self.patience),
-            init=self.init,
-            smoothing=self.smoothing,
-            mechanism_prior=prior if self.mechanism_prior is None else float(self.mechanism_prior),
-            max_iter=self.max_iter,
-            tol=self.tol,
-            min_iter=self.min_iter,
-            equal_mass=self.equal_mass,
-            random_state=self._rng(),
-            limits=limits,
-            journal=self._journal,
+        shared = {f.name for f in fields(Options)} & {f.name for f in fields(Settings)}
+        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
+        given["structure"] = Structure("strudel", self.max_splits, self.patience)
+        given["mechanism_prior"] = (
+            prior if self.mechanism_prior is None else float(self.mechanism_prior)
         )
+        given["random_state"] = self._rng()
+        return Options(**given, limits=limits, journal=self._journal)
 
     def _is_auto(self) -> bool:
         """Whether the recipe fits the model."""

@@ -18,7 +18,16 @@ from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.priors import LEAST, agreeing_mechanism, smoothed
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, build
-from fairpc.structure import MODEL_METHODS, CellCircuits, Stop, Strudel, learn_cells
+from fairpc.structure import (
+    HELD_OUT,
+    METHODS,
+    MODEL_METHODS,
+    CellCircuits,
+    Stop,
+    Strudel,
+    learn_cells,
+)
+from fairpc.structure.search import ModelMethod
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ class Structure:
         max_splits, patience: bounds of the search.
     """
 
-    method: str = "strudel"
+    method: ModelMethod = "strudel"
     max_splits: int = 1000
     patience: int = 100
 
@@ -59,11 +68,11 @@ def learn_structure(
 
     Chance enters only where features are missing, which the search fills in by draws.
     """
-    splits = structure.method == "strudel"
+    watched = validation if structure.method in HELD_OUT else None
     return learn_cells(
         cells_of(rows),
-        validation=cells_of(validation) if splits and validation is not None else None,
-        method=Strudel(stop=structure.stop) if splits else "chow-liu",
+        validation=None if watched is None else cells_of(watched),
+        method=(METHODS | {"strudel": Strudel(stop=structure.stop)})[structure.method],
         smoothing=smoothing,
         random_state=random_state,
     )

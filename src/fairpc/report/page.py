@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fairpc.auditing import Audit
 from fairpc.report import text
-from fairpc.report.sections import questions
+from fairpc.report.sections.background import questions
 from fairpc.report.view import shown
 
 _CLOSING: Final = ("limits", "provenance")

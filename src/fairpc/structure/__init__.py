@@ -22,10 +22,11 @@ from fairpc.structure.mixture import (
     soft_clusters,
 )
 from fairpc.structure.parameters import Smoothing
-from fairpc.structure.search import METHODS, MODEL_METHODS, Gain, Step, Stop, Strudel
+from fairpc.structure.search import HELD_OUT, METHODS, MODEL_METHODS, Gain, Step, Stop, Strudel
 from fairpc.structure.trees import Tree, chow_liu
 
 __all__ = [
+    "HELD_OUT",
     "METHODS",
     "MODEL_METHODS",
     "CellCircuits",

@@ -21,7 +21,7 @@ from fairpc.errors import LearningError
 from fairpc.errors.arrays import Codes, Floats, Ints, check_choice
 from fairpc.structure.compile import Shape, compile_tree, graft_skeleton, vtree_of_tree
 from fairpc.structure.parameters import LearnedCell, Smoothing, tree_counts
-from fairpc.structure.search import METHODS, Gain, Method, MethodName, Step, Strudel
+from fairpc.structure.search import METHODS, Method, MethodName, Step, Strudel
 from fairpc.structure.trees import (
     Criterion,
     Tree,
@@ -112,7 +112,7 @@ class CellSearch:
         from fairpc.structure.split import CellRows, SplitState
 
         _check_cells(cells, validation, structure_weights)
-        if not isinstance(method, Strudel | Gain):
+        if isinstance(method, str):
             check_choice("method", method, tuple(METHODS))
             method = METHODS[method]
         rng = np.random.default_rng(random_state)

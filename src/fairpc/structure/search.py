@@ -391,3 +391,6 @@ METHODS: Final[dict[MethodName, Method]] = {
 ModelMethod = Literal["strudel", "chow-liu"]
 MODEL_METHODS: Final[tuple[ModelMethod, ...]] = ("strudel", "chow-liu")
 """Those by which a model can be asked to learn P(x | f, s); "auto" uses all of them."""
+
+HELD_OUT: Final[frozenset[str]] = frozenset({"strudel"})
+"""Those of a model that choose where to stop on held-out rows."""

@@ -3,7 +3,8 @@
 Each module here is imported, so that what it shows is known to :mod:`fairpc.report.view`.
 """
 
-from fairpc.report.sections import agreement, decidable, gaps, mechanism, overview
-from fairpc.report.sections.background import questions
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = ["agreement", "decidable", "gaps", "mechanism", "overview", "questions"]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
