@@ -7,7 +7,7 @@ import pytest
 
 from auditing.tables import QUICK, fitted, table
 from fairpc.auditing import audit
-from fairpc.estimators import LatNB
+from fairpc.estimators import FairPC, LatNB
 from fairpc.metrics import accuracy
 
 
@@ -68,3 +68,11 @@ def test_a_large_table_is_sampled_and_says_so() -> None:
     assert "a random sample of 150 of the 400 audited rows" in record.trade_off.how
     assert record.parity is not None
     assert sum(g.n for g in record.parity.scores[0].parity.groups) == 400
+
+
+def test_an_area_just_below_one_has_an_interval() -> None:
+    """A group that scores separate but for rounding: the logit of its area is beyond a float."""
+    X, y, s = table(600, n_groups=6, n_classes=3)
+    model = FairPC(structure="chow-liu", random_state=0, max_iter=60)
+    record = audit(model.fit(X, y, sensitive_features=s), X, y, sensitive_features=s, **QUICK)
+    assert record.group_metrics is not None

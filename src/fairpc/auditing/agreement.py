@@ -135,7 +135,8 @@ def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: flo
         return Estimate(area, None, None, n)
     half = quantile((1 + level) / 2) * math.sqrt(max(spread, 0.0) / (p * q)) / (area * (1 - area))
     middle = math.log(area / (1 - area))
-    low, high = (1 / (1 + math.exp(-end)) for end in (middle - half, middle + half))
+    # An area just below 1, by rounding, has a logit whose exponential is no float.
+    low, high = (1 / (1 + math.exp(min(-end, 700.0))) for end in (middle - half, middle + half))
     return Estimate(area, low, high, n)
 
 

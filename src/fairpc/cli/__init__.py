@@ -140,12 +140,6 @@ def _command(name: str, runs: str) -> Callable[[Callable[..., None]], None]:
 @_command("demo", "demo.run")
 def _demo(
     output: Annotated[str, opt.output("Where the report goes.")] = "fairpc-demo.html",
-    circuit: Annotated[
-        bool, opt.option(None, "Show the circuit engine on the paper's Figure 2.", "--circuit")
-    ] = False,
-    rows: Annotated[
-        int, opt.option("N", "Rows that --circuit samples for EM.", min=100, max=10_000_000)
-    ] = 100_000,
     seed: opt.Seed = 0,
     *,
     screen: Screen,

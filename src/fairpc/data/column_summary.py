@@ -293,15 +293,18 @@ def add_columns(parts: Sequence[ColumnSummary], most: int | None = None) -> Colu
 
 
 def text_ids(texts: Any, known: Any = None) -> tuple[Array, Any]:
-    """Number of each text of a series among distinct ones, and beyond them if null; and these."""
+    """Number of each text of a series among distinct ones, and beyond them if null; and these.
+
+    They are sorted, because polars gives them in any order, and sums of weights have an order.
+    """
     import polars as pl
 
-    distinct = texts.unique().drop_nulls() if known is None else known
+    distinct = texts.unique().drop_nulls().sort() if known is None else known
     ids = number_texts(texts, distinct.to_list())
     if known is not None:
         found = np.count_nonzero(ids < len(known))
         if found < len(texts) - texts.null_count():
-            new = texts.filter(ids == len(known)).unique().drop_nulls()
+            new = texts.filter(ids == len(known)).unique().drop_nulls().sort()
             distinct = pl.concat([known, new])
             ids = number_texts(texts, distinct.to_list())
     return ids, distinct
