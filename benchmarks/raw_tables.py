@@ -32,8 +32,15 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from fairpc import FairPC
 from fairpc.datasets import load_adult, load_compas, load_german
 
-COMPAS = ("sex", "age", "juv_fel_count", "juv_misd_count", "juv_other_count", "priors_count",
-          "c_charge_degree")  # fmt: skip
+COMPAS = (
+    "sex",
+    "age",
+    "juv_fel_count",
+    "juv_misd_count",
+    "juv_other_count",
+    "priors_count",
+    "c_charge_degree",
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,9 +166,16 @@ def stages(table: PaperTable, k: int, seed: int) -> None:
 def report(name: str, label: str, table: FloatArray, gain: FloatArray) -> None:
     score, gap, right, true, seconds = table.mean(axis=0)
     cells = [
-        name, label, f"{score:.4f}", f"{gain.mean():+.4f}", f"{(gain > 0).sum()}/{len(gain)}",
-        f"{gap:.4f}", f"{right:.4f}", "" if np.isnan(true) else f"{true:.4f}", f"{seconds:.2f}",
-    ]  # fmt: skip
+        name,
+        label,
+        f"{score:.4f}",
+        f"{gain.mean():+.4f}",
+        f"{(gain > 0).sum()}/{len(gain)}",
+        f"{gap:.4f}",
+        f"{right:.4f}",
+        "" if np.isnan(true) else f"{true:.4f}",
+        f"{seconds:.2f}",
+    ]
     print("| " + " | ".join(cells) + " |", flush=True)
 
 

@@ -75,19 +75,26 @@ def coverage() -> None:
         test = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
         model = FairPC(random_state=seed).fit(x, y, sensitive_features=s)
         found = bootstrap_mechanism(
-            model, x, y, sensitive_features=s, assumptions=test, n_replicates=50,
+            model,
+            x,
+            y,
+            sensitive_features=s,
+            assumptions=test,
+            n_replicates=50,
             random_state=seed,
-        )  # fmt: skip
+        )
         if found.refused:
             print(f"{seed}: {found.refused}", flush=True)
             continue
         values, low, high, sd = (
             np.append(a[..., 1].ravel(), b[1])
             for a, b in (
-                (found.mechanism, found.fair_rate), (found.lower, found.fair_rate_lower),
-                (found.upper, found.fair_rate_upper), (found.sd, found.fair_rate_sd),
+                (found.mechanism, found.fair_rate),
+                (found.lower, found.fair_rate_lower),
+                (found.upper, found.fair_rate_upper),
+                (found.sd, found.fair_rate_sd),
             )
-        )  # fmt: skip
+        )
         hits.append((low <= truth) & (truth <= high))
         errors.append(values - truth)
         sds.append(sd)
@@ -122,9 +129,12 @@ def speed() -> None:
 
 
 PARTS = {
-    "intervals": intervals, "stability": spread, "sensitivity": bent, "coverage": coverage,
+    "intervals": intervals,
+    "stability": spread,
+    "sensitivity": bent,
+    "coverage": coverage,
     "speed": speed,
-}  # fmt: skip
+}
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or list(PARTS):

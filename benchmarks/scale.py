@@ -40,8 +40,9 @@ def make_rows(n: int, rng: np.random.Generator) -> pl.DataFrame:
     sex = rng.integers(0, 2, n, np.uint8)
     flip = rng.random(n, np.float32) < np.where(sex, 0.2, 0.05).astype(np.float32)
     columns: dict[str, Any] = {
-        "sex": pl.Series(["F", "M"]).gather(sex), "label": (f ^ flip).astype(np.int8)
-    }  # fmt: skip
+        "sex": pl.Series(["F", "M"]).gather(sex),
+        "label": (f ^ flip).astype(np.int8),
+    }
     for j in range(5):
         high = rng.random(n, np.float32) < np.where(f, 0.7 - 0.08 * j, 0.35).astype(np.float32)
         columns[f"answer{j}"] = YES_NO.gather(high.astype(np.uint8))
@@ -312,9 +313,19 @@ def sampled(rows: int, wide: bool) -> Sample:
     iteration = _least(lambda: plan(circuit.parameters))
     once = _least(lambda: plan_once(circuit.graph, plan.table, 1)(circuit.parameters), 3)
     return Sample(
-        rows, len(source.names), len(distinct.words), passes, distinct.n_rows, merging, ready,
-        iteration, once, plan_bytes(plan), circuit.graph.n_edges, circuit.graph.n_parameters,
-    )  # fmt: skip
+        rows,
+        len(source.names),
+        len(distinct.words),
+        passes,
+        distinct.n_rows,
+        merging,
+        ready,
+        iteration,
+        once,
+        plan_bytes(plan),
+        circuit.graph.n_edges,
+        circuit.graph.n_parameters,
+    )
 
 
 def fitted(samples: Sequence[Sample]) -> Cost:
@@ -354,17 +365,25 @@ def print_model() -> None:
         for rows in sizes
     ]
     cost = fitted(samples)
-    print(f"compress, both passes: {cost.cell * 1e9:.0f} ns per row and column, and "
-          f"{cost.row * 1e9:.0f} ns per row and word of its key")  # fmt: skip
+    print(
+        f"compress, both passes: {cost.cell * 1e9:.0f} ns per row and column, and "
+        f"{cost.row * 1e9:.0f} ns per row and word of its key"
+    )
     print(f"merge: {cost.merge * 1e9:.0f} ns per distinct row of a part and word")
-    print(f"make ready for EM: {cost.ready * 1e9:.1f} ns per distinct row, class and feature; "
-          f"{cost.held:.1f} bytes")  # fmt: skip
-    print(f"iteration: {cost.term * 1e9:.2f} ns per distinct row, class and feature, or "
-          f"{cost.edge * 1e9:.3f} ns per distinct row and edge; "
-          f"{cost.once * 1e9:.1f} ns where there is no room")  # fmt: skip
+    print(
+        f"make ready for EM: {cost.ready * 1e9:.1f} ns per distinct row, class and feature; "
+        f"{cost.held:.1f} bytes"
+    )
+    print(
+        f"iteration: {cost.term * 1e9:.2f} ns per distinct row, class and feature, or "
+        f"{cost.edge * 1e9:.3f} ns per distinct row and edge; "
+        f"{cost.once * 1e9:.1f} ns where there is no room"
+    )
     print()
-    print("rows × columns | distinct | edges | passes, s: measured, model | "
-          "iteration, ms: measured, by terms, by edges | bytes on the wire")  # fmt: skip
+    print(
+        "rows × columns | distinct | edges | passes, s: measured, model | "
+        "iteration, ms: measured, by terms, by edges | bytes on the wire"
+    )
     for one in samples:
         passes = one.rows * (one.columns * cost.cell + one.words * cost.row)
         terms = one.distinct * 2 * one.features * cost.term
@@ -379,8 +398,10 @@ def print_model() -> None:
 
 def _print_predictions(cost: Cost, words: int, parameters: int) -> None:
     """For a narrow table of 200,000 distinct rows, and one of 40 columns without equal rows."""
-    print("rows | workers | 12 columns, 2e5 distinct: compress, merge | 40 columns, all distinct: "
-          "compress, iteration, 100 iterations")  # fmt: skip
+    print(
+        "rows | workers | 12 columns, 2e5 distinct: compress, merge | 40 columns, all distinct: "
+        "compress, iteration, 100 iterations"
+    )
     for rows in (1e9, 1e11):
         for workers in (1, 10, 100, 1000):
             one = cost.iteration(rows, 38, workers, parameters)

@@ -80,8 +80,10 @@ def chow_liu_trees() -> None:
     table = random_rows(10_000, 200)
     rng = np.random.default_rng(0)
     weighted = Table.of(table.codes, rng.gamma(1.0, size=table.n_rows), arities=table.arities)
-    print(f"  the same 200 × 10,000, weights that are no whole numbers: "
-          f"{timed(partial(chow_liu, weighted))[1]:.3f} s")  # fmt: skip
+    print(
+        f"  the same 200 × 10,000, weights that are no whole numbers: "
+        f"{timed(partial(chow_liu, weighted))[1]:.3f} s"
+    )
     holes = np.where(rng.random(table.codes.shape) < 0.2, -1, table.codes)
     missing = Table.of(holes, arities=table.arities)
     print(f"  the same, a fifth missing: {timed(partial(chow_liu, missing))[1]:.3f} s")
@@ -103,10 +105,14 @@ def split_against_evaluation() -> None:
     print(
         f"  20 features × {table.n_rows:,} rows ({distinct.n_rows:,} distinct), {n_splits} splits,"
     )
-    print(f"  {circuit.graph.n_parameters} parameters; one split, the choice of it and all: "
-          f"{split * 1e3:.2f} ms")  # fmt: skip
-    print(f"  counts and likelihood of all distinct rows anew: {counting * 1e3:.1f} ms, "
-          f"ratio {counting / split:.0f}")  # fmt: skip
+    print(
+        f"  {circuit.graph.n_parameters} parameters; one split, the choice of it and all: "
+        f"{split * 1e3:.2f} ms"
+    )
+    print(
+        f"  counts and likelihood of all distinct rows anew: {counting * 1e3:.1f} ms, "
+        f"ratio {counting / split:.0f}"
+    )
     print(f"  likelihood alone: {evaluation * 1e3:.1f} ms, ratio {evaluation / split:.0f}")
 
 

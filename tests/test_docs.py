@@ -65,9 +65,14 @@ def _run_commands(text: str) -> None:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     for command, expected in _commands(text):
         done = subprocess.run(
-            command, shell=True, env=os.environ | {"PATH": path, "COLUMNS": "100"},
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+            command,
+            shell=True,
+            env=os.environ | {"PATH": path, "COLUMNS": "100"},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
         assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
         if expected.strip():
             wanted = expected.replace("…", "...")
