@@ -272,7 +272,7 @@ def _fitting(column: Column, term: Term) -> list[tuple[str, CodeSet]]:
         if term.sign == "!=" and not _alone(column, code, term.value):
             raise QueryError(
                 f"{term.value!r} is one of several values in {column.labels[code]!r} of "
-                f"{term.name!r}, which the model does not tell apart: leave all of them out with "
+                f"{term.name!r}, which the model does not distinguish: leave all of them out with "
                 f"{term.name} != '{column.labels[code]}'"
             )
         codes = [c for c in range(column.arity) if (c == code) == (term.sign == "=")]

@@ -21,7 +21,7 @@ def test_trade_off_is_out_of_sample_and_says_how() -> None:
     model = fitted()
     record = audit(model, X2, y2, sensitive_features=s2, **wanted)
     assert record.trade_off is not None
-    assert "only if none of these was among the rows of its fit" in record.trade_off.how
+    assert "only if none of these rows was used in its fit" in record.trade_off.how
     mine = next(m for m in record.trade_off.methods if m["method"] == "FairPC")
     direct = accuracy(y2, model.predict(X2, sensitive_features=s2))
     assert mine["accuracy"] == pytest.approx(direct, abs=1e-9)

@@ -96,8 +96,8 @@ def test_without_groups_less_is_said() -> None:
     untested, audited, mechanism, gaps = record.verdict.sentences
     assert untested.endswith("give sensitive_features, or the sensitive columns with the table.")
     assert audited.startswith("Audited: 400 rows of unknown groups, not exactly")
-    assert "with groups that it infers, for they are not known" in mechanism
-    assert "their groups are not known. Give the sensitive column 'sensitive'" in gaps
+    assert "with groups that it infers, because they are not known" in mechanism
+    assert "the groups are not known. Give the sensitive column 'sensitive'" in gaps
     plain_json(record)
 
 

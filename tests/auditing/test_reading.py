@@ -275,7 +275,7 @@ def test_without_label_or_group_less_is_said(tmp_path: Path) -> None:
     assert_close(facts(audit(model, alone, frame["label"], **QUICK)), facts(record))
     assert record.parity is None
     assert record.verdict.sentences[1].startswith("Audited: 900 rows of unknown groups")
-    assert "their groups are not known. Give the sensitive column 'sex'" in str(record)
+    assert "the groups are not known. Give the sensitive column 'sex'" in str(record)
     record.save(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "The groups of these rows are not known: no row has a value of sex" in page
@@ -317,7 +317,7 @@ def test_progress_tells_bytes(tmp_path: Path) -> None:
         ({"y": ["a"]}, TableError, "the label of a streamed table"),
         ({"sample_weight": "w"}, TableError, "the weight of a streamed table .* 'w' is none"),
         ({"X": MANY, "sample_weight": "many"}, CodesError, "weights are no numbers"),
-        ({"sensitive_features": ["a"]}, TableError, "sensitive_features were given with a table"),
+        ({"sensitive_features": ["a"]}, TableError, "sensitive_features were given with a str"),
         ({"clusters": [1]}, TableError, "the clusters of a streamed table"),
         ({"fair_labels": "no"}, TableError, "the fair_labels of a streamed table"),
         ({"max_rows": None}, AuditError, "max_rows is None, for all rows, and the table is str"),

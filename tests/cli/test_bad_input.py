@@ -182,7 +182,7 @@ COLUMNS = {
         "fit bad.csv FIT -o m", ("bad.csv: column 'sex' is missing in every row",), changed(2, [""])
     ),
     "numeric that is none": Bad(
-        "fit t.csv FIT -o m --numeric job", ("t.csv: column 'job' has", "numbers", "--missing")
+        "fit t.csv FIT -o m --numeric job", ("t.csv: column 'job' has", "numeric", "--missing")
     ),
     "unknown positive": Bad(
         "fit t.csv FIT -o m --positive maybe", ("t.csv: --positive is 'maybe'", "'no', 'yes'")
@@ -223,12 +223,12 @@ CALLS = {
     "a model as a table": Bad("fit m.fairpc FIT -o n", ("m.fairpc is JSON", "give a table")),
     "no table": Bad("fit FIT -o m", ("Missing argument 'TABLE'",)),
     "an output that is the table": Bad(
-        "predict m.fairpc t.csv -o ./t.csv", ("./t.csv", "what is read (t.csv)", "another file")
+        "predict m.fairpc t.csv -o ./t.csv", ("./t.csv", "the input (t.csv)", "another file")
     ),
-    "a model that is the table": Bad("fit t.csv FIT -o t.csv", ("what is read (t.csv)",)),
-    "a model that is a file of a pattern": Bad("fit *.csv FIT -o n.csv", ("what is read (*.csv)",)),
+    "a model that is the table": Bad("fit t.csv FIT -o t.csv", ("the input (t.csv)",)),
+    "a model that is a file of a pattern": Bad("fit *.csv FIT -o n.csv", ("the input (*.csv)",)),
     "numbers that are the table": Bad(
-        "compare t.csv --label hired --sensitive sex -o t.csv", ("what is read (t.csv)",)
+        "compare t.csv --label hired --sensitive sex -o t.csv", ("the input (t.csv)",)
     ),
     "a checkpoint that is a file": Bad(
         "fit t.csv FIT -o m --checkpoint t.csv", ("t.csv is, or lies in, a file", "folder")

@@ -194,7 +194,7 @@ def test_no_output_is_written_into_what_is_read(
     for model, table, output in calls:
         ended = called(capsys, "predict", model, table, "-o", output)
         assert ended.code == 2
-        assert f"-o {output} would write into what is read" in ended.err
+        assert f"-o {output} would write into the input" in ended.err
     assert {p: p.read_bytes() for p in folder.rglob("*.csv")} == before
     assert called(capsys, "predict", "m.fairpc", "parts", "-o", "all.csv").code == 0
 

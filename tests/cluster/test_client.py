@@ -170,7 +170,7 @@ def test_tasks_without_workers_are_given_up(monkeypatch: pytest.MonkeyPatch) -> 
 def test_tasks_that_the_scheduler_forgot_are_said(client: Any) -> None:
     future = client.submit(time.sleep, 30, pure=False)
     client.cancel([future])
-    with pytest.raises(ClusterError, match="the Dask scheduler has gone or begun anew"):
+    with pytest.raises(ClusterError, match="the Dask scheduler stopped or restarted"):
         finish(client, [future])
 
 

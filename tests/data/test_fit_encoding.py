@@ -386,7 +386,7 @@ BAD: list[tuple[Any, dict[str, Any], str]] = [
     (np.zeros((2, 10_000)), {}, "10,000 columns: at most 4,096 can be learned from"),
     (np.zeros(3), {}, "Reshape your data"),
     ({"x": [1.5, np.inf, 2.0]}, {}, "column 'x' has inf in row 1: numbers must be finite"),
-    ({"x": ["1", "b", "2"]}, {"numeric": ["x"]}, "column 'x' has 'b' in row 1: it was said to"),
+    ({"x": ["1", "b", "2"]}, {"numeric": ["x"]}, "column 'x' has 'b' in row 1: it was declared"),
     (np.array([[1j], [2]]), {}, "Complex data not supported: column 'x0'"),
     (np.array([[[1], [2]], [[3], [4]]]), {}, "the table has 3 dimension"),
     ({"x": [[1], [2]]}, {}, r"column 'x' holds List\(Int64\): give text, numbers, booleans"),

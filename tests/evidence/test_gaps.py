@@ -228,7 +228,7 @@ def test_equal_rates_and_their_price() -> None:
     assert found.accuracy_before == 1.0
     # One row of group 0 is lost and four of group 1 are selected against their label.
     assert found.price == pytest.approx(5 / 20)
-    assert "labels that are biased" in found.summary()
+    assert "if the labels are biased" in found.summary()
     assert equal_rates(scores, s).price is None
     assert equal_rates(scores, s, rate=0.0).groups[0].threshold == math.inf
 

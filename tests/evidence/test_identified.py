@@ -154,7 +154,7 @@ def test_by_hand() -> None:
     assert found.score_upper[:2] == pytest.approx([0.25, 1.0])
     assert found.picture().splitlines()[0].startswith("a       |")
     assert "0.375 to 0.625" in found.picture()
-    assert "more rows would not tell" in found.summary()
+    assert "more rows would not narrow" in found.summary()
 
 
 def test_ends_from_elsewhere() -> None:

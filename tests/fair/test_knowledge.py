@@ -249,9 +249,9 @@ def test_knowledge_is_plain_data() -> None:
 def test_what_cannot_go_together_is_refused() -> None:
     rows = with_anchors(random_rows(1, 60, 2, 2, 0.0), 0.3, 1)
     limits = random_limits(0, 2, 2)
-    with pytest.raises(LearningError, match="equal_mass and knowledge exclude each other"):
+    with pytest.raises(LearningError, match="equal_mass and knowledge cannot be combined"):
         Options(equal_mass=True, limits=limits)
-    with pytest.raises(LearningError, match="equal_mass and fair labels exclude each other"):
+    with pytest.raises(LearningError, match="equal_mass and fair labels cannot be combined"):
         fit("LatNB", rows, options=Options(equal_mass=True))
     with pytest.raises(LearningError, match="without a latent decision"):
         fit("TwoNB", rows)

@@ -143,7 +143,7 @@ def test_an_interrupt_keeps_the_best_so_far(after: int) -> None:
         if len(stages) == after:
             raise KeyboardInterrupt
 
-    with pytest.warns(RuntimeWarning, match="interrupted: the best model so far is given back"):
+    with pytest.warns(RuntimeWarning, match="interrupted: the best model so far is returned"):
         fitted = fit_auto(biased_rows(11, 400), options=SHORT, callback=interrupt)
     best = max(stages, key=lambda stage: stage.score)
     assert fitted.distribution is best.fitted.distribution

@@ -105,8 +105,8 @@ def test_what_the_model_knew_is_kept_unless_it_is_bent() -> None:
 
 def test_bad_input_is_told_so() -> None:
     bad: list[tuple[dict[str, Any], str]] = [
-        ({"knowledge": {}}, "nothing is to be bent"),
-        ({"fair_rates": []}, "nothing is to be bent"),
+        ({"knowledge": {}}, "no assumption to change"),
+        ({"fair_rates": []}, "no assumption to change"),
         ({"fair_rates": [1.5]}, "fair_rate is 1.5"),
         ({"knowledge": {"a": 0.3}}, "give a fairpc.Knowledge"),
         ({"knowledge": {"a": Knowledge(one_sided={"X": "lowered"})}}, "the group 'X'"),

@@ -105,7 +105,7 @@ def test_a_switched_group_is_found() -> None:
     assert {run.switched for run in flipped} == {("1",)}
     assert any(run.objective > record.model.objective for run in flipped)
     words = record.summary()
-    assert "likelihood does not tell" in words
+    assert "likelihood does not show" in words
     assert "Prior knowledge or fair labels do" in words
     kept = [run.mechanism for run in record.starts if not run.switched]
     assert np.ptp(kept, axis=0).max() < record.start_spread.max()

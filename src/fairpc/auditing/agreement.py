@@ -237,7 +237,7 @@ def trade_off(job: Job) -> TradeOff:
     if not settings.baselines:
         raise AuditError("it was not asked for (baselines=False)")
     if not (rows.d >= 0).any():
-        raise AuditError("no label is known: methods cannot be compared without")
+        raise AuditError("no label is known: methods cannot be compared without labels")
     from sklearn.frozen import FrozenEstimator
 
     name = type(model).__name__
@@ -281,7 +281,7 @@ def _how(found: Comparison, job: Job) -> str:
             f"again without the rows of a fold and tested on them.{chosen}"
         )
     return (
-        f"On {rows}: {name} is the audited model as it is, not fitted again; its numbers are of "
-        "rows that it has not seen only if none of these was among the rows of its fit. The other "
-        "methods were fitted to the audited rows outside a fold and tested on it."
+        f"On {rows}: {name} is the audited model as it is, not fitted again; its numbers are "
+        "for unseen rows only if none of these rows was used in its fit. The other methods were "
+        "fitted to the audited rows outside a fold and tested on it."
     )

@@ -23,20 +23,20 @@ _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars
 _LATENT: Final = (
     "The hidden decision Df is independent of the group S.",
     "The observed label D depends on the features X through Df and S only.",
-    "In every group a label is likeliest under the hidden decision of the same name.",
+    "In every group a label is most likely under the hidden decision of the same name.",
 )
 _TIED: Final = ("The label D is independent of the group S under the model; there is no Df.",)
 _FREE: Final = ("Nothing: P(S, D) is free, and the scores may depend on the group.",)
 _LIMITS: Final = (
-    "Equal mean scores under the model are not equal mean scores on rows, and neither is equal "
+    "Equal mean scores under the model do not imply equal mean scores on rows, or equal "
     "selection rates after a threshold.",
-    "The equality holds where the group is known at prediction; where it is hidden it need not.",
-    "The data fix the order of scores within a group, not their level or spread: mechanisms that "
-    "differ fit equally well.",
-    "Intervals cover chance in these rows. They do not cover rows that are not like the people "
-    "the decisions are about, labels that mean something else, or features that stand in for "
-    "what may not be used.",
-    "Every number against the observed label inherits what is wrong with that label.",
+    "The equality holds if the group is known at prediction; it need not hold if it is hidden.",
+    "The data fix the order of scores within a group, not their level or spread: different "
+    "mechanisms fit equally well.",
+    "Intervals cover only sampling error. They do not cover rows that do not represent the people "
+    "concerned, labels that mean something else, or features that are proxies for what may not "
+    "be used.",
+    "Every number measured against the observed label inherits the errors of that label.",
     DISCLAIMER,
 )
 

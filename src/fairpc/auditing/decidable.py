@@ -210,7 +210,7 @@ def identified_facts(job: Job) -> IdentifiedFacts:
         raise AuditError(f"{type(model).__name__} has no hidden decision to be identified")
     if len(rows.classes) > 2:
         raise AuditError(
-            "the label has more than two classes: the closed form of the set is of two; see the "
+            "the label has more than two classes: the closed form of the set needs two; see the "
             "bounds of the test"
         )
     kept = rows.comparable(rows.s >= 0)
@@ -285,7 +285,7 @@ def spread_over_starts(job: Job) -> Stability:
     """
     model, rows, n_starts = job.model, job.sample, job.settings.n_starts
     if not model.distribution_.layout.latent:
-        raise AuditError(f"{type(model).__name__} has no hidden decision that a start could move")
+        raise AuditError(f"{type(model).__name__} has no hidden decision, so no random starts")
     if n_starts == 0:
         raise AuditError("random starts were not asked for (n_starts=0)")
     if not (rows.d >= 0).any():

@@ -142,23 +142,23 @@ def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> Assumptio
     """The test that allows intervals; an AuditError says what forbids them."""
     if not rows.same_rows_as_fit:
         raise AuditError(
-            "intervals of the mechanism come from drawing its training rows again, and other rows "
-            "were audited: audit the training rows to have them"
+            "intervals of the mechanism need a bootstrap of the training rows, but other rows "
+            "were audited: audit the training rows to get them"
         )
     if rows.n_rows < rows.n_table:
         raise AuditError(
-            "intervals of the mechanism come from drawing all training rows again, and more of "
-            "them differ than fit into memory: give more with max_memory"
+            "intervals of the mechanism need a bootstrap of all training rows, but their "
+            "distinct rows do not fit into memory: give more with max_memory"
         )
     if test is None:
         raise AuditError(
             "the assumptions behind a mechanism could not be tested on these rows, and an "
-            "interval would look surer than that"
+            "interval would look more certain than it is"
         )
     if test.rejected:
         raise AuditError(
-            "these rows contradict the assumptions behind a mechanism: there is nothing for an "
-            "interval to cover"
+            "these rows contradict the assumptions behind a mechanism: an interval would "
+            "have no meaning"
         )
     return test
 
@@ -175,5 +175,5 @@ def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
         f"{t.down:,.0f} away from it"
         for t in turned
     )
-    inferred = "" if grouped else " and with groups that it infers, for they are not known"
+    inferred = "" if grouped else " and with groups that it infers, because they are not known"
     return f"If the assumptions hold{inferred}, the model estimates: {parts}."

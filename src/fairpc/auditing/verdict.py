@@ -46,7 +46,7 @@ def verdict(job: Job) -> Verdict:
         columns = "column" if len(data.sensitive) == 1 else "columns"
         columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
         sentences.append(
-            "Nothing is said about gaps between groups on these rows: their groups are not known. "
+            "Gaps between groups on these rows are not reported: the groups are not known. "
             f"Give the sensitive {columns} with them."
         )
     else:
@@ -85,7 +85,7 @@ def _rows(data: TableFacts) -> str:
     if data.n_rows < data.n_table:
         return (
             f"Audited: a random sample of {data.n_rows:,} of the {data.n_table:,} rows of the "
-            f"table, because more of them differ than fit into memory; {groups}. The table holds "
+            f"table, because its distinct rows do not fit into memory; {groups}. The table holds "
             f"{which}."
         )
     return f"Audited: {counted(data.n_rows, 'row')} {groups}, {which}."

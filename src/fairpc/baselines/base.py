@@ -67,7 +67,7 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if n > 2 and not self._any_classes:
             raise LearningError(
-                f"y has {n} classes and {type(self).__name__} knows two: join classes, or use "
+                f"y has {n} classes and {type(self).__name__} supports two: merge classes, or use "
                 "LR or FairPC"
             )
         self.feature_names_in_ = np.array(list(features), object)

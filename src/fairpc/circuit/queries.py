@@ -126,7 +126,7 @@ def _refuse_impossible(log_evidence: Floats) -> None:
     if impossible.any():
         row = int(np.argmax(impossible))
         raise EvidenceError(
-            f"the evidence in row {row} has probability zero: nothing is conditional on it; "
+            f"the evidence in row {row} has probability zero: you cannot condition on it; "
             "leave out a value that cannot occur with the others",
             row,
         )
@@ -157,7 +157,7 @@ def sample(circuit: Circuit, n: int, rng: np.random.Generator | int | None = Non
     """``n`` independent complete rows."""
     asked: Any = n
     if not (isinstance(asked, int | np.integer) and asked >= 0):
-        raise CodesError(f"{n!r} rows were asked for: ask for none or more, a whole number")
+        raise CodesError(f"{n!r} rows were asked for: give a whole number, 0 or more")
     theta = Scaled.of(circuit.parameters)
     chunk = circuit.graph.program.project(_evidence(circuit, None), 0, 1)
     drawn = np.empty((n, circuit.graph.n_variables), np.int16)

@@ -29,7 +29,7 @@ POLARS: Final = {
 
 app = typer.Typer(
     name="fairpc",
-    help="Decisions learned from biased labels: fit a table, score it, audit it, ask it.\n\n"
+    help="Learn decisions from biased labels: fit a table, score it, audit it, query it.\n\n"
     "Start with: fairpc demo",
     epilog="Exit codes: 0 done, 1 the gap of audit --fail-over was exceeded, 2 bad input, "
     "130 interrupted (Ctrl-C), 143 ended (SIGTERM).",
@@ -139,7 +139,7 @@ def _command(name: str, runs: str) -> Callable[[Callable[..., None]], None]:
 
 @_command("demo", "demo.run")
 def _demo(
-    output: Annotated[str, opt.output("Where the report goes.")] = "fairpc-demo.html",
+    output: Annotated[str, opt.output("The report file to write.")] = "fairpc-demo.html",
     seed: opt.Seed = 0,
     *,
     screen: Screen,
@@ -201,13 +201,13 @@ def _audit(
     *,
     limit: opt.Limit,
     label: Annotated[
-        str | None, opt.option("COL", "The label, if it is not named as it was at fit.")
+        str | None, opt.option("COL", "The label column, if it has another name than at fit.")
     ] = None,
     trade_off: Annotated[
         bool | None,
         opt.option(
             None,
-            "Fit other methods for the report, too, which takes longest; default with -o.",
+            "Also fit other methods for the report (slow); default with -o.",
             "--trade-off/--no-trade-off",
             show_default=False,
         ),
@@ -230,7 +230,7 @@ def _query(
     model_file: opt.ModelFile,
     question: Annotated[
         str,
-        opt.argument("QUERY", "'Df=good | age=37, sex=?': what is asked, a bar, what is known."),
+        opt.argument("QUERY", "'Df=good | age=37, sex=?': what you ask, a bar, what you know."),
     ],
     screen: Screen,
 ) -> None:
@@ -276,7 +276,7 @@ def _compare(
 @_command("data", "data.run")
 def _data(
     name: Annotated[
-        str | None, opt.argument("NAME", "adult, german, compas, synthetic; none lists them.")
+        str | None, opt.argument("NAME", "adult, german, compas, synthetic; no name: list them.")
     ] = None,
     output: Annotated[
         str | None, opt.output("The table: .csv, .tsv, .parquet, .feather; - for stdout.")

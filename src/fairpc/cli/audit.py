@@ -52,7 +52,7 @@ def run(
 
     if output is not None:
         if Path(output).suffix.lower() not in (".html", ".htm"):
-            raise FairpcError(f"{output}: the report is an HTML page, give a name that ends .html")
+            raise FairpcError(f"{output}: the report is an HTML page, give a name ending in .html")
         check_output(output, model_file, table)
     # Other methods take most of the time, and only the report shows them.
     others = output is not None if trade_off is None else trade_off
@@ -76,7 +76,7 @@ def run(
         for i, sentence in enumerate(found.verdict.sentences):
             say(sentence, "bold" if i == 0 else "")
         say(f"\n{found.verdict.disclaimer}")
-        hint = "Give -o report.html to have it all on a page."
+        hint = "Give -o report.html to write the full report."
         say(hint if output is None else f"The report is in {output}.")
     if limit.fail_over is not None:
         verdict = "larger than" if over else "not larger than"
@@ -103,8 +103,8 @@ def _given(
         name = column(names, label, "--label", files.source)
     if name is None:
         screen.note(
-            f"{files.source} has no label column {fitted!r}: what compares decisions with labels "
-            "is left out"
+            f"{files.source} has no label column {fitted!r}: the comparison of decisions with "
+            "labels is left out"
         )
     if max_memory is not None or is_large(files):
         return {"X": model_source(model, files), "y": name, "max_memory": max_memory}

@@ -104,7 +104,7 @@ def show(found: Comparison) -> None:
     lines = [[row["method"], *(_cell(row, name) for name in _SHOWN)] for row in found.means()]
     grid(("method", *_SHOWN.values()), lines)
     say(found.caption)
-    spread = "; after ± stands the standard deviation over folds" if found.n_folds > 1 else ""
+    spread = "; ± is the standard deviation over folds" if found.n_folds > 1 else ""
     say(
         "Gaps are the largest differences between groups, of mean scores and of the share of "
         f"positive decisions{spread}."

@@ -38,7 +38,7 @@ def run(
         _list(screen)
         return
     if output is None:
-        raise FairpcError(f"where shall {name} go? give a file: -o {name}.csv, or -o - for stdout")
+        raise FairpcError(f"{name} needs an output: give a file, -o {name}.csv, or -o - for stdout")
     target = target_of(output, screen)
     data = _load(name, version, rows, seed)
     write_table([data.frame], data.frame.schema, target)
@@ -73,7 +73,7 @@ def _load(name: str, version: str | None, rows: int | None, seed: int) -> Datase
     if name == "synthetic":
         return datasets.make_synthetic(n_samples=rows or SYNTHETIC_ROWS, random_state=seed)
     if rows is not None:
-        raise FairpcError(f"{name} has the rows that it has: leave --rows out")
+        raise FairpcError(f"{name} has a fixed number of rows: leave --rows out")
     loaded: Dataset = getattr(datasets, f"load_{name}")(version or versions[0])
     return loaded
 

@@ -104,13 +104,13 @@ def show(found: Demo) -> None:
         "takes longer and fits better.\n",
     )
     show_learned(fitted)
-    say("\nBeside logistic regression (LR), on UCI's test part, which neither has seen:\n")
+    say("\nCompared with logistic regression (LR), on UCI's test part, which neither has seen:\n")
     show_comparison(found.comparison)
     say("\nWhat an audit of the test part says:\n")
     for i, sentence in enumerate(found.audit.verdict.sentences):
         say(sentence, "bold" if i == 0 else "")
     if found.audit.verdict.rejected:
-        say("\nWhat one does when the assumptions are rejected:", "bold")
+        say("\nWhat to do when the assumptions are rejected:", "bold")
         for advice in WHAT_TO_DO:
             say(f"  - {advice}")
     say(f"\n{found.audit.verdict.disclaimer}")

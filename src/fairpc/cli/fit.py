@@ -112,7 +112,7 @@ def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
             raise TableError(str(warning)) from None
         except (InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
             if checkpoint is not None:
-                screen.note(f"the fit is kept in {checkpoint}: the same command goes on from there")
+                screen.note(f"the fit is saved in {checkpoint}: the same command resumes it")
             if isinstance(ended, InterruptedWarning):
                 raise KeyboardInterrupt from None
             raise
@@ -223,7 +223,7 @@ def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:
 def show_learned(found: Mapping[str, Any]) -> None:
     """Print the rates and the mechanism."""
     model, facts = found["model"], found["learned"]
-    end = "" if found["converged"] else "; it stopped at the limit and had not settled"
+    end = "" if found["converged"] else "; it stopped at the limit before it converged"
     steps = counted(found["iterations"], "iteration")
     say(
         f"{model} in {found['seconds']:.1f} s: {steps} of EM{end}; "
@@ -251,5 +251,5 @@ def show_learned(found: Mapping[str, Any]) -> None:
     say(
         "\nThis is what the model learned under its assumptions: Df does not depend on S, and D "
         "depends on the features only through Df and S.\nOther mechanisms may fit as well, and "
-        "the data may contradict the assumptions: `fairpc audit` looks into both."
+        "the data may contradict the assumptions: `fairpc audit` checks both."
     )

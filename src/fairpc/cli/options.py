@@ -44,14 +44,14 @@ Structure = Annotated[
     str,
     option("NAME", "auto chooses on held-out rows; strudel is the paper's; chow-liu is one tree."),
 ]
-Bins = Annotated[int, option("N", "Bins of a numeric column, about.", min=2, max=1000)]
-Seed = Annotated[int, option("N", "Seed of what is random.", min=0, max=2**32 - 1)]
+Bins = Annotated[int, option("N", "Approximate bins per numeric column.", min=2, max=1000)]
+Seed = Annotated[int, option("N", "Random seed.", min=0, max=2**32 - 1)]
 MaxMemory = Annotated[
     str | None,
     option(
         "SIZE",
-        "Bytes, or text like 4GB: of rows that take more, fit keeps the rest on disk, and audit "
-        "takes a sample.",
+        "Memory for rows, in bytes or text like 4GB. If rows need more, fit keeps them on disk, "
+        "and audit takes a sample.",
     ),
 ]
 
@@ -79,10 +79,10 @@ class TextFormat:
     """How a text table is to be read, where that cannot be told from it."""
 
     delimiter: Annotated[
-        str | None, option("CHAR", "What separates values, or tab; else it is guessed.")
+        str | None, option("CHAR", "Character between values, or tab; detected by default.")
     ] = None
     encoding: Annotated[
-        str | None, option("NAME", "Of a text file that is not UTF-8: cp1252, …")
+        str | None, option("NAME", "Encoding of a text file that is not UTF-8: cp1252, …")
     ] = None
 
 
@@ -91,7 +91,7 @@ class Roles:
     """Which column is what, and what its values mean; of ``labels`` there is one."""
 
     labels: Annotated[
-        list[str], option("COL", "The decision that was observed.", "--label", show_default=False)
+        list[str], option("COL", "Column of the observed decision.", "--label", show_default=False)
     ]
     sensitive: Annotated[
         list[str],
@@ -102,16 +102,14 @@ class Roles:
         ),
     ]
     positive: Annotated[
-        str | None, option("CLASS", "The favourable class; else the last in order.")
+        str | None, option("CLASS", "The favourable class; by default the last in sorted order.")
     ] = None
     numeric: Annotated[
         list[str], option("COL", "A column that holds numbers; may be repeated.")
     ] = field(default_factory=list)
     categorical: Annotated[
         list[str],
-        option(
-            "COL", "A column whose values are names, also if they are numbers; may be repeated."
-        ),
+        option("COL", "A column of names, even if they look like numbers; may be repeated."),
     ] = field(default_factory=list)
     drop: Annotated[list[str], option("COL", "A column to leave out; may be repeated.")] = field(
         default_factory=list
@@ -120,8 +118,8 @@ class Roles:
         list[str],
         option(
             "TEXT",
-            "A value that means that nothing is known, such as '?'; may be repeated; empty cells "
-            "always do.",
+            "A value that means missing, such as '?'; may be repeated. Empty cells are always "
+            "missing.",
         ),
     ] = field(default_factory=list)
 
@@ -147,7 +145,7 @@ class Learner:
     structure: Structure = "auto"
     components: Annotated[
         int | None,
-        option("N", "Circuits mixed in each P(x | Df, S); auto chooses.", min=1, max=64),
+        option("N", "Circuits mixed in each P(x | Df, S); default: auto chooses.", min=1, max=64),
     ] = None
     bins: Bins = 8
     seed: Seed = 0
@@ -167,7 +165,7 @@ class Keeping:
     checkpoint: Annotated[
         str | None,
         option(
-            "DIR", "A folder that keeps the fit: stopped, it goes on from there when called again."
+            "DIR", "A folder that saves the fit: if it is stopped, the same command resumes it."
         ),
     ] = None
     max_memory: MaxMemory = None
@@ -187,7 +185,7 @@ class Engine:
         str | None,
         option(
             "ADDRESS",
-            "Of a Dask scheduler, such as tcp://10.0.0.1:8786; processes on this machine without.",
+            "Of a Dask scheduler, such as tcp://10.0.0.1:8786. Default: processes on this machine.",
         ),
     ] = None
 

@@ -55,7 +55,7 @@ def run(
         if absent:
             screen.note(
                 f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
-                "is summed out, and equal mean scores are then not promised even under the model"
+                "is summed out, and equal mean scores are then not guaranteed even under the model"
             )
         scored = Scored(model, files, _new_columns(model, files, decide))
         with files.reading():
@@ -122,7 +122,7 @@ class Scored:
                 continue
             where = self.files.source
             if self.rows:
-                where += f", in the rows from {self.rows:,} on (counted from 0, each part anew)"
+                where += f", in the rows from {self.rows:,} on (counted from 0 in each part)"
             with about(where), warned.watching():
                 yield batch.with_columns(self._columns(ready(batch, self.files)))
             self.rows += batch.height

@@ -85,7 +85,7 @@ def opened(table: str, text: TextFormat) -> Iterator[TableFiles]:
         yield find(table, delimiter=delimiter)
         return
     if table == STDIN and sys.stdin.isatty():
-        raise FileFormatError("nothing comes on stdin: pipe a table in, or give its path")
+        raise FileFormatError("there is no input on stdin: pipe a table in, or give its path")
     with tempfile.TemporaryDirectory(prefix="fairpc-") as folder:
         copy = Path(folder) / "table"
         source = "the table on stdin" if table == STDIN else table
@@ -135,7 +135,7 @@ def check_output(output: str, *reads: str) -> None:
     for given in reads:
         if is_part(output, given):
             raise OptionError(
-                f"-o {output} would write into what is read ({given}): give -o another file"
+                f"-o {output} would write into the input ({given}): give -o another file"
             )
     check_writable(output)
 
@@ -415,8 +415,8 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
             found.setdefault(word, []).append(series.name)
     for word, names in sorted(found.items()):
         yield (
-            f"{word!r} is read as a value in {_listed(names, 5)}: if it means that nothing is "
-            f"known, add --missing '{word}'"
+            f"{word!r} is read as a value in {_listed(names, 5)}: if it means missing, "
+            f"add --missing '{word}'"
         )
     for series in texts:
         # Of the values that are there, those that are finite numbers.
@@ -425,6 +425,5 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
         if series.name not in roles.categorical and share > MOSTLY:
             yield (
                 f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
-                "are numbers: mend the others, or name what means that nothing is known with "
-                "--missing"
+                "are numbers: correct the others, or name the word for missing with --missing"
             )

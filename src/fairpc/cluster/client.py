@@ -194,7 +194,7 @@ def finish(client: Any, futures: Sequence[Any]) -> None:
         if time.monotonic() - seen > PATIENCE:
             raise ClusterError(
                 f"the Dask cluster has had no workers for {PATIENCE:.0f} seconds: start some, or "
-                "see in the logs of those that ended what they could not do, such as an import"
+                "look in the logs of those that ended for errors, such as a failed import"
             )
 
 
@@ -213,15 +213,15 @@ def results(client: Any, futures: Sequence[Any], what: str) -> list[Any]:
 def killed(what: str) -> ClusterError:
     """The error of a task that ended workers."""
     return ClusterError(
-        f"{what} ended every worker that was given it, most often for want of memory or of a "
-        "module that it imports: see their logs, give workers more, or make partitions smaller"
+        f"{what} ended every worker that ran it, usually because memory or a module is missing: "
+        "see their logs, give workers more memory, or make partitions smaller"
     )
 
 
 def _gone() -> ClusterError:
     return ClusterError(
-        "the Dask scheduler has gone or begun anew, and with it what the workers did: see that it "
-        "runs, and fit again"
+        "the Dask scheduler stopped or restarted, and the results of the workers are lost: check "
+        "that it runs, and fit again"
     )
 
 

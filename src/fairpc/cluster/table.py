@@ -162,7 +162,7 @@ def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> 
         made: FairpcError = killed(where)
     elif lacks is not None:
         made = ClusterError(
-            f"{where} {failed} ({reason}): install what it is made with on scheduler and workers"
+            f"{where} {failed} ({reason}): install the libraries it needs on scheduler and workers"
         )
     else:
         reason = reason or type(error).__name__

@@ -21,7 +21,7 @@ EXACT: Final = 2.0**53
 
 MIXED: Final = "values of several types, read as text"
 NAMED_NUMERIC: Final = (
-    "it was said to hold numbers, give a number there, name the text with ",
+    "it was declared numeric, give a number there, name the text with ",
     Argument("missing_values", "…"),
     ", or the column with ",
     Argument("categorical", "…"),

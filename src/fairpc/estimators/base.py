@@ -306,8 +306,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if self._model not in ("FairPC", "LatNB"):
             given = "fair_labels were" if fair_labels is not None else "knowledge was"
             raise LearningError(
-                f"{given} given to {type(self).__name__}, which has no latent decision that it "
-                "could be about: use FairPC or LatNB"
+                f"{given} given to {type(self).__name__}, which has no latent decision: "
+                "use FairPC or LatNB"
             )
         if not self.knowledge:
             return None

@@ -112,8 +112,8 @@ def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
     for name, value in given.items():
         if value is not None:
             raise TableError(
-                f"{name} were given apart from a Dask frame: make them columns of it, for its "
-                "partitions are read one by one"
+                f"{name} were given separately from a Dask frame: make them columns of it, "
+                "because its partitions are read one by one"
             )
     classes = model.classes_  # says so where the model is not fitted
     if method not in LAZY:
@@ -417,7 +417,7 @@ class FittedQueries:
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
             raise TableError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input: columns of an array go by position"
+                f"{self.n_features_in_} features as input: array columns are matched by position"
             )
         return coding.evidence(X, sensitive_features, allow_absent=allow_absent)
 

@@ -125,7 +125,7 @@ def check_beside(validation_data: Any, eval_set: Any, callback: Any) -> None:
         if triple is not None and not (isinstance(triple, tuple | list) and len(triple) == 3):
             raise LearningError(
                 "rows beside the training rows are given as (X, y, sensitive features); the last "
-                "is None where the sensitive columns are in X"
+                "is None if the sensitive columns are in X"
             )
     if not (callback is None or callable(callback)):
         raise LearningError(f"callback is {callback!r}: give a function of one step of EM")

@@ -119,7 +119,7 @@ def check_not_apart(**given: Any) -> None:
     for name in (name for name, values in given.items() if values is not None):
         column = "make them a column of it, or " if name == "sensitive_features" else ""
         raise TableError(
-            f"{name} were given with a table that is streamed, whose rows have no number to go by: "
+            f"{name} were given with a streamed table, whose rows have no index to match: "
             f"{column}read it into memory"
         )
 

@@ -35,12 +35,12 @@ _SMALLEST_P: Final = 1e-12
 
 WHAT_TO_DO: Final = (
     "Condition on a legitimate attribute: add it to the groups' comparison, or audit its levels "
-    "apart, if it may rightly change the rate of fair decisions.",
+    "separately, if it may legitimately change the rate of fair decisions.",
     "State what is known beforehand: a known P(Df), a mechanism that can only have lowered or "
-    "only raised labels, or limits of the mechanism, and say that the result rests on it.",
-    "Collect anchors: rows whose fair decision was settled by other means.",
-    "Do not go on as if nothing had been found: a model fitted under these assumptions describes "
-    "a mechanism that these data exclude.",
+    "only raised labels, or limits of the mechanism, and say that the result depends on it.",
+    "Collect anchors: rows whose fair decision is known from another source.",
+    "Do not continue as if nothing had been found: a model fitted under these assumptions "
+    "describes a mechanism that these data exclude.",
 )
 
 
@@ -160,8 +160,8 @@ class AssumptionTest(Record):
                 f"Rejected at the {1 - self.level:.2g} level (p {p}): no rate of fair "
                 f"decisions fits every group{clash}. At least one of these fails: fair "
                 "decisions are independent of the group; the label depends on the features "
-                "through the fair decision only; in every group a label is likeliest under the "
-                f"fair decision of the same name. What to do: {' '.join(self.what_to_do)}"
+                "through the fair decision only; in every group a label is most likely "
+                f"under the fair decision of the same name. What to do: {' '.join(self.what_to_do)}"
             )
         if self.positive is None:
             ends = zip(self.classes, *map(np.atleast_1d, (self.lower, self.upper)), strict=True)

@@ -171,14 +171,14 @@ class IdentifiedSet(Record):
             high = min(self.groups, key=lambda g: g.upper)
             return (
                 f"No P(Df=1) is possible: group {low.group!r} needs at least {low.lower:.3f}, "
-                f"group {high.group!r} at most {high.upper:.3f}. With scores that are exact, the "
+                f"group {high.group!r} at most {high.upper:.3f}. If the scores are exact, the "
                 "assumptions contradict the data; test_assumptions says whether chance explains it."
             )
         return (
             f"P(Df=1) may be anything from {self.lower:.3f} to {self.upper:.3f}, and more rows "
-            f"would not tell; a row's score then ranges over {self.score_spread:.3f} on average. "
-            "The order of rows within a group is fixed, the level and the spread of their scores "
-            "are not."
+            "would not narrow this; a row's score then ranges over "
+            f"{self.score_spread:.3f} on average. The order of rows within a group is fixed, "
+            "the level and the spread of their scores are not."
         )
 
 

@@ -75,7 +75,7 @@ class EqualRates(Record):
         if self.price is not None:
             text += (
                 f" Agreement with the labels goes from {self.accuracy_before:.4f} to "
-                f"{self.accuracy:.4f}; labels that are biased make that a poor measure of harm."
+                f"{self.accuracy:.4f}; if the labels are biased, that is a poor measure of harm."
             )
         return text
 

@@ -80,7 +80,7 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
     kept = each - held
     if not kept.any():
         raise LearningError(
-            f"there is {rows.n_rows} row: none is left to fit to where one is held out; "
+            f"there is {rows.n_rows} row: if one is held out, none is left to fit to; "
             "give validation rows"
         )
     return _copied(rows, kept), _copied(rows, held)

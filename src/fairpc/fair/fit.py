@@ -75,7 +75,7 @@ class Options:
                 raise LearningError(f"{name} is {getattr(self, name)}: give a number from 0 on")
         if self.equal_mass and self.limits is not None:
             raise LearningError(
-                "equal_mass and knowledge exclude each other: equal_mass shifts what knowledge "
+                "equal_mass and knowledge cannot be combined: equal_mass shifts what knowledge "
                 "fixes; set one of them"
             )
         if self.max_iter < 0 or self.min_iter < 0:
@@ -242,7 +242,7 @@ def _bounds(
         )
     if anchored and options.equal_mass:
         raise LearningError(
-            "equal_mass and fair labels exclude each other: equal_mass shifts the decisions that "
+            "equal_mass and fair labels cannot be combined: equal_mass shifts the decisions that "
             "the labels fix; set one of them"
         )
     if options.limits is None:

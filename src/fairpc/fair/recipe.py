@@ -146,7 +146,7 @@ def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) ->
         if best.last:
             return best.fitted
         text = (
-            f"interrupted: the best model so far is given back ({best.name}; mean validation "
+            f"interrupted: the best model so far is returned ({best.name}; mean validation "
             f"log-likelihood {best.score:.4f})"
         )
         warnings.warn(text, InterruptedWarning, stacklevel=3)

@@ -99,10 +99,10 @@ class Sensitivity(Record):
             for one in self.bent
         ]
         lines.append(
-            "Costs are within the model's structure. Where one is next to nothing, these rows do "
-            "not decide between the assumption and the model: what moves then rests on prior "
-            "knowledge, not on data. Where one is below zero, the prior or the start of EM, not "
-            "the likelihood, kept the model from there."
+            "Costs hold within the model's structure. If a cost is close to zero, these rows do "
+            "not decide between the assumption and the model: the change then depends on prior "
+            "knowledge, not on data. If a cost is below zero, the prior or the start of EM, not "
+            "the likelihood, kept the model away from it."
         )
         return "\n".join(lines)
 
@@ -175,7 +175,7 @@ def _cases(
             raise LearningError(f"knowledge {name!r} is {said!r}: give a fairpc.Knowledge")
         wanted[str(name)] = said
     if not wanted and not anchored:
-        raise LearningError("nothing is to be bent: give fair_rates, knowledge or fair_labels")
+        raise LearningError("no assumption to change: give fair_rates, knowledge or fair_labels")
     coding, own = subject.model.coding_, subject.model.knowledge_
     groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
     return [
@@ -187,8 +187,8 @@ def _cases(
 def _usual(subject: Subject) -> dict[str, Knowledge]:
     if len(subject.classes) != 2:
         raise LearningError(
-            f"the label has {len(subject.classes)} classes and nothing to bend was given: give "
-            "knowledge"
+            f"the label has {len(subject.classes)} classes and no assumption to change was "
+            "given: give knowledge"
         )
     label = subject.classes[subject.positive]
     rate = float(subject.distribution.decision_rate[0, subject.positive])

@@ -109,9 +109,9 @@ class Stability(Record):
         lines = [
             f"{n} random starts: {flips} ended with Df in another order inside a group than in "
             f"the model, {renamed} had to be renamed in all groups.",
-            f"Their objective is from {_nats(gaps.min(), '+')} to {_nats(gaps.max(), '+')} nats a "
-            f"row of the model's; held-out log-likelihood from {_nats(min(held))} to "
-            f"{_nats(max(held))} (the model: {_nats(self.model.held_out)}).",
+            f"Their objective minus the model's is from {_nats(gaps.min(), '+')} to "
+            f"{_nats(gaps.max(), '+')} nats a row; held-out log-likelihood from "
+            f"{_nats(min(held))} to {_nats(max(held))} (the model: {_nats(self.model.held_out)}).",
             f"An entry of the mechanism differs by up to {_points(self.start_spread)} percentage "
             f"points over all starts{unswitched}.",
         ]
@@ -119,7 +119,7 @@ class Stability(Record):
         if likely:
             lines.append(
                 f"{len(likely)} of the starts with a switched group are at least as likely as the "
-                "model: likelihood does not tell which account of the labels is right. Prior "
+                "model: likelihood does not show which explanation of the labels is right. Prior "
                 "knowledge or fair labels do."
             )
         return lines

@@ -97,8 +97,8 @@ class MechanismIntervals(Record):
         if self.refused is not None:
             return f"No intervals. {self.refused}"
         lines = [
-            f"{self.level:.0%} intervals from {self.n_replicates} bootstrap replicates, for chance "
-            "in these rows alone; structure and assumptions are taken as given."
+            f"{self.level:.0%} intervals from {self.n_replicates} bootstrap replicates, for "
+            "sampling error only; structure and assumptions are taken as given."
         ]
         shown = [self.positive] if len(self.classes) == 2 else range(len(self.classes))
         for f in shown:
@@ -117,7 +117,7 @@ class MechanismIntervals(Record):
         if self.switched:
             lines.append(
                 f"In {counted(self.switched, 'replicate')} Df changed its order inside a group: "
-                "the rows hardly tell its values apart there."
+                "the rows hardly distinguish its values there."
             )
         if self.identified is None:
             lines.append("What more rows would not decide is not in these intervals.")

@@ -312,7 +312,7 @@ def _check_cells(
             )
         if not (np.isfinite(weights) & (weights >= 0)).all():
             raise LearningError(
-                f"structure_weights of cell {i} are not all finite and at least 0: mend them"
+                f"structure_weights of cell {i} are not all finite and at least 0: correct them"
             )
     if not any(table.weights.any() for table in cells):
         raise LearningError("no cell has rows of positive weight: give at least one row")

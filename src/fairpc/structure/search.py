@@ -191,7 +191,7 @@ class Search(Iterator[Step]):
         except KeyboardInterrupt:
             warnings.warn(
                 f"interrupted after {len(self.history) - 1} splits: "
-                f"the best so far, with {self.best_split}, is given back",
+                f"the best so far, with {self.best_split}, is returned",
                 InterruptedWarning,
                 stacklevel=2,
             )

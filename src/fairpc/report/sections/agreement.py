@@ -36,9 +36,9 @@ _SHOWN: Final = {
 @view.section("group_metrics", "Agreement with the observed label, by group")
 def group_metrics(audit: Audit, found: facts.GroupMetrics) -> Iterator[view.Block]:
     """Metrics with intervals, captioned as measured against a label that may be biased."""
-    flatters = "The rows are those of the fit, so that these numbers flatter the model."
+    flatters = "The rows are those of the fit, so these numbers are optimistic."
     more = (flatters,) if found.on_training_rows else ()
-    yield view.Notice("Read with care: the yardstick may be bent.", (found.caption, *more))
+    yield view.Notice("Read with care: the observed label may be biased.", (found.caption, *more))
     yield view.Side([_metric(audit, found, *metric) for metric in _METRICS if metric[0] in _SHOWN])
     yield _metrics_table(found)
 

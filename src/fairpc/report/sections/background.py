@@ -57,7 +57,7 @@ def learning(audit: Audit, found: facts.Learning) -> Iterator[view.Block]:
             figures.append(_mechanism(audit.mechanism, found))
         yield view.Side(figures)
     else:
-        yield view.Paragraph("There is one iteration only, hence no curve.")
+        yield view.Paragraph("There is only one iteration, so there is no curve.")
 
 
 def _objective(found: facts.Learning, shown: list[str]) -> view.Figure:
@@ -121,14 +121,14 @@ def circuit(_: Audit, found: facts.CircuitFacts) -> Iterator[view.Block]:
     yield view.Paragraph(
         f"The model is a {text.name(found.model)}: one circuit of sums and products over "
         f"{text.counted(len(found.variables), 'variable')}. Every probability in this "
-        "report that is said to be under the model is an exact evaluation of it."
+        "report that holds under the model is an exact evaluation of it."
     )
     names = ("Nodes", "Edges", "Parameters", "Depth", "Components per cell")
     sizes = (found.n_nodes, found.n_edges, found.n_parameters, found.depth, found.n_components)
     yield view.KeyNumbers([*zip(names, map(text.count, sizes), strict=True)])
     drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
     yield view.Drawing("Drawing of the circuit, root on top", _copied(drawn))
-    marks = "Sums are marked +, products ×. Of a large circuit the top is drawn."
+    marks = "Sums are marked +, products ×. Only the top of a large circuit is drawn."
     yield view.Paragraph(marks, "note")
     yield view.Plain(found.summary)
 
@@ -194,8 +194,8 @@ def what_if(audit: Audit, found: facts.WhatIf) -> Iterator[view.Block]:
         "lead",
     )
     yield view.Paragraph(
-        "The answers are those of the model, with its assumptions and its errors. That a value "
-        "moves a probability does not mean that changing it would change a life."
+        "The answers are those of the model, with its assumptions and its errors. A value "
+        "that changes a probability here need not change anything in a person's life."
     )
     variables = _asked(found)
     yield view.WhatIf(

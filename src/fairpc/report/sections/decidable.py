@@ -18,8 +18,7 @@ _DRAWN: Final = 12
 def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
     """How much of the account rests on data, and how much on assumptions."""
     yield view.Paragraph(
-        "A hidden decision is never seen. These are the limits within which the data speak "
-        "about it at all.",
+        "Nobody sees a hidden decision. These are the limits of what the data can say about it.",
         "lead",
     )
     yield view.Heading("Do the data contradict the assumptions?")
@@ -69,7 +68,7 @@ def _outcome(test: facts.AssumptionFacts) -> str:
             f"p {test.p_words}. No rate of fair decisions fits every group"
             f"{_clash(test.sets)}. At least one of these fails: fair decisions are independent "
             "of the group; the label depends on the features through the fair decision only; in "
-            "every group a label is likeliest under the fair decision of the same name."
+            "every group a label is most likely under the fair decision of the same name."
         )
     rates = "; ".join(
         f"{text.quoted(one.label)} from {text.share(one.lower)} to {text.share(one.upper)}"
@@ -183,7 +182,7 @@ def _bands(found: facts.IdentifiedFacts, order: dict[str, int]) -> view.Figure:
     numbers = view.Table(caption, head, cells, words={1}, folded=True)
     plane = Plane("score of the model", "possible scores")
     picture = curves(plane, series, marked=True, joined=False)
-    title, alone = "How far a person's score is open", "Bounds of a person's score"
+    title, alone = "How far a person's score can vary", "Bounds of a person's score"
     return view.Figure(title, explained, picture, numbers, alone)
 
 

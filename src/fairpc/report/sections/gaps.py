@@ -116,7 +116,7 @@ def _ratios(disparity: facts.Disparity, title: str) -> view.Figure:
     ]
     mark = {
         "below": "at least one pair of groups is below four fifths, and chance does not explain it",
-        "above": "every pair of groups is above four fifths, as far as chance goes",
+        "above": "every pair of groups is above four fifths, allowing for chance",
         "undecided": "these rows do not decide whether every pair is above four fifths",
     }[disparity.parity.four_fifths]
     sentence = (
@@ -139,7 +139,7 @@ def _differences(disparity: facts.Disparity, title: str) -> view.Figure:
     """Differences with their intervals, per pair, against zero."""
     sentence = (
         f"The largest gap is {_points(disparity.gap)} points, and at most "
-        f"{_points(disparity.gap_upper)} as far as chance goes."
+        f"{_points(disparity.gap_upper)} allowing for chance."
     )
     pairs = sorted(disparity.parity.pairs, key=lambda p: -abs(p.difference))[:_DRAWN]
     rows = []

@@ -58,8 +58,8 @@ def data(_: Audit, found: TableFacts) -> Iterator[view.Block]:
         yield view.Paragraph(
             f"The groups of these rows are not known: no row has a value of "
             f"{text.listed(found.sensitive)}. So nothing in this report compares groups on them. "
-            "The model sums the group out, and equal mean scores are then not promised even under "
-            "the model."
+            "The model sums the group out, and equal mean scores are then not guaranteed even "
+            "under the model."
         )
         known = [(text.short(g.name), text.count(g.training_rows)) for g in found.groups]
         yield view.Table("Groups at fit; not of these rows", ("Group", "Rows at fit"), known)
@@ -78,7 +78,7 @@ def _rows(found: TableFacts) -> str:
     sampled = ""
     if found.n_rows < found.n_table:
         sampled = (
-            f", of which more differ than fit into memory: a random sample of "
+            ", but its distinct rows do not fit into memory: a random sample of "
             f"{text.counted(found.n_rows, 'row')} was audited, and everything below is about it"
         )
     sentence = (

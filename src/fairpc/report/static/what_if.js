@@ -100,7 +100,7 @@ const whatIf = (() => {
   function answerTable(found) {
     const rows = data.classes.map((name, k) =>
       row(k === positive, name, ...cells(found.decision[k], found.observed[k])));
-    return table("Given what is set; all that is unknown is summed out.", head("Class"), rows);
+    return table("Given the values you set; unknown values are summed out.", head("Class"), rows);
   }
 
   function groupTable(found, codes) {
