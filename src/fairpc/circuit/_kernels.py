@@ -73,7 +73,8 @@ def project(scopes, columns, start, stop, merge, ids, rep):
         else:
             p = part_ptr[s]
             count = size[part[p]]
-            ids[s] = ids[part[p]]
+            for i in range(n):
+                ids[s, i] = ids[part[p], i]
             while p + 1 < part_ptr[s + 1]:
                 p += 1
                 count = pair_ids(ids[s], ids[part[p]], count, size[part[p]], ids[s], rep[s])
@@ -301,8 +302,9 @@ def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
                 out[u] = 1.0 if on else 0.0
                 scale[u] = 0 if on else ZERO_EXPONENT
         elif kind[n] == 1:
-            out[:] = 1.0
-            scale[:] = 0
+            for u in range(m):
+                out[u] = 1.0
+                scale[u] = 0
             for e in range(child_ptr[n], child_ptr[n + 1]):
                 c = child[e]
                 i = map_ptr[edge_link[e]]
@@ -310,8 +312,9 @@ def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
                 x_scale = exponent[off[c] : off[c + 1]]
                 _scaled_product(out, scale, x, x_scale, maps[i : i + m])
         else:
-            out[:] = 0.0
-            scale[:] = ZERO_EXPONENT
+            for u in range(m):
+                out[u] = 0.0
+                scale[u] = ZERO_EXPONENT
             for e in range(child_ptr[n], child_ptr[n + 1]):
                 c = child[e]
                 p = edge_parameter[e]
@@ -614,11 +617,13 @@ def list_terms(g, chunk, n_parameters, on, pairs, pair_ptr, left, right, terms):
 @kernel
 def rise(theta, terms, root, weights, val, likelihood):
     """The value of every slot, and of the rows; rows without weight count as certain."""
-    first = FIRST + len(theta)
-    val[:ZERO] = 1.0
+    val[0] = 1.0
+    val[1] = 1.0
     val[ZERO] = 0.0
-    val[FIRST:first] = theta
-    val[first:] = 0.0
+    for p in range(len(theta)):
+        val[FIRST + p] = theta[p]
+    for s in range(FIRST + len(theta), len(val)):
+        val[s] = 0.0
     for t in range(len(terms)):
         val[terms[t, 3]] += val[terms[t, 0]] * val[terms[t, 1]] * val[terms[t, 2]]
     for r in range(len(root)):
@@ -632,7 +637,8 @@ def fall(theta, terms, root, rate, val, slope, flow):
     ``rate`` is weight / likelihood of each row. No slope exceeds the sum of the
     rates, so nothing overflows where no likelihood is tiny.
     """
-    slope[:] = 0.0
+    for s in range(len(slope)):
+        slope[s] = 0.0
     for r in range(len(root)):
         a = root[r, 0]
         b = root[r, 1]
@@ -657,11 +663,16 @@ def fall(theta, terms, root, rate, val, slope, flow):
 def rise_sets(theta, terms, root, weights, val, likelihood):
     """``rise`` for several parameter sets side by side, the sets being the last axis."""
     n_sets = val.shape[1]
-    first = FIRST + len(theta)
-    val[:ZERO] = 1.0
-    val[ZERO] = 0.0
-    val[FIRST:first] = theta
-    val[first:] = 0.0
+    for k in range(n_sets):
+        val[0, k] = 1.0
+        val[1, k] = 1.0
+        val[ZERO, k] = 0.0
+    for p in range(len(theta)):
+        for k in range(n_sets):
+            val[FIRST + p, k] = theta[p, k]
+    for s in range(FIRST + len(theta), len(val)):
+        for k in range(n_sets):
+            val[s, k] = 0.0
     for t in range(len(terms)):
         a = terms[t, 0]
         b = terms[t, 1]
@@ -680,7 +691,9 @@ def rise_sets(theta, terms, root, weights, val, likelihood):
 def fall_sets(theta, terms, root, rate, val, slope, flow):
     """``fall`` for several parameter sets side by side."""
     n_sets = val.shape[1]
-    slope[:] = 0.0
+    for s in range(len(slope)):
+        for k in range(n_sets):
+            slope[s, k] = 0.0
     for r in range(len(root)):
         a = root[r, 0]
         b = root[r, 1]

@@ -86,7 +86,8 @@ def bit_products(columns, w, start, plane, n_planes):
         most = max(most, w[r])
     power = 1
     while power <= most:
-        digit[:] = 0
+        for k in range(words):
+            digit[k] = 0
         for r in range(n):
             if np.int64(w[r]) & power:
                 digit[r >> 6] |= np.uint64(1) << np.uint64(r & 63)
@@ -206,7 +207,8 @@ def tree_samples(codes, order, parent, start, pairs, uniforms):
     m = len(order)
     message = np.empty(start[m])
     for r in range(codes.shape[1]):
-        message[:] = 1.0
+        for v in range(start[m]):
+            message[v] = 1.0
         for t in range(m - 1, -1, -1):
             x = order[t]
             for v in range(start[x], start[x + 1]):

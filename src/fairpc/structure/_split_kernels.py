@@ -61,7 +61,8 @@ def reach(N, E, V, e, leaf, levels, mark):
                 N[c, MARK] = mark
                 if n == len(queue):
                     longer = np.empty(2 * n, np.int32)
-                    longer[:n] = queue
+                    for k in range(n):
+                        longer[k] = queue[k]
                     queue = longer
                 queue[n] = c
                 n += 1
