@@ -75,7 +75,7 @@ class Roles:
     """Which columns of a source are what.
 
     Attributes:
-        label: the observed label; None where rows have none.
+        label: the observed label.
         sensitive: the sensitive columns.
         features: all others that may be used.
         weight: the column of row weights, if any.
@@ -169,10 +169,11 @@ class Source(ABC):
         writers: list[PartWriter] = []
 
         def spill(part: Distinct) -> None:
-            if not writers:
-                writers.append(PartWriter(folder or Path.cwd(), encoder.packing))
+            if folder is not None and not writers:
+                writers.append(PartWriter(folder, encoder.packing))
             writers[0].write(part)
 
+        # Without a folder nothing is spilled, and no writer is asked for.
         total = DistinctSum(UNBOUNDED if folder is None else most, spill)
         for part in self.map(encoder.columns, encoder, "rows", watch):
             total.push(part)
