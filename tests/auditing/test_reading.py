@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -367,3 +368,13 @@ def test_adult() -> None:
     whole = audit(model, frame.drop(data.y.name), data.y, **QUICK)
     ours = audit(model, frame.lazy(), data.y.name, **QUICK)
     assert_close(facts(whole), facts(ours))
+
+
+def test_the_file_of_an_older_version_does_not_say_whose_rows_these_are() -> None:
+    frame, model = few_values(), copy(model_of_few())
+    model.data_fingerprint_ = "sha256:0123"
+    X, asked = frame.drop("label", "weight", "times"), QUICK | {"n_replicates": 5}
+    record = audit(model, X, frame["label"], **asked)
+    assert record.data.same_rows_as_fit is None
+    assert "its file does not say" in str(record)
+    assert "fit it again" in record.left_out["mechanism.intervals"]

@@ -78,7 +78,7 @@ def group_metrics(job: Job) -> GroupMetrics:
         positive=rows.classes[rows.positive],
         level=level,
         caption=CAPTION,
-        on_training_rows=rows.same_rows_as_fit,
+        on_training_rows=bool(rows.same_rows_as_fit),
         groups=tuple(_metric(rows, part & labelled, name, level) for name, part in rows.parts()),
     )
 

@@ -141,9 +141,11 @@ def with_intervals(job: Job) -> MechanismFacts:
 def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
     """The test that allows intervals; an AuditError says what forbids them."""
     if not rows.same_rows_as_fit:
+        other = "other rows were audited: audit the training rows to get them"
+        if rows.same_rows_as_fit is None:
+            other = "the model's file does not say whether these are they: fit it again"
         raise AuditError(
-            "intervals of the mechanism need a bootstrap of the training rows, but other rows "
-            "were audited: audit the training rows to get them"
+            f"intervals of the mechanism need a bootstrap of the training rows, but {other}"
         )
     if rows.n_rows < rows.n_table:
         raise AuditError(

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.auditing.job import Settings
-from fairpc.auditing.rows import AuditedRows, asked, audited_rows
+from fairpc.auditing.rows import AuditedRows, asked, audited_rows, same_rows
 from fairpc.data.distinct import Distinct, DistinctSum, Packing
 from fairpc.data.frame import Frame
 from fairpc.data.hashing import RowSample, row_hash
@@ -95,7 +95,7 @@ def _asked(model: CircuitClassifier, coder: _Coder, sums: _Sums) -> ReadTable:
     name = digest_name(sums.digest)
     facts: dict[str, Any] = {
         "fingerprint": name,
-        "same_rows_as_fit": name == model.data_fingerprint_,
+        "same_rows_as_fit": same_rows(model, name),
         "n_table": drawn.n_seen,
     }
     with Warned().watching():  # it was said of all rows

@@ -22,7 +22,7 @@ from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence.intervals import some_of
 from fairpc.fair.rows import Rows
-from fairpc.fair.training_rows import rows_fingerprint
+from fairpc.fair.training_rows import ROWS, rows_fingerprint
 
 BLOCK: Final = 1 << 18
 """Rows that the model is asked about at once."""
@@ -55,7 +55,7 @@ class AuditedRows:
     sensitive: Any = None  #: groups as given
     fair_labels: Any = None  #: known decisions as given
     fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
-    same_rows_as_fit: bool = False  #: whether these are the rows of the fit
+    same_rows_as_fit: bool | None = False  #: these are the rows of the fit; None if not known
 
     @property
     def n_rows(self) -> int:
@@ -165,6 +165,12 @@ class AuditedRows:
             yield name, self.s == g
 
 
+def same_rows(model: CircuitClassifier, name: str) -> bool | None:
+    """Whether rows of this name are those of the fit; older files name them in another way."""
+    known = model.data_fingerprint_
+    return name == known if known.startswith(ROWS) else None
+
+
 def audited_rows(
     model: CircuitClassifier,
     X: Any,
@@ -189,7 +195,7 @@ def audited_rows(
         persons=_persons(clusters, rows.n_rows),
         f=rows.f,
         fingerprint=name,
-        same_rows_as_fit=name == model.data_fingerprint_,
+        same_rows_as_fit=same_rows(model, name),
     )
     used = np.flatnonzero(rows.weights)
     if len(used) < rows.n_rows:

@@ -50,7 +50,7 @@ class TableFacts:
     n_grouped: int  #: rows whose group is known
     #: whether these are the very rows that the model was fitted to; where they are not, some may
     #: still be among them
-    same_rows_as_fit: bool
+    same_rows_as_fit: bool | None
     label: str  #: name of the label
     positive: str  #: the class that "positive" means
     classes: tuple[Count, ...]  #: in the order of the model

@@ -80,6 +80,7 @@ def _rows(data: TableFacts) -> str:
     which = {
         True: "the rows that the model was fitted to, so agreement with them is optimistic",
         False: "not exactly the rows that the model was fitted to, though some may be among them",
+        None: "perhaps the rows that the model was fitted to: its file does not say",
     }[data.same_rows_as_fit]
     groups = f"in {len(data.groups)} groups" if data.n_grouped else "of unknown groups"
     if data.n_rows < data.n_table:

@@ -54,7 +54,7 @@ def fit_coding(
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
     classes, n_classes = labels.codes_of(summary.labels), len(labels.classes)
     features = fit_features(source, roles, summary, options or Options(), classes, n_classes)
-    sensitive = tuple(name for name in roles.sensitive if name == shown_name(name))
+    sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
     return TableCoding(features, labels, groups, sensitive), summary.whole
 
 
@@ -93,7 +93,7 @@ def fit_features(
         codes = np.append(classes, -1).astype(np.int64)
         reading = ClassWeights(summary.scale, codes, n_classes)
     apart = {roles.label, roles.weight, roles.fair}
-    names = tuple(n for n in source.names if n not in apart and n == shown_name(n))
+    names = roles.names or tuple(name for name in source.names if name not in apart)
     fitted: dict[str, Column | Dropped] = {
         name: fit_column(name, summary.columns[name], options, reading)
         if name in summary.columns

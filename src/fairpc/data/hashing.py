@@ -37,7 +37,7 @@ def row_digest(words: Words, copies: Floats) -> Words:
 
     Digests of batches or parts add up to that of the table.
     """
-    counts = copies.astype(np.uint64)
+    counts = np.fmod(copies, 2.0**64).astype(np.uint64)
     sums = [np.multiply(row_hash(words, seed), counts).sum(dtype=np.uint64) for seed in range(4)]
     return np.array(sums, np.uint64)
 

@@ -82,8 +82,9 @@ class Roles:
         fair: the column of fair decisions that are known by other means, if any.
         missing_values: values that mean "missing", besides null and NaN.
         numeric: features that are said to hold numbers.
-        in_order: all columns of the table, where they are known by position.
-        groups_in_order: whether the sensitive columns are known by position.
+        names: all columns of the table, in their order; without those that were given separately.
+        positional: whether they are known by position.
+        groups_positional: whether the sensitive columns are known by position.
     """
 
     label: str
@@ -93,8 +94,9 @@ class Roles:
     fair: str | None = None
     missing_values: tuple[Sentinel, ...] = ()
     numeric: frozenset[str] = frozenset()
-    in_order: tuple[str, ...] = ()
-    groups_in_order: bool = False
+    names: tuple[str, ...] = ()
+    positional: bool = False
+    groups_positional: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
+
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame, read_columns, read_frame
@@ -118,20 +120,29 @@ class RowEncoder:
         """The columns that are read."""
         roles = self.roles
         more = [name for name in (roles.weight, roles.fair) if name is not None]
-        features = roles.in_order or self.coding.features.names
+        features = roles.names if self.positional else self.coding.features.names
         return tuple(dict.fromkeys((roles.label, *roles.sensitive, *more, *features)))
+
+    @property
+    def positional(self) -> bool:
+        """Whether columns are known by position, in the table or at the fit of the coding."""
+        features = self.coding.features
+        unnamed = features.from_array and not set(features.names) <= set(self.roles.names)
+        return self.roles.positional or (unnamed and bool(self.roles.names))
 
     def codes(self, frame: Frame) -> list[Codes]:
         """Columns of codes of the rows of a batch."""
         coding, roles = self.coding, self.roles
-        names = tuple(map(shown_name, roles.sensitive))
-        by_place = roles.groups_in_order
-        groups = replace(frame.select(roles.sensitive), names=names, from_array=by_place)
         table = frame
-        if roles.in_order:
-            table = replace(frame.select(roles.in_order), from_array=True)
+        if self.positional:
+            table = replace(frame.select(roles.names), from_array=True)
+        s = np.full(frame.n_rows, -1, np.int16)
+        if roles.sensitive:
+            names, by_place = tuple(map(shown_name, roles.sensitive)), roles.groups_positional
+            groups = replace(frame.select(roles.sensitive), names=names, from_array=by_place)
+            s = coding.groups.transform(groups, allow_absent=bool(coding.sensitive))
         columns = [
-            coding.groups.transform(groups),
+            s,
             coding.labels.transform(frame.column(roles.label)),
             *coding.features.transform(table).T,
         ]

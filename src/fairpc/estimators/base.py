@@ -23,13 +23,13 @@ from fairpc.data.columns import Options as EncodingOptions
 from fairpc.data.fit_encoding import resolve
 from fairpc.data.frame import read_frame
 from fairpc.data.groups import same_as_label
-from fairpc.data.source import Progress, is_source, shown_name
+from fairpc.data.source import Progress, is_source
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import Argument, LearningError, SameAsLabelWarning, TableError
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.queries import FittedQueries
 from fairpc.estimators.settings import Settings, check_beside, check_settings, plain
-from fairpc.estimators.tables import GivenTable
+from fairpc.estimators.tables import GivenTable, listed
 from fairpc.estimators.training import FitFolder, Training, coded_rows
 from fairpc.fair.distinct_rows import hold_out
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
@@ -108,8 +108,9 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 sample_weight=sample_weight,
                 fair_labels=fair_labels,
                 missing_values=self.missing_values,
-                numeric=_listed(self.numeric),
+                numeric=listed(self.numeric),
                 stack=folder.stack,
+                coded=self._given_coding() is not None,
             )
             training = self._training(table, folder)
             coding = training.coding
@@ -129,12 +130,11 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
 
     def _training(self, table: GivenTable, folder: FitFolder) -> Training:
         """The coding of a table and its rows, equal ones merged."""
-        names = (*table.roles.features, *(n for n in table.roles.sensitive if n == shown_name(n)))
         options = EncodingOptions(
             n_bins=self.n_bins,
             rare=self.rare,
             numeric=table.roles.numeric,
-            categorical=resolve(names, _listed(self.categorical), "categorical"),
+            categorical=resolve(table.roles.names, listed(self.categorical), "categorical"),
         )
         with self._shown("reading", _reading_line, None) as watch:
             return folder.training(
@@ -194,6 +194,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             sensitive=coding.sensitive or None,
             sensitive_features=sensitive,
             missing_values=self.missing_values,
+            coded=True,
         )
         return coded_rows(table, coding)
 
@@ -373,11 +374,6 @@ def em_options(model: CircuitClassifier, limits: Limits | None) -> Options:
 def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> FairDistribution:
     """The whole fit again, structure and all, to other rows of the same coding."""
     return model._fit_rows(rows, None, {}, limits, lambda step: None).distribution
-
-
-def _listed(columns: Any) -> tuple[str | int, ...]:
-    """A setting that names one column, or several."""
-    return (columns,) if isinstance(columns, str | int) else tuple(columns)
 
 
 def _step_line(step: Step) -> str:

@@ -41,9 +41,14 @@ class GivenTable:
         missing_values: Iterable[Any] = (),
         numeric: Iterable[str | int] = (),
         stack: ExitStack | None = None,
+        coded: bool = False,
     ) -> GivenTable:
-        """What ``fit`` is given. Of a Dask frame the source ends with the ``stack``."""
+        """What ``fit`` is given. Of a Dask frame the source ends with the ``stack``.
+
+        Rows that are ``coded`` by a coding that is known may lack their groups.
+        """
         sentinels = tuple(missing_values)
+        named = () if sensitive is None else listed(sensitive)
         if is_source(X) or is_dask(X):
             check_not_apart(sensitive_features=sensitive_features)
             if is_dask(X):
@@ -52,7 +57,7 @@ class GivenTable:
                 source = open_source(X)
             check_columns(source, label=y, weight=sample_weight, fair_labels=fair_labels)
             apart = (y, sample_weight, fair_labels)
-            return cls._of(source, apart, sensitive, (), sentinels, numeric)
+            return cls._of(source, apart, named, (), sentinels, numeric, coded)
         frame = read_frame(X)
         more: dict[str, Any] = {}
         weight = fair = None
@@ -62,42 +67,51 @@ class GivenTable:
         label = _joined(more, X, frame, y, "label", "y")[0]
         groups: tuple[str, ...] = ()
         by_place = False
-        if sensitive is not None and sensitive != () and sensitive != []:
+        if named:
             check_not_both(sensitive_features)
-        elif sensitive_features is None:
+        elif sensitive_features is None and not coded:
             raise TableError(
                 "no sensitive attribute was given: name columns of X as sensitive=…, or give "
                 "sensitive_features to fit"
             )
-        else:
+        elif sensitive_features is not None:
             given = sensitive_features
             groups = _joined(more, X, frame, given, "sensitive feature", "sensitive")
             by_place = read_columns(given, "sensitive").from_array
         if fair_labels is not None:
             fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
         source = FrameSource.of(frame.with_columns(more))
-        places = {"in_order": frame.names if frame.from_array else (), "groups_in_order": by_place}
+        places = {"positional": frame.from_array, "groups_positional": by_place}
         apart = (label, weight, fair)
-        return cls._of(source, apart, sensitive, groups, sentinels, numeric, **places)
+        return cls._of(source, apart, named, groups, sentinels, numeric, coded, **places)
 
     @classmethod
     def _of(
         cls,
         source: Source,
         apart: tuple[Any, Any, Any],
-        sensitive: Columns,
+        sensitive: tuple[str | int, ...],
         groups: tuple[str, ...],
         missing_values: tuple[Any, ...],
         numeric: Iterable[str | int],
+        coded: bool,
         **places: Any,
     ) -> GivenTable:
         label, weight, fair = apart
         names = tuple(name for name in source.names if name not in (*apart, *groups))
-        chosen = groups or _chosen(names, sensitive)
+        if coded:
+            sensitive = tuple(n for n in sensitive if n in names or not isinstance(n, str))
+        chosen = groups or (() if coded and not sensitive else _chosen(names, sensitive))
         features = tuple(name for name in names if name not in chosen)
         named = resolve(names, tuple(numeric), "numeric")
-        roles = Roles(label, chosen, features, weight, fair, missing_values, named, **places)
+        roles = Roles(label, chosen, features, weight, fair, missing_values, named, names, **places)
         return cls(source, roles)
+
+
+def listed(columns: Any) -> tuple[str | int, ...]:
+    """Columns that are named by one name or position, or by several."""
+    several: tuple[str | int, ...] = tuple([columns] if np.ndim(columns) == 0 else columns)
+    return several
 
 
 def check_columns(source: Source, **named: Any) -> None:
@@ -139,13 +153,12 @@ def _joined(
     return keys
 
 
-def _chosen(names: tuple[str, ...], sensitive: Columns) -> tuple[str, ...]:
+def _chosen(names: tuple[str, ...], sensitive: tuple[str | int, ...]) -> tuple[str, ...]:
     """Names of the sensitive columns of the table."""
-    if sensitive is None:
+    if not sensitive:
         raise TableError("no sensitive attribute was given: name columns of the table, sensitive=…")
-    given = [sensitive] if isinstance(sensitive, str | int | np.integer) else list(sensitive)
     found = []
-    for item in given:
+    for item in sensitive:
         if isinstance(item, str):
             if item not in names:
                 raise TableError(

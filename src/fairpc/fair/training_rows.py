@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
 
 T = TypeVar("T")
+
+ROWS: Final = "rows-"
+"""Begins the name of rows that does not depend on their order; older files have another."""
 
 
 class TrainingRows(Protocol):
@@ -102,7 +105,7 @@ def rows_fingerprint(rows: TrainingRows) -> str:
 
 def digest_name(digest: Words) -> str:
     """The name of rows with this digest."""
-    return fingerprint(digest)
+    return ROWS + fingerprint(digest)
 
 
 def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Floats, float]:

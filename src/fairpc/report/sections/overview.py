@@ -95,7 +95,8 @@ def _rows(found: TableFacts) -> str:
         )
     if found.same_rows_as_fit:
         return f"{sentence} They are the rows the model was fitted to: agreement is optimistic."
-    return f"{sentence} They are not the rows the model was fitted to."
+    perhaps = " perhaps" if found.same_rows_as_fit is None else " not"
+    return f"{sentence} They are{perhaps} the rows the model was fitted to."
 
 
 def _groups(found: TableFacts) -> view.Figure:
