@@ -161,7 +161,7 @@ def test_a_method_that_cannot_be_run_says_why() -> None:
     X, y, s = table(n_classes=3)
     record = compare({"FairLR": FairLR(), "NB": LatNB()}, X, y, sensitive_features=s, cv=2)
     assert record.methods == ("NB",)
-    assert "FairLR knows two" in record.failures["FairLR"]
+    assert "FairLR supports two" in record.failures["FairLR"]
     with pytest.raises(ComparisonError, match="no method could be run; FairLR: y has 3 classes"):
         compare({"FairLR": FairLR()}, X, y, sensitive_features=s, cv=2)
 

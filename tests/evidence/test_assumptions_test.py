@@ -90,7 +90,7 @@ def test_power_where_rates_of_fair_decisions_differ() -> None:
     text = found.summary()
     assert text.startswith("Rejected at the 0.05 level")
     assert "anchors" in text
-    assert "Do not go on" in text
+    assert "Do not continue" in text
 
 
 def test_not_rejected_promises_nothing() -> None:
