@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ class Browser:
         for kind in ("browser", "performance"):
             self.driver.get_log(kind)
         self.driver.get(path.resolve().as_uri())
+        # On a busy machine the driver may return before the scripts of the page have run.
+        end = time.monotonic() + 10
+        while self.run("return document.readyState") != "complete" and time.monotonic() < end:
+            time.sleep(0.05)
 
     def run(self, script: str, *arguments: Any) -> Any:
         """The value of a piece of JavaScript."""
