@@ -3,6 +3,10 @@
     python benchmarks/label_bias.py                            every table, mechanism and method
     python benchmarks/label_bias.py --tables law credit --mechanisms strong --folds 0
     python benchmarks/label_bias.py --methods fairpc --again fairpc    measure a method anew
+    python benchmarks/label_bias.py --print --markdown         only the tables of what was measured
+    python benchmarks/label_bias.py --hide 0.3                 also with .3 of the test cells hidden
+    python benchmarks/label_bias.py --seeds-apart              also decisions that turn by chance
+    python benchmarks/label_bias.py --sets                     also confidence sets of P(Df); slow
 
 A table's own label is taken as Df, made independent of S, and bent into D (``bent_labels.py``).
 A method sees X, S and D of four folds and is judged on the fifth. Each result is a line of a file
@@ -18,6 +22,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +48,14 @@ from bent_labels import (
     Rows,
     find_folder,
     folds,
+    generator,
+    hide,
     inject,
 )
 from fairpc import FairPC
+from fairpc.baselines import Reduction, Reweight
+from fairpc.evidence import test_assumptions
+from label_bias_summary import summary
 
 Floats = npt.NDArray[np.float64]
 Record = dict[str, Any]
@@ -65,7 +75,7 @@ class Decided:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a method learned: a rule, and where it has one the mechanism [s, f, d] and P(Df)."""
+    """What a method learned: a rule, and its model where that may know the mechanism."""
 
     decide: Callable[[Rows], Decided]
     model: Any = None
@@ -182,11 +192,39 @@ def model(make: Callable[[int], Any]) -> Method:
     return fit
 
 
+def baseline(make: Callable[[], Any], *, votes: bool = False) -> Method:
+    """A baseline of ours, which refuses missing cells; votes are chances of a random decision."""
+
+    def fit(train: Rows, seed: int) -> Fitted:
+        fitted = make().fit(filled(train, train), train.d, sensitive_features=train.s)
+
+        def decide(test: Rows) -> Decided:
+            scores = fitted.predict_proba(filled(test, train), sensitive_features=test.s)[:, 1]
+            return Decided(None, scores) if votes else Decided.by_half(scores)
+
+        return Fitted(decide)
+
+    return fit
+
+
+def filled(rows: Rows, train: Rows) -> pl.DataFrame:
+    """X with missing text as a level of its own and missing numbers at the training mean."""
+    return rows.x.with_columns(
+        pl.col(pl.String).fill_null("missing"),
+        *(
+            pl.col(name).cast(pl.Float64).fill_null(train.x[name].mean())
+            for name in train.x.select(pl.selectors.numeric()).columns
+        ),
+    )
+
+
 METHODS: dict[str, Method] = {
     "lr": classifier(logistic),
     "hgb": classifier(Boosting),
     "lr+to": optimised(classifier(logistic)),
     "hgb+to": optimised(classifier(Boosting)),
+    "reweight": baseline(Reweight),
+    "reduction": baseline(Reduction, votes=True),
     "limit": classifier(Boosting, on_df=True),
     "fairpc": circuit(),
     "strudel": circuit(structure="strudel"),
@@ -194,19 +232,55 @@ METHODS: dict[str, Method] = {
 }
 
 
-def measure(method: Method, train: Rows, test: Rows, mechanism: str, seed: int) -> Record:
-    """One line of the file: a method on one fold, or the sentence of its error."""
+TAKE_HOLES = ("hgb", "fairpc", "forest")
+REPEATED = ("lr", "hgb", "fairpc", "forest")
+"""Methods that --hide and --seeds-apart look at, as far as they were asked for."""
+
+
+def measure(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
+    """How well a method finds Df of the test rows, and what its fit takes."""
     cpu, wall = time.process_time(), time.perf_counter()
-    try:
-        fitted = method(train, seed)
-        seconds = {
-            "cpu": round(time.process_time() - cpu, 2),
-            "wall": round(time.perf_counter() - wall, 2),
-        }
-        found = judge(fitted.decide(test), test)
-        return {**found, **learned(fitted.model, mechanism), **seconds}
-    except Exception as error:  # noqa: BLE001 - a method that fails is a result too
-        return {"error": f"{type(error).__name__}: {error}"}
+    fitted = method(train, cell["seed"])
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    found = {**judge(fitted.decide(test), test), **learned(fitted.model, cell["mechanism"])}
+    return {**found, "cpu": round(cpu, 2), "wall": round(wall, 2)}
+
+
+def measure_hidden(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
+    """The same fit on test rows with and without hidden cells."""
+    decide = method(train, cell["seed"]).decide
+    rng = generator(cell["seed"], cell["table"], cell["mechanism"], "hide", str(cell["fold"]))
+    whole = judge(decide(test), test)
+    holes = judge(decide(hide(test, cell["share"], rng)), test)
+    names = ("accuracy", "auc")
+    return {n: whole[n] for n in names} | {f"{n}_hidden": holes[n] for n in names}
+
+
+def measure_apart(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
+    """Share of decisions that turn with another random_state, and with drawn training rows."""
+    seed = cell["seed"]
+    rng = generator(seed, cell["table"], cell["mechanism"], "bootstrap", str(cell["fold"]))
+    drawn = train.take(rng.integers(len(train), size=len(train)))
+    first = method(train, seed).decide(test).decisions
+    other = method(train, seed + 1000).decide(test).decisions
+    again = method(drawn, seed).decide(test).decisions
+    return {
+        "turned_by_seed": float(np.abs(other - first).mean()),
+        "turned_by_bootstrap": float(np.abs(again - first).mean()),
+    }
+
+
+def measure_set(train: Rows) -> Record:
+    """The confidence set of P(Df) that training rows give, beside the truth."""
+    start = time.perf_counter()
+    found = test_assumptions(train.x, train.d, train.s, positive=1, level=0.95)
+    return {
+        "lower": found.lower,
+        "upper": found.upper,
+        "rejected": bool(found.rejected),
+        "truth": float(train.f.mean()),
+        "wall": round(time.perf_counter() - start, 2),
+    }
 
 
 def judge(decided: Decided, test: Rows) -> Record:
@@ -240,10 +314,11 @@ def learned(model: Any, mechanism: str) -> Record:
 
 
 Key = tuple[Any, ...]
+Job = tuple[Record, Callable[[], Record]]
 
 
 def key(record: Record) -> Key:
-    names = ("kind", "table", "mechanism", "seed", "fold", "method", "rows")
+    names = ("kind", "table", "mechanism", "seed", "fold", "method", "rows", "share")
     return tuple(record.get(name) for name in names)
 
 
@@ -268,35 +343,80 @@ def cells(given: argparse.Namespace) -> Iterator[tuple[Record, Rows, Rows]]:
                         yield {**name, "rows": given.rows}, train, test
 
 
+def jobs(given: argparse.Namespace, cell: Record, train: Rows, test: Rows) -> Iterator[Job]:
+    """Name of each record of a fold, and how it is made."""
+    if given.sets and cell["seed"] == 0 and cell["fold"] == min(given.folds):
+        yield {"kind": "set", **cell}, partial(measure_set, train)
+    for name in given.methods:
+        rows, job = (METHODS[name], train, test), {**cell, "method": name}
+        whole = {"kind": "fold", **job}
+        yield whole, partial(measure, *rows, whole)
+        if given.hide and name in TAKE_HOLES:
+            holes = {"kind": "hidden", **job, "share": given.hide}
+            yield holes, partial(measure_hidden, *rows, holes)
+        if given.seeds_apart and name in REPEATED:
+            apart = {"kind": "apart", **job}
+            yield apart, partial(measure_apart, *rows, apart)
+
+
 def run(given: argparse.Namespace) -> None:
-    made = {key(r) for r in read_records(given.out) if r["method"] not in given.again}
+    """Make the records that the file lacks; a method that fails leaves a sentence there."""
+    made = {key(r) for r in read_records(given.out) if r.get("method") not in given.again}
     for cell, train, test in cells(given):
-        for method in given.methods:
-            name = {"kind": "fold", **cell, "method": method}
-            if key(name) not in made:
-                found = measure(METHODS[method], train, test, cell["mechanism"], cell["seed"])
-                append(given.out, {**name, **found})
+        for name, job in jobs(given, cell, train, test):
+            if key(name) in made:
+                continue
+            try:
+                found = job()
+            except Exception as error:  # noqa: BLE001 - whatever a method raises is its result
+                found = {"error": f"{type(error).__name__}: {error}"}
+            append(given.out, {**name, **found})
 
 
 def append(path: Path, record: Record) -> None:
     with path.open("a") as file:
         file.write(json.dumps(record) + "\n")
     shown = {k: round(v, 3) if isinstance(v, float) else v for k, v in record.items()}
-    print(*(f"{v}" if isinstance(v, str) else f"{k}={v}" for k, v in shown.items()), flush=True)
+    print(*(v if isinstance(v, str) else f"{k}={v}" for k, v in shown.items()), flush=True)
+
+
+def print_tables(given: argparse.Namespace) -> None:
+    asked = [
+        r
+        for r in read_records(given.out)
+        if r["table"] in given.tables
+        and r["mechanism"] in given.mechanisms
+        and r["rows"] == given.rows
+        and r.get("method") in (None, *given.methods)
+    ]
+    for text in summary(asked, given.methods, given.markdown):
+        print(text)
 
 
 def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=1, help="ways of bending, 0, 1, …")
+    parser.add_argument("--seeds", type=int, default=1, help="ways of bending: 0, 1, …")
     parser.add_argument("--folds", nargs="+", type=int, default=list(range(N_FOLDS)))
     parser.add_argument("--rows", type=int, default=16_000, help="of a table, at most")
     parser.add_argument("--again", nargs="+", default=[], help="methods to measure anew")
+    parser.add_argument("--hide", type=float, help="share of the test cells to hide")
+    parser.add_argument("--seeds-apart", action="store_true", help="decisions that turn by chance")
+    parser.add_argument("--sets", action="store_true", help="confidence sets of P(Df); slow")
+    parser.add_argument("--print", action="store_true", help="the tables only; measure nothing")
+    parser.add_argument("--markdown", action="store_true", help="tables in Markdown")
     default = Path(tempfile.gettempdir()) / "fairpc-label-bias.jsonl"
     parser.add_argument("--out", type=Path, default=default, help="file of results, added to")
     return parser.parse_args()
+
+
+def compile_kernels() -> None:
+    """Fit once on few rows, so that no method's seconds hold the compiler's."""
+    rows = inject("german", "mild")
+    for name in ("fairpc", "strudel"):
+        METHODS[name](rows, 0).decide(rows)
 
 
 def main() -> None:
@@ -305,15 +425,10 @@ def main() -> None:
     if find_folder() is None:
         print("The bundled tables only: FAIRPC_BIAS_DATA names no folder with the others.")
         given.tables = [name for name in given.tables if name not in READ]
-    compile_kernels()
-    run(given)
-
-
-def compile_kernels() -> None:
-    """Fit once on few rows, so that no method's seconds hold the compiler's."""
-    rows = inject("german", "mild")
-    for name in ("fairpc", "strudel"):
-        METHODS[name](rows, 0).decide(rows)
+    if not given.print:
+        compile_kernels()
+        run(given)
+    print_tables(given)
 
 
 if __name__ == "__main__":
