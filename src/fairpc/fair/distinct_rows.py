@@ -86,6 +86,12 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
     return _copied(rows, kept), _copied(rows, held)
 
 
+def some_rows(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
+    """All rows, or about so many of the table's rows where there are more."""
+    total = float(rows.each.sum())
+    return rows if total <= most else hold_out(rows, most / total, rng)[1]
+
+
 def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats:
     """How many of each row's copies are drawn, of all copies the nearest number to a fraction."""
     copies = weights.astype(np.int64)
