@@ -455,11 +455,15 @@ def em_options(model: CircuitClassifier, limits: Limits | None) -> Options:
 def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> FairDistribution:
     """The whole fit again, structure and all, to other rows of the same coding."""
     forest = isinstance(model.distribution_, ForestDistribution)
-    ordered = tuple(column.binned for column in model.coding_.features.columns)
     structure = FOREST if forest else model.structure
-    return model._fit_rows(
-        rows, structure, ordered, None, {}, limits, lambda step: None
-    ).distribution
+    ordered = ordered_features(model)
+    fitted = model._fit_rows(rows, structure, ordered, None, {}, limits, lambda step: None)
+    return fitted.distribution
+
+
+def ordered_features(model: CircuitClassifier) -> tuple[bool, ...]:
+    """Which features of a fitted model are numbers."""
+    return tuple(column.binned for column in model._coding().features.columns)
 
 
 def _with_gain(fitted: Fitted, gain: LabelGain | None) -> Fitted:

@@ -120,7 +120,8 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     )
     model.coding_ = coding
     model.distribution_ = _distribution(model._model, layout, circuit, content, source)
-    model.distribution_.top  # noqa: B018 - a circuit of another shape has no upper layers to read
+    if circuit is not None:
+        model.distribution_.top  # noqa: B018 - another shape has no upper layers to read
     model.history_ = {name: _array(values) for name, values in content["history"].items()}
     model.label_counts_ = _array(content["counts"])
     model.converged_ = bool(content["converged"])
@@ -158,7 +159,7 @@ def _distribution(
     fits = forest.leaf_rate.shape[:2] == shape and rates.mechanism.shape == (*shape, shape[1])
     if model != "FairPC" or not fits or sizes != layout.arities:
         _fail(source, "its forest is not over its columns: it was altered")
-    return ForestDistribution.of(layout, forest, rates)
+    return ForestDistribution(layout, forest, rates)
 
 
 def _settings(settings: dict[str, Any], circuit: Circuit | None) -> dict[str, Any]:

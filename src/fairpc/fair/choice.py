@@ -94,7 +94,7 @@ def _by_fold(
         model = fit(rows.take(used).with_weights(others[used]), options, rng)
         row = np.arange(len(held))
         told = model.observed(rows.s[held], rows.x[held])[row, rows.d[held]]
-        score = np.log(scores.given[k, held, rows.s[held], rows.d[held]])
+        score = np.log(scores.given[k, held, rows.d[held]])
         said.append(score)
         gains.append(score - np.log(np.maximum(told, 1e-300)))
         weights.append(scores.held[held, k])

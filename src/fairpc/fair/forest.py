@@ -191,30 +191,49 @@ def _from_hex(rows: list[str], n_values: int) -> Bools:
     return np.unpackbits(packed, axis=1, count=n_values).astype(np.bool_)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class ForestDistribution(FairDistribution):
-    """The circuit of a forest, with queries that go straight to the boxes that hold a row.
+    """The distribution of a forest: queries go straight to the boxes that hold a row.
 
-    Every query of the circuit gives the same; these take a thousandth of its time. With other
-    parameters (:meth:`with_parameters`) it is a circuit like any other.
+    Every query of its circuit gives the same, and takes a thousand times as long; the circuit is
+    made when it is asked for. With other parameters (:meth:`with_parameters`) it is a circuit like
+    any other.
     """
 
-    forest: Forest = field(kw_only=True)
+    forest: Forest
+    rates: TopRates
 
-    @classmethod
-    def of(cls, layout: Layout, forest: Forest, rates: TopRates) -> Self:
-        """The circuit of a forest; the layout is told how many (leaf, cluster) there are."""
-        layout = replace(layout, n_components=len(forest.tree) * forest.n_clusters)
-        return cls("FairPC", layout, forest_circuit(layout, forest, rates), forest=forest)
+    def __init__(self, layout: Layout, forest: Forest, rates: TopRates) -> None:
+        """The layout is told how many (leaf, cluster) there are."""
+        n_components = len(forest.tree) * forest.n_clusters
+        object.__setattr__(self, "model", "FairPC")
+        object.__setattr__(self, "layout", replace(layout, n_components=n_components))
+        object.__setattr__(self, "forest", forest)
+        object.__setattr__(self, "rates", rates)
+
+    @cached_property  # type: ignore[misc]  # other models have it from the start
+    def circuit(self) -> Circuit:
+        return forest_circuit(self.layout, self.forest, self.rates)
 
     def with_parameters(self, parameters: npt.ArrayLike) -> FairDistribution:
         circuit = self.circuit.with_parameters(parameters)
         return FairDistribution(self.model, self.layout, circuit)
 
-    @cached_property
-    def _rates(self) -> TopRates:
-        """Read off the circuit once."""
-        return self.top_rates
+    @property
+    def group_rate(self) -> Floats:
+        return self.rates.group_rate
+
+    @property
+    def decision_rate(self) -> Floats:
+        return np.tile(self.rates.decision_rate, (self.layout.n_groups, 1))
+
+    @property
+    def mechanism(self) -> Floats:
+        return self.rates.mechanism
+
+    @property
+    def top_rates(self) -> TopRates:
+        return self.rates
 
     def log_likelihood(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
         joint = self._log_joint(s, x)
@@ -222,13 +241,17 @@ class ForestDistribution(FairDistribution):
         return _log_sum(joint + label)
 
     def decision(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
-        joint = self._log_joint(s, x)
-        result: Floats = _normalised(joint).sum(axis=1)
-        return result
+        if s is not None and (np.asarray(s) >= 0).all():
+            with np.errstate(divide="ignore"):
+                joint = self.forest.log_densities(x, np.broadcast_to(s, len(x)))
+                joint += np.log(self.rates.decision_rate)
+            return _normalised(joint)
+        shared: Floats = _normalised(self._log_joint(s, x)).sum(axis=1)
+        return shared
 
     def observed(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
         joint = _normalised(self._log_joint(s, x))
-        result: Floats = np.einsum("rsf,sfd->rd", joint, self._rates.mechanism)
+        result: Floats = np.einsum("rsf,sfd->rd", joint, self.rates.mechanism)
         return result
 
     def turned(self, rows: Rows) -> tuple[Floats, float]:
@@ -237,7 +260,7 @@ class ForestDistribution(FairDistribution):
             known = np.arange(rows.n_classes) == rows.f[:, None]
             joint = np.where((known | (rows.f < 0)[:, None])[:, None], joint, -np.inf)
         unlabelled = np.broadcast_to(
-            self._rates.mechanism, (len(rows.d), *self._rates.mechanism.shape)
+            self.rates.mechanism, (len(rows.d), *self.rates.mechanism.shape)
         )
         label = np.where(
             (np.arange(rows.n_classes) == rows.d[:, None])[:, None, None]
@@ -257,7 +280,7 @@ class ForestDistribution(FairDistribution):
         """log P(s, f, x): rows × groups × classes; −∞ in groups that a row is not from."""
         n_groups = self.layout.n_groups
         groups = np.full(len(x), -1) if s is None else np.broadcast_to(s, len(x))
-        rates = self._rates
+        rates = self.rates
         joint = np.full((len(x), n_groups, self.layout.n_classes), -np.inf)
         with np.errstate(divide="ignore"):
             known = np.flatnonzero(groups >= 0)
@@ -276,7 +299,7 @@ class ForestDistribution(FairDistribution):
         """log P(d | f, s): rows × groups × classes; 0 where the label is missing."""
         labels = np.full(n, -1) if d is None else np.broadcast_to(d, n)
         with np.errstate(divide="ignore"):
-            logs = np.log(self._rates.mechanism)
+            logs = np.log(self.rates.mechanism)
         padded = np.concatenate([logs, np.zeros((*logs.shape[:2], 1))], axis=2)
         result: Floats = padded.transpose(2, 0, 1)[labels]
         return result

@@ -43,7 +43,7 @@ LEAF_ROWS: Final = 5
 """Trees: how many for each fold, the most leaves of one, and the fewest rows of a leaf."""
 SCORE_ROWS: Final = 60.0
 """Rows of a leaf that its score stands for, beside those that are counted."""
-GROWING_ROWS: Final = 20_000
+GROWING_ROWS: Final = 16_000
 MIXED_CELLS: Final = 0.15
 """Rows on which a tree is grown, for it imitates a smooth score, and more would say little more;
 and the share of cells that those have from other rows that are not of the table."""
@@ -78,11 +78,13 @@ EARLY_ROWS: Final = 1000
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What was learned of D: P(D | x, s) of every row by the learners of every fold.
+    """What was learned of D: P(D | x, s) by the learners of every fold.
 
     Attributes:
-        given: P(D = d | x of the row, S = s), folds × rows × groups × classes.
-        drawn: the same of rows on which trees are grown.
+        given: P(D = d | x, s) of each row by the learners of a fold that it is in, folds × rows ×
+            classes; zeros where it is not in the fold.
+        drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
+            classes.
         held: weight of each row in each fold, rows × folds.
         shares: of each learner in the score.
     """
@@ -101,11 +103,10 @@ class ForestFitted(Fitted):
 
 
 @dataclass(frozen=True, eq=False)
-class Bins:
-    """Rows as bins of their held-out score."""
+class BinsFitted(Fitted):
+    """The model of the bins of the score, and its pseudo-counts."""
 
-    rows: Rows
-    label_likelihood: float  #: mean log P(d | x, s) of the score, of rows it had not seen
+    prior: Floats
 
 
 def fit_forest(
@@ -133,7 +134,7 @@ def fit_forest(
     fitted = fit_mechanism(bins, options, callback)
     rates = fitted.distribution.top_rates
     forest = _grown(rows, growing, scores, rates, rng)
-    distribution = ForestDistribution.of(Layout.of("FairPC", rows), forest, rates)
+    distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
     history = dict(fitted.history)
     for name, some in (evaluation or {}).items():
         last = np.full(len(history["objective"]), np.nan)
@@ -145,22 +146,22 @@ def fit_forest(
 
 
 def fit_mechanism(
-    bins: Bins, options: Options, callback: Callable[[Step], object] | None = None
-) -> Fitted:
+    bins: Rows, options: Options, callback: Callable[[Step], object] | None = None
+) -> BinsFitted:
     """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
 
     Without a reason to the contrary labels are not bent: D = Df is kept where the data do not
     reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
     """
-    bent = _fit_bins(bins.rows, options, AGREEMENT, options.mechanism_prior, callback)
+    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, callback)
     if not options.mechanism_prior:
         return bent
-    straight = _fit_bins(bins.rows, options, STRAIGHT, STRAIGHT_ROWS, callback)
+    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, callback)
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
     # Rows of unequal weight say less than their sum.
-    weights = bins.rows.weights
+    weights = bins.weights
     effective = float(weights.sum() ** 2 / np.dot(weights, weights)) if len(weights) else 0.0
-    n_free = bins.rows.n_groups * bins.rows.n_classes * (bins.rows.n_classes - 1)
+    n_free = bins.n_groups * bins.n_classes * (bins.n_classes - 1)
     rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(0.95, n_free)
     return bent if rejected else straight
 
@@ -171,14 +172,15 @@ def _fit_bins(
     agreement: float,
     prior_rows: float,
     callback: Callable[[Step], object] | None,
-) -> Fitted:
+) -> BinsFitted:
     start = initial_model("LatNB", rows, None, options.smoothing)
     tol = min(options.tol or MECHANISM_TOLERANCE, MECHANISM_TOLERANCE)
     settled = replace(options, max_iter=MECHANISM_STEPS, tol=tol)
     prior = parameter_prior(start.circuit, start.layout, start.top, settled)
     if prior_rows > 0:
         prior[start.top.mechanism] = prior_rows * agreeing_mechanism(start.layout, agreement)
-    return fit_parameters(start, rows, {}, settled, callback, prior=prior)
+    fitted = fit_parameters(start, rows, {}, settled, callback, prior=prior)
+    return BinsFitted(**vars(fitted), prior=prior)
 
 
 # --- scores -----------------------------------------------------------------------------------
@@ -234,17 +236,18 @@ def label_scores(
     """P(D | x, s) of every row by learners of every fold; see the head of this module."""
     numbers = _numbers(rows, ordered)
     held = dealt(rows, N_FOLDS, rng)
-    x = rows.x if drawn is None else np.concatenate([rows.x, drawn])
+    x = rows.x[:0] if drawn is None else drawn
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     # Boosting on a few thousand rows gains nothing from threads, and loses much where
     # other work waits for the cores.
     with threadpool_limits(1, user_api="openmp"):
         found = [_learned(rows, x, numbers, held, k, rng) for k in range(N_FOLDS)]
-    each = np.stack(found)  # folds × learners × rows × groups × classes
+    each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
     shares = _learner_shares(rows, each, held)
-    said = np.einsum("kmrgd,m->krgd", each, shares)
-    return Scores(said[:, : rows.n_rows], said[:, rows.n_rows :], held, shares)
+    given = np.einsum("kmrd,m->krd", each, shares)
+    told = np.einsum("kmrgd,m->krgd", np.stack([said for _, said in found]), shares)
+    return Scores(given, told, held, shares)
 
 
 def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
@@ -282,35 +285,43 @@ def _order(rows: Rows, weights: Floats, j: int, number: bool) -> Ints:
 
 def _learned(
     rows: Rows,
-    x: Codes,
+    drawn: Codes,
     numbers: Sequence[bool],
     held: Floats,
     fold: int,
     rng: np.random.Generator,
-) -> Floats:
-    """P(D | x, s) of rows in every group by the learners of a fold: learners first."""
+) -> tuple[Floats, Floats]:
+    """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every group."""
     weights = held.sum(axis=1) - held[:, fold]
     if not weights.any():
         weights = held.sum(axis=1)
     used = np.flatnonzero(weights > 0)
     y, w = rows.d[used], weights[used]
+    x = np.concatenate([rows.x, drawn])
     order = _orders(rows, weights, numbers)
     places = np.stack(
         [np.where(c >= 0, o[np.maximum(c, 0)], np.nan) for c, o in zip(x.T, order, strict=True)],
         axis=1,
     )
-    said = np.zeros((2, len(x), rows.n_groups, rows.n_classes))
+    here = np.flatnonzero(held[:, fold] > 0)
+    own = np.zeros((2, rows.n_rows, rows.n_classes))
+    said = np.zeros((2, len(drawn), rows.n_groups, rows.n_classes))
     learners = _learners(x, places, numbers, rows, len(used), rng)
     for m, (learner, table) in enumerate(learners):
         if len(np.unique(y)) < 2:
-            said[m, ..., int(y[0])] = 1.0
+            own[m, here, int(y[0])] = said[m, ..., int(y[0])] = 1.0
             continue
         learner.fit(table(used, rows.s[used]), y, w)
-        everyone = np.arange(len(x))
-        for g in range(rows.n_groups):
-            groups = np.full(len(x), g)
-            said[m, :, g, learner.classes_] = learner.predict_proba(table(everyone, groups)).T
-    return (1 - FLOOR) * said + FLOOR / rows.n_classes
+        classes = learner.classes_
+        if len(here):
+            told = learner.predict_proba(table(here, rows.s[here]))
+            own[m, here[:, None], classes] = told
+        everyone = np.arange(rows.n_rows, len(x))
+        for g in range(rows.n_groups if len(drawn) else 0):
+            told = learner.predict_proba(table(everyone, np.full(len(drawn), g)))
+            said[m, :, g, classes] = told.T
+    own[:, here] = (1 - FLOOR) * own[:, here] + FLOOR / rows.n_classes
+    return own, (1 - FLOOR) * said + FLOOR / rows.n_classes
 
 
 def _learners(
@@ -361,7 +372,7 @@ def _learners(
 def _learner_shares(rows: Rows, each: Floats, held: Floats) -> Floats:
     """Shares of the learners under which the labels of rows they had not seen are likeliest."""
     row, fold = np.nonzero(held)
-    likely = each[fold, :, row, rows.s[row], rows.d[row]]
+    likely = each[fold, :, row, rows.d[row]]
     weights, shares = held[row, fold], np.full(each.shape[1], 1 / each.shape[1])
     for _ in range(100):
         part = likely * shares
@@ -370,35 +381,54 @@ def _learner_shares(rows: Rows, each: Floats, held: Floats) -> Floats:
     return shares
 
 
-def score_bins(rows: Rows, scores: Scores) -> Bins:
-    """Each row of the table as the bin of what was said of it by learners that had not seen it."""
-    row, fold = np.nonzero(scores.held)
-    said = scores.given[fold, row, rows.s[row]]
-    weights = scores.held[row, fold]
-    s, d = rows.s[row], rows.d[row]
+def binned_model(
+    rows: Rows, ordered: Sequence[bool] | None, options: Options
+) -> tuple[Rows, BinsFitted]:
+    """The rows, in their order, as bins of their held-out score, and the model of the bins.
+
+    It is what the mechanism of a forest is learned from, and all that its refits need.
+    """
+    rng = np.random.default_rng(options.random_state)
+    scores = label_scores(rows, ordered, rng)
+    fold = scores.held.argmax(axis=1)
+    once = np.zeros(scores.held.shape)
+    once[np.arange(len(fold)), fold] = scores.held.sum(axis=1)
+    bins = score_bins(rows, replace(scores, held=once))
+    return bins, fit_mechanism(bins, options)
+
+
+def score_bins(rows: Rows, scores: Scores) -> Rows:
+    """Rows of the table as bins of what was said of them by learners that had not seen them.
+
+    A row is there once for each fold that it is in; rows without a group or a label are there once,
+    with no bin.
+    """
+    held = scores.held.copy()
+    unseen = (rows.s < 0) | (rows.d < 0) | ~held.any(axis=1)
+    held[unseen, 0] = rows.weights[unseen]
+    row, fold = np.nonzero(held)
+    # A row of no weight stays, for those who count on the order of rows.
+    lost = np.setdiff1d(np.arange(rows.n_rows), row)
+    row, fold = np.append(row, lost), np.append(fold, np.zeros(len(lost), np.int64))
+    order = np.argsort(row, kind="stable")
+    row, fold = row[order], fold[order]
+    s, weights = rows.s[row], held[row, fold]
     bins = np.full(len(row), -1, np.int16)
-    size = 0
     for g in range(rows.n_groups):
-        here = np.flatnonzero(s == g)
+        here = np.flatnonzero((s == g) & ~unseen[row] & (weights > 0))
         if len(here):
-            bins[here] = _binned(said[here], weights[here])
-            size = max(size, int(bins[here].max()) + 1)
-    size = max(size, 2)
-    held_out = np.log(said[np.arange(len(row)), d])
-    unseen = np.flatnonzero((rows.s < 0) | (rows.d < 0))
-    everything = Rows(
-        np.concatenate([s, rows.s[unseen]]),
-        np.concatenate([d, rows.d[unseen]]),
-        np.asfortranarray(np.concatenate([bins, np.full(len(unseen), -1, np.int16)])[:, None]),
-        np.concatenate([weights, rows.weights[unseen]]),
+            bins[here] = _binned(scores.given[fold[here], row[here]], weights[here])
+    binned = Rows(
+        s,
+        rows.d[row],
+        np.asfortranarray(bins[:, None]),
+        weights,
         rows.n_groups,
         rows.n_classes,
-        np.array([size]),
+        np.array([max(int(bins.max(initial=0)) + 1, 2)]),
         ("score",),
     )
-    if rows.f is not None:
-        everything = everything.with_fair_decisions(np.concatenate([rows.f[row], rows.f[unseen]]))
-    return Bins(everything, float(np.average(held_out, weights=weights)))
+    return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
 
 
 def _binned(said: Floats, weights: Floats) -> Ints:
@@ -558,15 +588,16 @@ def _leaf_rates(rows: Rows, leaves: Ints, scores: Scores, fold: int, rates: TopR
     imitated, leaf = np.split(leaves, [scores.drawn.shape[1]])
     n_leaves = int(leaves.max()) + 1
     result = np.empty((rows.n_groups, rows.n_classes, n_leaves))
-    everyone = np.bincount(imitated, minlength=n_leaves) + np.bincount(leaf, rows.weights, n_leaves)
-    of_each = np.concatenate([np.ones(len(imitated)), rows.weights])
+    # A leaf that holds rows of the table alone has the mean of all scores.
+    everyone = np.bincount(imitated, minlength=n_leaves) + LEAF_SHARE / n_leaves
     for g in range(rows.n_groups):
         here = np.flatnonzero(rows.s == g)
         counts = np.zeros((n_leaves, rows.n_classes))
         np.add.at(counts, (leaf[here], rows.d[here]), scores.held[here, fold])
-        told = np.concatenate([scores.drawn[fold, :, g], scores.given[fold, :, g]])
-        sums = [np.bincount(leaves, of_each * told[:, d], n_leaves) for d in range(rows.n_classes)]
-        said = np.stack(sums, axis=1) / everyone[:, None]
+        told = scores.drawn[fold, :, g]
+        sums = [np.bincount(imitated, told[:, d], n_leaves) for d in range(rows.n_classes)]
+        mean = LEAF_SHARE / n_leaves * told.mean(axis=0)
+        said = (np.stack(sums, axis=1) + mean) / everyone[:, None]
         share = np.bincount(leaf[here], rows.weights[here], n_leaves)
         share = share + LEAF_SHARE * everyone / everyone.sum()
         q = _decided(counts + SCORE_ROWS * said, rates.mechanism[g], rates.decision_rate)
