@@ -170,6 +170,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if not self._is_auto() or self.n_components is not None or self.equal_mass:
             return training, None
         rng = np.random.default_rng(self._rng().integers(1 << 62))
+        if max(training.coding.features.arities, default=0) <= 2:
+            return training, None
         rows = training.rows.sample(min(folder.sample_rows, COMPARED_ROWS), rng)
         gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), self._em_options(limits), rng)
         if not gain.ahead:

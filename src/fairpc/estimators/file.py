@@ -126,7 +126,9 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     model.label_counts_ = _array(content["counts"])
     model.converged_ = bool(content["converged"])
     model.starts_, model.choices_ = (), None
-    if content.get("choices") is not None:
+    # Since version 4 a file may say that there are none.
+    said = "choices" in content and (content["choices"] is not None or content["version"] == 3)
+    if said:
         model.choices_ = Choices.from_dict(content["choices"])
         own = model.choices_.forest == isinstance(model.distribution_, ForestDistribution)
         if not own or not (

@@ -431,6 +431,22 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
     return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
 
 
+def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
+    """The scores of rows as the model can have them: between the ends of the mechanism, and with
+    the same mean of Df in all groups."""
+    given = scores.given.copy()
+    row, fold = np.nonzero(scores.held)
+    for g in range(rows.n_groups):
+        here = np.flatnonzero(rows.s[row] == g)
+        if len(here):
+            at = fold[here], row[here]
+            share = scores.held[row[here], fold[here]]
+            q = _decided(scores.given[at], rates.mechanism[g], rates.decision_rate)
+            q = _balanced(q, share / share.sum(), rates.decision_rate)
+            given[at] = np.maximum(q @ rates.mechanism[g], FLOOR / rows.n_classes)
+    return replace(scores, given=given)
+
+
 def _binned(said: Floats, weights: Floats) -> Ints:
     """Bins of equal weight along the score; of more than two classes, cells of their scores."""
     effective = float(weights.sum() ** 2 / np.dot(weights, weights))
