@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from fairpc.errors import LearningError
 from fairpc.errors.arrays import Codes, Floats
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Places
+
+_MANY: Final = 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +87,19 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
             "give validation rows"
         )
     return _copied(rows, kept), _copied(rows, held)
+
+
+def some_rows(rows: Rows, n: int, rng: np.random.Generator) -> Rows:
+    """About ``n`` rows of the table, drawn at random; all where there are no more."""
+    each = rows.each
+    total = float(each.sum())
+    if total <= n:
+        return rows
+    if total < _MANY:
+        return hold_out(rows, n / total, rng)[1]
+    # Weights that stand for people of a population: too many to draw without putting back.
+    share = each / each.max()
+    return _copied(rows, rng.multinomial(n, share / share.sum()).astype(np.float64))
 
 
 def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats:
