@@ -9,10 +9,12 @@ import polars as pl
 import pytest
 
 from auditing.tables import MODELS, QUICK, fitted, plain_json, table
+from estimators.drifting import drifting
 from fairpc.auditing import audit
 from fairpc.datasets import load_adult, load_compas
 from fairpc.errors import DriftWarning
 from fairpc.estimators import FairPC, LatNB
+from fairpc.report import render
 
 
 def contradicting() -> tuple[pl.DataFrame, Any, Any]:
@@ -39,6 +41,24 @@ def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
     assert record.decidable.test is not None
     assert record.decidable.test.what_to_do
     assert not any("turned" in sentence for sentence in record.verdict.sentences)
+    plain_json(record)
+
+
+def test_a_drift_is_said_first_and_no_mechanism_is_put_into_words() -> None:
+    X, y, s = drifting()
+    model = LatNB()
+    with pytest.warns(DriftWarning):
+        model.fit(X, y, sensitive_features=s)
+    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
+    assert record.verdict.rejected is False
+    assert record.verdict.drift == model.warnings_
+    assert record.verdict.headline.startswith("The mechanism of this model must not be read")
+    assert model.warnings_[0] in record.verdict.headline
+    assert not any("turned" in sentence for sentence in record.verdict.sentences)
+    assert "may not be about the label" in record.left_out["mechanism.intervals"]
+    page = render(record)
+    assert "The hidden decision may not be about the label." in page
+    assert "of the rows whose latent decision is" not in page
     plain_json(record)
 
 
