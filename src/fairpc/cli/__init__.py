@@ -261,7 +261,7 @@ def _compare(
     *,
     roles: opt.Roles,
     structure: opt.Structure = "auto",
-    bins: opt.Bins = 8,
+    bins: opt.Bins = None,
     seed: opt.Seed = 0,
     text: opt.TextFormat,
     engine: opt.Engine,

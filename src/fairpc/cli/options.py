@@ -42,9 +42,16 @@ Table = Annotated[
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
 Structure = Annotated[
     str,
-    option("NAME", "auto chooses on held-out rows; strudel is the paper's; chow-liu is one tree."),
+    option(
+        "NAME",
+        "auto chooses on held-out rows; forest holds Df to the label; strudel is the paper's; "
+        "chow-liu is one tree.",
+    ),
 ]
-Bins = Annotated[int, option("N", "Approximate bins per numeric column.", min=2, max=1000)]
+Bins = Annotated[
+    int | None,
+    option("N", "Approximate bins per numeric column; 8, or 32 for a forest.", min=2, max=1000),
+]
 Seed = Annotated[int, option("N", "Random seed.", min=0, max=2**32 - 1)]
 MaxMemory = Annotated[
     str | None,
@@ -147,7 +154,7 @@ class Learner:
         int | None,
         option("N", "Circuits mixed in each P(x | Df, S); default: auto chooses.", min=1, max=64),
     ] = None
-    bins: Bins = 8
+    bins: Bins = None
     seed: Seed = 0
 
     @property

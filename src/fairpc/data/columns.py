@@ -36,6 +36,10 @@ TO_KEEP: Final[tuple[str | Argument, ...]] = (
 """What one does about a column that was taken for an identifier."""
 
 
+BINS: Final = 8
+"""Bins of a numeric column, unless another number is asked for."""
+
+
 @dataclass(frozen=True)
 class Options:
     """How columns are encoded.
@@ -49,7 +53,7 @@ class Options:
         binning: choose bins with the label, or by quantiles; without labels always by quantiles.
     """
 
-    n_bins: int = 8
+    n_bins: int = BINS
     rare: float = 0.005
     max_levels: int = 16
     numeric: frozenset[str] = frozenset()

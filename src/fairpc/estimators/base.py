@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
 from fairpc.cluster.table import is_dask
 from fairpc.data.atomic import AnyPath
+from fairpc.data.columns import BINS
 from fairpc.data.columns import Options as EncodingOptions
 from fairpc.data.fit_encoding import resolve
 from fairpc.data.frame import read_frame
@@ -27,19 +29,29 @@ from fairpc.data.source import Progress, is_source
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import Argument, DriftWarning, LearningError, SameAsLabelWarning, TableError
 from fairpc.errors.arrays import check_choice
-from fairpc.estimators.guard import em_refit, guard
+from fairpc.estimators.guard import em_refit, forest_refit, guard
 from fairpc.estimators.queries import FittedQueries
-from fairpc.estimators.settings import Settings, check_beside, check_settings, plain
+from fairpc.estimators.settings import (
+    Settings,
+    StructureChoice,
+    check_beside,
+    check_settings,
+    plain,
+)
 from fairpc.estimators.tables import GivenTable, listed
 from fairpc.estimators.training import FitFolder, Training, coded_rows
-from fairpc.fair.distinct_rows import hold_out
+from fairpc.fair.choice import LabelGain, compare_labels
+from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
 from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.forest import ForestDistribution
+from fairpc.fair.forest_fit import ForestFitted, fit_forest
 from fairpc.fair.initial import Structure
 from fairpc.fair.journal import VALIDATION, Journal
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.fair.recipe import AutoFitted, fit_auto
+from fairpc.fair.recipe_log import Choices
 from fairpc.fair.restarts import FittedFromStarts, fit_starts
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Limits, Model
@@ -48,6 +60,17 @@ from fairpc.structure.search import HELD_OUT, MODEL_METHODS
 
 LEARNED: Final = ("FairPC", "NLatPC")
 """Models whose P(x | f, s) are learned circuits."""
+
+FOREST: Final = "forest"
+FINE_BINS: Final = 32
+FINE_LEVELS: Final = 128
+FINER: Final = 5.0
+"""A forest is cut at the table's own values: bins and levels of a column, and by how much the
+share under which levels are merged is smaller."""
+COMPARED_ROWS: Final = 20_000
+"""Rows on which forest and circuits are compared."""
+FOREST_ROWS: Final = 400_000
+"""Rows to which a forest is fitted where not all are in memory."""
 
 Triple = Sequence[Any]
 """(X, y, sensitive features)."""
@@ -114,18 +137,19 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 coded=self._given_coding() is not None,
             )
             training = self._training(table, folder)
-            coding = training.coding
-            limits = self._limits(coding, fair_labels)
-            validation = None if validation_data is None else self._triple(coding, validation_data)
-            evaluation = {k: self._triple(coding, some) for k, some in (eval_set or {}).items()}
+            limits = self._limits(training.coding, fair_labels)
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:
                 with self._shown("structure", _step_line, callback or (lambda step: None)) as step:
+                    training, gain = self._chosen_by_label(table, training, limits, folder)
+                    triple = partial(self._triple, training.coding)
+                    validation = None if validation_data is None else triple(validation_data)
+                    evaluation = {name: triple(some) for name, some in (eval_set or {}).items()}
                     fitted = self._fit_training(
                         training, validation, evaluation, limits, step, folder.sample_rows
                     )
                 drift = self._drift(training, fitted.distribution, limits)
-                self._store(table, training, fitted, threshold)
+                self._store(table, training, _with_gain(fitted, gain), threshold)
                 self.warnings_ = drift
             finally:
                 self._journal = None
@@ -140,24 +164,50 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if not (self.guard and fitted.layout.latent):
             return ()
         options = self._em_options(limits, np.random.default_rng(0))
-        return guard(fitted, training.rows, training.coding, em_refit(fitted, options))
+        refit = em_refit(fitted, options)
+        if isinstance(fitted, ForestDistribution):
+            refit = forest_refit(training.coding, options)
+        return guard(fitted, training.rows, training.coding, refit)
 
     def _training(self, table: GivenTable, folder: FitFolder) -> Training:
         """The coding of a table and its rows, equal ones merged."""
-        options = EncodingOptions(
-            n_bins=self.n_bins,
-            rare=self.rare,
-            numeric=table.roles.numeric,
-            categorical=resolve(table.roles.names, listed(self.categorical), "categorical"),
-        )
         with self._shown("reading", _reading_line, None) as watch:
             return folder.training(
                 table,
                 coding=self._given_coding(),
                 positive=self.positive,
-                options=options,
+                options=self._encoding_options(table, fine=self.structure == FOREST),
                 watch=watch,
             )
+
+    def _chosen_by_label(
+        self, table: GivenTable, training: Training, limits: Limits | None, folder: FitFolder
+    ) -> tuple[Training, LabelGain | None]:
+        """Rows for a forest where ``auto`` finds that it tells labels better than circuits do."""
+        if not self._is_auto() or self.n_components is not None or self.equal_mass:
+            return training, None
+        rng = np.random.default_rng(self._rng().integers(1 << 62))
+        rows = training.rows.sample(min(folder.sample_rows, COMPARED_ROWS), rng)
+        gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), self._em_options(limits), rng)
+        if not gain.ahead:
+            return training, gain
+        options = self._encoding_options(table, fine=True)
+        return replace(
+            folder.coded_again(table, positive=self.positive, options=options), forest=True
+        ), gain
+
+    def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
+        """How columns are encoded: the boxes of a forest are cut at more values than bins are."""
+        options = EncodingOptions(
+            n_bins=BINS if self.n_bins is None else self.n_bins,
+            rare=self.rare,
+            numeric=table.roles.numeric,
+            categorical=resolve(table.roles.names, listed(self.categorical), "categorical"),
+        )
+        if not fine:
+            return options
+        n_bins = FINE_BINS if self.n_bins is None else self.n_bins
+        return replace(options, n_bins=n_bins, rare=self.rare / FINER, max_levels=FINE_LEVELS)
 
     @contextmanager
     def _shown(self, first: str, line: Callable[[Any], str], then: Any) -> Iterator[Any]:
@@ -188,14 +238,20 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     ) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
         rows, coding = training.rows, training.coding
-        sample = rows.sample(sample_rows, self._rng())
+        most = min(sample_rows, FOREST_ROWS) if training.forest else sample_rows
+        sample = rows.sample(most, self._rng())
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
         if same is not None:
             # No error: scikit-learn's checks take a column of X for the label.
             warnings.warn(same, SameAsLabelWarning, stacklevel=3)
-        if sample is rows:
-            return self._fit_rows(sample, validation, evaluation, limits, step)
-        on_sample = self._fit_rows(sample, validation, {}, limits, step)
+        structure = FOREST if training.forest else self.structure
+        ordered = tuple(column.binned for column in coding.features.columns)
+        if structure == FOREST or sample is rows:
+            # The labels in the leaves of a forest are counted on rows that did not grow it: its
+            # sample is as large as it needs.
+            given = sample, structure, ordered, validation, evaluation, limits, step
+            return self._fit_rows(*given)
+        on_sample = self._fit_rows(sample, structure, ordered, validation, {}, limits, step)
         # All parameters are learned from all rows, those of a mixture's components too.
         return fit_parameters(on_sample.distribution, rows, {}, self._em_options(limits), step)
 
@@ -236,17 +292,21 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _fit_rows(
         self,
         rows: Rows,
+        structure: StructureChoice | CircuitClassifier | Circuit,
+        ordered: Sequence[bool],
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
         limits: Limits | None,
         callback: Callable[[Step], object],
     ) -> Fitted:
         """Fit the model of this class to rows of codes."""
-        if isinstance(self.structure, CircuitClassifier | Circuit):
+        if isinstance(structure, CircuitClassifier | Circuit):
             watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
             options = self._em_options(limits)
             return fit_parameters(self._kept(rows), rows, watched, options, callback)
-        check_choice("structure", self.structure, ("auto", *MODEL_METHODS))
+        check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
+        if structure == FOREST:
+            return self._fit_forest(rows, ordered, validation, evaluation, limits, callback)
         if self._is_auto():
             return fit_auto(
                 rows,
@@ -264,7 +324,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 Argument("structure", "'auto'"),
                 " of FairPC with init='prior'; use 1 otherwise",
             )
-        method = "strudel" if self.structure == "auto" else self.structure
+        method = "strudel" if structure == "auto" else structure
         if self._model not in LEARNED:
             validation = None
         elif validation is None and method in HELD_OUT:
@@ -278,6 +338,29 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             options=replace(options, structure=replace(options.structure, method=method)),
             n_init=self.n_init,
             callback=callback,
+        )
+
+    def _fit_forest(
+        self,
+        rows: Rows,
+        ordered: Sequence[bool],
+        validation: Rows | None,
+        evaluation: Mapping[str, Rows],
+        limits: Limits | None,
+        callback: Callable[[Step], object],
+    ) -> Fitted:
+        """A forest; it holds out rows by itself, so validation rows are rows like others."""
+        if self._model != "FairPC" or self.init != "prior" or (self.n_components or 1) != 1:
+            raise LearningError(
+                Argument("structure", "'forest'"),
+                " is for FairPC with init='prior' and without n_components: use these, or another "
+                "structure",
+            )
+        if validation is not None:
+            rows = joined(rows, validation)
+        options = self._em_options(limits)
+        return fit_forest(
+            rows, ordered=ordered, evaluation=evaluation, options=options, callback=callback
         )
 
     def _kept(self, rows: Rows) -> FairDistribution:
@@ -301,7 +384,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self, limits: Limits | None = None, rng: np.random.Generator | None = None
     ) -> Options:
         """How EM is run; settings that have the name of an option are handed on."""
-        prior = RECIPE_MECHANISM if self._is_auto() else MECHANISM
+        holds = self._is_auto() or self.structure == FOREST
+        prior = RECIPE_MECHANISM if holds else MECHANISM
         shared = {f.name for f in fields(Options)} & {f.name for f in fields(Settings)}
         given: dict[str, Any] = {name: getattr(self, name) for name in shared}
         given["structure"] = Structure("strudel", self.max_splits, self.patience)
@@ -389,7 +473,36 @@ def em_options(model: CircuitClassifier, limits: Limits | None) -> Options:
 
 def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> FairDistribution:
     """The whole fit again, structure and all, to other rows of the same coding."""
-    return model._fit_rows(rows, None, {}, limits, lambda step: None).distribution
+    forest = isinstance(model.distribution_, ForestDistribution)
+    structure = FOREST if forest else model.structure
+    ordered = ordered_features(model)
+    fitted = model._fit_rows(rows, structure, ordered, None, {}, limits, lambda step: None)
+    return fitted.distribution
+
+
+def ordered_features(model: CircuitClassifier) -> tuple[bool, ...]:
+    """Which features of a fitted model are numbers."""
+    return tuple(column.binned for column in model._coding().features.columns)
+
+
+def _with_gain(fitted: Fitted, gain: LabelGain | None) -> Fitted:
+    """The fit, with what the choice by the label was made on."""
+    if gain is None:
+        return fitted
+    choices = None
+    if isinstance(fitted, AutoFitted):
+        choices = fitted.choices
+    elif isinstance(fitted, ForestFitted):
+        choices = Choices(fitted.n_rows, 0, forest=True)
+    if choices is None:
+        return fitted
+    noted = replace(
+        choices,
+        label_score=gain.score,
+        label_gain=gain.gain,
+        label_error=gain.standard_error,
+    )
+    return AutoFitted(fitted.distribution, fitted.history, fitted.converged, noted)
 
 
 def _step_line(step: Step) -> str:

@@ -21,12 +21,13 @@ from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.settings import plain
 from fairpc.fair.distribution import FairDistribution, Threshold
+from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.recipe_log import Choices
-from fairpc.fair.top import LATENT, Layout
+from fairpc.fair.top import LATENT, Layout, Model, TopRates
 
 FORMAT: Final = "fairpc model"
-VERSION: Final = 4
+VERSION: Final = 5
 MAX_BYTES: Final = 128 * 2**20
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
 _NAMES: Final = (
@@ -34,7 +35,7 @@ _NAMES: Final = (
     "threshold history counts converged n_features_in feature_names_in provenance"
 )
 _FIELDS: Final = frozenset(_NAMES.split())
-_SINCE: Final = {"anchors": 2, "choices": 3, "warnings": 4}
+_SINCE: Final = {"anchors": 2, "choices": 3, "warnings": 4, "forest": 5}
 """Fields that older files lack, by the version that brought them.
 
 A file has the lowest version that can hold it: only models of the recipe have choices, and only
@@ -83,8 +84,11 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
     newer: dict[str, Any] = {}
     if model.choices_ is not None:
         newer["choices"] = model.choices_.to_dict()
-    if model.warnings_ or "guard" in settings:
-        newer = {"choices": None, **newer, "warnings": list(model.warnings_)}
+    forest: dict[str, Any] = {}
+    if isinstance(distribution, ForestDistribution):
+        forest = {"forest": distribution.forest.to_dict() | distribution.top_rates.to_dict()}
+    if model.warnings_ or "guard" in settings or forest:
+        newer = {"choices": None, **newer, "warnings": list(model.warnings_), **forest}
     return newer | {
         "format": FORMAT,
         "version": max((_SINCE[name] for name in newer), default=_SINCE["anchors"]),
@@ -92,7 +96,7 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
         "settings": settings,
         **coding.to_dict(),
         "n_components": distribution.layout.n_components,
-        "circuit": to_dict(distribution.circuit),
+        "circuit": None if "forest" in newer else to_dict(distribution.circuit),
         "threshold": asdict(model.threshold_) | {"values": list(model.threshold_.values)},
         "history": {name: _numbers(values) for name, values in model.history_.items()},
         "counts": _numbers(model.label_counts_),
@@ -107,7 +111,8 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
 def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     if content["model"] not in MODELS:
         _fail(source, f"its model {content['model']!r} is unknown: update fairpc")
-    circuit = from_dict(content["circuit"], source)
+    planted = content.get("forest") is not None
+    circuit = None if planted else from_dict(content["circuit"], source)
     model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"], circuit))
     coding = TableCoding.from_dict({name: content[name] for name in CODING_FIELDS})
     layout = Layout(
@@ -119,11 +124,10 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
         tied=model._model != "TwoNB",
         n_components=int(content["n_components"]),
     )
-    if dict(zip(circuit.names, circuit.arities.tolist(), strict=True)) != layout.variables:
-        _fail(source, "its circuit is not over its columns: it was altered")
     model.coding_ = coding
-    model.distribution_ = FairDistribution(model._model, layout, circuit)
-    model.distribution_.top  # noqa: B018 - a circuit of another shape has no upper layers to read
+    model.distribution_ = _distribution(model._model, layout, circuit, content, source)
+    if circuit is not None:
+        model.distribution_.top  # noqa: B018 - another shape has no upper layers to read
     model.history_ = {name: _array(values) for name, values in content["history"].items()}
     model.label_counts_ = _array(content["counts"])
     model.converged_ = bool(content["converged"])
@@ -131,7 +135,10 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     # From version 4 on a file may have warnings and no choices.
     if content.get("choices") is not None or content["version"] == _SINCE["choices"]:
         model.choices_ = Choices.from_dict(content["choices"])
-        if len(model.choices_.components) != layout.n_components:
+        own = model.choices_.forest == isinstance(model.distribution_, ForestDistribution)
+        if not own or not (
+            model.choices_.forest or len(model.choices_.components) == layout.n_components
+        ):
             _fail(source, "its choices are not those of its circuit: it was altered")
     model.warnings_ = tuple(str(sentence) for sentence in content.get("warnings", ()))
     model.n_iter_ = max(len(model.history_["objective"]) - 1, 1)
@@ -147,7 +154,23 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     return model
 
 
-def _settings(settings: dict[str, Any], circuit: Circuit) -> dict[str, Any]:
+def _distribution(
+    model: Model, layout: Layout, circuit: Circuit | None, content: dict[str, Any], source: str
+) -> FairDistribution:
+    if circuit is not None:
+        if dict(zip(circuit.names, circuit.arities.tolist(), strict=True)) != layout.variables:
+            _fail(source, "its circuit is not over its columns: it was altered")
+        return FairDistribution(model, layout, circuit)
+    forest, rates = Forest.from_dict(content["forest"]), TopRates.from_dict(content["forest"])
+    sizes = tuple(value.shape[2] for value in forest.values)
+    shape = layout.n_groups, layout.n_classes
+    fits = forest.leaf_rate.shape[:2] == shape and rates.mechanism.shape == (*shape, shape[1])
+    if model != "FairPC" or not fits or sizes != layout.arities:
+        _fail(source, "its forest is not over its columns: it was altered")
+    return ForestDistribution(layout, forest, rates)
+
+
+def _settings(settings: dict[str, Any], circuit: Circuit | None) -> dict[str, Any]:
     """Constructor arguments: tuples where tuples were; a structure without a name is a kept one."""
     lists = ("missing_values", "numeric", "categorical")
     result = dict(settings) | {name: tuple(settings[name]) for name in lists if name in settings}

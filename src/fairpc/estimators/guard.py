@@ -25,6 +25,7 @@ from fairpc.evidence.intervals import kish
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit_parameters
+from fairpc.fair.forest_fit import fit_forest
 from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import TrainingRows
 
@@ -56,9 +57,8 @@ ADVICE: Final = (
     "features, or state what is known about Df."
 )
 RATE_ADVICE: Final = (
-    "Df may describe similar rows, EM may have stopped too early, or the data contradict the "
-    "assumptions or what was stated as known: take the structure 'forest', more updates or fewer "
-    "features, and audit the model."
+    "Df may describe similar rows, EM may have stopped too early, or the data contradict what was "
+    "stated as known: take the structure 'forest', more updates or fewer features, or state less."
 )
 
 
@@ -85,6 +85,13 @@ def em_refit(start: FairDistribution, options: Options) -> Refit:
         return fit_parameters(start, rows, {}, few, keep_interrupted=False).distribution
 
     return refit
+
+
+def forest_refit(coding: TableCoding, options: Options) -> Refit:
+    """A forest grown anew: its trees have learned from the labels of all rows."""
+    quiet = replace(options, journal=None)
+    ordered = tuple(column.binned for column in coding.features.columns)
+    return lambda rows: fit_forest(rows, ordered=ordered, options=quiet).distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +174,12 @@ class Findings:
         )
 
     def label_rates(self) -> str:
-        """(c) P(D | S) of the model, Σ P(Df) P(D | Df, S), against the rates of the rows."""
+        """(c) P(D | S) of the model, Σ P(Df) P(D | Df, S), against the rates of the rows.
+
+        Where the assumptions do not fit, Df cannot be independent of S and give both rates.
+        """
+        if self.bounds.empty:
+            return ""
         model = np.einsum("f,sfd->sd", self.decision, self.mechanism)
         found = self.rates
         beyond = (model < found.lowers) | (model > found.uppers)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fairpc.estimators.base import CircuitClassifier
 
 Sensitive = str | int | Sequence[str | int] | None
-StructureChoice = Literal["auto", ModelMethod]
+StructureChoice = Literal["auto", "forest", ModelMethod]
 
 
 def _is_whole(value: Any) -> bool:
@@ -96,7 +96,7 @@ class Settings:
     validation_fraction: float = field(default=0.1, metadata=NUMBER)
     equal_mass: bool = field(default=False, metadata=TRUTH)
     threshold: float = field(default=0.5, metadata=NUMBER)
-    n_bins: int = field(default=8, metadata=WHOLE)
+    n_bins: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     rare: float = field(default=0.005, metadata=NUMBER)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)

@@ -44,6 +44,7 @@ class Training:
     coding: TableCoding
     rows: TrainingRows
     fingerprint: str
+    forest: bool = False  #: whether the coding is that of a forest
 
     @classmethod
     def of(cls, coding: TableCoding, rows: TrainingRows) -> Training:
@@ -183,6 +184,16 @@ class FitFolder:
             self._open(training.fingerprint)
         return training
 
+    def coded_again(self, table: GivenTable, *, positive: Any, options: Options) -> Training:
+        """The same table under another coding, beside what is kept of the fit."""
+        source, roles = table.source, table.roles
+        coding, whole = fit_coding(source, roles, positive=positive, options=options)
+        encoder = RowEncoder(coding, roles, whole)
+        folder = None if source.in_memory else self._scratch()
+        most = self._bytes // ROW_BYTES
+        rows = _some(source.distinct(encoder, most=most, folder=folder))
+        return Training.of(coding, self._formed(encoder, rows))
+
     def _rows(self, source: Source, encoder: RowEncoder, watch: Watcher | None) -> TrainingRows:
         """The distinct rows of a table: in memory, or in parts where they are too many."""
         checkpoint = self.checkpoint
@@ -197,6 +208,9 @@ class FitFolder:
             rows = _some(source.distinct(encoder, most=most, folder=folder, watch=watch))
             if checkpoint is not None and isinstance(rows, Distinct):
                 checkpoint.keep_rows(rows)
+        return self._formed(encoder, rows)
+
+    def _formed(self, encoder: RowEncoder, rows: Distinct | RowParts) -> TrainingRows:
         if isinstance(rows, Distinct):
             return _in_memory(encoder, rows)
         fair = encoder.roles.fair is not None

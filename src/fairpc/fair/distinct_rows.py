@@ -89,17 +89,17 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
     return _copied(rows, kept), _copied(rows, held)
 
 
-def some_rows(rows: Rows, n: int, rng: np.random.Generator) -> Rows:
-    """About ``n`` rows of the table, drawn at random; all where there are no more."""
+def some_rows(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
+    """All rows, or about so many of the table's rows where there are more."""
     each = rows.each
     total = float(each.sum())
-    if total <= n:
+    if total <= most:
         return rows
     if total < _MANY:
-        return hold_out(rows, n / total, rng)[1]
+        return hold_out(rows, most / total, rng)[1]
     # Weights that stand for people of a population: too many to draw without putting back.
     share = each / each.max()
-    return _copied(rows, rng.multinomial(n, share / share.sum()).astype(np.float64))
+    return _copied(rows, rng.multinomial(most, share / share.sum()).astype(np.float64))
 
 
 def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats:

@@ -87,6 +87,24 @@ class FairDistribution:
         result: Floats = rates.max(axis=0) - rates.min(axis=0)
         return result
 
+    def turned(self, rows: Rows) -> tuple[Floats, float]:
+        """As ``turned_labels``, and Σ w log P of what is known of the rows, by the same pass."""
+        layout, circuit = self.layout, self.circuit
+        codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
+        if layout.latent:
+            table = Table.of(codes, rows.weights, arities=circuit.arities)
+            likelihood, flows = prepare(circuit.graph, table, path="general")(circuit.parameters)
+            return flows[self.top.mechanism], likelihood
+        counts = np.zeros((layout.n_groups, layout.n_classes, layout.n_classes))
+        total = circuit.log_marginal(codes)
+        for s, d in np.ndindex(counts.shape[:2]):
+            fits = ((rows.s < 0) | (rows.s == s)) & ((rows.d < 0) | (rows.d == d))
+            some = codes[fits].copy(order="F")
+            some[:, [0, layout.d]] = s, d
+            shares = np.exp(circuit.log_marginal(some) - total[fits])
+            counts[s, d, d] = rows.weights[fits] @ shares
+        return counts, float(rows.weights @ total)
+
 
 def turned_labels(distribution: FairDistribution, rows: Rows) -> Floats:
     """Expected weight of the rows with Df = f and D = d in group s, [s, f, d].
@@ -95,26 +113,7 @@ def turned_labels(distribution: FairDistribution, rows: Rows) -> Floats:
     rows: that is the expected flow of the parameters of the mechanism. Without a
     latent decision f is d.
     """
-    return turned_and_likely(distribution, rows)[0]
-
-
-def turned_and_likely(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float]:
-    """As ``turned_labels``, and Σ w log P of what is known of the rows, by the same pass."""
-    layout, circuit = distribution.layout, distribution.circuit
-    codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
-    if layout.latent:
-        table = Table.of(codes, rows.weights, arities=circuit.arities)
-        likelihood, flows = prepare(circuit.graph, table, path="general")(circuit.parameters)
-        return flows[distribution.top.mechanism], likelihood
-    counts = np.zeros((layout.n_groups, layout.n_classes, layout.n_classes))
-    total = circuit.log_marginal(codes)
-    for s, d in np.ndindex(counts.shape[:2]):
-        fits = ((rows.s < 0) | (rows.s == s)) & ((rows.d < 0) | (rows.d == d))
-        some = codes[fits].copy(order="F")
-        some[:, [0, layout.d]] = s, d
-        shares = np.exp(circuit.log_marginal(some) - total[fits])
-        counts[s, d, d] = rows.weights[fits] @ shares
-    return counts, float(rows.weights @ total)
+    return distribution.turned(rows)[0]
 
 
 @dataclass(frozen=True, eq=False)

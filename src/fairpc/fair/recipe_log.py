@@ -35,6 +35,9 @@ class Choices:
         dropped: components whose weight was too small to keep.
         refitted: whether the model was fitted again to training and validation rows together.
         interrupted: whether the fit was stopped before the recipe had ended.
+        label_score: mean log P(d | x, s) of rows that a plain classifier had not seen.
+        label_gain, label_error: what it has more than circuits, paired, and its standard error.
+        forest: whether a forest was taken in place of circuits.
     """
 
     n_train: int
@@ -53,10 +56,29 @@ class Choices:
     dropped: tuple[str, ...] = ()
     refitted: bool = False
     interrupted: bool = False
+    label_score: float = np.nan
+    label_gain: float = np.nan
+    label_error: float = np.nan
+    forest: bool = False
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The same in words."""
+        label: tuple[str, ...] = ()
+        if np.isfinite(self.label_gain):
+            taken = "A forest was taken" if self.forest else "Circuits were taken"
+            label = (
+                f"{taken}: a plain classifier tells the label of unseen rows by "
+                f"{self.label_gain:+.4f} nats a row better than circuits do (standard error "
+                f"{self.label_error:.4f}; its mean log-likelihood is {self.label_score:.4f}).",
+            )
+        if self.forest:
+            return (f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label)
+        return label + self._circuits
+
+    @property
+    def _circuits(self) -> tuple[str, ...]:
+        """How the circuits were chosen, in words."""
         scores = "; ".join(f"{name}: {score:.4f}" for name, score in self.start_scores.items())
         parts = [
             f"{counted(self.n_train, 'row was', 'rows were')} fitted to, "
@@ -99,10 +121,12 @@ class Choices:
     def from_dict(cls, data: Any) -> Choices:
         """The choices of ``to_dict``; a LearningError names what the recipe cannot have said."""
         declared = {f.name: str(f.type) for f in fields(cls)}
-        if not isinstance(data, dict) or set(data) != set(declared):
+        known = set(data) | set(_SINCE) if isinstance(data, dict) else set()
+        if known != set(declared):
             raise LearningError(f"the recipe's choices are not {', '.join(declared)}")
-        read = cls(**{name: _read(name, kind, data[name]) for name, kind in declared.items()})
-        whole = len(read.components) == len(read.weights) and read.start in read.start_scores
+        read = cls(**{name: _read(name, declared[name], value) for name, value in data.items()})
+        whole = len(read.components) == len(read.weights)
+        whole &= read.forest or read.start in read.start_scores
         if not (whole and all(0 <= weight <= 1 + SLACK for weight in read.weights)):
             raise LearningError("the recipe's choices do not fit each other")
         return read
@@ -131,12 +155,14 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+_SINCE: Final = ("label_score", "label_gain", "label_error", "forest")
+"""What older files do not say."""
 _WORDS: Final = frozenset(kind.words for kind in KINDS)
 _IS: Final[dict[str, Callable[[Any], bool]]] = {
     "int": lambda v: type(v) is int and 0 <= v < 1 << 63,
     "bool": lambda v: type(v) is bool,
     "float": lambda v: v is None or (type(v) is float and math.isfinite(v)),
-    "str": lambda v: isinstance(v, str) and v in _WORDS,
+    "str": lambda v: isinstance(v, str) and (v in _WORDS or not v),
 }
 """What a value of a file must be, so that a report can show it: its words are the recipe's own."""
 

@@ -15,9 +15,9 @@ Df ⟂ S, and P(d | f, s) = N_sfd / N_sf.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -323,6 +323,15 @@ class TopRates:
     group_rate: Floats
     decision_rate: Floats
     mechanism: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, for a file."""
+        return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> TopRates:
+        """The rates of a file."""
+        return cls(**{f.name: np.array(content[f.name], np.float64) for f in fields(cls)})
 
     def log_joint(self, places: Places, densities: Floats) -> Floats:
         """log P(s, f, d, x), from log P(x | f, s); both places × classes."""

@@ -17,7 +17,7 @@ from fairpc.data.hashing import fingerprint, row_uniform
 from fairpc.data.parts import RowParts
 from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats, Words
-from fairpc.fair.distribution import FairDistribution, turned_and_likely
+from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
 
@@ -119,7 +119,7 @@ def label_counts(rows: TrainingRows, distribution: FairDistribution) -> tuple[Fl
 
 
 def _counted(distribution: FairDistribution, rows: Rows) -> tuple[Floats, float, float]:
-    return *turned_and_likely(distribution, rows), float(rows.weights.sum())
+    return *distribution.turned(rows), float(rows.weights.sum())
 
 
 def count_anchors(rows: TrainingRows) -> int:

@@ -9,7 +9,7 @@ starts from the model, and all refits share one plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -143,7 +143,8 @@ def sensitivity(
     anchored = None
     if subject.rows.f is not None and not subject.model.n_anchors_:
         anchored = subject
-        subject = Subject(model, subject.rows.with_fair_decisions(None), subject.limits)
+        hidden = subject.rows.with_fair_decisions(None)
+        subject = replace(subject, rows=hidden, whole=subject.whole.with_fair_decisions(None))
     cases = _cases(subject, fair_rates, knowledge, anchored is not None)
     names: list[tuple[str, Knowledge | None]] = [(name, said) for name, said, _ in cases]
     total = n_steps * (2 if anchored else 1)

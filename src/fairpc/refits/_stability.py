@@ -218,11 +218,11 @@ def _starts(
 
 def _fold_refit(subject: Subject, fold: Fold) -> Refit:
     """The whole fit without one fold; its rows are coded as for the model."""
-    train, held_out = subject.rows.take(fold.fit), subject.rows.take(fold.test)
+    train, held_out = subject.whole.take(fold.fit), subject.whole.take(fold.test)
     with one_blas_thread():
         found = fit_again(subject.model, train, subject.limits)
     fitness = np.nan, mean_log_likelihood(found, train), mean_log_likelihood(found, held_out)
-    return _refits(subject, Estimates.of(found.top, found.circuit.parameters), [fitness])[0]
+    return _refits(subject, Estimates.of_rates(found.top_rates), [fitness])[0]
 
 
 def _refits(

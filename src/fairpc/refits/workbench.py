@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,13 +20,15 @@ from fairpc.circuit.flows import FlowPlan, prepare
 from fairpc.data.table import Table
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
-from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
+from fairpc.estimators.base import CircuitClassifier, em_options, limits_of, ordered_features
 from fairpc.estimators.training import rows_in_order
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import BalancedPlan
+from fairpc.fair.forest import ForestDistribution
+from fairpc.fair.forest_fit import BinsFitted, binned_model
 from fairpc.fair.priors import parameter_prior
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Limits, Top
+from fairpc.fair.top import Limits, Top, TopRates
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Subject:
     model: CircuitClassifier  #: the classifier
     rows: Rows  #: the rows as they were given
     limits: Limits | None  #: the knowledge that the model was fitted with, if any
+    whole: Rows  #: the rows with all their features
+    kept: BinsFitted | None = None  #: what is fitted again of a forest, to bins of its score
 
     @classmethod
     def of(
@@ -124,11 +128,17 @@ class Subject:
                 f"the model was fitted with {counted(model.n_anchors_, 'fair label')} and none "
                 "are given here: pass the same fair_labels"
             )
-        return cls(model, rows, limits_of(model))
+        limits = limits_of(model)
+        if isinstance(model.distribution_, ForestDistribution):
+            options = replace(em_options(model, limits), random_state=0)
+            bins, kept = binned_model(rows, ordered_features(model), options)
+            return cls(model, bins, limits, rows, kept)
+        return cls(model, rows, limits, rows)
 
     @property
     def distribution(self) -> FairDistribution:
-        return self.model.distribution_
+        """What is fitted again: of a forest the model of its score, which has its mechanism."""
+        return self.model.distribution_ if self.kept is None else self.kept.distribution
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -182,6 +192,8 @@ class Workbench:
         table, row_of = rows_of_codes.merged()
         options = em_options(subject.model, subject.limits)
         prior = parameter_prior(circuit, layout, subject.distribution.top, options)
+        if subject.kept is not None:
+            prior = subject.kept.prior
         plan = prepare(circuit.graph, table)
         balanced = BalancedPlan.of(plan, layout) if options.equal_mass else plan
         return cls(subject, balanced, row_of, table.weights, prior)
@@ -225,6 +237,11 @@ class Estimates:
     def of(cls, top: Top, parameters: Floats) -> Estimates:
         sets = np.atleast_2d(parameters)
         return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
+
+    @classmethod
+    def of_rates(cls, rates: TopRates) -> Estimates:
+        """Of one set."""
+        return cls(rates.group_rate[None], rates.decision_rate[None], rates.mechanism[None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,388 @@
+"""Forest circuits: Df meets X only through boxes that were grown to tell D.
+
+    P(x | f, s) = Σ_k w_k Σ_l P_k(l | f, s) P(x | x in box l, s)
+
+The leaves l of tree k are disjoint boxes, so the sum over them is deterministic, and inside a box
+X says nothing about Df. So Df cannot leave the label to describe X, whatever EM does
+(Correia, Peharz and de Campos 2020 turn forests into joint distributions in a like way).
+
+All trees restrict *one* density of the group, P(x | s) = Σ_c P(c | s) ∏_j P(x_j | c, s), to their
+boxes. For a complete row the density itself is then the same under every tree, and cancels:
+P(f | x, s) is nearly the plain average of what the trees say, as in any forest, and yet the exact
+posterior of one circuit. Trees that hold more of the group's rows in the box than the density
+expects weigh more. The weights w_k are free of f, or the identity of a tree would be evidence.
+
+The last variable of the circuit says which (leaf, cluster) a row is from, so every sum is
+deterministic in it. Both independencies of the model hold whatever the parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit.graph import WEIGHT_TOLERANCE, Circuit
+from fairpc.circuit.program import map_in_order, thread_count
+from fairpc.data.table import MAX_ARITY, readonly
+from fairpc.errors import LearningError
+from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints, Words
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Layout, TopRates, build
+
+CHUNK: Final = 16_384
+"""Rows that the kernel is given at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """Boxes of trees, the density that they restrict, and how often each (f, s) is in each.
+
+    Attributes:
+        tree: tree of each box.
+        allowed: of each feature, whether a box allows a value; boxes × values.
+        shares: P(c | s), groups × clusters.
+        values: of each feature P(x_j = v | c, s), groups × clusters × values.
+        leaf_rate: P_k(l | f, s), groups × classes × boxes; sums to 1 over the boxes of a tree.
+    """
+
+    tree: Ints
+    allowed: tuple[Bools, ...]
+    shares: Floats
+    values: tuple[Floats, ...]
+    leaf_rate: Floats
+
+    def __post_init__(self) -> None:
+        n, (n_groups, n_clusters) = len(self.tree), self.shares.shape
+        if n * n_clusters > MAX_ARITY:
+            raise LearningError(
+                f"the forest has {n} leaves of {n_clusters} clusters each: it may have "
+                f"{MAX_ARITY} in all; grow fewer or smaller trees"
+            )
+        fits = self.leaf_rate.shape[0] == n_groups and self.leaf_rate.shape[2] == n
+        for box, value in zip(self.allowed, self.values, strict=True):
+            fits &= box.shape == (n, value.shape[2]) and value.shape[:2] == self.shares.shape
+            fits &= bool(box.any(axis=1).all())
+        fits &= bool((np.diff(self.tree, prepend=-1) >= 0).all()) and int(self.tree[0]) == 0
+        fits &= bool((np.diff(self.tree) <= 1).all())
+        first = np.flatnonzero(np.diff(self.tree, prepend=-1))
+        sums = (np.add.reduceat(self.leaf_rate, first, axis=2), self.shares.sum(axis=1))
+        for share in (*sums, *(value.sum(axis=2) for value in self.values)):
+            fits &= bool((np.abs(share - 1.0) < WEIGHT_TOLERANCE).all())
+        numbers = (self.shares, self.leaf_rate, *self.values)
+        if not fits or not all(np.isfinite(a).all() and (a >= 0).all() for a in numbers):
+            raise LearningError("the arrays of a forest do not fit together: fit it again")
+
+    @property
+    def n_trees(self) -> int:
+        return int(self.tree[-1]) + 1
+
+    @property
+    def n_clusters(self) -> int:
+        return int(self.shares.shape[1])
+
+    @cached_property
+    def mass(self) -> Floats:
+        """P(x_j in the box | c, s): groups × boxes × features × clusters."""
+        sums = [
+            np.einsum("gcv,lv->glc", value, box)
+            for value, box in zip(self.values, self.allowed, strict=True)
+        ]
+        return np.ascontiguousarray(np.stack(sums, axis=2))
+
+    @cached_property
+    def cluster_mass(self) -> Floats:
+        """P(c, x in the box | s): groups × boxes × clusters."""
+        result: Floats = self.mass.prod(axis=2) * self.shares[:, None, :]
+        return result
+
+    @cached_property
+    def weight(self) -> Floats:
+        """w_k P_k(l | f, s) ÷ P(x in the box | s): groups × boxes × classes."""
+        mass = self.cluster_mass.sum(axis=2)
+        return np.ascontiguousarray(self.leaf_rate.transpose(0, 2, 1) / mass[:, :, None]) / (
+            self.n_trees
+        )
+
+    @cached_property
+    def start(self) -> Ints:
+        """Where the values of each feature start, and their number."""
+        return np.append(0, np.cumsum([value.shape[2] for value in self.values]))
+
+    @cached_property
+    def bits(self) -> Words:
+        """Words of the boxes that allow each value, values × words; the last of all boxes."""
+        n = len(self.tree)
+        padded = np.zeros((int(self.start[-1]) + 1, -(-n // 64) * 64), np.uint8)
+        padded[:-1, :n] = np.concatenate(self.allowed, axis=1).T
+        padded[-1, :n] = 1
+        packed = np.packbits(padded, axis=1, bitorder="little")
+        return np.ascontiguousarray(packed).view("<u8").astype(np.uint64)
+
+    @cached_property
+    def log_values(self) -> Floats:
+        """log P(x_j = v | c, s) of all features: groups × clusters × values."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.concatenate(self.values, axis=2))
+
+    def log_densities(self, x: Codes, s: npt.ArrayLike) -> Floats:
+        """log P(x | f, s) of rows whose group is known; rows × classes."""
+        from fairpc.fair import _kernels
+
+        kernels: Any = _kernels
+        codes = np.ascontiguousarray(x.T, np.int16)
+        groups = np.ascontiguousarray(s, np.int16)
+        out = np.empty((len(groups), self.leaf_rate.shape[1]))
+        with np.errstate(divide="ignore"):
+            shares = np.log(self.shares)
+        known = [
+            readonly(a)
+            for a in (self.start, self.bits, self.log_values, shares, self.mass, self.weight)
+        ]
+
+        def work(first: int) -> None:
+            last = min(first + CHUNK, len(groups))
+            some = np.ascontiguousarray(codes[:, first:last])
+            kernels.box_densities(
+                readonly(some), readonly(groups[first:last]), *known, out[first:last]
+            )
+
+        for _ in map_in_order(work, range(0, len(groups), CHUNK), thread_count(None)):
+            pass
+        return out
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, for a file; boxes as the values that they allow."""
+        return {
+            "tree": self.tree.tolist(),
+            "allowed": [_hex(box) for box in self.allowed],
+            "shares": self.shares.tolist(),
+            "values": [value.tolist() for value in self.values],
+            "leaf_rate": self.leaf_rate.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Self:
+        """The forest of a file."""
+        values = tuple(np.array(value, np.float64) for value in content["values"])
+        return cls(
+            np.array(content["tree"], np.int64),
+            tuple(
+                _from_hex(box, v.shape[2])
+                for box, v in zip(content["allowed"], values, strict=True)
+            ),
+            np.array(content["shares"], np.float64),
+            values,
+            np.array(content["leaf_rate"], np.float64),
+        )
+
+
+def _hex(box: Bools) -> list[str]:
+    return [row.tobytes().hex() for row in np.packbits(box, axis=1)]
+
+
+def _from_hex(rows: list[str], n_values: int) -> Bools:
+    packed = np.array([list(bytes.fromhex(row)) for row in rows], np.uint8)
+    return np.unpackbits(packed, axis=1, count=n_values).astype(np.bool_)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class ForestDistribution(FairDistribution):
+    """The distribution of a forest: queries go straight to the boxes that hold a row.
+
+    Every query of its circuit gives the same, and takes a thousand times as long; the circuit is
+    made when it is asked for. With other parameters (:meth:`with_parameters`) it is a circuit like
+    any other.
+    """
+
+    forest: Forest
+    rates: TopRates
+
+    def __init__(self, layout: Layout, forest: Forest, rates: TopRates) -> None:
+        """The layout is told how many (leaf, cluster) there are."""
+        n_components = len(forest.tree) * forest.n_clusters
+        object.__setattr__(self, "model", "FairPC")
+        object.__setattr__(self, "layout", replace(layout, n_components=n_components))
+        object.__setattr__(self, "forest", forest)
+        object.__setattr__(self, "rates", rates)
+
+    @cached_property  # type: ignore[misc]  # other models have it from the start
+    def circuit(self) -> Circuit:
+        return forest_circuit(self.layout, self.forest, self.rates)
+
+    def with_parameters(self, parameters: npt.ArrayLike) -> FairDistribution:
+        circuit = self.circuit.with_parameters(parameters)
+        return FairDistribution(self.model, self.layout, circuit)
+
+    @property
+    def group_rate(self) -> Floats:
+        return self.rates.group_rate
+
+    @property
+    def decision_rate(self) -> Floats:
+        return np.tile(self.rates.decision_rate, (self.layout.n_groups, 1))
+
+    @property
+    def mechanism(self) -> Floats:
+        return self.rates.mechanism
+
+    @property
+    def top_rates(self) -> TopRates:
+        return self.rates
+
+    def log_likelihood(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
+        joint = self._log_joint(s, x)
+        label = self._log_label(d, len(x))
+        return _log_sum(joint + label)
+
+    def decision(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
+        if s is not None and (np.asarray(s) >= 0).all():
+            with np.errstate(divide="ignore"):
+                joint = self.forest.log_densities(x, np.broadcast_to(s, len(x)))
+                joint += np.log(self.rates.decision_rate)
+            return _normalised(joint)
+        shared: Floats = _normalised(self._log_joint(s, x)).sum(axis=1)
+        return shared
+
+    def observed(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
+        joint = _normalised(self._log_joint(s, x))
+        result: Floats = np.einsum("rsf,sfd->rd", joint, self.rates.mechanism)
+        return result
+
+    def turned(self, rows: Rows) -> tuple[Floats, float]:
+        joint = self._log_joint(rows.s, rows.x)
+        if rows.f is not None:
+            known = np.arange(rows.n_classes) == rows.f[:, None]
+            joint = np.where((known | (rows.f < 0)[:, None])[:, None], joint, -np.inf)
+        unlabelled = np.broadcast_to(
+            self.rates.mechanism, (len(rows.d), *self.rates.mechanism.shape)
+        )
+        label = np.where(
+            (np.arange(rows.n_classes) == rows.d[:, None])[:, None, None]
+            | (rows.d < 0)[:, None, None, None],
+            unlabelled,
+            0.0,
+        )
+        with np.errstate(divide="ignore"):
+            whole = joint[..., None] + np.log(label)
+        n = len(rows.d)
+        posterior = _normalised(whole.reshape(n, -1, 1)).reshape(whole.shape)
+        logs = _log_sum(whole.reshape(n, -1, 1))
+        counts = np.tensordot(rows.weights, posterior, axes=1)
+        return counts, float(rows.weights @ logs)
+
+    def _log_joint(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
+        """log P(s, f, x): rows × groups × classes; −∞ in groups that a row is not from."""
+        n_groups = self.layout.n_groups
+        groups = np.full(len(x), -1) if s is None else np.broadcast_to(s, len(x))
+        rates = self.rates
+        joint = np.full((len(x), n_groups, self.layout.n_classes), -np.inf)
+        with np.errstate(divide="ignore"):
+            known = np.flatnonzero(groups >= 0)
+            if len(known):
+                of = groups[known]
+                dense = self.forest.log_densities(x if len(known) == len(x) else x[known], of)
+                joint[known, of] = dense + np.log(rates.group_rate)[of, None]
+            unknown = np.flatnonzero(groups < 0)
+            for g in range(n_groups if len(unknown) else 0):
+                dense = self.forest.log_densities(x[unknown], np.full(len(unknown), g))
+                joint[unknown, g] = dense + np.log(rates.group_rate[g])
+            joint += np.log(rates.decision_rate)
+        return joint
+
+    def _log_label(self, d: npt.ArrayLike | None, n: int) -> Floats:
+        """log P(d | f, s): rows × groups × classes; 0 where the label is missing."""
+        labels = np.full(n, -1) if d is None else np.broadcast_to(d, n)
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.rates.mechanism)
+        padded = np.concatenate([logs, np.zeros((*logs.shape[:2], 1))], axis=2)
+        result: Floats = padded.transpose(2, 0, 1)[labels]
+        return result
+
+
+def _log_sum(logs: Floats) -> Floats:
+    """log Σ exp over all axes but the first."""
+    flat = logs.reshape(len(logs), -1)
+    top = flat.max(axis=1)
+    safe = np.where(np.isneginf(top), 0.0, top)
+    with np.errstate(divide="ignore"):
+        result: Floats = safe + np.log(np.exp(flat - safe[:, None]).sum(axis=1))
+    return result
+
+
+def _normalised(logs: Floats) -> Floats:
+    """Shares of all axes but the first; zeros in rows of probability zero."""
+    total = _log_sum(logs)
+    safe = np.where(np.isneginf(total), 0.0, total)
+    shares: Array = np.exp(logs - safe.reshape(-1, *[1] * (logs.ndim - 1)))
+    return shares
+
+
+def forest_circuit(layout: Layout, forest: Forest, rates: TopRates) -> Circuit:
+    """The circuit of a forest: each leaf a product over the cells of its box, per cluster."""
+    grafted = _Leaves(layout, forest)
+    rate = np.tile(rates.decision_rate, (layout.n_groups, 1))
+    return build(layout, grafted.graft, rates.group_rate, rate, rates.mechanism)
+
+
+@dataclass(eq=False)
+class _Leaves:
+    """Adds the leaves of a forest to a builder, those of a group once for all classes."""
+
+    layout: Layout
+    forest: Forest
+    _of_group: dict[int, list[int]] = field(default_factory=dict)
+
+    def graft(self, b: CircuitBuilder, f: int, s: int, columns: range) -> int:
+        forest = self.forest
+        if s not in self._of_group:
+            self._of_group[s] = self._leaves(b, s, columns)
+        leaves = self._of_group[s]
+        trees = []
+        for k in range(forest.n_trees):
+            here = np.flatnonzero(forest.tree == k)
+            rate = forest.leaf_rate[s, f, here]
+            trees.append(
+                b.sum(
+                    [leaves[i] for i in here], (rate / rate.sum()).tolist(), tie=("leaf", k, f, s)
+                )
+            )
+        return b.sum(trees, [1 / forest.n_trees] * forest.n_trees, tie="tree")
+
+    def _leaves(self, b: CircuitBuilder, s: int, columns: range) -> list[int]:
+        """A node per box: the clusters of the group, restricted to it."""
+        forest, component = self.forest, self.layout.component
+        n_clusters = forest.n_clusters
+        cells = [self._cells(b, s, j, column) for j, column in enumerate(columns)]
+        nodes = []
+        for i in range(len(forest.tree)):
+            parts = []
+            for c in range(n_clusters):
+                factors = [of_feature[c][i] for of_feature in cells]
+                if component is not None:
+                    factors.append(b.indicator(component, i * n_clusters + c))
+                parts.append(b.product(*factors))
+            mass = forest.cluster_mass[s, i]
+            nodes.append(b.sum(parts, (mass / mass.sum()).tolist(), tie=("cluster", i, s)))
+        return nodes
+
+    def _cells(self, b: CircuitBuilder, s: int, j: int, column: int) -> list[list[int]]:
+        """P(x_j | c, s) within each box, clusters × boxes; a node for all boxes that are alike."""
+        boxes, which = np.unique(self.forest.allowed[j], axis=0, return_inverse=True)
+        result = []
+        for c, rate in enumerate(self.forest.values[j][s]):
+            nodes = []
+            for k, box in enumerate(boxes):
+                allowed = np.flatnonzero(box).tolist()
+                leaves = [b.indicator(column, v) for v in allowed]
+                within = rate[allowed] / rate[allowed].sum()
+                alone = len(leaves) == 1
+                tie = "within", s, c, j, k
+                nodes.append(leaves[0] if alone else b.sum(leaves, within.tolist(), tie=tie))
+            result.append([nodes[k] for k in which.ravel().tolist()])
+        return result

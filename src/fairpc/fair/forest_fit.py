@@ -1,0 +1,628 @@
+"""Growing a forest circuit: cross-fitted scores of D, trees that imitate them, honest counts.
+
+1. *Scores.* In each of five folds of the rows, gradient boosting and logistic regression learn D
+   from X and S on the other folds. What they say of a row was learned without it. Their shares in
+   the score are those under which the labels are likeliest.
+2. *Mechanism.* D is independent of X given (Df, S), so the score is all that X says of Df. Rows are
+   put into bins of their score, and P(Df), P(D | Df, S) are those of the model of the bins alone:
+   as many bins as rows can fill, so that chance does not look like purity. Where the bins leave
+   several mechanisms possible, the likelihood is flat and the prior of the mechanism decides.
+3. *Trees.* For each fold a regression tree cuts X into boxes in which the fold's score is nearly
+   constant. The tree depends on the labels of other folds only, so the labels of the fold's own
+   rows, counted in its leaves, are honest: counts of rows that grew a tree look purer than new
+   rows would be.
+4. *Leaves.* P_k(l | f, s) from the honest counts, and rows that the score stands for, at the
+   mechanism of step 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from scipy.stats import chi2
+
+from fairpc.circuit.em import Step
+from fairpc.data.table import Table
+from fairpc.errors import LearningError
+from fairpc.errors.arrays import Bools, Codes, Floats, Ints
+from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.forest import Forest, ForestDistribution
+from fairpc.fair.initial import initial_model
+from fairpc.fair.priors import AGREEMENT, agreeing_mechanism, parameter_prior
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Layout, TopRates
+from fairpc.structure.mixture import soft_clusters
+
+N_FOLDS: Final = 5
+TREES_PER_FOLD: Final = 1
+MAX_LEAVES: Final = 200
+LEAF_ROWS: Final = 5
+"""Trees: how many for each fold, the most leaves of one, and the fewest rows of a leaf."""
+SCORE_ROWS: Final = 60.0
+"""Rows of a leaf that its score stands for, beside those that are counted."""
+GROWING_ROWS: Final = 16_000
+MIXED_CELLS: Final = 0.15
+"""Rows on which a tree is grown, for it imitates a smooth score, and more would say little more;
+and the share of cells that those have from other rows that are not of the table."""
+LEAF_SHARE: Final = 1.0
+"""Rows of a group that are spread over the leaves as all rows are."""
+BIN_ROWS: Final = 300.0
+MAX_BINS: Final = 20
+FEWEST_BINS: Final = 3
+"""Bins of the score: rows of each, and how many a group may have."""
+MECHANISM_STEPS: Final = 5000
+MECHANISM_TOLERANCE: Final = 1e-9
+"""EM over the bins is slow where the likelihood is flat, and its steps are cheap."""
+STRAIGHT: Final = 0.999
+STRAIGHT_ROWS: Final = 1000.0
+"""Labels that are not bent: P(D = f | Df = f, S), and the prior rows that keep it there."""
+N_CLUSTERS: Final = 4
+CLUSTER_STEPS: Final = 20
+CLUSTER_ROWS: Final = 500
+"""Clusters of a group's density: how many, updates of EM, and the fewest rows for each."""
+SHRINKING: Final = 5.0
+"""Rows by which the features of a cluster are shrunk towards those of the group, these in turn
+towards those of the table."""
+ORDER_ROWS: Final = 10.0
+"""Rows by which the label rates are shrunk that put categories into order."""
+MOST_LEVELS: Final = 32
+"""Levels up to which a category has a coefficient for each in the logistic regression."""
+FLOOR: Final = 1e-4
+"""Share of the scores that is spread over all classes: a log must be finite."""
+EARLY_ROWS: Final = 1000
+"""Rows from which boosting holds some out to find when to stop."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What was learned of D: P(D | x, s) by the learners of every fold.
+
+    Attributes:
+        given: P(D = d | x, s) of each row by the learners of a fold that it is in, folds × rows ×
+            classes; zeros where it is not in the fold.
+        drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
+            classes.
+        held: weight of each row in each fold, rows × folds.
+        shares: of each learner in the score.
+    """
+
+    given: Floats
+    drawn: Floats
+    held: Floats
+    shares: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ForestFitted(Fitted):
+    """A forest, and the number of rows of the table that it was fitted to."""
+
+    n_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class BinsFitted(Fitted):
+    """The model of the bins of the score, and its pseudo-counts."""
+
+    prior: Floats
+
+
+def fit_forest(
+    rows: Rows,
+    *,
+    ordered: Sequence[bool] | None = None,
+    evaluation: Mapping[str, Rows] | None = None,
+    options: Options,
+    callback: Callable[[Step], object] | None = None,
+) -> ForestFitted:
+    """FairPC with a forest in place of each P(x | f, s).
+
+    ``ordered`` says which features are numbers; the values of the others are put into the order
+    of their label rates. ``options.mechanism_prior`` decides where the data leave several
+    mechanisms possible.
+    """
+    if options.equal_mass:
+        raise LearningError(
+            "equal_mass and structure='forest' cannot be combined: the leaves of a forest have "
+            "equal mass of Df in all groups already; leave equal_mass out"
+        )
+    rng = np.random.default_rng(options.random_state)
+    scores, growing = _scored(rows, ordered, rng)
+    bins = score_bins(rows, scores)
+    fitted = fit_mechanism(bins, options, callback)
+    rates = fitted.distribution.top_rates
+    forest = _grown(rows, growing, scores, rates, rng)
+    distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
+    history = dict(fitted.history)
+    for name, some in (evaluation or {}).items():
+        last = np.full(len(history["objective"]), np.nan)
+        logs = distribution.log_likelihood(some.s, some.d, some.x)
+        last[-1] = float(np.average(logs, weights=some.weights))
+        history[name] = last
+    n_rows = round(float(rows.each.sum()))
+    return ForestFitted(distribution, history, fitted.converged, n_rows)
+
+
+def fit_mechanism(
+    bins: Rows, options: Options, callback: Callable[[Step], object] | None = None
+) -> BinsFitted:
+    """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
+
+    Without a reason to the contrary labels are not bent: D = Df is kept where the data do not
+    reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
+    """
+    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, callback)
+    if not options.mechanism_prior:
+        return bent
+    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, callback)
+    last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
+    # Rows of unequal weight say less than their sum.
+    weights = bins.weights
+    effective = float(weights.sum() ** 2 / np.dot(weights, weights)) if len(weights) else 0.0
+    n_free = bins.n_groups * bins.n_classes * (bins.n_classes - 1)
+    rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(0.95, n_free)
+    return bent if rejected else straight
+
+
+def _fit_bins(
+    rows: Rows,
+    options: Options,
+    agreement: float,
+    prior_rows: float,
+    callback: Callable[[Step], object] | None,
+) -> BinsFitted:
+    start = initial_model("LatNB", rows, None, options.smoothing)
+    tol = min(options.tol or MECHANISM_TOLERANCE, MECHANISM_TOLERANCE)
+    settled = replace(options, max_iter=MECHANISM_STEPS, tol=tol)
+    prior = parameter_prior(start.circuit, start.layout, start.top, settled)
+    if prior_rows > 0:
+        prior[start.top.mechanism] = prior_rows * agreeing_mechanism(start.layout, agreement)
+    fitted = fit_parameters(start, rows, {}, settled, callback, prior=prior)
+    return BinsFitted(**vars(fitted), prior=prior)
+
+
+# --- scores -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Growing:
+    """What trees are grown on: rows, and more of their kind where rows are few."""
+
+    codes: Codes  #: the rows, their holes filled by draws of the density
+    drawn: Codes  #: rows on which trees imitate the scores, about the same number for any table
+    order: tuple[Ints, ...]  #: of each feature, the place of each value
+    shares: Floats  #: P(c | s) of the density
+    values: tuple[Floats, ...]  #: P(x_j = v | c, s)
+
+
+def _scored(
+    rows: Rows, ordered: Sequence[bool] | None, rng: np.random.Generator
+) -> tuple[Scores, Growing]:
+    shares, values = _density(rows, rng)
+    filled = _filled(rows, shares, values, rng)
+    drawn = _drawn(filled, rows.weights, rng)
+    numbers = _numbers(rows, ordered)
+    growing = Growing(filled, drawn, _orders(rows, rows.weights, numbers), shares, values)
+    return label_scores(rows, numbers, rng, drawn), growing
+
+
+def _numbers(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:
+    return [False] * len(rows.names) if ordered is None else ordered
+
+
+def _drawn(filled: Codes, weights: Floats, rng: np.random.Generator) -> Codes:
+    """Rows to grow trees on: the table's and, where it has few, neighbours of them.
+
+    A score can be asked about any x. A neighbour has some values of another row.
+    """
+    n = len(filled)
+    share = weights / weights.sum()
+    drawn = filled[rng.choice(n, GROWING_ROWS, p=share)].copy(order="F")
+    mixed = np.flatnonzero(rng.random(GROWING_ROWS) >= float(weights.sum()) / GROWING_ROWS)
+    for j in range(filled.shape[1]):
+        here = mixed[rng.random(len(mixed)) < MIXED_CELLS]
+        drawn[here, j] = filled[rng.choice(n, len(here), p=share), j]
+    return drawn
+
+
+def label_scores(
+    rows: Rows,
+    ordered: Sequence[bool] | None,
+    rng: np.random.Generator,
+    drawn: Codes | None = None,
+) -> Scores:
+    """P(D | x, s) of every row by learners of every fold; see the head of this module."""
+    numbers = _numbers(rows, ordered)
+    held = dealt(rows, N_FOLDS, rng)
+    x = rows.x[:0] if drawn is None else drawn
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    # Boosting on a few thousand rows gains nothing from threads, and loses much where
+    # other work waits for the cores.
+    with threadpool_limits(1, user_api="openmp"):
+        found = [_learned(rows, x, numbers, held, k, rng) for k in range(N_FOLDS)]
+    each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
+    shares = _learner_shares(rows, each, held)
+    given = np.einsum("kmrd,m->krd", each, shares)
+    told = np.einsum("kmrgd,m->krgd", np.stack([said for _, said in found]), shares)
+    return Scores(given, told, held, shares)
+
+
+def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
+    """Weight of each row in each fold: rows of the table are dealt, of which one may be several."""
+    known = np.flatnonzero((rows.s >= 0) & (rows.d >= 0) & (rows.weights > 0))
+    each = rows.each
+    row = np.repeat(known, each[known].astype(np.int64))
+    mixed = rng.permutation(len(row))
+    cell = rows.s[row[mixed]].astype(np.int64) * rows.n_classes + rows.d[row[mixed]]
+    turn = np.empty(len(row), np.int64)
+    turn[mixed[np.argsort(cell, kind="stable")]] = np.arange(len(row)) % n_folds
+    held = np.zeros((rows.n_rows, n_folds))
+    np.add.at(held, (row, turn), 1.0)
+    return held * rows.unit[:, None]
+
+
+def _orders(rows: Rows, weights: Floats, numbers: Sequence[bool]) -> tuple[Ints, ...]:
+    """Of each feature the place of each value, by labels that have these weights."""
+    return tuple(_order(rows, weights, j, number) for j, number in enumerate(numbers))
+
+
+def _order(rows: Rows, weights: Floats, j: int, number: bool) -> Ints:
+    """Place of each value of a feature: numbers as they are, others by their label rates."""
+    arity = int(rows.arities[j])
+    if number:
+        return np.arange(arity)
+    known = (rows.x[:, j] >= 0) & (rows.d >= 0)
+    w, codes, d = weights[known], rows.x[known, j], rows.d[known]
+    counts = np.bincount(codes, w, arity)
+    sums = np.bincount(codes, w * d, arity)
+    mean = sums.sum() / max(counts.sum(), 1e-12)
+    rate = (sums + ORDER_ROWS * mean) / (counts + ORDER_ROWS)
+    return np.argsort(np.argsort(rate, kind="stable"), kind="stable")
+
+
+def _learned(
+    rows: Rows,
+    drawn: Codes,
+    numbers: Sequence[bool],
+    held: Floats,
+    fold: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every group."""
+    weights = held.sum(axis=1) - held[:, fold]
+    if not weights.any():
+        weights = held.sum(axis=1)
+    used = np.flatnonzero(weights > 0)
+    y, w = rows.d[used], weights[used]
+    x = np.concatenate([rows.x, drawn])
+    order = _orders(rows, weights, numbers)
+    places = np.stack(
+        [np.where(c >= 0, o[np.maximum(c, 0)], np.nan) for c, o in zip(x.T, order, strict=True)],
+        axis=1,
+    )
+    here = np.flatnonzero(held[:, fold] > 0)
+    own = np.zeros((2, rows.n_rows, rows.n_classes))
+    said = np.zeros((2, len(drawn), rows.n_groups, rows.n_classes))
+    learners = _learners(x, places, numbers, rows, len(used), rng)
+    for m, (learner, table) in enumerate(learners):
+        if len(np.unique(y)) < 2:
+            own[m, here, int(y[0])] = said[m, ..., int(y[0])] = 1.0
+            continue
+        learner.fit(table(used, rows.s[used]), y, w)
+        classes = learner.classes_
+        if len(here):
+            told = learner.predict_proba(table(here, rows.s[here]))
+            own[m, here[:, None], classes] = told
+        everyone = np.arange(rows.n_rows, len(x))
+        for g in range(rows.n_groups if len(drawn) else 0):
+            told = learner.predict_proba(table(everyone, np.full(len(drawn), g)))
+            said[m, :, g, classes] = told.T
+    own[:, here] = (1 - FLOOR) * own[:, here] + FLOOR / rows.n_classes
+    return own, (1 - FLOOR) * said + FLOOR / rows.n_classes
+
+
+def _learners(
+    x: Codes,
+    places: Floats,
+    numbers: Sequence[bool],
+    rows: Rows,
+    n_rows: int,
+    rng: np.random.Generator,
+) -> list[tuple[Any, Callable[[Ints, Codes], Floats]]]:
+    """Boosting and logistic regression, each with the table it takes of some rows and groups."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    early = n_rows >= EARLY_ROWS
+    boosting = HistGradientBoostingClassifier(
+        learning_rate=0.08,
+        max_iter=200 if early else 40,
+        max_leaf_nodes=12,
+        min_samples_leaf=40 if early else 10,
+        l2_regularization=5.0,
+        max_features=0.5,
+        early_stopping=early,
+        n_iter_no_change=8,
+        random_state=int(rng.integers(1 << 31)),
+    )
+    train = places[: rows.n_rows]
+    spread = np.nanstd(train, axis=0)
+    scaled = np.nan_to_num((places - np.nanmean(train, axis=0)) / np.where(spread > 0, spread, 1.0))
+    levels = [
+        (x[:, [j]] == np.arange(arity)).astype(np.float64)
+        for j, arity in enumerate(rows.arities.tolist())
+        if not numbers[j] and 2 < arity <= MOST_LEVELS
+    ]
+    wide = np.column_stack([scaled, *levels])
+
+    def beside(some: Ints, groups: Codes) -> Floats:
+        return np.column_stack([places[some], groups])
+
+    def crossed(some: Ints, groups: Codes) -> Floats:
+        dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, rows.n_groups)]
+        return np.column_stack([wide[some], *dummies, *(d * scaled[some] for d in dummies)])
+
+    linear = LogisticRegression(C=0.1, max_iter=100, tol=1e-3)
+    return [(boosting, beside), (linear, crossed)]
+
+
+def _learner_shares(rows: Rows, each: Floats, held: Floats) -> Floats:
+    """Shares of the learners under which the labels of rows they had not seen are likeliest."""
+    row, fold = np.nonzero(held)
+    likely = each[fold, :, row, rows.d[row]]
+    weights, shares = held[row, fold], np.full(each.shape[1], 1 / each.shape[1])
+    for _ in range(100):
+        part = likely * shares
+        part /= part.sum(axis=1, keepdims=True)
+        shares = weights @ part / weights.sum()
+    return shares
+
+
+def binned_model(
+    rows: Rows, ordered: Sequence[bool] | None, options: Options
+) -> tuple[Rows, BinsFitted]:
+    """The rows, in their order, as bins of their held-out score, and the model of the bins.
+
+    It is what the mechanism of a forest is learned from, and all that its refits need.
+    """
+    rng = np.random.default_rng(options.random_state)
+    scores = label_scores(rows, ordered, rng)
+    fold = scores.held.argmax(axis=1)
+    once = np.zeros(scores.held.shape)
+    once[np.arange(len(fold)), fold] = scores.held.sum(axis=1)
+    bins = score_bins(rows, replace(scores, held=once))
+    return bins, fit_mechanism(bins, options)
+
+
+def score_bins(rows: Rows, scores: Scores) -> Rows:
+    """Rows of the table as bins of what was said of them by learners that had not seen them.
+
+    A row is there once for each fold that it is in; rows without a group or a label are there once,
+    with no bin.
+    """
+    held = scores.held.copy()
+    unseen = (rows.s < 0) | (rows.d < 0) | ~held.any(axis=1)
+    held[unseen, 0] = rows.weights[unseen]
+    row, fold = np.nonzero(held)
+    # A row of no weight stays, for those who count on the order of rows.
+    lost = np.setdiff1d(np.arange(rows.n_rows), row)
+    row, fold = np.append(row, lost), np.append(fold, np.zeros(len(lost), np.int64))
+    order = np.argsort(row, kind="stable")
+    row, fold = row[order], fold[order]
+    s, weights = rows.s[row], held[row, fold]
+    bins = np.full(len(row), -1, np.int16)
+    for g in range(rows.n_groups):
+        here = np.flatnonzero((s == g) & ~unseen[row] & (weights > 0))
+        if len(here):
+            bins[here] = _binned(scores.given[fold[here], row[here]], weights[here])
+    binned = Rows(
+        s,
+        rows.d[row],
+        np.asfortranarray(bins[:, None]),
+        weights,
+        rows.n_groups,
+        rows.n_classes,
+        np.array([max(int(bins.max(initial=0)) + 1, 2)]),
+        ("score",),
+    )
+    return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
+
+
+def _binned(said: Floats, weights: Floats) -> Ints:
+    """Bins of equal weight along the score; of more than two classes, cells of their scores."""
+    effective = float(weights.sum() ** 2 / np.dot(weights, weights))
+    rows = effective if (weights == 1).all() else min(effective, float(weights.sum()))
+    n_bins = int(np.clip(rows / BIN_ROWS, FEWEST_BINS, MAX_BINS))
+    if said.shape[1] == 2:
+        order = np.argsort(said[:, 1], kind="stable")
+        place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+        result = np.empty(len(order), np.int64)
+        result[order] = np.minimum((place * n_bins).astype(np.int64), n_bins - 1)
+        # Equal scores share a bin, that of the first of them.
+        ranked = said[order, 1]
+        first = np.searchsorted(ranked, ranked, side="left")
+        result[order] = result[order][first]
+        return result
+    from sklearn.tree import DecisionTreeRegressor
+
+    least = min(1.0 / n_bins, 0.5)
+    tree = DecisionTreeRegressor(max_leaf_nodes=n_bins, min_weight_fraction_leaf=least / 2)
+    leaf = tree.fit(said, said, weights).apply(said)
+    return np.unique(leaf, return_inverse=True)[1]
+
+
+# --- the density ------------------------------------------------------------------------------
+
+
+def _density(rows: Rows, rng: np.random.Generator) -> tuple[Floats, tuple[Floats, ...]]:
+    """P(c | s) and P(x_j | c, s): clusters of each group's rows, features independent in them."""
+    n_groups, sizes = rows.n_groups, rows.arities.tolist()
+    of_group = [np.flatnonzero((rows.s == g) & (rows.weights > 0)) for g in range(n_groups)]
+    least = min(float(rows.weights[here].sum()) for here in of_group)
+    n_clusters = int(np.clip(least / CLUSTER_ROWS, 1, N_CLUSTERS))
+    pooled = [_counts(rows.x[:, j], rows.weights[:, None], k)[:, 0] for j, k in enumerate(sizes)]
+    base = [(c + 1 / len(c)) / (c.sum() + 1) for c in pooled]
+    shares = np.empty((n_groups, n_clusters))
+    values = [np.empty((n_groups, n_clusters, k)) for k in sizes]
+    for g, here in enumerate(of_group):
+        table = Table(np.asfortranarray(rows.x[here]), rows.weights[here], rows.arities, rows.names)
+        posterior = np.ones((len(here), 1))
+        if n_clusters > 1:
+            posterior = soft_clusters(table, n_clusters, rng, n_iter=CLUSTER_STEPS)
+        weighted = posterior * rows.weights[here, None]
+        shares[g] = (weighted.sum(axis=0) + 1 / n_clusters) / (weighted.sum() + 1)
+        for j, k in enumerate(sizes):
+            counts = _counts(rows.x[here, j], weighted, k)
+            group = counts.sum(axis=1) + SHRINKING * base[j]
+            mixed = counts + SHRINKING * (group / group.sum())[:, None]
+            values[j][g] = (mixed / mixed.sum(axis=0)).T
+    return shares, tuple(values)
+
+
+def _counts(codes: Codes, weights: Floats, arity: int) -> Floats:
+    """Weight of each value in each cluster."""
+    known = codes >= 0
+    columns = [np.bincount(codes[known], w[known], arity) for w in weights.T]
+    return np.stack(columns, axis=1)
+
+
+def _filled(
+    rows: Rows, shares: Floats, values: tuple[Floats, ...], rng: np.random.Generator
+) -> Codes:
+    """The rows with their holes filled by draws of the density given what is known."""
+    filled = rows.x.copy(order="F")
+    holes = np.flatnonzero((rows.x < 0).any(axis=1))
+    if not len(holes):
+        return filled
+    unknown = np.flatnonzero(rows.s[holes] < 0)
+    groups = rows.s[holes].astype(np.int64)
+    groups[unknown] = rng.integers(rows.n_groups, size=len(unknown))
+    logs = np.log(shares)[groups]
+    for j, value in enumerate(values):
+        known = rows.x[holes, j] >= 0
+        logs[known] += np.log(value)[groups[known], :, rows.x[holes[known], j]]
+    cumulative = np.exp(logs - logs.max(axis=1, keepdims=True)).cumsum(axis=1)
+    drawn = rng.random(len(holes)) * cumulative[:, -1]
+    cluster = np.minimum((drawn[:, None] > cumulative).sum(axis=1), shares.shape[1] - 1)
+    for j, value in enumerate(values):
+        missing = np.flatnonzero(rows.x[holes, j] < 0)
+        if len(missing):
+            steps = value[groups[missing], cluster[missing]].cumsum(axis=1)
+            drawn = rng.random(len(missing)) * steps[:, -1]
+            code = (drawn[:, None] > steps).sum(axis=1)
+            filled[holes[missing], j] = np.minimum(code, value.shape[2] - 1)
+    return filled
+
+
+# --- trees and their leaves -------------------------------------------------------------------
+
+
+def _grown(
+    rows: Rows, growing: Growing, scores: Scores, rates: TopRates, rng: np.random.Generator
+) -> Forest:
+    """Trees that imitate the scores of each fold, and what their leaves say of Df."""
+    places, drawn = (
+        np.stack([o[c] for c, o in zip(codes.T, growing.order, strict=True)], axis=1)
+        for codes in (growing.codes, growing.drawn)
+    )
+    boxes: list[list[Bools]] = [[] for _ in growing.order]
+    trees: list[Ints] = []
+    leaf_rates: list[Floats] = []
+    for k in range(N_FOLDS):
+        for _ in range(TREES_PER_FOLD):
+            tree = _tree(drawn, scores.drawn[k], rng)
+            leaves, leaf = np.unique(
+                np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
+            )
+            for j, box in enumerate(_boxes(tree, leaves, growing.order)):
+                boxes[j].append(box)
+            trees.append(np.full(len(leaves), len(trees)))
+            leaf_rates.append(_leaf_rates(rows, leaf, scores, k, rates))
+    return Forest(
+        np.concatenate(trees),
+        tuple(np.concatenate(of_feature) for of_feature in boxes),
+        growing.shares,
+        growing.values,
+        np.concatenate(leaf_rates, axis=2),
+    )
+
+
+def _tree(places: Ints, said: Floats, rng: np.random.Generator) -> Any:
+    """A tree whose leaves tell the scores of all groups."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=MAX_LEAVES,
+        min_samples_leaf=LEAF_ROWS,
+        max_features=0.7,
+        random_state=int(rng.integers(1 << 31)),
+    )
+    again = rng.integers(len(places), size=len(places))
+    return tree.fit(places[again], said[again, :, 1:].reshape(len(again), -1))
+
+
+def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints]) -> list[Bools]:
+    """The values that each leaf allows, per feature."""
+    nodes = tree.tree_
+    box: dict[int, list[Bools]] = {0: [np.ones(len(o), np.bool_) for o in order]}
+    for n in range(nodes.node_count):
+        left, right = int(nodes.children_left[n]), int(nodes.children_right[n])
+        if left < 0:
+            continue
+        j = int(nodes.feature[n])
+        below = order[j] <= nodes.threshold[n]
+        for child, side in ((left, below), (right, ~below)):
+            box[child] = list(box[n])
+            box[child][j] = box[n][j] & side
+    return [np.stack([box[leaf][j] for leaf in leaves.tolist()]) for j in range(len(order))]
+
+
+def _leaf_rates(rows: Rows, leaves: Ints, scores: Scores, fold: int, rates: TopRates) -> Floats:
+    """P(l | f, s) of a tree, groups × classes × leaves, at a mechanism that is known.
+
+    ``leaves`` are those of the rows that were drawn, then of the rows of the table.
+    """
+    imitated, leaf = np.split(leaves, [scores.drawn.shape[1]])
+    n_leaves = int(leaves.max()) + 1
+    result = np.empty((rows.n_groups, rows.n_classes, n_leaves))
+    # A leaf that holds rows of the table alone has the mean of all scores.
+    everyone = np.bincount(imitated, minlength=n_leaves) + LEAF_SHARE / n_leaves
+    for g in range(rows.n_groups):
+        here = np.flatnonzero(rows.s == g)
+        counts = np.zeros((n_leaves, rows.n_classes))
+        np.add.at(counts, (leaf[here], rows.d[here]), scores.held[here, fold])
+        told = scores.drawn[fold, :, g]
+        sums = [np.bincount(imitated, told[:, d], n_leaves) for d in range(rows.n_classes)]
+        mean = LEAF_SHARE / n_leaves * told.mean(axis=0)
+        said = (np.stack(sums, axis=1) + mean) / everyone[:, None]
+        share = np.bincount(leaf[here], rows.weights[here], n_leaves)
+        share = share + LEAF_SHARE * everyone / everyone.sum()
+        q = _decided(counts + SCORE_ROWS * said, rates.mechanism[g], rates.decision_rate)
+        result[g] = (_balanced(q, share / share.sum(), rates.decision_rate) * share[:, None]).T
+    rate: Floats = result / result.sum(axis=2, keepdims=True)
+    return rate
+
+
+def _decided(counts: Floats, mechanism: Floats, rate: Floats) -> Floats:
+    """P(f | l) under which the labels of each leaf are likeliest, leaves × classes; by EM."""
+    q = np.tile(rate, (len(counts), 1))
+    total = counts.sum(axis=1, keepdims=True)
+    for _ in range(200):
+        joint = q[:, :, None] * mechanism
+        joint /= np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+        q = (joint * counts[:, None]).sum(axis=2) / total
+    return q
+
+
+def _balanced(q: Floats, share: Floats, rate: Floats) -> Floats:
+    """P(f | l) with odds shifted alike in all leaves, so that their mean is P(f)."""
+    for _ in range(100):
+        mean = share @ q
+        if np.abs(mean - rate).max() < 1e-12:
+            break
+        q = q * (rate / np.maximum(mean, 1e-300))
+        q /= q.sum(axis=1, keepdims=True)
+    return q
