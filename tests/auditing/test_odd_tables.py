@@ -9,9 +9,12 @@ import polars as pl
 import pytest
 
 from auditing.tables import MODELS, QUICK, fitted, plain_json, table
+from estimators.drifting import drifting
 from fairpc.auditing import audit
 from fairpc.datasets import load_adult, load_compas
+from fairpc.errors import DriftWarning
 from fairpc.estimators import FairPC, LatNB
+from fairpc.report import render
 
 
 def contradicting() -> tuple[pl.DataFrame, Any, Any]:
@@ -24,18 +27,39 @@ def contradicting() -> tuple[pl.DataFrame, Any, Any]:
 
 
 def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
+    """Before what the guard said, if it did: no model is right where the assumptions are not."""
     X, y, s = contradicting()
     model = FairPC(structure="chow-liu", random_state=0, max_iter=40)
     model.fit(X, y, sensitive_features=s)
+    model.warnings_ = ("Df is not about the label.",)
     record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
     assert record.verdict.rejected
     assert "contradict the assumptions" in record.verdict.headline
+    assert model.warnings_[0] in record.verdict.sentences[1]
     assert "contradict" in record.left_out["mechanism.intervals"]
     assert record.decidable.identified is not None
     assert record.decidable.identified.empty
     assert record.decidable.test is not None
     assert record.decidable.test.what_to_do
     assert not any("turned" in sentence for sentence in record.verdict.sentences)
+    plain_json(record)
+
+
+def test_a_drift_is_said_first_and_no_mechanism_is_put_into_words() -> None:
+    X, y, s = drifting()
+    model = LatNB()
+    with pytest.warns(DriftWarning):
+        model.fit(X, y, sensitive_features=s)
+    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
+    assert record.verdict.rejected is False
+    assert record.verdict.drift == model.warnings_
+    assert record.verdict.headline.startswith("The mechanism of this model must not be read")
+    assert model.warnings_[0] in record.verdict.headline
+    assert not any("turned" in sentence for sentence in record.verdict.sentences)
+    assert "may not be about the label" in record.left_out["mechanism.intervals"]
+    page = render(record)
+    assert "The hidden decision may not be about the label." in page
+    assert "of the rows whose latent decision is" not in page
     plain_json(record)
 
 
@@ -181,7 +205,7 @@ def test_small_groups_of_compas_leave_the_identified_set() -> None:
     """Six groups, two of them under 40 rows, whose held-out ends lie beside their mean scores."""
     data = load_compas()
     X, y, s = data.X, data.y, data.sensitive
-    model = LatNB(max_iter=60).fit(X, y, sensitive_features=s)
+    model = LatNB(max_iter=60, guard=False).fit(X, y, sensitive_features=s)
     record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_seeds": 3})
     facts = record.decidable.identified
     assert facts is not None, record.left_out

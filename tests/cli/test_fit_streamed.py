@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from cli.calls import called
+from estimators.drifting import drifting
 from fairpc.estimators import load
 
 
@@ -118,3 +119,20 @@ def test_an_empty_name_is_no_checkpoint(tmp_path: Path, capsys: pytest.CaptureFi
     ended = called(capsys, *call, "--checkpoint", "")
     assert ended.code == 2
     assert "--checkpoint is '': give the path of a folder" in ended.err
+
+
+@pytest.mark.filterwarnings("default::fairpc.errors.DriftWarning")
+def test_a_drift_is_noted_and_in_the_facts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    X, d, s = drifting()
+    path, model = tmp_path / "t.csv", tmp_path / "model.json"
+    X.with_columns(granted=pl.Series(d), sex=pl.Series(s)).write_csv(path)
+    call = ("fit", str(path), *ROLES, "--model", "LatNB", "-o", str(model))
+    shown = called(capsys, *call, "--json")
+    assert not shown.code, shown.err
+    found = json.loads(shown.out)
+    assert tuple(found["warnings"]) == load(model).warnings_ != ()
+    assert all(f"note: {sentence}" in shown.err for sentence in found["warnings"])
+    assert found["learned"]["sentences"] == []
+    assert "whose latent decision is" not in called(capsys, *call).out

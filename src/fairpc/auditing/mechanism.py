@@ -110,6 +110,11 @@ def with_intervals(job: Job) -> MechanismFacts:
     if n_replicates == 0:
         raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
     tested = _check_drawable(rows, job.test)
+    if model.warnings_:
+        raise AuditError(
+            "the fit warned that the hidden decision may not be about the label: an interval "
+            "would look more certain than it is"
+        )
     if n_replicates is None:
         quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
         n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))

@@ -1,4 +1,8 @@
-"""The main findings in words. A rejection of the assumptions is said before anything else."""
+"""The main findings in words. What forbids to believe the mechanism is said before anything else.
+
+That is a rejection of the assumptions or, of a model whose Df has drifted from the label, what the
+guard of its fit said.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,8 @@ class Verdict:
     sentences: tuple[str, ...]  #: all of them, the headline first
     #: whether the data contradict the assumptions; None where that was not tested
     rejected: bool | None
+    #: what the guard said when the model was fitted; empty where Df is about the label
+    drift: tuple[str, ...] = ()
     disclaimer: str = DISCLAIMER  #: what an audit is not
 
 
@@ -33,10 +39,14 @@ def verdict(job: Job) -> Verdict:
     mechanism: MechanismFacts | None = job.found["mechanism"]
     parity: ParityFacts | None = job.found["parity"]
     decidable = decidable_facts(job)
-    sentences = [_assumptions(decidable), _rows(data)]
+    drift = job.model.warnings_
+    sentences = [_assumptions(decidable)]
+    # Of assumptions that are rejected no model is right, whatever its Df describes.
+    sentences[1 if decidable.rejected else 0 : 0] = map(_drifted, drift[:1])
+    sentences += [*drift[1:], _rows(data)]
     if labels is not None:
         sentences.append(labels.sentence)
-    if mechanism is not None and not decidable.rejected:
+    if mechanism is not None and not decidable.rejected and not drift:
         sentences.append(mechanism.sentence)
     if decidable.identified is not None and not decidable.identified.empty:
         sentences.append(decidable.identified.sentence)
@@ -54,7 +64,11 @@ def verdict(job: Job) -> Verdict:
             "Gaps between groups on these rows are not known: no two groups have known members "
             "among them."
         )
-    return Verdict(sentences[0], tuple(sentences), decidable.rejected)
+    return Verdict(sentences[0], tuple(sentences), decidable.rejected, drift)
+
+
+def _drifted(sentence: str) -> str:
+    return f"The mechanism of this model must not be read as what happened. {sentence}"
 
 
 def _assumptions(decidable: Decidable) -> str:

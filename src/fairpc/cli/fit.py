@@ -146,6 +146,7 @@ def facts(model: CircuitClassifier, rows: LabelledTable, seconds: float) -> Fact
         "iterations": int(model.n_iter_),
         "converged": bool(model.converged_),
         "hints": list(rows.hints),
+        "warnings": list(model.warnings_),
         "seconds": seconds,
     }
 
@@ -190,7 +191,7 @@ def _learned(model: CircuitClassifier) -> Facts:
         "decision_rate": dict(zip(account.classes, map(float, model.fair_rate_), strict=True)),
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
         "mechanism": mechanism if latent else [],
-        "sentences": list(account.sentences) if latent else [],
+        "sentences": list(account.sentences) if latent and not model.warnings_ else [],
     }
 
 

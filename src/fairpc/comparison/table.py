@@ -96,6 +96,8 @@ class MethodTable:
         # clone would also clone, and so empty, a fitted model whose structure is kept.
         kept = isinstance(estimator, CircuitClassifier)
         model = copy(estimator) if kept else clone(estimator)
+        if kept:
+            model.guard = False  # of the folds only the scores are told, and it takes its time
         if isinstance(model, Baseline):
             train = train[self.known[train]]
             if _sensitive(model):

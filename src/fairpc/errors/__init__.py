@@ -81,6 +81,10 @@ class SameAsLabelWarning(UserWarning):
     """A sensitive column says what the label says; names both."""
 
 
+class DriftWarning(UserWarning):
+    """After a fit, Df seems to describe the features and not the label; names the numbers."""
+
+
 class InterruptedWarning(RuntimeWarning):
     """A fit was interrupted (Ctrl-C): what it had so far is given back."""
 

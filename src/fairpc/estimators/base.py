@@ -27,8 +27,9 @@ from fairpc.data.frame import read_frame
 from fairpc.data.groups import same_as_label
 from fairpc.data.source import Progress, is_source
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import Argument, LearningError, SameAsLabelWarning, TableError
+from fairpc.errors import Argument, DriftWarning, LearningError, SameAsLabelWarning, TableError
 from fairpc.errors.arrays import check_choice
+from fairpc.estimators.guard import em_refit, forest_refit, guard
 from fairpc.estimators.queries import FittedQueries
 from fairpc.estimators.settings import (
     Settings,
@@ -147,10 +148,26 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                     fitted = self._fit_training(
                         training, validation, evaluation, limits, step, folder.sample_rows
                     )
+                drift = self._drift(training, fitted.distribution, limits)
                 self._store(table, training, _with_gain(fitted, gain), threshold)
+                self.warnings_ = drift
             finally:
                 self._journal = None
+        for sentence in self.warnings_:
+            warnings.warn(sentence, DriftWarning, stacklevel=2)
         return self
+
+    def _drift(
+        self, training: Training, fitted: FairDistribution, limits: Limits | None
+    ) -> tuple[str, ...]:
+        """What the guard says of a fit; it draws random numbers of its own."""
+        if not (self.guard and fitted.layout.latent):
+            return ()
+        options = self._em_options(limits, np.random.default_rng(0))
+        refit = em_refit(fitted, options)
+        if isinstance(fitted, ForestDistribution):
+            refit = forest_refit(training.coding, options)
+        return guard(fitted, training.rows, training.coding, refit)
 
     def _training(self, table: GivenTable, folder: FitFolder) -> Training:
         """The coding of a table and its rows, equal ones merged."""
@@ -365,7 +382,9 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             )
         return FairDistribution(self._model, layout, kept)
 
-    def _em_options(self, limits: Limits | None = None) -> Options:
+    def _em_options(
+        self, limits: Limits | None = None, rng: np.random.Generator | None = None
+    ) -> Options:
         """How EM is run; settings that have the name of an option are handed on."""
         holds = self._is_auto() or self.structure == FOREST
         prior = RECIPE_MECHANISM if holds else MECHANISM
@@ -375,7 +394,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         given["mechanism_prior"] = (
             prior if self.mechanism_prior is None else float(self.mechanism_prior)
         )
-        given["random_state"] = self._rng()
+        given["random_state"] = self._rng() if rng is None else rng
         return Options(**given, limits=limits, journal=self._journal)
 
     def _is_auto(self) -> bool:

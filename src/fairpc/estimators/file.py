@@ -35,10 +35,11 @@ _NAMES: Final = (
     "threshold history counts converged n_features_in feature_names_in provenance"
 )
 _FIELDS: Final = frozenset(_NAMES.split())
-_SINCE: Final = {"anchors": 2, "choices": 3, "forest": 5}
+_SINCE: Final = {"anchors": 2, "choices": 3, "warnings": 4, "forest": 5}
 """Fields that older files lack, by the version that brought them.
 
-A file has the lowest version that can hold it: only models of the recipe have choices.
+A file has the lowest version that can hold it: only models of the recipe have choices, and only
+some models have warnings, or a setting that version 3 does not know.
 """
 
 _WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
@@ -77,17 +78,22 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
 
     coding, distribution = model._coding(), model._distribution()
     names = getattr(model, "feature_names_in_", None)
+    settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+    if settings["guard"]:
+        del settings["guard"]  # the default, and older readers take it for an error
     newer: dict[str, Any] = {}
     if model.choices_ is not None:
         newer["choices"] = model.choices_.to_dict()
+    forest: dict[str, Any] = {}
     if isinstance(distribution, ForestDistribution):
-        forest = distribution.forest.to_dict() | distribution.top_rates.to_dict()
-        newer = {"choices": None, **newer, "forest": forest}
+        forest = {"forest": distribution.forest.to_dict() | distribution.top_rates.to_dict()}
+    if model.warnings_ or "guard" in settings or forest:
+        newer = {"choices": None, **newer, "warnings": list(model.warnings_), **forest}
     return newer | {
         "format": FORMAT,
         "version": max((_SINCE[name] for name in newer), default=_SINCE["anchors"]),
         "model": type(model).__name__,
-        "settings": {name: plain(value) for name, value in model.get_params(deep=False).items()},
+        "settings": settings,
         **coding.to_dict(),
         "n_components": distribution.layout.n_components,
         "circuit": None if "forest" in newer else to_dict(distribution.circuit),
@@ -126,15 +132,15 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
     model.label_counts_ = _array(content["counts"])
     model.converged_ = bool(content["converged"])
     model.starts_, model.choices_ = (), None
-    # Since version 4 a file may say that there are none.
-    said = "choices" in content and (content["choices"] is not None or content["version"] == 3)
-    if said:
+    # From version 4 on a file may have warnings and no choices.
+    if content.get("choices") is not None or content["version"] == _SINCE["choices"]:
         model.choices_ = Choices.from_dict(content["choices"])
         own = model.choices_.forest == isinstance(model.distribution_, ForestDistribution)
         if not own or not (
             model.choices_.forest or len(model.choices_.components) == layout.n_components
         ):
             _fail(source, "its choices are not those of its circuit: it was altered")
+    model.warnings_ = tuple(str(sentence) for sentence in content.get("warnings", ()))
     model.n_iter_ = max(len(model.history_["objective"]) - 1, 1)
     threshold = content["threshold"]
     values = tuple(float(v) for v in threshold["values"])

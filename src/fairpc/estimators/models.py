@@ -40,6 +40,8 @@ class FairPC(CircuitClassifier):
         numeric, categorical: columns that are binned, or whose values are levels, whatever they
             look like.
         missing_values: values that mean "missing", besides NaN and null.
+        guard: after the fit of a model with a latent decision, check that it is still about the
+            label; ``warnings_`` and a DriftWarning say where not.
         random_state: seed.
         n_jobs: not used; for scikit-learn's tools.
         verbose: a line of progress on the terminal.

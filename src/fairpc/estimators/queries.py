@@ -136,6 +136,7 @@ class FittedQueries:
     distribution_: FairDistribution
     threshold_: Threshold
     label_counts_: Floats
+    warnings_: tuple[str, ...]
     n_features_in_: int
 
     @property

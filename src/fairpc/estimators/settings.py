@@ -101,6 +101,7 @@ class Settings:
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     missing_values: tuple[Any, ...] = field(default=(), metadata=VALUES)
+    guard: bool = field(default=True, metadata=TRUTH)
     random_state: Any = field(default=None, metadata=SEED)
     n_jobs: int | None = None
     verbose: int = field(default=0, metadata=LEVEL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from fairpc.errors import LearningError
 from fairpc.errors.arrays import Codes, Floats
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Places
+
+_MANY: Final = 1e8
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +91,15 @@ def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Row
 
 def some_rows(rows: Rows, most: int, rng: np.random.Generator) -> Rows:
     """All rows, or about so many of the table's rows where there are more."""
-    total = float(rows.each.sum())
-    return rows if total <= most else hold_out(rows, most / total, rng)[1]
+    each = rows.each
+    total = float(each.sum())
+    if total <= most:
+        return rows
+    if total < _MANY:
+        return hold_out(rows, most / total, rng)[1]
+    # Weights that stand for people of a population: too many to draw without putting back.
+    share = each / each.max()
+    return _copied(rows, rng.multinomial(most, share / share.sum()).astype(np.float64))
 
 
 def _drawn(weights: Floats, fraction: float, rng: np.random.Generator) -> Floats:

@@ -24,6 +24,12 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
             ("What follows is what the model learned. It is not what happened.",),
             alert=True,
         )
+    if audit.verdict.drift:
+        yield view.Notice(
+            "The hidden decision may not be about the label.",
+            (*audit.verdict.drift, "What follows is what the model learned, not a finding."),
+            alert=True,
+        )
     rates = ", ".join(
         f"{text.quoted(name)} {text.share(rate)}"
         for name, rate in zip(found.classes, found.decision_rate, strict=True)
@@ -33,7 +39,7 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
         "mechanism says how often each decision was recorded as each label, group by group.",
         "lead",
     )
-    if len(found.sentences) <= _SAID:
+    if len(found.sentences) <= _SAID and not audit.verdict.drift:
         yield view.Points(found.sentences)
     yield _flows(found)
     if len(found.groups) > _DRAWN:

@@ -17,14 +17,16 @@ _LONG: Final = 12
 
 @view.section("verdict", "Verdict")
 def verdict(audit: Audit, found: Verdict) -> Iterator[view.Block]:
-    """The findings; a rejection of the assumptions stands out."""
+    """The findings; a rejection of the assumptions, or a drift of Df, stands out."""
     consequences = (
         "Everything below that speaks of fair decisions or of a bias mechanism rests on "
         "assumptions which these rows contradict. Read it as a description of the model, not "
         "of the world."
     )
     yield view.Notice(
-        found.headline, (consequences,) if found.rejected else (), alert=bool(found.rejected)
+        found.headline,
+        (consequences,) if found.rejected else (),
+        alert=bool(found.rejected or found.drift),
     )
     yield view.Points([sentence for sentence in found.sentences if sentence != found.headline])
     yield view.KeyNumbers(_key_numbers(audit, found))

@@ -1,0 +1,283 @@
+"""The guard: whether Df is still the fair version of D after a fit, and what to do if not.
+
+EM maximises P(x, s, d). Where many features go together, the values of Df explain more of a row as
+clusters of X than as versions of the label. The learned mechanism then has little to do with the
+label: Df has drifted. Three checks after a fit say so. None of them changes the model, or takes
+from the random numbers of the fit. Where the limits are from: ``docs/decisions/guard.md``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from fairpc.data.table_coding import TableCoding
+from fairpc.errors import EvidenceError, FairpcError, InterruptedWarning
+from fairpc.errors.arrays import Array, Codes, Floats
+from fairpc.evidence import drift
+from fairpc.evidence.classifiers import design
+from fairpc.evidence.drift import Bounds, GroupRates, LabelFit, LabelledRows
+from fairpc.evidence.intervals import kish
+from fairpc.fair.distinct_rows import hold_out, joined, some_rows
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.fit import Options, fit_parameters
+from fairpc.fair.forest_fit import fit_forest
+from fairpc.fair.rows import Rows
+from fairpc.fair.training_rows import TrainingRows
+
+Refit = Callable[[Rows], FairDistribution]
+"""The model fitted again to some of its rows, so that it can be judged on the others."""
+
+MAX_ROWS: Final = 20_000
+"""Rows that are looked at, of longer tables a random sample."""
+MIN_ROWS: Final = 300
+"""Independent rows under which nothing is said."""
+UPDATES: Final = 20
+"""Of EM in a refit: it starts where the fit ended, and must forget the rows held out."""
+MAX_LEVELS: Final = 12
+"""Up to which the levels of a feature are columns of their own for the plain classifier."""
+
+LEVEL: Final = 0.95
+LABEL_LEVEL: Final = 0.99
+"""Of the sets of P(Df) and mechanisms; of P(D | S), where a false alarm is the likelier."""
+ERRORS: Final = 2.0
+"""Standard errors by which the model must fall short of half of what a plain classifier knows."""
+RATE_MARGIN: Final = 0.05
+MECHANISM_MARGIN: Final = 0.1
+LABEL_MARGIN: Final = 0.02
+"""How far P(Df), the mechanism and P(D | S) may lie outside their sets: they have errors of their
+own, and priors pull at them."""
+
+ADVICE: Final = (
+    "Df may describe similar rows and not the label: take the structure 'forest' or fewer "
+    "features, or state what is known about Df."
+)
+RATE_ADVICE: Final = (
+    "Df may describe similar rows, EM may have stopped too early, or the data contradict what was "
+    "stated as known: take the structure 'forest', more updates or fewer features, or state less."
+)
+
+
+def guard(
+    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, refit: Refit
+) -> tuple[str, ...]:
+    """A sentence for each check that failed; none where there are too few rows to say anything."""
+    try:
+        found = findings(distribution, rows, coding, refit)
+    except FairpcError:
+        return ()  # Rows of which no classifier can be learned say nothing about the model.
+    except KeyboardInterrupt:
+        text = "the checks after the fit were interrupted: whether Df has drifted is not known"
+        warnings.warn(text, InterruptedWarning, stacklevel=3)
+        return ()
+    return () if found is None else tuple(found.sentences())
+
+
+def em_refit(start: FairDistribution, options: Options) -> Refit:
+    """A refit by a few updates of EM, the structure kept."""
+    few = replace(options, max_iter=min(options.max_iter, UPDATES), journal=None)
+
+    def refit(rows: Rows) -> FairDistribution:
+        return fit_parameters(start, rows, {}, few, keep_interrupted=False).distribution
+
+    return refit
+
+
+def forest_refit(coding: TableCoding, options: Options) -> Refit:
+    """A forest grown anew: its trees have learned from the labels of all rows."""
+    quiet = replace(options, journal=None)
+    ordered = tuple(column.binned for column in coding.features.columns)
+    return lambda rows: fit_forest(rows, ordered=ordered, options=quiet).distribution
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What the rows say about a model: the numbers of the three checks.
+
+    Attributes:
+        coding: names of groups and classes.
+        decision: P(Df) as learned.
+        mechanism: P(D = d | Df = f, S = s) as learned, [s, f, d].
+        labels: how well unseen labels are told; None where the refit excludes some of the rows.
+        bounds: what the rows leave of P(Df) and of the mechanism.
+        rates: P(D | S) of the rows.
+    """
+
+    coding: TableCoding
+    decision: Floats
+    mechanism: Floats
+    labels: LabelFit | None
+    bounds: Bounds
+    rates: GroupRates
+
+    def sentences(self) -> Iterator[str]:
+        """One for each check that failed, with its numbers and what to do."""
+        for said in (self.unseen_labels(), self.outside_set()):
+            if said:
+                yield f"{said} {ADVICE}"
+        if said := self.label_rates():
+            yield f"{said} {RATE_ADVICE}"
+
+    def unseen_labels(self) -> str:
+        """(a) P(D = 1 | x, s) lies in [b0, b1], so a mechanism that is too narrow tells no label.
+
+        Where features tell nothing about the label, no model can be blamed.
+        """
+        found = self.labels
+        if found is None or min(found.gain, found.shortfall) < ERRORS:
+            return ""
+        return (
+            "The model tells the labels of rows that it has not seen much worse than a plain "
+            f"classifier does: mean log P(d | x, s) is {found.model:.3f}, that of the classifier "
+            f"{found.plain:.3f}, that of the groups' rates alone {found.rates:.3f}."
+        )
+
+    def outside_set(self) -> str:
+        """(b) P(Df) and mechanism against what the data leave possible, with sampling error.
+
+        If nothing is possible, it is the assumptions that do not fit, and the test of them says so.
+        """
+        if self.bounds.empty:
+            return ""
+        return self._rate_outside() or self._mechanism_outside()
+
+    def _rate_outside(self) -> str:
+        lowers, uppers = self.bounds.lowers, self.bounds.uppers
+        off = np.maximum(lowers - self.decision, self.decision - uppers)
+        # Of two classes both are off alike, and the positive one is told.
+        off[self.coding.labels.positive] += 1e-9
+        c = int(np.argmax(off))
+        if off[c] <= RATE_MARGIN:
+            return ""
+        return (
+            f"The learned P(Df = {self._class(c)}) is {self.decision[c]:.3f}, outside of "
+            f"{lowers[c]:.3f} to {uppers[c]:.3f}, which is what the labels leave possible "
+            f"({LEVEL:.0%} confidence)."
+        )
+
+    def _mechanism_outside(self) -> str:
+        learned = np.diagonal(self.mechanism, axis1=1, axis2=2)
+        off = self.bounds.tops - learned
+        s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
+        if off[s, c] <= MECHANISM_MARGIN:
+            return ""
+        name = self._class(c)
+        return (
+            f"The learned P(D = {name} | Df = {name}, S = {self._group(s)}) is "
+            f"{learned[s, c]:.3f}, but a plain classifier finds rows of which at least "
+            f"{self.bounds.tops[s, c]:.3f} have that label ({LEVEL:.0%} confidence), and no "
+            "rows can have more of it."
+        )
+
+    def label_rates(self) -> str:
+        """(c) P(D | S) of the model, Σ P(Df) P(D | Df, S), against the rates of the rows.
+
+        Where the assumptions do not fit, Df cannot be independent of S and give both rates.
+        """
+        if self.bounds.empty:
+            return ""
+        model = np.einsum("f,sfd->sd", self.decision, self.mechanism)
+        found = self.rates
+        beyond = (model < found.lowers) | (model > found.uppers)
+        off = np.where(beyond, np.abs(model - found.rates), 0.0)
+        off[:, self.coding.labels.positive] *= 1 + 1e-9
+        s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
+        if off[s, c] <= LABEL_MARGIN:
+            return ""
+        return (
+            f"Under the model P(D = {self._class(c)} | S = {self._group(s)}) is "
+            f"{model[s, c]:.3f}, but {found.rates[s, c]:.3f} of the rows of that group have this "
+            "label, a difference that chance does not explain."
+        )
+
+    def _class(self, c: int) -> str:
+        return str(self.coding.labels.classes[c])
+
+    def _group(self, s: int) -> str:
+        return str(self.coding.groups.names[s])
+
+
+def findings(
+    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, refit: Refit
+) -> Findings | None:
+    """The numbers of all checks, by one cross-fit of a plain classifier and one refit.
+
+    None where there are too few rows.
+    """
+    rng = np.random.default_rng(0)
+    sample = some_rows(rows.sample(MAX_ROWS, rng), MAX_ROWS, rng)
+    if sample.each.sum() < MIN_ROWS:
+        return None
+    kept, held = hold_out(sample, 1 / drift.FOLDS, rng)
+    known = _labelled(kept, held, coding, rng)
+    if known is None:
+        return None
+    scores = drift.plain_scores(known, rng)
+    return Findings(
+        coding,
+        distribution.decision_rate[0],
+        distribution.mechanism,
+        _label_fit(refit(kept), held, known, scores),
+        drift.bounds(known, scores, LEVEL),
+        drift.group_rates(known, LABEL_LEVEL),
+    )
+
+
+def _label_fit(
+    refitted: FairDistribution, held: Rows, known: LabelledRows, scores: Floats
+) -> LabelFit | None:
+    """Predictions for the rows held out; they are the last distinct rows of those known."""
+    judged = known.folds == 0
+    rows = known.where(judged)
+    try:
+        observed = refitted.observed(held.s, held.x)
+    except EvidenceError:
+        return None  # Without smoothing, rows that were not seen may have probability zero.
+    own = observed[rows.index - (len(known.design) - held.n_rows)]
+    rates = drift.group_rates(known.where(~judged), LEVEL).rates[rows.groups]
+    return drift.label_fit(own, scores[judged], rates, rows)
+
+
+def _labelled(
+    kept: Rows, held: Rows, coding: TableCoding, rng: np.random.Generator
+) -> LabelledRows | None:
+    """Rows of the table whose group and label are known, one by one; None where they are few."""
+    rows = joined(kept, held)
+    each, unit = (np.concatenate(pair) for pair in ((kept.each, held.each), (kept.unit, held.unit)))
+    known = (rows.s >= 0) & (rows.d >= 0)
+    index = np.repeat(np.arange(rows.n_rows), np.where(known, each, 0.0).astype(np.intp))
+    weights = unit[index]
+    labels, groups = rows.d[index].astype(np.intp), rows.s[index].astype(np.intp)
+    if not len(index) or kish(weights) < MIN_ROWS or len(np.unique(labels)) < 2:
+        return None
+    folds = np.zeros(len(index), np.intp)
+    learned = index < kept.n_rows
+    folds[learned] = 1 + drift.dealt(labels[learned], groups[learned], drift.FOLDS - 1, rng)
+    return LabelledRows(
+        _design(rows, coding),
+        index,
+        labels,
+        groups,
+        None if np.ptp(weights) == 0 else weights,
+        folds,
+        rows.n_classes,
+        rows.n_groups,
+    )
+
+
+def _design(rows: Rows, coding: TableCoding) -> Floats:
+    """Codes as numbers: bins as they are, a column each for levels and groups."""
+    ordered = [c.binned or not 2 < c.arity <= MAX_LEVELS for c in coding.features.columns]
+    columns = [_values(*pair) for pair in zip(rows.x.T, ordered, strict=True)]
+    return design(np.column_stack([*columns, _values(rows.s, False)]))
+
+
+def _values(codes: Codes, ordered: bool) -> Array:
+    """Numbers, or names of levels; None where a code is missing."""
+    values = codes.astype(object) if ordered else codes.astype(str).astype(object)
+    values[codes < 0] = None
+    return values
