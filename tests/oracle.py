@@ -52,6 +52,21 @@ class CircuitArrays(Protocol):
     def parameters(self) -> Array: ...
 
 
+class ForestArrays(Protocol):
+    """What is read of a forest: boxes of trees, a density, and rates of the boxes."""
+
+    @property
+    def tree(self) -> Array: ...
+    @property
+    def allowed(self) -> tuple[Array, ...]: ...
+    @property
+    def shares(self) -> Array: ...
+    @property
+    def values(self) -> tuple[Array, ...]: ...
+    @property
+    def leaf_rate(self) -> Array: ...
+
+
 class Edge(NamedTuple):
     """An edge (n, c), the parameter of it (None below a product)."""
 
@@ -351,6 +366,49 @@ def em_step(circuit: CircuitArrays, codes: Array, weights: Array) -> Array:
     """Closed-form maximum likelihood on the completed data; an unused block keeps its θ."""
     counts = completed_counts(circuit, codes, weights)
     return ratios(circuit.graph, counts, circuit.parameters)
+
+
+def density(forest: ForestArrays, s: int, z: tuple[int, ...]) -> float:
+    """P(z | s) of the density that all trees restrict: a mixture of independent features."""
+    total = []
+    for c in range(forest.shares.shape[1]):
+        p = float(forest.shares[s, c])
+        for j, v in enumerate(z):
+            p *= float(forest.values[j][s, c, v])
+        total.append(p)
+    return math.fsum(total)
+
+
+def forest_joint(
+    forest: ForestArrays, group_rate: Array, decision_rate: Array, mechanism: Array
+) -> tuple[Array, Array]:
+    """All complete rows (s, f, d, x), and P of each by the definition of a forest.
+
+    P(s) P(f) P(d | f, s) · (1 / trees) Σ_k Σ_l P_k(l | f, s) P(x, x in box l | s) / P(box l | s).
+    """
+    n_groups, n_classes, n_boxes = forest.leaf_rate.shape
+    sizes = [value.shape[2] for value in forest.values]
+    states = list(itertools.product(*(range(k) for k in sizes)))
+    inside = [
+        [all(bool(forest.allowed[j][i, v]) for j, v in enumerate(z)) for z in states]
+        for i in range(n_boxes)
+    ]
+    rows, found = [], []
+    for s in range(n_groups):
+        p = [density(forest, s, z) for z in states]
+        box = [math.fsum(a for a, here in zip(p, b, strict=True) if here) for b in inside]
+        for f in range(n_classes):
+            for i, z in enumerate(states):
+                terms = [
+                    float(forest.leaf_rate[s, f, leaf]) * p[i] / box[leaf]
+                    for leaf in range(n_boxes)
+                    if inside[leaf][i]
+                ]
+                x = math.fsum(terms) / len(set(forest.tree.tolist()))
+                for d in range(n_classes):
+                    rows.append((s, f, d, *z))
+                    found.append(group_rate[s] * decision_rate[f] * mechanism[s, f, d] * x)
+    return np.array(rows), np.array(found)
 
 
 def agree(actual: Any, expected: Any) -> None:

@@ -97,7 +97,7 @@ def posterior(
         logs[:, v] = _log_values(circuit, clamped, n_threads)
         logs[(given >= 0) & (given != v), v] = -np.inf
     top = logs.max(axis=1, keepdims=True)
-    _refuse_impossible(top[:, 0])
+    refuse_impossible(top[:, 0])
     shares = np.exp(logs - top)
     result: Floats = shares / shares.sum(axis=1, keepdims=True)
     return result
@@ -117,11 +117,12 @@ def conditionals(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Floats, ...]:
         for n in leaves:
             result[g.variable[n]][start:stop, g.value[n]] += flow[n]
     if result:
-        _refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
+        refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
     return result
 
 
-def _refuse_impossible(log_evidence: Floats) -> None:
+def refuse_impossible(log_evidence: Floats) -> None:
+    """An error names the first row that cannot be conditioned on."""
     impossible = np.isneginf(log_evidence)
     if impossible.any():
         row = int(np.argmax(impossible))
@@ -147,7 +148,7 @@ def _traced(circuit: Circuit, rows: Codes, seeds: Words | None) -> tuple[Codes, 
     for start, stop, chunk in circuit.graph.program.chunks(rows):
         values = chunk.upward_scaled(theta, use_max=seeds is None)
         logs[start:stop] = values.log(chunk.root)[chunk.root_ids]
-        _refuse_impossible(logs[:stop])
+        refuse_impossible(logs[:stop])
         own = None if seeds is None else seeds[start:stop]
         chunk.trace(theta, values, chunk.root_ids, own, completed[start:stop])
     return completed, logs
@@ -195,7 +196,7 @@ def expectation(
     states, f = _tabulate(circuit, function, columns)
     evidence = _evidence(circuit, codes)
     logs = log_marginal(circuit, evidence)
-    _refuse_impossible(logs)
+    refuse_impossible(logs)
     total = np.zeros(len(evidence))
     for state, value in zip(states, f, strict=True):
         given = evidence[:, columns]

@@ -61,6 +61,10 @@ def box_densities(x, s, start, bits, log_value, log_share, mass, weight, out):
         top = logs[0]
         for c in range(1, n_clusters):
             top = max(top, logs[c])
+        if top == -np.inf:
+            for f in range(n_classes):
+                out[r, f] = top
+            continue
         every = 0.0
         for c in range(n_clusters):
             value[c] = np.exp(logs[c] - top)

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import WEIGHT_TOLERANCE, Circuit
 from fairpc.circuit.program import map_in_order, thread_count
+from fairpc.circuit.queries import refuse_impossible
 from fairpc.data.table import MAX_ARITY, readonly
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints, Words
@@ -37,6 +38,8 @@ from fairpc.fair.top import Layout, TopRates, build
 
 CHUNK: Final = 16_384
 """Rows that the kernel is given at once."""
+MAX_CELLS: Final = 2**28
+"""Most numbers P(x_j in the box | c, s): all are in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,19 +67,37 @@ class Forest:
                 f"the forest has {n} leaves of {n_clusters} clusters each: it may have "
                 f"{MAX_ARITY} in all; grow fewer or smaller trees"
             )
-        fits = self.leaf_rate.shape[0] == n_groups and self.leaf_rate.shape[2] == n
-        for box, value in zip(self.allowed, self.values, strict=True):
-            fits &= box.shape == (n, value.shape[2]) and value.shape[:2] == self.shares.shape
-            fits &= bool(box.any(axis=1).all())
-        fits &= bool((np.diff(self.tree, prepend=-1) >= 0).all()) and int(self.tree[0]) == 0
-        fits &= bool((np.diff(self.tree) <= 1).all())
-        first = np.flatnonzero(np.diff(self.tree, prepend=-1))
-        sums = (np.add.reduceat(self.leaf_rate, first, axis=2), self.shares.sum(axis=1))
-        for share in (*sums, *(value.sum(axis=2) for value in self.values)):
-            fits &= bool((np.abs(share - 1.0) < WEIGHT_TOLERANCE).all())
-        numbers = (self.shares, self.leaf_rate, *self.values)
-        if not fits or not all(np.isfinite(a).all() and (a >= 0).all() for a in numbers):
+        if n * n_clusters * n_groups * len(self.values) > MAX_CELLS:
+            raise LearningError(
+                f"the forest has {n} leaves of {n_clusters} clusters each, {n_groups} groups and "
+                f"{len(self.values)} features: their product may be {MAX_CELLS:,}; use fewer "
+                "features or groups"
+            )
+        if not (self._shapes_fit() and self._numbers_fit()):
             raise LearningError("the arrays of a forest do not fit together: fit it again")
+
+    def _shapes_fit(self) -> bool:
+        """Whether all arrays are over the same groups, clusters and boxes."""
+        n, n_groups = len(self.tree), len(self.shares)
+        fits = self.tree.ndim == 1 and n > 0 and len(self.values) > 0
+        fits &= self.leaf_rate.ndim == 3 and self.leaf_rate.shape[::2] == (n_groups, n)
+        for box, value in zip(self.allowed, self.values, strict=True):
+            fits &= value.ndim == 3 and value.shape[:2] == self.shares.shape
+            fits &= box.shape == (n, value.shape[-1])
+        return fits
+
+    def _numbers_fit(self) -> bool:
+        """Whether trees are counted from 0 on, and all probabilities are some."""
+        steps = np.diff(self.tree, prepend=-1)
+        fits = steps[0] == 1 and bool(((steps == 0) | (steps == 1)).all())
+        sums = (
+            np.add.reduceat(self.leaf_rate, np.flatnonzero(steps), axis=2) if fits else np.zeros(1)
+        )
+        for share in (sums, self.shares.sum(axis=1), *(v.sum(axis=2) for v in self.values)):
+            fits = fits and bool((np.abs(share - 1.0) < WEIGHT_TOLERANCE).all())
+        fits = fits and all((a >= 0).all() for a in (self.shares, self.leaf_rate, *self.values))
+        # A box that no row can be in has no density within it.
+        return fits and bool((self.mass > 0).all() and (self.cluster_mass.sum(axis=2) > 0).all())
 
     @property
     def n_trees(self) -> int:
@@ -173,8 +194,8 @@ class Forest:
         return cls(
             np.array(content["tree"], np.int64),
             tuple(
-                _from_hex(box, v.shape[2])
-                for box, v in zip(content["allowed"], values, strict=True)
+                _from_hex(box, len(content["tree"]), value.shape[2])
+                for box, value in zip(content["allowed"], values, strict=True)
             ),
             np.array(content["shares"], np.float64),
             values,
@@ -182,12 +203,13 @@ class Forest:
         )
 
 
-def _hex(box: Bools) -> list[str]:
-    return [row.tobytes().hex() for row in np.packbits(box, axis=1)]
+def _hex(box: Bools) -> str:
+    """One word for all boxes: a file may have many leaves, but not many words."""
+    return np.packbits(box, axis=1).tobytes().hex()
 
 
-def _from_hex(rows: list[str], n_values: int) -> Bools:
-    packed = np.array([list(bytes.fromhex(row)) for row in rows], np.uint8)
+def _from_hex(text: str, n_boxes: int, n_values: int) -> Bools:
+    packed = np.frombuffer(bytes.fromhex(text), np.uint8).reshape(n_boxes, -(-n_values // 8))
     return np.unpackbits(packed, axis=1, count=n_values).astype(np.bool_)
 
 
@@ -245,14 +267,21 @@ class ForestDistribution(FairDistribution):
             with np.errstate(divide="ignore"):
                 joint = self.forest.log_densities(x, np.broadcast_to(s, len(x)))
                 joint += np.log(self.rates.decision_rate)
+            refuse_impossible(joint.max(axis=1))
             return _normalised(joint)
-        shared: Floats = _normalised(self._log_joint(s, x)).sum(axis=1)
+        shared: Floats = self._posterior(s, x).sum(axis=1)
         return shared
 
     def observed(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
-        joint = _normalised(self._log_joint(s, x))
-        result: Floats = np.einsum("rsf,sfd->rd", joint, self.rates.mechanism)
+        posterior = self._posterior(s, x)
+        result: Floats = np.einsum("rsf,sfd->rd", posterior, self.rates.mechanism)
         return result
+
+    def _posterior(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
+        """P(s, f | what is known): rows × groups × classes."""
+        joint = self._log_joint(s, x)
+        refuse_impossible(joint.reshape(len(joint), -1).max(axis=1))
+        return _normalised(joint)
 
     def turned(self, rows: Rows) -> tuple[Floats, float]:
         joint = self._log_joint(rows.s, rows.x)

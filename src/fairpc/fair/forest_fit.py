@@ -253,6 +253,11 @@ def label_scores(
 def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
     """Weight of each row in each fold: rows of the table are dealt, of which one may be several."""
     known = np.flatnonzero((rows.s >= 0) & (rows.d >= 0) & (rows.weights > 0))
+    if not len(known):
+        raise LearningError(
+            "no row has both a group and a label: a forest and its score are learned from such "
+            "rows; give some"
+        )
     each = rows.each
     row = np.repeat(known, each[known].astype(np.int64))
     mixed = rng.permutation(len(row))
@@ -306,7 +311,7 @@ def _learned(
     here = np.flatnonzero(held[:, fold] > 0)
     own = np.zeros((2, rows.n_rows, rows.n_classes))
     said = np.zeros((2, len(drawn), rows.n_groups, rows.n_classes))
-    learners = _learners(x, places, numbers, rows, len(used), rng)
+    learners = _learners(x, places, numbers, rows, y, rng)
     for m, (learner, table) in enumerate(learners):
         if len(np.unique(y)) < 2:
             own[m, here, int(y[0])] = said[m, ..., int(y[0])] = 1.0
@@ -329,14 +334,15 @@ def _learners(
     places: Floats,
     numbers: Sequence[bool],
     rows: Rows,
-    n_rows: int,
+    y: Codes,
     rng: np.random.Generator,
 ) -> list[tuple[Any, Callable[[Ints, Codes], Floats]]]:
-    """Boosting and logistic regression, each with the table it takes of some rows and groups."""
+    """Boosting and logistic regression of ``y``, each with the table it takes of some rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 
-    early = n_rows >= EARLY_ROWS
+    # Of each class one row at least is held out, and one is not.
+    early = len(y) >= EARLY_ROWS and bool((np.unique(y, return_counts=True)[1] > 1).all())
     boosting = HistGradientBoostingClassifier(
         learning_rate=0.08,
         max_iter=200 if early else 40,
@@ -465,7 +471,9 @@ def _binned(said: Floats, weights: Floats) -> Ints:
     from sklearn.tree import DecisionTreeRegressor
 
     least = min(1.0 / n_bins, 0.5)
-    tree = DecisionTreeRegressor(max_leaf_nodes=n_bins, min_weight_fraction_leaf=least / 2)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=n_bins, min_weight_fraction_leaf=least / 2, random_state=0
+    )
     leaf = tree.fit(said, said, weights).apply(said)
     return np.unique(leaf, return_inverse=True)[1]
 

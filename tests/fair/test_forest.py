@@ -1,0 +1,324 @@
+"""Forests: the fast path, the circuit and the enumeration of all rows say the same."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import oracle
+from fair.forests import Sizes, forests, random_forest
+from fair.tables import largest_dependence
+from fairpc.errors import EvidenceError, LearningError
+from fairpc.errors.arrays import Floats
+from fairpc.fair import forest as forest_module
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.forest import Forest, ForestDistribution
+from fairpc.fair.rows import Rows
+from strategies import examples
+
+Array = oracle.Array
+
+
+def rows_of(m: ForestDistribution, rnd: Random, n: int = 12) -> Rows:
+    """Rows with holes anywhere, among them in S, D and Df, and weights."""
+    layout = m.layout
+    columns = [
+        [rnd.randrange(-1, a) for _ in range(n)]
+        for a in (layout.n_groups, layout.n_classes, layout.n_classes, *layout.arities)
+    ]
+    s, d, f, *x = (np.array(c, np.int16) for c in columns)
+    weights = np.array([rnd.random() + 0.1 for _ in range(n)])
+    codes = np.asfortranarray(np.stack(x, axis=1))
+    arities = np.array(layout.arities)
+    top = layout.n_groups, layout.n_classes
+    return Rows(s, d, codes, weights, *top, arities, layout.names, f=f)
+
+
+class Twin:
+    """Everything by enumeration of all complete rows (s, f, d, x)."""
+
+    def __init__(self, m: ForestDistribution) -> None:
+        rates = m.top_rates
+        self.n_groups, self.n_classes = rates.mechanism.shape[:2]
+        given = rates.group_rate, rates.decision_rate, rates.mechanism
+        self.rows, self.p = oracle.forest_joint(m.forest, *given)
+
+    def of(self, *known: int) -> Array:
+        """P of the complete rows that agree with s, f, d, x…, zero for the others."""
+        agrees = np.ones(len(self.rows), bool)
+        for column, value in enumerate(known):
+            if value >= 0:
+                agrees &= self.rows[:, column] == value
+        return np.where(agrees, self.p, 0.0)
+
+    def log(self, *known: int) -> float:
+        total = math.fsum(self.of(*known))
+        return math.log(total) if total > 0 else -math.inf
+
+    def posterior(self, column: int, *known: int) -> Array | None:
+        """P(column = v | known); None where that is impossible."""
+        p = self.of(*known)
+        total = math.fsum(p)
+        if total == 0:
+            return None
+        here = [math.fsum(p[self.rows[:, column] == v]) for v in range(self.n_classes)]
+        return np.array(here) / total
+
+
+def check_against_the_twin(m: ForestDistribution, rnd: Random) -> None:
+    twin, rows = Twin(m), rows_of(m, rnd)
+    assert math.fsum(twin.p) == pytest.approx(1.0, abs=1e-12)
+    plain = FairDistribution(m.model, m.layout, m.circuit)
+    x = rows.x.tolist()
+    likely = [twin.log(s, -1, d, *z) for s, d, z in zip(rows.s, rows.d, x, strict=True)]
+    oracle.agree(m.log_likelihood(rows.s, rows.d, rows.x), likely)
+    oracle.agree(plain.log_likelihood(rows.s, rows.d, rows.x), likely)
+    hidden = [twin.log(-1, -1, -1, *z) for z in x]
+    oracle.agree(m.log_likelihood(None, None, rows.x), hidden)
+    groups = np.maximum(rows.s, 0)
+    dense = m.forest.log_densities(rows.x, groups)
+    rates = m.top_rates
+    for i, (s, z) in enumerate(zip(groups.tolist(), x, strict=True)):
+        for f in range(twin.n_classes):
+            apart = math.log(rates.group_rate[s] * rates.decision_rate[f])
+            oracle.agree(dense[i, f], twin.log(s, f, -1, *z) - apart)
+    for column, name in ((1, "decision"), (2, "observed")):
+        for s in (rows.s, None):
+            known = [-1] * len(x) if s is None else s.tolist()
+            pairs = zip(known, x, strict=True)
+            truth = [twin.posterior(column, g, -1, -1, *z) for g, z in pairs]
+            possible = [i for i, p in enumerate(truth) if p is not None]
+            given = None if s is None else s[possible]
+            expected = np.array([truth[i] for i in possible]).reshape(-1, twin.n_classes)
+            for one in (m, plain):
+                oracle.agree(getattr(one, name)(given, rows.x[possible]), expected)
+                if len(possible) < len(x):
+                    with pytest.raises(EvidenceError, match="probability zero"):
+                        getattr(one, name)(s, rows.x)
+    check_turned(m, plain, twin, rows)
+
+
+def check_turned(m: ForestDistribution, plain: FairDistribution, twin: Twin, rows: Rows) -> None:
+    """Expected (s, f, d) of rows whose Df is known in some."""
+    assert rows.f is not None
+    known = np.stack([rows.s, rows.f, rows.d], axis=1)
+    evidence = np.concatenate([known, rows.x], axis=1).tolist()
+    possible = np.array([i for i, e in enumerate(evidence) if twin.log(*e) > -math.inf], int)
+    if not len(possible):
+        return
+    counts = np.zeros((twin.n_groups, twin.n_classes, twin.n_classes))
+    total = 0.0
+    for i in possible.tolist():
+        p = twin.of(*evidence[i])
+        p = rows.weights[i] * p / math.fsum(p)
+        np.add.at(counts, tuple(twin.rows[:, :3].T), p)
+        total += rows.weights[i] * twin.log(*evidence[i])
+    for one in (m, plain):
+        found, likelihood = one.turned(rows.take(possible))
+        oracle.agree(found, counts)
+        oracle.agree(likelihood, total)
+
+
+@settings(max_examples=examples(300))
+@given(forests(), st.randoms(use_true_random=False))
+def test_fast_path_circuit_and_enumeration_agree(m: ForestDistribution, rnd: Random) -> None:
+    check_against_the_twin(m, rnd)
+
+
+@settings(max_examples=examples(100))
+@given(forests())
+def test_the_circuit_is_deterministic_and_both_independencies_hold(m: ForestDistribution) -> None:
+    properties = m.circuit.properties()
+    assert properties.smooth
+    assert properties.decomposable
+    assert properties.deterministic
+    assert m.parity_gap().max() < 1e-9
+    assert max(largest_dependence(m)) < 1e-9
+
+
+@settings(max_examples=examples(50))
+@given(forests(), st.randoms(use_true_random=False))
+def test_labels_say_nothing_more_of_x_given_the_decision(
+    m: ForestDistribution, rnd: Random
+) -> None:
+    """D ⟂ X given (Df, S) for whole rows of X with holes, by exact query of the circuit."""
+    rows = rows_of(m, rnd)
+    layout = m.layout
+    for s, f in np.ndindex(layout.n_groups, layout.n_classes):
+        codes = layout.codes(np.full(12, s), None, rows.x, np.full(12, f))
+        cell = np.full_like(codes, -1)
+        cell[:, :2] = codes[:, :2]
+        given_cell = np.exp(m.circuit.log_marginal(codes) - m.circuit.log_marginal(cell))
+        for d in range(layout.n_classes):
+            labelled, label = codes.copy(), cell.copy()
+            labelled[:, layout.d] = label[:, layout.d] = d
+            both, alone = (np.exp(m.circuit.log_marginal(c)) for c in (labelled, label))
+            np.testing.assert_allclose(both, given_cell * alone, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=examples(50))
+@given(forests())
+def test_a_forest_comes_back_from_data_bit_for_bit(m: ForestDistribution) -> None:
+    forest = m.forest
+    again = Forest.from_dict(json.loads(json.dumps(forest.to_dict())))
+    for name in ("tree", "shares", "leaf_rate"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(forest, name))
+    for name in ("allowed", "values"):
+        for one, two in zip(getattr(again, name), getattr(forest, name), strict=True):
+            np.testing.assert_array_equal(one, two)
+            assert one.dtype == two.dtype
+    whole = ForestDistribution(m.layout, again, m.top_rates)
+    np.testing.assert_array_equal(whole.circuit.parameters, m.circuit.parameters)
+    np.testing.assert_array_equal(whole.circuit.graph.child, m.circuit.graph.child)
+
+
+def test_a_forest_of_one_leaf_says_nothing_of_the_decision() -> None:
+    m = random_forest(Random(0), Sizes((2, 3), n_trees=1, n_clusters=1, n_leaves=1))
+    assert m.layout.component is None
+    check_against_the_twin(m, Random(1))
+    x = rows_of(m, Random(2)).x
+    scores = m.decision(np.zeros(len(x), int), x)
+    np.testing.assert_allclose(scores, np.tile(m.decision_rate[0], (len(x), 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_trees", "n_leaves"), [(1, 65), (2, 64), (3, 70)])
+def test_more_boxes_than_bits_of_a_word(n_trees: int, n_leaves: int) -> None:
+    sizes = Sizes((5, 4, 6), n_trees=n_trees, n_leaves=n_leaves)
+    m = random_forest(Random(n_leaves), sizes, zeros=0.2)
+    assert len(m.forest.tree) == n_trees * n_leaves
+    check_against_the_twin(m, Random(3))
+
+
+def test_chunks_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = random_forest(Random(4), Sizes((3, 4, 2), n_leaves=8))
+    x = np.random.default_rng(0).integers(-1, 2, (500, 3)).astype(np.int16)
+    s = np.arange(500) % 2
+    whole = m.log_likelihood(s, None, x)
+    monkeypatch.setattr(forest_module, "CHUNK", 7)
+    np.testing.assert_array_equal(m.log_likelihood(s, None, x), whole)
+
+
+def test_other_parameters_make_it_a_circuit_like_any_other() -> None:
+    m = random_forest(Random(5), Sizes((2, 2)))
+    theta = m.circuit.graph.uniform()
+    other = m.with_parameters(theta)
+    assert type(other) is FairDistribution
+    x = np.array([[0, 1], [-1, 0]], np.int16)
+    expected = other.circuit.log_marginal(other.layout.codes(None, None, x))
+    np.testing.assert_array_equal(other.log_likelihood(None, None, x), expected)
+
+
+def test_a_value_that_cannot_occur_has_log_probability_minus_infinity() -> None:
+    """x = 2 has probability zero in every cluster; it must not become NaN."""
+    values = np.array([[[0.5, 0.5, 0.0]], [[0.25, 0.75, 0.0]]])
+    forest = Forest(
+        np.zeros(1, int), (np.ones((1, 3), bool),), np.ones((2, 1)), (values,), np.ones((2, 2, 1))
+    )
+    out = forest.log_densities(np.array([[2], [0], [-1]], np.int16), [0, 1, 0])
+    np.testing.assert_allclose(out[:, 0], [-np.inf, np.log(0.25), 0.0])
+
+
+def one_leaf(**changed: Any) -> Forest:
+    fields: dict[str, Any] = {
+        "tree": np.zeros(2, int),
+        "allowed": (np.eye(2, dtype=bool),),
+        "shares": np.ones((2, 1)),
+        "values": (np.full((2, 1, 2), 0.5),),
+        "leaf_rate": np.full((2, 2, 2), 0.5),
+    }
+    return Forest(**fields | changed)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tree": np.array([1, 1])},
+        {"tree": np.array([0, 2])},
+        {"tree": np.array([0, -1])},
+        {"tree": np.array([[0], [0]]), "leaf_rate": np.ones((2, 2, 2))},
+        {"allowed": (np.array([[True, False], [False, False]]),)},
+        {"allowed": (np.ones((2, 3), bool),)},
+        {"allowed": (np.ones((1, 2), bool),)},
+        {"shares": np.full((2, 1), 0.5)},
+        {"values": (np.full((2, 1, 2), 0.6),)},
+        {"values": (np.array([[[1.0, 0.0]], [[0.5, 0.5]]]),)},
+        {"values": (np.full((2, 1, 2, 1), 0.5),)},
+        {"values": (), "allowed": ()},
+        {"leaf_rate": np.full((2, 2, 2), np.nan)},
+        {"leaf_rate": np.tile([1.5, -0.5], (2, 2, 1))},
+        {"leaf_rate": np.full((2, 2, 2), 0.6)},
+        {"leaf_rate": np.full((2, 2, 2, 1), 0.5)},
+        {"leaf_rate": np.full((3, 2, 2), 0.5)},
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any]) -> None:
+    assert one_leaf().n_trees == 1
+    with pytest.raises(LearningError, match="do not fit together"):
+        one_leaf(**changed)
+
+
+def test_too_large_a_forest_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 40_000
+    with pytest.raises(LearningError, match="40000 leaves of 1 clusters each"):
+        one_leaf(tree=np.arange(n), leaf_rate=np.ones((2, 2, n)), allowed=(np.ones((n, 2)) > 0,))
+    monkeypatch.setattr(forest_module, "MAX_CELLS", 3)
+    with pytest.raises(LearningError, match="their product may be 3"):
+        one_leaf()
+
+
+def test_a_density_is_the_average_of_what_trees_say() -> None:
+    """By hand: two trees of two leaves over one feature of three values, P(x) = .5 .3 .2.
+
+    Tree 0 cuts {0} | {1, 2} with rates .8, .2 and tree 1 {0, 1} | {2} with .6, .4, so that
+    P(1) = (.2 · .3/.5 + .6 · .3/.8) / 2 = (.12 + .225) / 2 = .1725.
+    """
+    values: Floats = np.array([[[0.5, 0.3, 0.2]]] * 2)
+    boxes = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 1]], bool)
+    rate = np.tile([0.8, 0.2, 0.6, 0.4], (2, 2, 1))
+    forest = Forest(np.array([0, 0, 1, 1]), (boxes,), np.ones((2, 1)), (values,), rate)
+    out = np.exp(forest.log_densities(np.array([[1]], np.int16), [0]))
+    np.testing.assert_allclose(out, 0.1725, rtol=1e-12)
+
+
+def test_the_kernel_without_jit() -> None:
+    tests = Path(__file__).resolve().parents[1]
+    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(tests)]))
+    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, __file__], env=env, capture_output=True, text=True, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def main() -> None:
+    if os.environ.get("NUMBA_DISABLE_JIT") != "1":
+        raise SystemExit("set NUMBA_DISABLE_JIT=1")
+    warnings.filterwarnings("ignore", "(divide by zero|overflow) encountered")
+    quiet = settings(
+        max_examples=10,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    quiet(given(forests(), st.randoms(use_true_random=False))(check_against_the_twin))()
+    big = random_forest(Random(6), replace(Sizes((4, 5, 4)), n_trees=1, n_leaves=66))
+    check_against_the_twin(big, Random(7))
+
+
+if __name__ == "__main__":
+    main()
