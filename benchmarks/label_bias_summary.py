@@ -33,7 +33,8 @@ def lay_out(title: str, head: Sequence[str], lines: list[list[str]], markdown: b
     """A table under its title, for Markdown or for a terminal."""
     if markdown:
         rule = ["---"] + ["---:"] * (len(head) - 1)
-        body = "\n".join("| " + " | ".join(line) + " |" for line in [list(head), rule, *lines])
+        whole = [[cell.replace("|", "\\|") for cell in line] for line in [list(head), rule, *lines]]
+        body = "\n".join("| " + " | ".join(line) + " |" for line in whole)
         return f"{title}\n\n{body}\n"
     widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
     body = "\n".join(

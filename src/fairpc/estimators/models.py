@@ -21,14 +21,15 @@ class FairPC(CircuitClassifier):
         sensitive: columns of X that are the sensitive attribute (names, or numbers for an
             array); or give ``sensitive_features`` to the methods.
         positive: the class that is meant by "positive"; the last one by default.
-        structure: "auto", a recipe that chooses on validation rows; "strudel", the
-            paper's; "chow-liu", one tree; or a fitted model or circuit whose structure is
-            kept and whose parameters EM starts from.
+        structure: "auto", a recipe that chooses on held-out rows; "strudel", the paper's;
+            "chow-liu", one tree; "forest", boxes that tell the label; or a fitted model or circuit
+            whose structure is kept and whose parameters EM starts from.
         n_components: circuits mixed inside each P(x | f, s); None lets "auto" choose.
         init: "prior" starts with Df near D, "random" with any parameters.
         n_init: random starts; all are kept in ``starts_``.
         smoothing: Laplace smoothing of all parameters.
-        mechanism_prior: prior rows per (f, s) with P(D = f) = .9; None: 30 for "auto", else 0.
+        mechanism_prior: prior rows per (f, s) with P(D = f) = .9; None: 30 for "auto" and
+            "forest", else 0.
         knowledge: what is known beforehand about P(Df) and P(D | Df, S); EM keeps to it.
         max_splits, patience: bounds of the structure search.
         max_iter, tol, min_iter: updates of EM, and when it may stop before.
@@ -36,7 +37,8 @@ class FairPC(CircuitClassifier):
         equal_mass: shift the log-odds of Df in each E-step so that its mass in the training
             rows is the same in all groups; not in the paper, and the objective may fall.
         threshold: score above which ``predict`` gives the positive class.
-        n_bins, rare: bins of a numeric column; share under which levels are merged.
+        n_bins, rare: bins of a numeric column, None: 8, or 32 for a forest; share under which
+            levels are merged, a fifth of it for a forest.
         numeric, categorical: columns that are binned, or whose values are levels, whatever they
             look like.
         missing_values: values that mean "missing", besides NaN and null.
