@@ -4,9 +4,8 @@ Prints, as rows of a Markdown table, means over folds of what is measured on tes
 adult, german, compas, and 10 to 20 for the synthetic tables; all of docs/recipe.md by default.
 Under Adult and COMPAS stand the first three folds beside circuits of other libraries that are
 free of any fairness constraint; the figures of those are from separate runs. `--stages` prints
-what each stage of the recipe reaches instead, `--choice` what a plain classifier has more than
-circuits in the label of rows that neither had seen; `--seed` shifts the seeds of the recipe, which
-are the numbers of the folds; `--missing P` hides cells of X at random.
+what each stage of the recipe reaches instead; `--seed` shifts the seeds of the recipe, which are
+the numbers of the folds; `--missing P` hides cells of X at random.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from adult_like import paper_table
-from fairpc.fair.choice import compare_labels
 from fairpc.fair.components import TREES, learn_component
 from fairpc.fair.distinct_rows import joined
 from fairpc.fair.distribution import FairDistribution
@@ -172,21 +170,6 @@ def stages(table: PaperTable, k: int, seed: int) -> None:
     print(f"| {table.name} | folds in which the mixture was chosen | {n_mixtures} of {k} |")
 
 
-def choice(table: PaperTable, k: int, seed: int) -> None:
-    """The choice between forest and circuits, on training and validation rows."""
-    chosen = []
-    for fold, (train, valid, *_) in enumerate(folds(table, k)):
-        rng = np.random.default_rng(seed + fold)
-        found = compare_labels(joined(train, valid), replace(AUTO, random_state=seed + fold), rng)
-        chosen.append((found.score, found.gain, found.standard_error, found.ahead))
-    score, gain, error, forests = np.mean(chosen, axis=0)
-    print(
-        f"| {table.name} | {score:.4f} | {gain:+.4f} | {error:.4f} "
-        f"| {forests * len(chosen):.0f} of {len(chosen)} |",
-        flush=True,
-    )
-
-
 def report(name: str, label: str, table: FloatArray, gain: FloatArray) -> None:
     score, gap, right, true, seconds = table.mean(axis=0)
     cells = [
@@ -210,12 +193,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--missing", type=float, default=0.0)
     parser.add_argument("--stages", action="store_true")
-    parser.add_argument("--choice", action="store_true")
     given = parser.parse_args()
     if given.stages:
         print("| table | stage | nats a row |\n|---|---|---|")
-    elif given.choice:
-        print("| table | classifier | gain | standard error | forest |\n|---|---|---|---|---|")
     else:
         print("| table | fit | nats a row | gain | folds | abs. disc. | accuracy | to Df | CPU s |")
         print("|---|---|---|---|---|---|---|---|---|")
@@ -227,8 +207,6 @@ def main() -> None:
             table = replace(table, rows=with_holes(table.rows, given.missing))
         if given.stages:
             stages(table, given.folds, given.seed)
-        elif given.choice:
-            choice(table, given.folds, given.seed)
         else:
             compare(table, given.folds, given.seed)
 
