@@ -45,7 +45,7 @@ from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.forest import ForestDistribution
-from fairpc.fair.forest_fit import ForestFitted, fit_forest
+from fairpc.fair.forest_fit import DRAWS, ForestFitted, fit_forest
 from fairpc.fair.initial import Structure
 from fairpc.fair.journal import VALIDATION, Journal
 from fairpc.fair.knowledge import Knowledge
@@ -186,7 +186,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         """Rows for a forest where ``auto`` finds that it tells labels better than circuits do."""
         if not self._is_auto() or self.n_components is not None or self.equal_mass:
             return training, None
-        rng = np.random.default_rng(self._rng().integers(1 << 62))
+        rng = np.random.default_rng(DRAWS)
         if max(training.coding.features.arities, default=0) <= 2:
             return training, None
         rows = training.rows.sample(min(folder.sample_rows, COMPARED_ROWS), rng)
