@@ -190,7 +190,7 @@ class Growing:
 
     codes: Codes  #: the rows, their holes filled by draws of the density
     drawn: Codes  #: rows on which trees imitate the scores, about the same number for any table
-    order: tuple[Ints, ...]  #: of each feature, the place of each value
+    numbers: Sequence[bool]  #: of each feature, whether its values have an order of their own
     shares: Floats  #: P(c | s) of the density
     values: tuple[Floats, ...]  #: P(x_j = v | c, s)
 
@@ -202,7 +202,7 @@ def _scored(
     filled = _filled(rows, shares, values, rng)
     drawn = _drawn(filled, rows.weights, rng)
     numbers = _numbers(rows, ordered)
-    growing = Growing(filled, drawn, _orders(rows, rows.weights, numbers), shares, values)
+    growing = Growing(filled, drawn, numbers, shares, values)
     return label_scores(rows, numbers, rng, drawn), growing
 
 
@@ -304,6 +304,8 @@ def _learned(
         [np.where(c >= 0, o[np.maximum(c, 0)], np.nan) for c, o in zip(x.T, order, strict=True)],
         axis=1,
     )
+    # A column that has only holes here says nothing, and boosting does not take it.
+    places[:, np.isnan(places[used]).all(axis=0)] = 0.0
     said = np.zeros((2, len(x), rows.n_groups, rows.n_classes))
     learners = _learners(x, places, numbers, rows, y, rng)
     for m, (learner, table) in enumerate(learners):
@@ -502,20 +504,22 @@ def _grown(
     rows: Rows, growing: Growing, scores: Scores, rates: TopRates, rng: np.random.Generator
 ) -> Forest:
     """Trees that imitate the scores of each fold, and what their leaves say of Df."""
-    places, drawn = (
-        np.stack([o[c] for c, o in zip(codes.T, growing.order, strict=True)], axis=1)
-        for codes in (growing.codes, growing.drawn)
-    )
-    boxes: list[list[Bools]] = [[] for _ in growing.order]
+    boxes: list[list[Bools]] = [[] for _ in growing.values]
     trees: list[Ints] = []
     leaf_rates: list[Floats] = []
     for k in range(N_FOLDS):
+        # The order of categories is by labels too: those of other folds.
+        order = _orders(rows, scores.held.sum(axis=1) - scores.held[:, k], growing.numbers)
+        places, drawn = (
+            np.stack([o[c] for c, o in zip(codes.T, order, strict=True)], axis=1)
+            for codes in (growing.codes, growing.drawn)
+        )
         for _ in range(TREES_PER_FOLD):
             tree = _tree(drawn, scores.drawn[k], rng)
             leaves, leaf = np.unique(
                 np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
             )
-            for j, box in enumerate(_boxes(tree, leaves, growing.order)):
+            for j, box in enumerate(_boxes(tree, leaves, order)):
                 boxes[j].append(box)
             trees.append(np.full(len(leaves), len(trees)))
             leaf_rates.append(_leaf_rates(rows, leaf, scores, k, rates))
