@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import joblib
+import joblib  # type: ignore[import-untyped]
 import numpy as np
 import pandas as pd
 import pytest
@@ -30,7 +30,7 @@ from fairpc.fair.forest import ForestDistribution
 def small() -> Any:
     """Quick fits: trees of a few leaves, grown on few rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(forest_fit, "GROWING_ROWS", 600)
+        patch.setattr(forest_fit, "GROWING_ROWS", 300)
         patch.setattr(forest_fit, "MAX_LEAVES", 12)
         patch.setattr(forest_fit, "MECHANISM_STEPS", 200)
         yield
@@ -96,11 +96,11 @@ def test_a_file_gives_back_every_bit(planted: Any, tmp_path: Path) -> None:
 def test_a_file_of_many_columns_is_not_refused(tmp_path: Path) -> None:
     """A string per box and feature were more than a reader takes of a file that is honest."""
     rng = np.random.default_rng(0)
-    wide = pd.DataFrame(rng.integers(0, 2, (60, 300)), columns=[f"c{j}" for j in range(300)])
+    wide = pd.DataFrame(rng.integers(0, 2, (60, 100)), columns=[f"c{j}" for j in range(100)])
     model = forest().fit(wide, wide["c0"], sensitive_features=rng.integers(0, 2, 60))
     model.save(tmp_path / "model.json")
     text = (tmp_path / "model.json").read_text()
-    assert text.count('"') < 20_000
+    assert text.count('"') < 4000
     assert same(load(tmp_path / "model.json"), model)
 
 
@@ -125,6 +125,7 @@ def test_a_forest_that_auto_took_is_saved_with_its_grounds(
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert same(again, model)
+    assert again.choices_ is not None
     assert again.choices_.sentences == model.choices_.sentences
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == (tmp_path / "model.json").read_bytes()
@@ -190,8 +191,8 @@ CHANGES: dict[str, Change] = {
     "decisions": nested("decision_rate", -1.0, 0),
     "decisions of three": lambda f: f.update(decision_rate=[0.2, 0.3, 0.5]),
     "decisions of nothing": lambda f: f.update(decision_rate=[]),
-    "a hundred thousand leaves": lambda f: f.update(
-        tree=[0] * 100_000, leaf_rate=[[[1e-5] * 100_000] * 2] * 2
+    "forty thousand leaves": lambda f: f.update(
+        tree=[0] * 40_000, leaf_rate=[[[1 / 40_000] * 40_000] * 2] * 2
     ),
 }
 
@@ -313,6 +314,7 @@ def test_rows_that_stay_on_disk(tmp_path: Path) -> None:
     assert one.label_counts_.sum() == pytest.approx(3000)
 
 
+@pytest.mark.slow
 def test_auto_takes_a_forest_of_a_table_in_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,7 +326,7 @@ def test_auto_takes_a_forest_of_a_table_in_files(
     assert same(here, there)
 
 
-@pytest.mark.parametrize("auto", [False, True])
+@pytest.mark.parametrize("auto", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_fit_that_fails_again_and_again_ends_with_the_same_bits(
     auto: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,7 +336,7 @@ def test_a_fit_that_fails_again_and_again_ends_with_the_same_bits(
     model = taken_by_auto(monkeypatch) if auto else forest("sex")
     whole = clone(model).fit(X, y)
     stops = 0
-    for n in (1, 7, 30, 90):
+    for n in (1, 7, 30):
         try:
             clone(model).fit(X, y, checkpoint=tmp_path / "fit", callback=stopping_at(n))
         except Stop:
@@ -355,6 +357,7 @@ def test_a_checkpoint_of_a_table_in_files(tmp_path: Path, monkeypatch: pytest.Mo
     assert same(fitted[0], clone(model).fit(tmp_path / "t.parquet", "label"))
 
 
+@pytest.mark.slow
 def test_validation_rows_are_rows_like_others() -> None:
     people_, labels, group = people(400)
     first, rest = slice(0, 300), slice(300, None)
@@ -411,15 +414,15 @@ def test_what_is_refused(model: Any, message: str) -> None:
 
 def test_naive_models_have_no_structure() -> None:
     with pytest.raises(TypeError, match="structure"):
-        LatNB(structure="forest")  # type: ignore[call-arg]
+        LatNB(structure="forest")
 
 
 @pytest.mark.parametrize("structure", ["forest", "auto"])
 def test_rows_without_both_group_and_label_are_told(structure: Any) -> None:
     people_, labels, group = people(40)
     half = np.arange(40) < 20
-    some_labels = np.where(half, None, labels.astype(object))
-    some_groups = np.where(half, group.astype(object), None)
+    some_labels, some_groups = labels.astype(object), group.astype(object)
+    some_labels[half] = some_groups[~half] = None
     with pytest.raises(FairpcError, match="no row has both a group and a label"):
         FairPC(structure=structure).fit(people_, some_labels, sensitive_features=some_groups)
 

