@@ -132,13 +132,13 @@ def check_turned(m: ForestDistribution, plain: FairDistribution, twin: Twin, row
         oracle.agree(likelihood, total)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(200))
 @given(forests(), st.randoms(use_true_random=False))
 def test_fast_path_circuit_and_enumeration_agree(m: ForestDistribution, rnd: Random) -> None:
     check_against_the_twin(m, rnd)
 
 
-@settings(max_examples=examples(100))
+@settings(max_examples=examples(60))
 @given(forests())
 def test_the_circuit_is_deterministic_and_both_independencies_hold(m: ForestDistribution) -> None:
     properties = m.circuit.properties()
@@ -308,7 +308,7 @@ def main() -> None:
         raise SystemExit("set NUMBA_DISABLE_JIT=1")
     warnings.filterwarnings("ignore", "(divide by zero|overflow) encountered")
     quiet = settings(
-        max_examples=10,
+        max_examples=5,
         deadline=None,
         derandomize=True,
         database=None,

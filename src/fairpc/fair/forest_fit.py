@@ -10,7 +10,7 @@
 3. *Trees.* For each fold a regression tree cuts X into boxes in which the fold's score is nearly
    constant. The tree depends on the labels of other folds only, so the labels of the fold's own
    rows, counted in its leaves, are honest: counts of rows that grew a tree look purer than new
-   rows would be. (The order of categories and the shares of the learners are those of all rows.)
+   rows would be. (The shares of the learners are those of all rows.)
 4. *Leaves.* P_k(l | f, s) from the honest counts, and rows that the score stands for, at the
    mechanism of step 2.
 """
@@ -37,8 +37,8 @@ from fairpc.fair.top import Layout, TopRates
 from fairpc.structure.mixture import soft_clusters
 
 DRAWS: Final = 0
-"""Seed of folds, learners and trees: a forest does not depend on ``random_state``, so that nobody can
-draw again until decisions please. Other draws would turn about one decision in a hundred."""
+"""Seed of folds, learners and trees: a forest does not depend on ``random_state``, so that nobody
+can draw again until decisions please. Other draws would turn about one decision in a hundred."""
 N_FOLDS: Final = 5
 TREES_PER_FOLD: Final = 1
 MAX_LEAVES: Final = 300
@@ -195,7 +195,7 @@ class Growing:
 
     codes: Codes  #: the rows, their holes filled by draws of the density
     drawn: Codes  #: rows on which trees imitate the scores, about the same number for any table
-    order: tuple[Ints, ...]  #: of each feature, the place of each value
+    numbers: Sequence[bool]  #: of each feature, whether its values have an order of their own
     shares: Floats  #: P(c | s) of the density
     values: tuple[Floats, ...]  #: P(x_j = v | c, s)
 
@@ -207,7 +207,7 @@ def _scored(
     filled = _filled(rows, shares, values, rng)
     drawn = _drawn(filled, rows.weights, rng)
     numbers = _numbers(rows, ordered)
-    growing = Growing(filled, drawn, _orders(rows, rows.weights, numbers), shares, values)
+    growing = Growing(filled, drawn, numbers, shares, values)
     return label_scores(rows, numbers, rng, drawn), growing
 
 
@@ -311,6 +311,8 @@ def _learned(
         [np.where(c >= 0, o[np.maximum(c, 0)], np.nan) for c, o in zip(x.T, order, strict=True)],
         axis=1,
     )
+    # A column that has only holes here says nothing, and boosting does not take it.
+    places[:, np.isnan(places[used]).all(axis=0)] = 0.0
     here = np.flatnonzero(held[:, fold] > 0)
     own = np.zeros((2, rows.n_rows, rows.n_classes))
     said = np.zeros((2, len(drawn), rows.n_groups, rows.n_classes))
@@ -551,20 +553,22 @@ def _grown(
     rows: Rows, growing: Growing, scores: Scores, rates: TopRates, rng: np.random.Generator
 ) -> Forest:
     """Trees that imitate the scores of each fold, and what their leaves say of Df."""
-    places, drawn = (
-        np.stack([o[c] for c, o in zip(codes.T, growing.order, strict=True)], axis=1)
-        for codes in (growing.codes, growing.drawn)
-    )
-    boxes: list[list[Bools]] = [[] for _ in growing.order]
+    boxes: list[list[Bools]] = [[] for _ in growing.values]
     trees: list[Ints] = []
     leaf_rates: list[Floats] = []
     for k in range(N_FOLDS):
+        # The order of categories is by labels too: those of other folds.
+        order = _orders(rows, scores.held.sum(axis=1) - scores.held[:, k], growing.numbers)
+        places, drawn = (
+            np.stack([o[c] for c, o in zip(codes.T, order, strict=True)], axis=1)
+            for codes in (growing.codes, growing.drawn)
+        )
         for _ in range(TREES_PER_FOLD):
             tree = _tree(drawn, scores.drawn[k], rng)
             leaves, leaf = np.unique(
                 np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
             )
-            for j, box in enumerate(_boxes(tree, leaves, growing.order)):
+            for j, box in enumerate(_boxes(tree, leaves, order)):
                 boxes[j].append(box)
             trees.append(np.full(len(leaves), len(trees)))
             leaf_rates.append(_leaf_rates(rows, leaf, scores, k, rates))
