@@ -147,7 +147,7 @@ class Findings:
 
     def _rate_outside(self) -> str:
         lowers, uppers = self.bounds.lowers, self.bounds.uppers
-        off = np.maximum(lowers - self.decision, self.decision - uppers)
+        off = self.rate_excess()
         # Of two classes both are off alike, and the positive one is told.
         off[self.coding.labels.positive] += 1e-9
         c = int(np.argmax(off))
@@ -160,15 +160,14 @@ class Findings:
         )
 
     def _mechanism_outside(self) -> str:
-        learned = np.diagonal(self.mechanism, axis1=1, axis2=2)
-        off = self.bounds.tops - learned
+        off = self.mechanism_excess()
         s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
         if off[s, c] <= MECHANISM_MARGIN:
             return ""
         name = self._class(c)
         return (
             f"The learned P(D = {name} | Df = {name}, S = {self._group(s)}) is "
-            f"{learned[s, c]:.3f}, but a plain classifier finds rows of which at least "
+            f"{self.mechanism[s, c, c]:.3f}, but a plain classifier finds rows of which at least "
             f"{self.bounds.tops[s, c]:.3f} have that label ({LEVEL:.0%} confidence), and no "
             "rows can have more of it."
         )
@@ -180,19 +179,36 @@ class Findings:
         """
         if self.bounds.empty:
             return ""
-        model = np.einsum("f,sfd->sd", self.decision, self.mechanism)
-        found = self.rates
-        beyond = (model < found.lowers) | (model > found.uppers)
-        off = np.where(beyond, np.abs(model - found.rates), 0.0)
+        off = self.label_excess()
         off[:, self.coding.labels.positive] *= 1 + 1e-9
         s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
         if off[s, c] <= LABEL_MARGIN:
             return ""
         return (
             f"Under the model P(D = {self._class(c)} | S = {self._group(s)}) is "
-            f"{model[s, c]:.3f}, but {found.rates[s, c]:.3f} of the rows of that group have this "
-            "label, a difference that chance does not explain."
+            f"{self.label_rate[s, c]:.3f}, but {self.rates.rates[s, c]:.3f} of the rows of that "
+            "group have this label, a difference that chance does not explain."
         )
+
+    @property
+    def label_rate(self) -> Floats:
+        """P(D = d | S = s) of the model, [s, d]."""
+        return np.asarray(np.einsum("f,sfd->sd", self.decision, self.mechanism), np.float64)
+
+    def rate_excess(self) -> Floats:
+        """By how much each P(Df = c) lies outside of its bounds."""
+        bounds = self.bounds
+        return np.maximum(bounds.lowers - self.decision, self.decision - bounds.uppers)
+
+    def mechanism_excess(self) -> Floats:
+        """By how much each P(D = c | Df = c, s) is too small, [s, c]."""
+        return self.bounds.tops - np.diagonal(self.mechanism, axis1=1, axis2=2)
+
+    def label_excess(self) -> Floats:
+        """Differences of P(D = c | s) of model and rows, [s, c]; zero if chance explains them."""
+        model, found = self.label_rate, self.rates
+        beyond = (model < found.lowers) | (model > found.uppers)
+        return np.where(beyond, np.abs(model - found.rates), 0.0)
 
     def _class(self, c: int) -> str:
         return str(self.coding.labels.classes[c])
