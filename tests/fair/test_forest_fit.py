@@ -110,12 +110,12 @@ def test_what_is_said_of_a_row_was_learned_without_its_label() -> None:
     held = dealt(rows, 5, np.random.default_rng(0))
     turned = replace(rows, d=np.where(held[:, 2] > 0, 1 - rows.d, rows.d))
     said = [
-        forest_fit._learned(r, r.x, [False] * 5, held, 2, np.random.default_rng(1))
-        for r in (rows, turned)
+        forest_fit._learned(r, rows.x, [False] * 5, held, fold, np.random.default_rng(1))
+        for r, fold in ((rows, 2), (turned, 2), (turned, 1))
     ]
-    np.testing.assert_array_equal(said[0], said[1])
-    others = forest_fit._learned(turned, turned.x, [False] * 5, held, 1, np.random.default_rng(1))
-    assert not np.array_equal(said[0], others)
+    for one, two, other in zip(*said, strict=True):
+        np.testing.assert_array_equal(one, two)
+        assert not np.array_equal(one, other)
 
 
 def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:

@@ -227,6 +227,13 @@ class ForestDistribution(FairDistribution):
 
     def __init__(self, layout: Layout, forest: Forest, rates: TopRates) -> None:
         """The layout is told how many (leaf, cluster) there are."""
+        top = layout.n_groups, layout.n_classes
+        shapes = {"group_rate": top[:1], "decision_rate": top[1:], "mechanism": (*top, top[1])}
+        for name, shape in shapes.items():
+            rate = getattr(rates, name)
+            fits = rate.shape == shape and bool((rate >= 0).all())
+            if not fits or not (np.abs(rate.sum(axis=-1) - 1.0) < WEIGHT_TOLERANCE).all():
+                raise LearningError(f"{name} of a forest is no distribution: fit it again")
         n_components = len(forest.tree) * forest.n_clusters
         object.__setattr__(self, "model", "FairPC")
         object.__setattr__(self, "layout", replace(layout, n_components=n_components))
