@@ -25,6 +25,7 @@ from fairpc.evidence.intervals import kish
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit_parameters
+from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.forest_fit import fit_forest
 from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import TrainingRows
@@ -59,6 +60,10 @@ ADVICE: Final = (
 RATE_ADVICE: Final = (
     "Df may describe similar rows, EM may have stopped too early, or the data contradict what was "
     "stated as known: take the structure 'forest', more updates or fewer features, or state less."
+)
+FOREST_ADVICE: Final = (
+    "The rows may be too few for a forest, or contradict what was stated as known: give more rows, "
+    "state less, or take another structure."
 )
 
 
@@ -105,6 +110,7 @@ class Findings:
         labels: how well unseen labels are told; None where the refit excludes some of the rows.
         bounds: what the rows leave of P(Df) and of the mechanism.
         rates: P(D | S) of the rows.
+        forest: whether the model is a forest, which does not drift.
     """
 
     coding: TableCoding
@@ -113,14 +119,15 @@ class Findings:
     labels: LabelFit | None
     bounds: Bounds
     rates: GroupRates
+    forest: bool = False
 
     def sentences(self) -> Iterator[str]:
         """One for each check that failed, with its numbers and what to do."""
         for said in (self.unseen_labels(), self.outside_set()):
             if said:
-                yield f"{said} {ADVICE}"
+                yield f"{said} {FOREST_ADVICE if self.forest else ADVICE}"
         if said := self.label_rates():
-            yield f"{said} {RATE_ADVICE}"
+            yield f"{said} {FOREST_ADVICE if self.forest else RATE_ADVICE}"
 
     def unseen_labels(self) -> str:
         """(a) P(D = 1 | x, s) lies in [b0, b1], so a mechanism that is too narrow tells no label.
@@ -240,6 +247,7 @@ def findings(
         _label_fit(refit(kept), held, known, scores),
         drift.bounds(known, scores, LEVEL),
         drift.group_rates(known, LABEL_LEVEL),
+        isinstance(distribution, ForestDistribution),
     )
 
 

@@ -61,7 +61,9 @@ MECHANISM_TOLERANCE: Final = 1e-9
 """EM over the bins is slow where the likelihood is flat, and its steps are cheap."""
 STRAIGHT: Final = 0.999
 STRAIGHT_ROWS: Final = 1000.0
-"""Labels that are not bent: P(D = f | Df = f, S), and the prior rows that keep it there."""
+STRAIGHT_LEVEL: Final = 0.99
+"""Labels that are not bent: P(D = f | Df = f, S), the prior rows that keep it there, and the level
+of the test that rejects it."""
 N_CLUSTERS: Final = 4
 CLUSTER_STEPS: Final = 20
 CLUSTER_ROWS: Final = 500
@@ -71,6 +73,8 @@ SHRINKING: Final = 5.0
 towards those of the table."""
 ORDER_ROWS: Final = 10.0
 """Rows by which the label rates are shrunk that put categories into order."""
+LEARNING_ROWS: Final = 60_000
+"""Distinct rows from which a learner learns at most; all are scored and counted."""
 MOST_LEVELS: Final = 32
 """Levels up to which a category has a coefficient for each in the logistic regression."""
 FLOOR: Final = 1e-4
@@ -164,8 +168,9 @@ def fit_mechanism(
     # Rows of unequal weight say less than their sum.
     weights = bins.weights
     effective = float(weights.sum() ** 2 / np.dot(weights, weights)) if len(weights) else 0.0
-    n_free = bins.n_groups * bins.n_classes * (bins.n_classes - 1)
-    rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(0.95, n_free)
+    # Labels that are not bent have the same rates in all groups, and that is all they must have.
+    n_rates = (bins.n_groups - 1) * (bins.n_classes - 1)
+    rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(STRAIGHT_LEVEL, n_rates)
     return bent if rejected else straight
 
 
@@ -304,6 +309,8 @@ def _learned(
     if not weights.any():
         weights = held.sum(axis=1)
     used = np.flatnonzero(weights > 0)
+    if len(used) > LEARNING_ROWS:
+        used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
     y, w = rows.d[used], weights[used]
     x = np.concatenate([rows.x, drawn])
     order = _orders(rows, weights, numbers)
