@@ -228,6 +228,7 @@ METHODS: dict[str, Method] = {
     "limit": classifier(Boosting, on_df=True),
     "fairpc": circuit(),
     "strudel": circuit(structure="strudel"),
+    "strudel-held": circuit(structure="strudel", hold_mechanism=True),
     "forest": circuit(structure="forest"),
 }
 

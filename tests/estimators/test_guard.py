@@ -14,8 +14,9 @@ import pytest
 from estimators.drifting import STRONG, drifting
 from fairpc.datasets import load_compas, load_german, make_synthetic
 from fairpc.errors import DriftWarning, InterruptedWarning
-from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB, load
+from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB, base, load
 from fairpc.estimators import guard as module
+from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.knowledge import Knowledge
 
 CARDS = Path(
@@ -241,3 +242,32 @@ def test_draws_from_a_model_are_not_warned_of(n_rows: int, structure: Any) -> No
         rows = truth.sample(n_rows, seed)
         alarms += bool(warned(model, rows.drop("S", "D", "Df"), rows["D"], rows["S"]))
     assert alarms <= 5
+
+
+def test_auto_takes_a_forest_where_its_circuits_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, labels, groups = drifting(1000)
+
+    def warned(distribution: Any, *_: Any) -> tuple[str, ...]:
+        return () if isinstance(distribution, ForestDistribution) else ("Df drifted.",)
+
+    monkeypatch.setattr(base, "guard", warned)
+    model = FairPC(random_state=0).fit(frame, labels, sensitive_features=groups)
+    assert isinstance(model.distribution_, ForestDistribution)
+    assert model.warnings_ == ()
+    assert model.choices_ is not None
+    assert "had drifted" in str(model.choices_)
+    asked = FairPC(structure="chow-liu", random_state=0)
+    with pytest.warns(DriftWarning, match="Df drifted"):
+        asked.fit(frame, labels, sensitive_features=groups)
+    assert not isinstance(asked.distribution_, ForestDistribution)
+
+
+def test_a_held_mechanism_stays_near_that_of_the_score() -> None:
+    frame, labels, groups = drifting()
+    errors = []
+    for hold in (True, False):
+        model = LatNB(hold_mechanism=hold, random_state=0, guard=False)
+        model.fit(frame, labels, sensitive_features=groups)
+        order = [list(model.groups_).index(name) for name in ("male", "female")]
+        errors.append(np.abs(model.bias_mechanism_[order][:, :, 1] - STRONG).max())
+    assert errors[0] < 0.15 < errors[1]

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -45,7 +44,7 @@ from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.forest import ForestDistribution
-from fairpc.fair.forest_fit import DRAWS, ForestFitted, fit_forest
+from fairpc.fair.forest_fit import DRAWS, ForestFitted, fit_forest, held_limits
 from fairpc.fair.initial import Structure
 from fairpc.fair.journal import VALIDATION, Journal
 from fairpc.fair.knowledge import Knowledge
@@ -54,7 +53,7 @@ from fairpc.fair.recipe import AutoFitted, fit_auto
 from fairpc.fair.recipe_log import Choices
 from fairpc.fair.restarts import FittedFromStarts, fit_starts
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Layout, Limits, Model
+from fairpc.fair.top import LATENT, Layout, Limits, Model
 from fairpc.fair.training_rows import count_anchors, label_counts
 from fairpc.structure.search import HELD_OUT, MODEL_METHODS
 
@@ -141,15 +140,16 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:
                 with self._shown("structure", _step_line, callback or (lambda step: None)) as step:
+                    beside = validation_data, eval_set or {}
                     training, gain = self._chosen_by_label(table, training, limits, folder)
-                    triple = partial(self._triple, training.coding)
-                    validation = None if validation_data is None else triple(validation_data)
-                    evaluation = {name: triple(some) for name, some in (eval_set or {}).items()}
-                    fitted = self._fit_training(
-                        training, validation, evaluation, limits, step, folder.sample_rows
-                    )
-                drift = self._drift(training, fitted.distribution, limits)
-                self._store(table, training, _with_gain(fitted, gain), threshold)
+                    fitted = self._fit_training(training, *beside, limits, step, folder)
+                    drift = self._drift(training, fitted.distribution, limits)
+                    if drift and self._may_be_forest() and not training.forest:
+                        # The circuits of ``auto`` have drifted: a forest does not.
+                        training = self._forest_training(table, folder)
+                        fitted = self._fit_training(training, *beside, limits, step, folder)
+                        drift = self._drift(training, fitted.distribution, limits)
+                self._store(table, training, _with_gain(fitted, gain, training), threshold)
                 self.warnings_ = drift
             finally:
                 self._journal = None
@@ -184,19 +184,24 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self, table: GivenTable, training: Training, limits: Limits | None, folder: FitFolder
     ) -> tuple[Training, LabelGain | None]:
         """Rows for a forest where ``auto`` finds that it tells labels better than circuits do."""
-        if not self._is_auto() or self.n_components is not None or self.equal_mass:
+        if not self._may_be_forest() or max(training.coding.features.arities, default=0) <= 2:
             return training, None
         rng = np.random.default_rng(DRAWS)
-        if max(training.coding.features.arities, default=0) <= 2:
-            return training, None
         rows = training.rows.sample(min(folder.sample_rows, COMPARED_ROWS), rng)
         gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), self._em_options(limits), rng)
-        if not gain.ahead:
-            return training, gain
+        return (self._forest_training(table, folder) if gain.ahead else training), gain
+
+    def _may_be_forest(self) -> bool:
+        """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
+        circuits = self.n_components is not None or self.equal_mass or self.hold_mechanism
+        return self._is_auto() and not circuits
+
+    def _forest_training(self, table: GivenTable, folder: FitFolder) -> Training:
+        """The rows under the coding of a forest."""
         options = self._encoding_options(table, fine=True)
         return replace(
             folder.coded_again(table, positive=self.positive, options=options), forest=True
-        ), gain
+        )
 
     def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
         """How columns are encoded: the boxes of a forest are cut at more values than bins are."""
@@ -232,15 +237,17 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _fit_training(
         self,
         training: Training,
-        validation: Rows | None,
-        evaluation: Mapping[str, Rows],
+        validation_data: Triple | None,
+        eval_set: Mapping[str, Triple],
         limits: Limits | None,
         step: Callable[[Step], object],
-        sample_rows: int,
+        folder: FitFolder,
     ) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
         rows, coding = training.rows, training.coding
-        most = min(sample_rows, FOREST_ROWS) if training.forest else sample_rows
+        validation = None if validation_data is None else self._triple(coding, validation_data)
+        evaluation = {name: self._triple(coding, some) for name, some in eval_set.items()}
+        most = min(folder.sample_rows, FOREST_ROWS) if training.forest else folder.sample_rows
         sample = rows.sample(most, self._rng())
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
         if same is not None:
@@ -309,6 +316,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
         if structure == FOREST:
             return self._fit_forest(rows, ordered, validation, evaluation, limits, callback)
+        if self.hold_mechanism and self._model in LATENT:
+            limits = held_limits(rows, ordered, self._em_options(limits), limits)
         if self._is_auto():
             return fit_auto(
                 rows,
@@ -487,9 +496,9 @@ def ordered_features(model: CircuitClassifier) -> tuple[bool, ...]:
     return tuple(column.binned for column in model._coding().features.columns)
 
 
-def _with_gain(fitted: Fitted, gain: LabelGain | None) -> Fitted:
-    """The fit, with what the choice by the label was made on."""
-    if gain is None:
+def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fitted:
+    """The fit of ``auto``, with what the choice by the label was made on."""
+    if gain is None and not training.forest:
         return fitted
     choices = None
     if isinstance(fitted, AutoFitted):
@@ -498,13 +507,10 @@ def _with_gain(fitted: Fitted, gain: LabelGain | None) -> Fitted:
         choices = Choices(fitted.n_rows, 0, forest=True)
     if choices is None:
         return fitted
-    noted = replace(
-        choices,
-        label_score=gain.score,
-        label_gain=gain.gain,
-        label_error=gain.standard_error,
-    )
-    return AutoFitted(fitted.distribution, fitted.history, fitted.converged, noted)
+    if gain is not None:
+        choices = replace(choices, label_score=gain.score, label_gain=gain.gain)
+        choices = replace(choices, label_error=gain.standard_error)
+    return AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
 
 
 def _step_line(step: Step) -> str:

@@ -79,15 +79,16 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
     coding, distribution = model._coding(), model._distribution()
     names = getattr(model, "feature_names_in_", None)
     settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
-    if settings["guard"]:
-        del settings["guard"]  # the default, and older readers take it for an error
+    for name, usual in (("guard", True), ("hold_mechanism", False)):
+        if settings[name] == usual:
+            del settings[name]  # the default, and older readers take it for an error
     newer: dict[str, Any] = {}
     if model.choices_ is not None:
         newer["choices"] = model.choices_.to_dict()
     forest: dict[str, Any] = {}
     if isinstance(distribution, ForestDistribution):
         forest = {"forest": distribution.forest.to_dict() | distribution.top_rates.to_dict()}
-    if model.warnings_ or "guard" in settings or forest:
+    if model.warnings_ or {"guard", "hold_mechanism"} & set(settings) or forest:
         newer = {"choices": None, **newer, "warnings": list(model.warnings_), **forest}
     return newer | {
         "format": FORMAT,

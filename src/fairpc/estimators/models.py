@@ -36,6 +36,8 @@ class FairPC(CircuitClassifier):
         validation_fraction: part of the rows held out to choose structure, where needed.
         equal_mass: shift the log-odds of Df in each E-step so that its mass in the training
             rows is the same in all groups; not in the paper, and the objective may fall.
+        hold_mechanism: keep P(Df) and P(D | Df, S) of circuits within .05 of those that a
+            cross-fitted score of the label gives, so that Df does not drift.
         threshold: score above which ``predict`` gives the positive class.
         n_bins, rare: bins of a numeric column, None: 8, or 32 for a forest; share under which
             levels are merged, a fifth of it for a forest.

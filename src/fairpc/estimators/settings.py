@@ -95,6 +95,7 @@ class Settings:
     min_iter: int = field(default=20, metadata=WHOLE)
     validation_fraction: float = field(default=0.1, metadata=NUMBER)
     equal_mass: bool = field(default=False, metadata=TRUTH)
+    hold_mechanism: bool = field(default=False, metadata=TRUTH)
     threshold: float = field(default=0.5, metadata=NUMBER)
     n_bins: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     rare: float = field(default=0.005, metadata=NUMBER)

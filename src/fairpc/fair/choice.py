@@ -6,8 +6,8 @@ are taken only if they tell D of unseen rows as well as a plain classifier does,
 forest is grown from. Where both are equal the likelihood of the table decides, and circuits that
 were learned for it are ahead there (see ``docs/recipe.md`` for the price of a forest).
 
-Features of two values each have little to describe beside the label, and Df hardly drifts there:
-such tables, as the paper's are, keep their circuits without a comparison.
+Features of two values each have little to describe beside the label, and Df seldom drifts there:
+such tables, as the paper's are, keep their circuits unless the guard finds that it did.
 """
 
 from __future__ import annotations

@@ -31,9 +31,14 @@ from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.initial import initial_model
-from fairpc.fair.priors import AGREEMENT, agreeing_mechanism, parameter_prior
+from fairpc.fair.priors import (
+    AGREEMENT,
+    RECIPE_MECHANISM,
+    agreeing_mechanism,
+    parameter_prior,
+)
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Layout, TopRates
+from fairpc.fair.top import Layout, Limits, TopRates
 from fairpc.structure.mixture import soft_clusters
 
 DRAWS: Final = 0
@@ -64,6 +69,8 @@ STRAIGHT_ROWS: Final = 1000.0
 STRAIGHT_LEVEL: Final = 0.99
 """Labels that are not bent: P(D = f | Df = f, S), the prior rows that keep it there, and the level
 of the test that rejects it."""
+HELD: Final = 0.05
+"""How far P(Df) and the mechanism of held circuits may be from those of the score."""
 N_CLUSTERS: Final = 4
 CLUSTER_STEPS: Final = 20
 CLUSTER_ROWS: Final = 500
@@ -413,6 +420,28 @@ def binned_model(
     once[np.arange(len(fold)), fold] = scores.held.sum(axis=1)
     bins = score_bins(rows, replace(scores, held=once))
     return bins, fit_mechanism(bins, options)
+
+
+def held_limits(
+    rows: Rows, ordered: Sequence[bool] | None, options: Options, known: Limits | None
+) -> Limits:
+    """P(Df) and mechanism near those of the score: what keeps Df of any circuits to the label.
+
+    What is known goes first: within it, the nearest values to those of the score.
+    """
+    prior = options.mechanism_prior or RECIPE_MECHANISM
+    quiet = replace(options, mechanism_prior=prior, journal=None)
+    rates = binned_model(rows, ordered, quiet)[1].distribution.top_rates
+    ends = [
+        np.clip(value + sign * HELD, 0.0, 1.0)
+        for value in (rates.decision_rate, rates.mechanism)
+        for sign in (-1, 1)
+    ]
+    if known is None:
+        return Limits(*ends)
+    mine = known.rate_lower, known.rate_upper, known.mechanism_lower, known.mechanism_upper
+    rate = [np.clip(end, mine[0], mine[1]) for end in ends[:2]]
+    return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in ends[2:]))
 
 
 def score_bins(rows: Rows, scores: Scores) -> Rows:

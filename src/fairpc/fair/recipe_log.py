@@ -73,7 +73,8 @@ class Choices:
                 f"{self.label_error:.4f}; its mean log-likelihood is {self.label_score:.4f}).",
             )
         if self.forest:
-            return (f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label)
+            drifted = () if label else ("A forest was taken, because Df of circuits had drifted.",)
+            return (f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label, *drifted)
         return label + self._circuits
 
     @property
