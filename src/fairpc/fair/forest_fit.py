@@ -173,8 +173,7 @@ def fit_mechanism(
     straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, callback)
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
     # Rows of unequal weight say less than their sum.
-    weights = bins.weights
-    effective = float(weights.sum() ** 2 / np.dot(weights, weights)) if len(weights) else 0.0
+    effective = _effective(bins.weights, bins.each)
     # Labels that are not bent have the same rates in all groups, and that is all they must have.
     n_rates = (bins.n_groups - 1) * (bins.n_classes - 1)
     rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(STRAIGHT_LEVEL, n_rates)
@@ -459,12 +458,14 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
     row, fold = np.append(row, lost), np.append(fold, np.zeros(len(lost), np.int64))
     order = np.argsort(row, kind="stable")
     row, fold = row[order], fold[order]
-    s, weights = rows.s[row], held[row, fold]
+    s, weights, unit = rows.s[row], held[row, fold], rows.unit[row]
+    copies = np.divide(weights, unit, out=np.zeros(len(row)), where=unit > 0)
     bins = np.full(len(row), -1, np.int16)
     for g in range(rows.n_groups):
         here = np.flatnonzero((s == g) & ~unseen[row] & (weights > 0))
         if len(here):
-            bins[here] = _binned(scores.given[fold[here], row[here]], weights[here])
+            said = scores.given[fold[here], row[here]]
+            bins[here] = _binned(said, weights[here], _effective(weights[here], copies[here]))
     binned = Rows(
         s,
         rows.d[row],
@@ -474,6 +475,7 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
         rows.n_classes,
         np.array([max(int(bins.max(initial=0)) + 1, 2)]),
         ("score",),
+        copies=copies,
     )
     return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
 
@@ -494,11 +496,15 @@ def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
     return replace(scores, given=given)
 
 
-def _binned(said: Floats, weights: Floats) -> Ints:
+def _effective(weights: Floats, copies: Floats) -> float:
+    """Rows of equal weight that say as much (Kish), of rows that are several of the table each."""
+    squares = np.divide(weights**2, copies, out=np.zeros(len(weights)), where=copies > 0)
+    return float(weights.sum() ** 2 / squares.sum()) if squares.any() else 0.0
+
+
+def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
     """Bins of equal weight along the score; of more than two classes, cells of their scores."""
-    effective = float(weights.sum() ** 2 / np.dot(weights, weights))
-    rows = effective if (weights == 1).all() else min(effective, float(weights.sum()))
-    n_bins = int(np.clip(rows / BIN_ROWS, FEWEST_BINS, MAX_BINS))
+    n_bins = int(np.clip(effective / BIN_ROWS, FEWEST_BINS, MAX_BINS))
     if said.shape[1] == 2:
         order = np.argsort(said[:, 1], kind="stable")
         place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
