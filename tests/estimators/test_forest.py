@@ -49,7 +49,9 @@ def planted(small: Any) -> Any:
 def test_what_is_learned(planted: Any) -> None:
     people_, labels, group = people()
     assert isinstance(planted.distribution_, ForestDistribution)
-    assert planted.choices_ is None
+    assert planted.choices_ is not None
+    assert planted.choices_.forest
+    assert "would turn about" in str(planted.choices_)
     scores = planted.predict_proba(people_, sensitive_features=group)
     np.testing.assert_allclose(scores.sum(axis=1), 1.0)
     assert planted.score(people_, labels, sensitive_features=group) > 0.7

@@ -497,15 +497,13 @@ def ordered_features(model: CircuitClassifier) -> tuple[bool, ...]:
 
 
 def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fitted:
-    """The fit of ``auto``, with what the choice by the label was made on."""
-    if gain is None and not training.forest:
-        return fitted
-    choices = None
+    """The fit of ``auto`` or of a forest, with what the choice by the label was made on."""
     if isinstance(fitted, AutoFitted):
         choices = fitted.choices
     elif isinstance(fitted, ForestFitted):
-        choices = Choices(fitted.n_rows, 0, forest=True)
-    if choices is None:
+        drifted = training.forest and not (gain is not None and gain.ahead)
+        choices = Choices(fitted.n_rows, 0, forest=True, drifted=drifted, turned=fitted.turned)
+    else:
         return fitted
     if gain is not None:
         choices = replace(choices, label_score=gain.score, label_gain=gain.gain)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from fairpc.circuit.em import Step
 from fairpc.data.table import Table
@@ -84,6 +84,8 @@ LEARNING_ROWS: Final = 60_000
 """Distinct rows from which a learner learns at most; all are scored and counted."""
 MOST_LEVELS: Final = 32
 """Levels up to which a category has a coefficient for each in the logistic regression."""
+TURNED_ROWS: Final = 2000
+"""Rows on which the spread of the trees is looked at."""
 FLOOR: Final = 1e-4
 """Share of the scores that is spread over all classes: a log must be finite."""
 EARLY_ROWS: Final = 1000
@@ -111,9 +113,10 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class ForestFitted(Fitted):
-    """A forest, and the number of rows of the table that it was fitted to."""
+    """A forest, the rows of the table that it was fitted to, and how far it hangs on its draws."""
 
     n_rows: int
+    turned: float  #: share of decisions that other draws would turn; nan with several classes
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +159,29 @@ def fit_forest(
         last[-1] = float(np.average(logs, weights=some.weights))
         history[name] = last
     n_rows = round(float(rows.each.sum()))
-    return ForestFitted(distribution, history, fitted.converged, n_rows)
+    turned = turned_share(distribution, rows, growing.codes, rng)
+    return ForestFitted(distribution, history, fitted.converged, n_rows, turned)
+
+
+def turned_share(
+    distribution: ForestDistribution, rows: Rows, codes: Codes, rng: np.random.Generator
+) -> float:
+    """Share of decisions (a score above one half) that other folds and trees would turn.
+
+    Estimated from the spread of the trees, each of which has folds, learners and a tree of its own:
+    two means of as many trees fall on different sides of one half with probability 2 p (1 - p). The
+    mechanism is common to all trees, and what other draws do to it is not in here.
+    """
+    if rows.n_classes != 2 or not (rows.s >= 0).any():
+        return float("nan")
+    known = np.flatnonzero((rows.s >= 0) & (rows.weights > 0))
+    share = rows.weights[known] / rows.weights[known].sum()
+    some = known[rng.choice(len(known), TURNED_ROWS, p=share)]
+    forest, rate = distribution.forest, distribution.rates.decision_rate
+    each = forest.tree_decisions(codes[some], rows.s[some], rate)[:, :, 1]
+    error = each.std(axis=1, ddof=1) / np.sqrt(forest.n_trees)
+    p = norm.cdf((each.mean(axis=1) - 0.5) / np.maximum(error, 1e-12))
+    return float((2 * p * (1 - p)).mean())
 
 
 def fit_mechanism(

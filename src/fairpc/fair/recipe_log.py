@@ -38,6 +38,8 @@ class Choices:
         label_score: mean log P(d | x, s) of rows that a plain classifier had not seen.
         label_gain, label_error: what it has more than circuits, paired, and its standard error.
         forest: whether a forest was taken in place of circuits.
+        drifted: whether a forest was taken because the guard found that circuits had drifted.
+        turned: share of decisions that other draws of a forest would turn, as its trees differ.
     """
 
     n_train: int
@@ -60,6 +62,8 @@ class Choices:
     label_gain: float = np.nan
     label_error: float = np.nan
     forest: bool = False
+    drifted: bool = False
+    turned: float = np.nan
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -73,8 +77,15 @@ class Choices:
                 f"{self.label_error:.4f}; its mean log-likelihood is {self.label_score:.4f}).",
             )
         if self.forest:
-            drifted = () if label else ("A forest was taken, because Df of circuits had drifted.",)
-            return (f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label, *drifted)
+            parts = [f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label]
+            if self.drifted:
+                parts.append("A forest was taken, because Df of circuits had drifted.")
+            if np.isfinite(self.turned):
+                parts.append(
+                    "Other draws of folds and trees would turn about "
+                    f"{self.turned:.1%} of the decisions, as the trees differ."
+                )
+            return tuple(parts)
         return label + self._circuits
 
     @property
@@ -156,7 +167,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_SINCE: Final = ("label_score", "label_gain", "label_error", "forest")
+_SINCE: Final = ("label_score", "label_gain", "label_error", "forest", "drifted", "turned")
 """What older files do not say."""
 _WORDS: Final = frozenset(kind.words for kind in KINDS)
 _IS: Final[dict[str, Callable[[Any], bool]]] = {
