@@ -11,9 +11,10 @@ import pytest
 from fair.tables import largest_dependence, random_rows
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array
-from fairpc.fair import forest_fit
+from fairpc.fair import forest_fit, label_scores
 from fairpc.fair.forest import ForestDistribution
-from fairpc.fair.forest_fit import dealt, fit_forest
+from fairpc.fair.forest_fit import fit_forest
+from fairpc.fair.label_scores import dealt
 from fairpc.fair.recipe import AUTO
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Limits
@@ -29,7 +30,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.node.get_closest_marker("slow") is None:
         monkeypatch.setattr(forest_fit, "GROWING_ROWS", 300)
         monkeypatch.setattr(forest_fit, "MAX_LEAVES", 30)
-        monkeypatch.setattr(forest_fit, "MECHANISM_STEPS", 500)
+        monkeypatch.setattr(label_scores, "MECHANISM_STEPS", 500)
 
 
 class Drawn(NamedTuple):
@@ -110,7 +111,7 @@ def test_what_is_said_of_a_row_was_learned_without_its_label() -> None:
     held = dealt(rows, 5, np.random.default_rng(0))
     turned = replace(rows, d=np.where(held[:, 2] > 0, 1 - rows.d, rows.d))
     said = [
-        forest_fit._learned(r, rows.x, [False] * 5, held, fold, np.random.default_rng(1))
+        label_scores._learned(r, rows.x, [False] * 5, held, fold, np.random.default_rng(1))
         for r, fold in ((rows, 2), (turned, 2), (turned, 1))
     ]
     for one, two, other in zip(*said, strict=True):
@@ -123,7 +124,7 @@ def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:
     rows, _ = logistic(1, 300)
     rng = np.random.default_rng(0)
     scores, growing = forest_fit._scored(rows, None, rng)
-    rates = forest_fit.fit_mechanism(forest_fit.score_bins(rows, scores), OPTIONS)
+    rates = label_scores.fit_mechanism(label_scores.score_bins(rows, scores), OPTIONS)
     top = rates.distribution.top_rates
     own = scores.held[:, 0] > 0
     turned = replace(rows, d=np.where(own, 1 - rows.d, rows.d))

@@ -44,10 +44,11 @@ from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.forest import ForestDistribution
-from fairpc.fair.forest_fit import DRAWS, ForestFitted, fit_forest, held_limits
+from fairpc.fair.forest_fit import ForestFitted, fit_forest
 from fairpc.fair.initial import Structure
 from fairpc.fair.journal import VALIDATION, Journal
 from fairpc.fair.knowledge import Knowledge
+from fairpc.fair.label_scores import DRAWS, held_limits
 from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.fair.recipe import AutoFitted, fit_auto
 from fairpc.fair.recipe_log import Choices

@@ -22,14 +22,14 @@ from fairpc.errors.arrays import Floats
 from fairpc.fair.components import TREES, learn_component
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit_parameters
-from fairpc.fair.forest_fit import (
+from fairpc.fair.initial import cells_of, initial_model
+from fairpc.fair.label_scores import (
     Scores,
     fit_mechanism,
     held_to_model,
     label_scores,
     score_bins,
 )
-from fairpc.fair.initial import cells_of, initial_model
 from fairpc.fair.priors import strengths
 from fairpc.fair.recipe import fit_auto
 from fairpc.fair.rows import Rows

@@ -1,0 +1,440 @@
+"""What a plain classifier says of D on rows that it has not seen, and the mechanism that follows.
+
+D is independent of X given (Df, S), so P(D | x, s) is all that X says of Df: a score. In each of
+five folds of the rows, gradient boosting and logistic regression learn D from X and S on the other
+folds. Their shares in the score are those under which the labels are likeliest.
+
+Rows are put into bins of their score, and P(Df), P(D | Df, S) are those of the model of the bins
+alone: as many bins as rows can fill, so that chance does not look like purity. Where the bins leave
+several mechanisms possible, the likelihood is flat and the prior of the mechanism decides.
+
+Forests are grown from scores (:mod:`fairpc.fair.forest_fit`), circuits are compared with them
+(:mod:`fairpc.fair.choice`), or held to their mechanism (:func:`held_limits`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from scipy.stats import chi2
+
+from fairpc.circuit.em import Step
+from fairpc.errors import LearningError
+from fairpc.errors.arrays import Codes, Floats, Ints
+from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.initial import initial_model
+from fairpc.fair.priors import (
+    AGREEMENT,
+    RECIPE_MECHANISM,
+    agreeing_mechanism,
+    parameter_prior,
+)
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Limits, TopRates
+
+DRAWS: Final = 0
+"""Seed of folds, learners and trees: a forest does not depend on ``random_state``, so that nobody
+can draw again until decisions please. Other draws would turn about one decision in a hundred."""
+N_FOLDS: Final = 5
+"""Folds of the rows: what is said of a row was learned from the others."""
+ORDER_ROWS: Final = 10.0
+"""Rows by which the label rates are shrunk that put categories into order."""
+LEARNING_ROWS: Final = 60_000
+"""Distinct rows from which a learner learns at most; all are scored and counted."""
+MOST_LEVELS: Final = 32
+"""Levels up to which a category has a coefficient for each in the logistic regression."""
+EARLY_ROWS: Final = 1000
+"""Rows from which boosting holds some out to find when to stop."""
+FLOOR: Final = 1e-4
+"""Share of the scores that is spread over all classes: a log must be finite."""
+BIN_ROWS: Final = 300.0
+MAX_BINS: Final = 20
+FEWEST_BINS: Final = 3
+"""Bins of the score: rows of each, and how many a group may have."""
+MECHANISM_STEPS: Final = 5000
+MECHANISM_TOLERANCE: Final = 1e-9
+"""EM over the bins is slow where the likelihood is flat, and its steps are cheap."""
+STRAIGHT: Final = 0.999
+STRAIGHT_ROWS: Final = 1000.0
+STRAIGHT_LEVEL: Final = 0.99
+"""Labels that are not bent: P(D = f | Df = f, S), the prior rows that keep it there, and the level
+of the test that rejects it."""
+HELD: Final = 0.05
+"""How far P(Df) and the mechanism of held circuits may be from those of the score."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """What was learned of D: P(D | x, s) by the learners of every fold.
+
+    Attributes:
+        given: P(D = d | x, s) of each row by the learners of a fold that it is in, folds × rows ×
+            classes; zeros where it is not in the fold.
+        drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
+            classes.
+        held: weight of each row in each fold, rows × folds.
+        shares: of each learner in the score.
+    """
+
+    given: Floats
+    drawn: Floats
+    held: Floats
+    shares: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class BinsFitted(Fitted):
+    """The model of the bins of the score, and its pseudo-counts."""
+
+    prior: Floats
+
+
+def label_scores(
+    rows: Rows,
+    ordered: Sequence[bool] | None,
+    rng: np.random.Generator,
+    drawn: Codes | None = None,
+) -> Scores:
+    """P(D | x, s) of every row by learners of every fold; see the head of this module."""
+    numbers = which_ordered(rows, ordered)
+    held = dealt(rows, N_FOLDS, rng)
+    x = rows.x[:0] if drawn is None else drawn
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    # Boosting on a few thousand rows gains nothing from threads, and loses much where
+    # other work waits for the cores.
+    with threadpool_limits(1, user_api="openmp"):
+        found = [_learned(rows, x, numbers, held, k, rng) for k in range(N_FOLDS)]
+    each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
+    shares = _learner_shares(rows, each, held)
+    given = np.einsum("kmrd,m->krd", each, shares)
+    told = np.einsum("kmrgd,m->krgd", np.stack([said for _, said in found]), shares)
+    return Scores(given, told, held, shares)
+
+
+def which_ordered(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:
+    return [False] * len(rows.names) if ordered is None else ordered
+
+
+def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
+    """Weight of each row in each fold: rows of the table are dealt, of which one may be several."""
+    known = np.flatnonzero((rows.s >= 0) & (rows.d >= 0) & (rows.weights > 0))
+    if not len(known):
+        raise LearningError(
+            "no row has both a group and a label: a forest and its score are learned from such "
+            "rows; give some"
+        )
+    each = rows.each
+    row = np.repeat(known, each[known].astype(np.int64))
+    mixed = rng.permutation(len(row))
+    cell = rows.s[row[mixed]].astype(np.int64) * rows.n_classes + rows.d[row[mixed]]
+    turn = np.empty(len(row), np.int64)
+    turn[mixed[np.argsort(cell, kind="stable")]] = np.arange(len(row)) % n_folds
+    held = np.zeros((rows.n_rows, n_folds))
+    np.add.at(held, (row, turn), 1.0)
+    return held * rows.unit[:, None]
+
+
+def value_orders(rows: Rows, weights: Floats, numbers: Sequence[bool]) -> tuple[Ints, ...]:
+    """Of each feature the place of each value, by labels that have these weights."""
+    return tuple(_order(rows, weights, j, number) for j, number in enumerate(numbers))
+
+
+def _order(rows: Rows, weights: Floats, j: int, number: bool) -> Ints:
+    """Place of each value of a feature: numbers as they are, others by their label rates."""
+    arity = int(rows.arities[j])
+    if number:
+        return np.arange(arity)
+    known = (rows.x[:, j] >= 0) & (rows.d >= 0)
+    w, codes, d = weights[known], rows.x[known, j], rows.d[known]
+    counts = np.bincount(codes, w, arity)
+    sums = np.bincount(codes, w * d, arity)
+    mean = sums.sum() / max(counts.sum(), 1e-12)
+    rate = (sums + ORDER_ROWS * mean) / (counts + ORDER_ROWS)
+    return np.argsort(np.argsort(rate, kind="stable"), kind="stable")
+
+
+def _learned(
+    rows: Rows,
+    drawn: Codes,
+    numbers: Sequence[bool],
+    held: Floats,
+    fold: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every group."""
+    weights = held.sum(axis=1) - held[:, fold]
+    if not weights.any():
+        weights = held.sum(axis=1)
+    used = np.flatnonzero(weights > 0)
+    if len(used) > LEARNING_ROWS:
+        used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
+    y, w = rows.d[used], weights[used]
+    x = np.concatenate([rows.x, drawn])
+    order = value_orders(rows, weights, numbers)
+    places = np.stack(
+        [np.where(c >= 0, o[np.maximum(c, 0)], np.nan) for c, o in zip(x.T, order, strict=True)],
+        axis=1,
+    )
+    # A column that has only holes here says nothing, and boosting does not take it.
+    places[:, np.isnan(places[used]).all(axis=0)] = 0.0
+    here = np.flatnonzero(held[:, fold] > 0)
+    own = np.zeros((2, rows.n_rows, rows.n_classes))
+    said = np.zeros((2, len(drawn), rows.n_groups, rows.n_classes))
+    learners = _learners(x, places, numbers, rows, y, rng)
+    for m, (learner, table) in enumerate(learners):
+        if len(np.unique(y)) < 2:
+            own[m, here, int(y[0])] = said[m, ..., int(y[0])] = 1.0
+            continue
+        learner.fit(table(used, rows.s[used]), y, w)
+        classes = learner.classes_
+        if len(here):
+            told = learner.predict_proba(table(here, rows.s[here]))
+            own[m, here[:, None], classes] = told
+        everyone = np.arange(rows.n_rows, len(x))
+        for g in range(rows.n_groups if len(drawn) else 0):
+            told = learner.predict_proba(table(everyone, np.full(len(drawn), g)))
+            said[m, :, g, classes] = told.T
+    own[:, here] = (1 - FLOOR) * own[:, here] + FLOOR / rows.n_classes
+    return own, (1 - FLOOR) * said + FLOOR / rows.n_classes
+
+
+def _learners(
+    x: Codes,
+    places: Floats,
+    numbers: Sequence[bool],
+    rows: Rows,
+    y: Codes,
+    rng: np.random.Generator,
+) -> list[tuple[Any, Callable[[Ints, Codes], Floats]]]:
+    """Boosting and logistic regression of ``y``, each with the table it takes of some rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    # Of each class one row at least is held out, and one is not.
+    early = len(y) >= EARLY_ROWS and bool((np.unique(y, return_counts=True)[1] > 1).all())
+    boosting = HistGradientBoostingClassifier(
+        learning_rate=0.08,
+        max_iter=200 if early else 40,
+        max_leaf_nodes=12,
+        min_samples_leaf=40 if early else 10,
+        l2_regularization=5.0,
+        max_features=0.5,
+        early_stopping=early,
+        n_iter_no_change=8,
+        random_state=int(rng.integers(1 << 31)),
+    )
+    train = places[: rows.n_rows]
+    spread = np.nanstd(train, axis=0)
+    scaled = np.nan_to_num((places - np.nanmean(train, axis=0)) / np.where(spread > 0, spread, 1.0))
+    levels = [
+        (x[:, [j]] == np.arange(arity)).astype(np.float64)
+        for j, arity in enumerate(rows.arities.tolist())
+        if not numbers[j] and 2 < arity <= MOST_LEVELS
+    ]
+    wide = np.column_stack([scaled, *levels])
+
+    def beside(some: Ints, groups: Codes) -> Floats:
+        return np.column_stack([places[some], groups])
+
+    def crossed(some: Ints, groups: Codes) -> Floats:
+        dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, rows.n_groups)]
+        return np.column_stack([wide[some], *dummies, *(d * scaled[some] for d in dummies)])
+
+    linear = LogisticRegression(C=0.1, max_iter=100, tol=1e-3)
+    return [(boosting, beside), (linear, crossed)]
+
+
+def _learner_shares(rows: Rows, each: Floats, held: Floats) -> Floats:
+    """Shares of the learners under which the labels of rows they had not seen are likeliest."""
+    row, fold = np.nonzero(held)
+    likely = each[fold, :, row, rows.d[row]]
+    weights, shares = held[row, fold], np.full(each.shape[1], 1 / each.shape[1])
+    for _ in range(100):
+        part = likely * shares
+        part /= part.sum(axis=1, keepdims=True)
+        shares = weights @ part / weights.sum()
+    return shares
+
+
+def score_bins(rows: Rows, scores: Scores) -> Rows:
+    """Rows of the table as bins of what was said of them by learners that had not seen them.
+
+    A row is there once for each fold that it is in; rows without a group or a label are there once,
+    with no bin.
+    """
+    held = scores.held.copy()
+    unseen = (rows.s < 0) | (rows.d < 0) | ~held.any(axis=1)
+    held[unseen, 0] = rows.weights[unseen]
+    row, fold = np.nonzero(held)
+    # A row of no weight stays, for those who count on the order of rows.
+    lost = np.setdiff1d(np.arange(rows.n_rows), row)
+    row, fold = np.append(row, lost), np.append(fold, np.zeros(len(lost), np.int64))
+    order = np.argsort(row, kind="stable")
+    row, fold = row[order], fold[order]
+    s, weights, unit = rows.s[row], held[row, fold], rows.unit[row]
+    copies = np.divide(weights, unit, out=np.zeros(len(row)), where=unit > 0)
+    bins = np.full(len(row), -1, np.int16)
+    for g in range(rows.n_groups):
+        here = np.flatnonzero((s == g) & ~unseen[row] & (weights > 0))
+        if len(here):
+            said = scores.given[fold[here], row[here]]
+            bins[here] = _binned(said, weights[here], _effective(weights[here], copies[here]))
+    binned = Rows(
+        s,
+        rows.d[row],
+        np.asfortranarray(bins[:, None]),
+        weights,
+        rows.n_groups,
+        rows.n_classes,
+        np.array([max(int(bins.max(initial=0)) + 1, 2)]),
+        ("score",),
+        copies=copies,
+    )
+    return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
+
+
+def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
+    """Bins of equal weight along the score; of more than two classes, cells of their scores."""
+    n_bins = int(np.clip(effective / BIN_ROWS, FEWEST_BINS, MAX_BINS))
+    if said.shape[1] == 2:
+        order = np.argsort(said[:, 1], kind="stable")
+        place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+        result = np.empty(len(order), np.int64)
+        result[order] = np.minimum((place * n_bins).astype(np.int64), n_bins - 1)
+        # Equal scores share a bin, that of the first of them.
+        ranked = said[order, 1]
+        first = np.searchsorted(ranked, ranked, side="left")
+        result[order] = result[order][first]
+        return result
+    from sklearn.tree import DecisionTreeRegressor
+
+    least = min(1.0 / n_bins, 0.5)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=n_bins, min_weight_fraction_leaf=least / 2, random_state=0
+    )
+    leaf = tree.fit(said, said, weights).apply(said)
+    return np.unique(leaf, return_inverse=True)[1]
+
+
+def _effective(weights: Floats, copies: Floats) -> float:
+    """Rows of equal weight that say as much (Kish), of rows that are several of the table each."""
+    squares = np.divide(weights**2, copies, out=np.zeros(len(weights)), where=copies > 0)
+    return float(weights.sum() ** 2 / squares.sum()) if squares.any() else 0.0
+
+
+def fit_mechanism(
+    bins: Rows, options: Options, callback: Callable[[Step], object] | None = None
+) -> BinsFitted:
+    """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
+
+    Without a reason to the contrary labels are not bent: D = Df is kept where the data do not
+    reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
+    """
+    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, callback)
+    if not options.mechanism_prior:
+        return bent
+    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, callback)
+    last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
+    # Rows of unequal weight say less than their sum.
+    effective = _effective(bins.weights, bins.each)
+    # Labels that are not bent have the same rates in all groups, and that is all they must have.
+    n_rates = (bins.n_groups - 1) * (bins.n_classes - 1)
+    rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(STRAIGHT_LEVEL, n_rates)
+    return bent if rejected else straight
+
+
+def _fit_bins(
+    rows: Rows,
+    options: Options,
+    agreement: float,
+    prior_rows: float,
+    callback: Callable[[Step], object] | None,
+) -> BinsFitted:
+    start = initial_model("LatNB", rows, None, options.smoothing)
+    tol = min(options.tol or MECHANISM_TOLERANCE, MECHANISM_TOLERANCE)
+    settled = replace(options, max_iter=MECHANISM_STEPS, tol=tol)
+    prior = parameter_prior(start.circuit, start.layout, start.top, settled)
+    if prior_rows > 0:
+        prior[start.top.mechanism] = prior_rows * agreeing_mechanism(start.layout, agreement)
+    fitted = fit_parameters(start, rows, {}, settled, callback, prior=prior)
+    return BinsFitted(**vars(fitted), prior=prior)
+
+
+def binned_model(
+    rows: Rows, ordered: Sequence[bool] | None, options: Options
+) -> tuple[Rows, BinsFitted]:
+    """The rows, in their order, as bins of their held-out score, and the model of the bins.
+
+    It is what the mechanism of a forest is learned from, and all that its refits need.
+    """
+    rng = np.random.default_rng(DRAWS)
+    scores = label_scores(rows, ordered, rng)
+    fold = scores.held.argmax(axis=1)
+    once = np.zeros(scores.held.shape)
+    once[np.arange(len(fold)), fold] = scores.held.sum(axis=1)
+    bins = score_bins(rows, replace(scores, held=once))
+    return bins, fit_mechanism(bins, options)
+
+
+def held_limits(
+    rows: Rows, ordered: Sequence[bool] | None, options: Options, known: Limits | None
+) -> Limits:
+    """P(Df) and mechanism near those of the score: what keeps Df of any circuits to the label.
+
+    What is known goes first: within it, the nearest values to those of the score.
+    """
+    prior = options.mechanism_prior or RECIPE_MECHANISM
+    quiet = replace(options, mechanism_prior=prior, journal=None)
+    rates = binned_model(rows, ordered, quiet)[1].distribution.top_rates
+    ends = [
+        np.clip(value + sign * HELD, 0.0, 1.0)
+        for value in (rates.decision_rate, rates.mechanism)
+        for sign in (-1, 1)
+    ]
+    if known is None:
+        return Limits(*ends)
+    mine = known.rate_lower, known.rate_upper, known.mechanism_lower, known.mechanism_upper
+    rate = [np.clip(end, mine[0], mine[1]) for end in ends[:2]]
+    return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in ends[2:]))
+
+
+def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
+    """The scores of rows as the model can have them: between the ends of the mechanism, and with
+    the same mean of Df in all groups."""
+    given = scores.given.copy()
+    row, fold = np.nonzero(scores.held)
+    for g in range(rows.n_groups):
+        here = np.flatnonzero(rows.s[row] == g)
+        if len(here):
+            at = fold[here], row[here]
+            share = scores.held[row[here], fold[here]]
+            q = decided(scores.given[at], rates.mechanism[g], rates.decision_rate)
+            q = balanced(q, share / share.sum(), rates.decision_rate)
+            given[at] = np.maximum(q @ rates.mechanism[g], FLOOR / rows.n_classes)
+    return replace(scores, given=given)
+
+
+def decided(counts: Floats, mechanism: Floats, rate: Floats) -> Floats:
+    """P(f | l) under which the labels of each leaf are likeliest, leaves × classes; by EM."""
+    q = np.tile(rate, (len(counts), 1))
+    total = counts.sum(axis=1, keepdims=True)
+    for _ in range(200):
+        joint = q[:, :, None] * mechanism
+        joint /= np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+        q = (joint * counts[:, None]).sum(axis=2) / total
+    return q
+
+
+def balanced(q: Floats, share: Floats, rate: Floats) -> Floats:
+    """P(f | l) with odds shifted alike in all leaves, so that their mean is P(f)."""
+    for _ in range(100):
+        mean = share @ q
+        if np.abs(mean - rate).max() < 1e-12:
+            break
+        q = q * (rate / np.maximum(mean, 1e-300))
+        q /= q.sum(axis=1, keepdims=True)
+    return q
