@@ -287,7 +287,8 @@ class FittedQueries:
     ) -> Any:
         """The most probable completion of each row, jointly with its group, label and decision.
 
-        What is known stays; numbers come back as their bins.
+        What is known stays; numbers come back as their bins. A mixture or a forest is completed
+        with its most probable component, so the decision here need not be that of ``predict``.
         """
         coding = self._coding()
         groups, features = self._evidence(X, sensitive_features, allow_absent=True)
