@@ -52,7 +52,7 @@ def test_it_prints_all_of_it(
     ended = called(capsys, "demo", "-o", report)
     assert ended.code == 0
     assert "\x1b" not in ended.out
-    for words in ("Positive class: >50K", "P(D | Df, S)", "LR", "strudel", report):
+    for words in ("Positive class: >50K", "P(D | Df, S)", "LR", demo.STRUCTURE, report):
         assert words in ended.out
     assert found.audit.verdict.headline in ended.out
     assert (WHAT_TO_DO[0] in ended.out) == bool(found.audit.verdict.rejected)
