@@ -227,21 +227,23 @@ def test_credit_cards_are_warned_of(bend: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_rows", [400, 1500, 6000])
-@pytest.mark.parametrize("structure", ["strudel", "auto"])
-def test_draws_from_a_model_are_not_warned_of(n_rows: int, structure: Any) -> None:
-    """At most 5 of 100 draws: half of synthetic distributions, half of a model of COMPAS."""
+@pytest.mark.parametrize(
+    ("structure", "n_rows", "n_draws"),
+    [("strudel", 400, 100), ("strudel", 6000, 100), ("auto", 1500, 20)],
+)
+def test_draws_from_a_model_are_not_warned_of(structure: Any, n_rows: int, n_draws: int) -> None:
+    """At most one draw in twenty: half of synthetic distributions, half of a model of COMPAS."""
     data = load_compas()
     truth = FairPC(structure="strudel", random_state=0, guard=False)
     truth.fit(data.X, data.y, sensitive_features=data.sensitive)
     alarms = 0
-    for seed in range(50):
+    for seed in range(n_draws // 2):
         drawn = make_synthetic(10, n_rows, seed)
         model = FairPC(structure=structure, random_state=0)
         alarms += bool(warned(model, drawn.X, drawn.y, drawn.sensitive))
         rows = truth.sample(n_rows, seed)
         alarms += bool(warned(model, rows.drop("S", "D", "Df"), rows["D"], rows["S"]))
-    assert alarms <= 5
+    assert alarms <= n_draws / 20
 
 
 def test_auto_takes_a_forest_where_its_circuits_drift(monkeypatch: pytest.MonkeyPatch) -> None:
