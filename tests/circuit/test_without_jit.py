@@ -7,15 +7,13 @@ pytest it starts itself that way.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 
 import oracle
 from strategies import Case, cases
+from uncompiled import run_uncompiled
 
 QUIET = settings(
     max_examples=20,
@@ -72,13 +70,7 @@ def main() -> None:
 
 
 def test_kernels_without_jit() -> None:
-    tests = Path(__file__).resolve().parents[1]
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(tests)]))
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, __file__], env=env, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_uncompiled(__file__)
 
 
 if __name__ == "__main__":

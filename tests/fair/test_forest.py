@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,6 +25,7 @@ from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.rows import Rows
 from strategies import examples
+from uncompiled import run_uncompiled
 
 Array = oracle.Array
 
@@ -293,14 +291,31 @@ def test_a_density_is_the_average_of_what_trees_say() -> None:
     np.testing.assert_allclose(out, 0.1725, rtol=1e-12)
 
 
+@settings(max_examples=examples(40), deadline=None)
+@given(forests())
+def test_each_tree_decides_as_a_forest_of_its_own(m: ForestDistribution) -> None:
+    forest = m.forest
+    every = np.indices([value.shape[2] for value in forest.values])
+    x = every.reshape(len(forest.values), -1).T.astype(np.int16)
+    for s in range(m.layout.n_groups):
+        found = forest.tree_decisions(x, np.full(len(x), s), m.rates.decision_rate)
+        for k in range(forest.n_trees):
+            of_tree = forest.tree == k
+            alone = replace(
+                forest,
+                tree=np.zeros(int(of_tree.sum()), np.int64),
+                allowed=tuple(box[of_tree] for box in forest.allowed),
+                leaf_rate=forest.leaf_rate[:, :, of_tree],
+            )
+            here = np.isfinite(alone.log_densities(x, np.full(len(x), s))).any(axis=1)
+            decided = ForestDistribution(m.layout, alone, m.rates).decision(
+                np.full(int(here.sum()), s), x[here]
+            )
+            np.testing.assert_allclose(found[here, k], decided, atol=1e-10)
+
+
 def test_the_kernel_without_jit() -> None:
-    tests = Path(__file__).resolve().parents[1]
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(tests)]))
-    env = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": path}
-    done = subprocess.run(
-        [sys.executable, __file__], env=env, capture_output=True, text=True, timeout=600
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_uncompiled(__file__)
 
 
 def main() -> None:

@@ -6,14 +6,12 @@ pytest it starts itself that way.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 
-TESTS = Path(__file__).resolve().parents[1]
+from uncompiled import run_uncompiled
 
 
 def check() -> None:
@@ -43,19 +41,7 @@ def check() -> None:
 
 
 def test_without_the_compiler() -> None:
-    environment = os.environ | {
-        "NUMBA_DISABLE_JIT": "1",
-        "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
-    }
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).resolve())],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_uncompiled(__file__)
 
 
 if __name__ == "__main__":

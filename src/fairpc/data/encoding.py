@@ -55,6 +55,11 @@ class Encoding(Saved):
         """Number of codes per column that is used."""
         return tuple(column.arity for column in self.columns)
 
+    @property
+    def ordered(self) -> tuple[bool, ...]:
+        """Whether the codes of each column that is used are bins, which have an order."""
+        return tuple(column.binned for column in self.columns)
+
     def column(self, name: str) -> Column:
         """The column of this name; a TableError if it is not used."""
         for column in self.columns:

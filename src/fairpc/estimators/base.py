@@ -141,22 +141,36 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:
                 with self._shown("structure", _step_line, callback or (lambda step: None)) as step:
-                    beside = validation_data, eval_set or {}
-                    training, gain = self._chosen_by_label(table, training, limits, folder)
-                    fitted = self._fit_training(training, *beside, limits, step, folder)
-                    drift = self._drift(training, fitted.distribution, limits)
-                    if drift and self._may_be_forest() and not training.forest:
-                        # The circuits of ``auto`` have drifted: a forest does not.
-                        training = self._forest_training(table, folder)
-                        fitted = self._fit_training(training, *beside, limits, step, folder)
-                        drift = self._drift(training, fitted.distribution, limits)
-                self._store(table, training, _with_gain(fitted, gain, training), threshold)
-                self.warnings_ = drift
+                    given = validation_data, eval_set or {}, limits, step, folder
+                    training, fitted, drift = self._fit_checked(table, training, *given)
+                self._store(table, training, fitted, threshold, drift)
             finally:
                 self._journal = None
         for sentence in self.warnings_:
             warnings.warn(sentence, DriftWarning, stacklevel=2)
         return self
+
+    def _fit_checked(
+        self,
+        table: GivenTable,
+        training: Training,
+        validation_data: Triple | None,
+        eval_set: Mapping[str, Triple],
+        limits: Limits | None,
+        step: Callable[[Step], object],
+        folder: FitFolder,
+    ) -> tuple[Training, Fitted, tuple[str, ...]]:
+        """A fit, the rows it was made to, and what the guard says of it."""
+        given = validation_data, eval_set, limits, step, folder
+        training, gain = self._chosen_by_label(table, training, limits, folder)
+        fitted = self._fit_training(training, *given)
+        drift = self._drift(training, fitted.distribution, limits)
+        if drift and self._may_be_forest() and not training.forest:
+            # The circuits of ``auto`` have drifted: a forest does not.
+            training = self._forest_training(table, folder)
+            fitted = self._fit_training(training, *given)
+            drift = self._drift(training, fitted.distribution, limits)
+        return training, _with_gain(fitted, gain, training), drift
 
     def _drift(
         self, training: Training, fitted: FairDistribution, limits: Limits | None
@@ -189,7 +203,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             return training, None
         rng = np.random.default_rng(DRAWS)
         rows = training.rows.sample(min(folder.sample_rows, COMPARED_ROWS), rng)
-        gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), self._em_options(limits), rng)
+        options = self._em_options(limits, rng)
+        gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), options, rng)
         return (self._forest_training(table, folder) if gain.ahead else training), gain
 
     def _may_be_forest(self) -> bool:
@@ -255,7 +270,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             # No error: scikit-learn's checks take a column of X for the label.
             warnings.warn(same, SameAsLabelWarning, stacklevel=3)
         structure = FOREST if training.forest else self.structure
-        ordered = tuple(column.binned for column in coding.features.columns)
+        ordered = coding.features.ordered
         if structure == FOREST or sample is rows:
             # The labels in the leaves of a forest are counted on rows that did not grow it: its
             # sample is as large as it needs.
@@ -318,7 +333,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if structure == FOREST:
             return self._fit_forest(rows, ordered, validation, evaluation, limits, callback)
         if self.hold_mechanism and self._model in LATENT:
-            limits = held_limits(rows, ordered, self._em_options(limits), limits)
+            options = self._em_options(limits, np.random.default_rng(DRAWS))
+            limits = held_limits(rows, ordered, options, limits)
         if self._is_auto():
             return fit_auto(
                 rows,
@@ -437,7 +453,12 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         return np.random.default_rng(seed)
 
     def _store(
-        self, table: GivenTable, training: Training, fitted: Fitted, threshold: Threshold
+        self,
+        table: GivenTable,
+        training: Training,
+        fitted: Fitted,
+        threshold: Threshold,
+        drift: tuple[str, ...],
     ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
         rows, distribution = training.rows, fitted.distribution
@@ -452,6 +473,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.threshold_ = threshold
+        self.warnings_ = drift
         self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
         self.knowledge_ = self.knowledge or Knowledge()
@@ -487,14 +509,9 @@ def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> Fa
     """The whole fit again, structure and all, to other rows of the same coding."""
     forest = isinstance(model.distribution_, ForestDistribution)
     structure = FOREST if forest else model.structure
-    ordered = ordered_features(model)
+    ordered = model.coding_.features.ordered
     fitted = model._fit_rows(rows, structure, ordered, None, {}, limits, lambda step: None)
     return fitted.distribution
-
-
-def ordered_features(model: CircuitClassifier) -> tuple[bool, ...]:
-    """Which features of a fitted model are numbers."""
-    return tuple(column.binned for column in model._coding().features.columns)
 
 
 def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fitted:

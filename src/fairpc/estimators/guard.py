@@ -95,7 +95,7 @@ def em_refit(start: FairDistribution, options: Options) -> Refit:
 def forest_refit(coding: TableCoding, options: Options) -> Refit:
     """A forest grown anew: its trees have learned from the labels of all rows."""
     quiet = replace(options, journal=None)
-    ordered = tuple(column.binned for column in coding.features.columns)
+    ordered = coding.features.ordered
     return lambda rows: fit_forest(rows, ordered=ordered, options=quiet).distribution
 
 

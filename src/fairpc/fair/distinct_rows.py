@@ -31,7 +31,7 @@ class DistinctRows:
         total, each = float(rows.weights.sum()), rows.each
         count, effective = float(each.sum()), total
         if rows.copies is not None or not rows.whole:
-            effective = total**2 / float(np.dot(each * rows.unit, rows.unit))
+            effective = effective_size(rows.weights, each)
         if rows.copies is None and not rows.whole:
             count = rows.n_rows
         return cls(merged, Places.of(merged), round(count), effective)
@@ -41,6 +41,13 @@ class DistinctRows:
         used = self.rows.weights > 0
         weights = self.rows.weights[used]
         return float((weights * values[used]).sum() / weights.sum())
+
+
+def effective_size(weights: Floats, each: Floats) -> float:
+    """Rows of equal weight that say as much (Kish), of rows that are ``each`` so many rows."""
+    unit = np.divide(weights, each, out=np.zeros(len(each)), where=each > 0)
+    squares = float(np.dot(each * unit, unit))
+    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
 
 
 def check_alike(rows: Rows, others: Rows) -> Rows:

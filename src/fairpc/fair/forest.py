@@ -178,14 +178,18 @@ class Forest:
         return out
 
     def tree_decisions(self, x: Codes, s: npt.ArrayLike, rate: Floats) -> Floats:
-        """P_k(f | x, s) of complete rows by each tree alone; rows × trees × classes."""
+        """P_k(f | x, s) of complete rows by each tree alone; rows × trees × classes.
+
+        Zeros where a tree holds the row to be impossible.
+        """
         inside = np.ones((len(x), len(self.tree)), np.bool_)
         for codes, box in zip(x.T, self.allowed, strict=True):
             inside &= box.T[codes]
         first = np.flatnonzero(np.diff(self.tree, prepend=-1))
         leaf = np.stack([part.argmax(axis=1) for part in np.split(inside, first[1:], axis=1)], 1)
         joint = self.leaf_rate.transpose(0, 2, 1)[np.asarray(s)[:, None], leaf + first] * rate
-        shares: Floats = joint / joint.sum(axis=2, keepdims=True)
+        total = joint.sum(axis=2, keepdims=True)
+        shares: Floats = joint / np.where(total > 0, total, 1.0)
         return shares
 
     def to_dict(self) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from scipy.stats import chi2
 from fairpc.circuit.em import Step
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Codes, Floats, Ints
+from fairpc.fair.distinct_rows import effective_size
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.initial import initial_model
 from fairpc.fair.priors import (
@@ -34,6 +35,7 @@ from fairpc.fair.priors import (
 )
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Limits, TopRates
+from fairpc.structure import component_weights
 
 DRAWS: Final = 0
 """Seed of folds, learners and trees: a forest does not depend on ``random_state``, so that nobody
@@ -76,13 +78,11 @@ class Scores:
         drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
             classes.
         held: weight of each row in each fold, rows × folds.
-        shares: of each learner in the score.
     """
 
     given: Floats
     drawn: Floats
     held: Floats
-    shares: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +109,11 @@ def label_scores(
     with threadpool_limits(1, user_api="openmp"):
         found = [_learned(rows, x, numbers, held, k, rng) for k in range(N_FOLDS)]
     each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
-    shares = _learner_shares(rows, each, held)
+    row, fold = np.nonzero(held)
+    shares = component_weights(np.log(each[fold, :, row, rows.d[row]]), held[row, fold])
     given = np.einsum("kmrd,m->krd", each, shares)
     told = np.einsum("kmrgd,m->krgd", np.stack([said for _, said in found]), shares)
-    return Scores(given, told, held, shares)
+    return Scores(given, told, held)
 
 
 def which_ordered(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:
@@ -248,18 +249,6 @@ def _learners(
     return [(boosting, beside), (linear, crossed)]
 
 
-def _learner_shares(rows: Rows, each: Floats, held: Floats) -> Floats:
-    """Shares of the learners under which the labels of rows they had not seen are likeliest."""
-    row, fold = np.nonzero(held)
-    likely = each[fold, :, row, rows.d[row]]
-    weights, shares = held[row, fold], np.full(each.shape[1], 1 / each.shape[1])
-    for _ in range(100):
-        part = likely * shares
-        part /= part.sum(axis=1, keepdims=True)
-        shares = weights @ part / weights.sum()
-    return shares
-
-
 def score_bins(rows: Rows, scores: Scores) -> Rows:
     """Rows of the table as bins of what was said of them by learners that had not seen them.
 
@@ -282,7 +271,7 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
         here = np.flatnonzero((s == g) & ~unseen[row] & (weights > 0))
         if len(here):
             said = scores.given[fold[here], row[here]]
-            bins[here] = _binned(said, weights[here], _effective(weights[here], copies[here]))
+            bins[here] = _binned(said, weights[here], effective_size(weights[here], copies[here]))
     binned = Rows(
         s,
         rows.d[row],
@@ -320,12 +309,6 @@ def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
     return np.unique(leaf, return_inverse=True)[1]
 
 
-def _effective(weights: Floats, copies: Floats) -> float:
-    """Rows of equal weight that say as much (Kish), of rows that are several of the table each."""
-    squares = np.divide(weights**2, copies, out=np.zeros(len(weights)), where=copies > 0)
-    return float(weights.sum() ** 2 / squares.sum()) if squares.any() else 0.0
-
-
 def fit_mechanism(
     bins: Rows, options: Options, callback: Callable[[Step], object] | None = None
 ) -> BinsFitted:
@@ -340,7 +323,7 @@ def fit_mechanism(
     straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, callback)
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
     # Rows of unequal weight say less than their sum.
-    effective = _effective(bins.weights, bins.each)
+    effective = effective_size(bins.weights, bins.each)
     # Labels that are not bent have the same rates in all groups, and that is all they must have.
     n_rates = (bins.n_groups - 1) * (bins.n_classes - 1)
     rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(STRAIGHT_LEVEL, n_rates)

@@ -20,7 +20,7 @@ from fairpc.circuit.flows import FlowPlan, prepare
 from fairpc.data.table import Table
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
-from fairpc.estimators.base import CircuitClassifier, em_options, limits_of, ordered_features
+from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
 from fairpc.estimators.training import rows_in_order
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import BalancedPlan
@@ -131,7 +131,7 @@ class Subject:
         limits = limits_of(model)
         if isinstance(model.distribution_, ForestDistribution):
             options = replace(em_options(model, limits), random_state=0)
-            bins, kept = binned_model(rows, ordered_features(model), options)
+            bins, kept = binned_model(rows, model.coding_.features.ordered, options)
             return cls(model, bins, limits, rows, kept)
         return cls(model, rows, limits, rows)
 
