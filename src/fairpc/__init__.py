@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fairpc.auditing import Audit, audit
     from fairpc.comparison import Comparison, compare
     from fairpc.errors import FairpcError
-    from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB, load
+    from fairpc.estimators import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
     from fairpc.fair.knowledge import Knowledge
     from fairpc.refits import bootstrap_mechanism, sensitivity, stability
 
@@ -23,6 +23,7 @@ __all__ = [
     "FairpcError",
     "Knowledge",
     "LatNB",
+    "LatentDecision",
     "NLatPC",
     "TwoNB",
     "__version__",
@@ -47,6 +48,7 @@ _HOME = {
     "FairpcError": "fairpc.errors",
     "Knowledge": "fairpc.fair.knowledge",
     "LatNB": "fairpc.estimators",
+    "LatentDecision": "fairpc.estimators",
     "NLatPC": "fairpc.estimators",
     "load": "fairpc.estimators",
     "TwoNB": "fairpc.estimators",

@@ -29,7 +29,7 @@ from fairpc.data.atomic import AnyPath, write_atomically
 from fairpc.data.source import Progress as ReadingProgress
 from fairpc.errors import AuditError, TableWarning
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.queries import check_not_dask
+from fairpc.estimators.decisions import check_not_dask
 from fairpc.evidence.plain import plain
 from fairpc.refits.workbench import Report
 

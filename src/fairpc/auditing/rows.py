@@ -14,8 +14,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.comparison.table import take_rows
 from fairpc.data.encoding import Encoding
+from fairpc.data.frame import take_rows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier

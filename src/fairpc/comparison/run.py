@@ -21,7 +21,8 @@ import polars as pl
 from fairpc import metrics
 from fairpc.baselines import default_baselines
 from fairpc.cluster.table import spread
-from fairpc.comparison.table import MethodTable, take_rows
+from fairpc.comparison.table import MethodTable
+from fairpc.data.frame import take_rows
 from fairpc.errors import ComparisonError, FairpcError, MetricError, MissingExtraError
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from fairpc.baselines import Baseline
-from fairpc.data.frame import Frame, read_frame
+from fairpc.data.frame import Frame, read_frame, take_rows
 from fairpc.data.groups import check_apart, fit_groups
 from fairpc.data.labels import fit_labels
 from fairpc.data.values import read_values
@@ -160,14 +160,6 @@ def _accepted(call: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]
     """Arguments that a method names; a pipeline's ``**params`` name none."""
     parameters = inspect.signature(call).parameters
     return {name: value for name, value in given.items() if name in parameters}
-
-
-def take_rows(values: Any, rows: Ints) -> Any:
-    """Some rows of an array, series or frame, in its own library."""
-    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
-    if isinstance(native, nw.DataFrame | nw.Series):
-        return native[rows.tolist()].to_native()
-    return np.asarray(values)[rows]
 
 
 def _only(X: Any, frame: Frame, names: Sequence[str]) -> Any:

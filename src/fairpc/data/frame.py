@@ -114,6 +114,16 @@ def read_columns(values: Any, default: str) -> Frame:
     return Frame(names, frame.columns, frame.n_rows, from_array=True)
 
 
+def take_rows(values: Any, rows: Array) -> Any:
+    """Some rows of an array, series or frame, by number, in its own library."""
+    import narwhals as nw
+
+    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native[rows.tolist()].to_native()
+    return np.asarray(values)[rows]
+
+
 def _read_mapping(values: dict[Any, Any]) -> Frame:
     parts = [read_columns(column, str(name)) for name, column in values.items()]
     for name, part in zip(values, parts, strict=True):

@@ -73,6 +73,10 @@ class TableError(FairpcError, ValueError):
     """A table, label or group column that cannot be encoded; names the column, rule and repair."""
 
 
+class NotAnsweredError(FairpcError, AttributeError):
+    """A model was asked for what it has no answer to; names one that has."""
+
+
 class TableWarning(UserWarning):
     """A value was read as missing because it was not there at fit; names the column and value."""
 
@@ -83,6 +87,10 @@ class SameAsLabelWarning(UserWarning):
 
 class DriftWarning(UserWarning):
     """After a fit, Df seems to describe the features and not the label; names the numbers."""
+
+
+class ContradictionWarning(UserWarning):
+    """The rows contradict the assumptions of a latent decision; names what does not fit."""
 
 
 class InterruptedWarning(RuntimeWarning):

@@ -11,9 +11,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils import Tags
 
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import Circuit
@@ -22,22 +20,23 @@ from fairpc.data.atomic import AnyPath
 from fairpc.data.columns import BINS
 from fairpc.data.columns import Options as EncodingOptions
 from fairpc.data.fit_encoding import resolve
-from fairpc.data.frame import read_frame
 from fairpc.data.groups import same_as_label
 from fairpc.data.source import Progress, is_source
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import Argument, DriftWarning, LearningError, SameAsLabelWarning, TableError
+from fairpc.errors import Argument, DriftWarning, LearningError, SameAsLabelWarning
 from fairpc.errors.arrays import check_choice
-from fairpc.estimators.guard import em_refit, forest_refit, guard
+from fairpc.estimators.guard import Checked, em_refit, forest_refit, guard
 from fairpc.estimators.queries import FittedQueries
+from fairpc.estimators.score_map import within_limits
 from fairpc.estimators.settings import (
     Settings,
     StructureChoice,
     check_beside,
     check_settings,
+    generator,
     plain,
 )
-from fairpc.estimators.tables import GivenTable, listed
+from fairpc.estimators.tables import GivenTable, check_fit_input, listed
 from fairpc.estimators.training import FitFolder, Training, coded_rows
 from fairpc.fair.choice import LabelGain, compare_labels
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
@@ -47,7 +46,7 @@ from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.forest_fit import ForestFitted, fit_forest
 from fairpc.fair.initial import Structure
 from fairpc.fair.journal import VALIDATION, Journal
-from fairpc.fair.knowledge import Knowledge
+from fairpc.fair.knowledge import Knowledge, limits_of_coding
 from fairpc.fair.label_scores import DRAWS, held_limits
 from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.fair.recipe import AutoFitted, fit_auto
@@ -123,7 +122,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
         with FitFolder(checkpoint, settings, max_memory) as folder:
             if not (is_source(X) or is_dask(X)):
-                self._check_fit_input(X, y)
+                check_fit_input(self, X, y)
             table = GivenTable.of(
                 X,
                 y,
@@ -142,8 +141,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             try:
                 with self._shown("structure", _step_line, callback or (lambda step: None)) as step:
                     given = validation_data, eval_set or {}, limits, step, folder
-                    training, fitted, drift = self._fit_checked(table, training, *given)
-                self._store(table, training, fitted, threshold, drift)
+                    training, fitted, checked = self._fit_checked(table, training, *given)
+                self._store(table, training, fitted, threshold, checked)
             finally:
                 self._journal = None
         for sentence in self.warnings_:
@@ -159,30 +158,34 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         limits: Limits | None,
         step: Callable[[Step], object],
         folder: FitFolder,
-    ) -> tuple[Training, Fitted, tuple[str, ...]]:
+    ) -> tuple[Training, Fitted, Checked]:
         """A fit, the rows it was made to, and what the guard says of it."""
         given = validation_data, eval_set, limits, step, folder
         training, gain = self._chosen_by_label(table, training, limits, folder)
         fitted = self._fit_training(training, *given)
-        drift = self._drift(training, fitted.distribution, limits)
-        if drift and self._may_be_forest() and not training.forest:
+        checked = self._checked(training, fitted.distribution, limits)
+        if checked.sentences and self._may_be_forest() and not training.forest:
             # The circuits of ``auto`` have drifted: a forest does not.
             training = self._forest_training(table, folder)
             fitted = self._fit_training(training, *given)
-            drift = self._drift(training, fitted.distribution, limits)
-        return training, _with_gain(fitted, gain, training), drift
+            checked = self._checked(training, fitted.distribution, limits)
+        return training, _with_gain(fitted, gain, training), checked
 
-    def _drift(
+    def _checked(
         self, training: Training, fitted: FairDistribution, limits: Limits | None
-    ) -> tuple[str, ...]:
+    ) -> Checked:
         """What the guard says of a fit; it draws random numbers of its own."""
         if not (self.guard and fitted.layout.latent):
-            return ()
+            return Checked()
         options = self._em_options(limits, np.random.default_rng(0))
         refit = em_refit(fitted, options)
         if isinstance(fitted, ForestDistribution):
             refit = forest_refit(training.coding, options)
-        return guard(fitted, training.rows, training.coding, refit)
+        checked = guard(fitted, training.rows, training.coding, refit)
+        if limits is None or checked.ends is None:
+            return checked
+        ends = within_limits(checked.ends, limits, training.coding.labels.positive)
+        return replace(checked, ends=ends)
 
     def _training(self, table: GivenTable, folder: FitFolder) -> Training:
         """The coding of a table and its rows, equal ones merged."""
@@ -292,22 +295,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             coded=True,
         )
         return coded_rows(table, coding)
-
-    def _check_fit_input(self, X: Any, y: Any) -> None:
-        """What scikit-learn asks of every classifier, in its words where its tools read them."""
-        name = type(self).__name__
-        if y is None:
-            raise TableError(
-                f"This {name} estimator requires y to be passed, but the target y is None: give "
-                "the observed labels"
-            )
-        frame = read_frame(X)
-        validate_data(self, X, skip_check_array=True)
-        if frame.n_rows == 1:
-            raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
-        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
-            message = "A column-vector y was passed when a 1d array was expected: it is read as one"
-            warnings.warn(message, DataConversionWarning, stacklevel=3)
 
     def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
@@ -440,17 +427,10 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             )
         if not self.knowledge:
             return None
-        if not isinstance(self.knowledge, Knowledge):
-            raise LearningError(f"knowledge is {self.knowledge!r}: give a fairpc.Knowledge")
-        groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
-        return self.knowledge.limits(groups, coding.labels.classes, coding.labels.positive)
+        return limits_of_coding(self.knowledge, coding)
 
     def _rng(self) -> np.random.Generator:
-        """A generator from what scikit-learn allows as a random state."""
-        if isinstance(self.random_state, np.random.Generator):
-            return self.random_state
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        return np.random.default_rng(seed)
+        return generator(self.random_state)
 
     def _store(
         self,
@@ -458,7 +438,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         training: Training,
         fitted: Fitted,
         threshold: Threshold,
-        drift: tuple[str, ...],
+        checked: Checked,
     ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
         rows, distribution = training.rows, fitted.distribution
@@ -473,7 +453,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self.starts_ = fitted.starts if isinstance(fitted, FittedFromStarts) else ()
         self.n_iter_ = max(len(fitted.history["objective"]) - 1, 1)
         self.threshold_ = threshold
-        self.warnings_ = drift
+        self.warnings_ = checked.sentences
+        self.label_ends_ = checked.ends
         self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
         self.knowledge_ = self.knowledge or Knowledge()

@@ -20,6 +20,7 @@ from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.settings import plain
+from fairpc.evidence.ends import LabelEnds
 from fairpc.fair.distribution import FairDistribution, Threshold
 from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.knowledge import Knowledge
@@ -27,7 +28,7 @@ from fairpc.fair.recipe_log import Choices
 from fairpc.fair.top import LATENT, Layout, Model, TopRates
 
 FORMAT: Final = "fairpc model"
-VERSION: Final = 5
+VERSION: Final = 6
 MAX_BYTES: Final = 128 * 2**20
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
 _NAMES: Final = (
@@ -35,7 +36,7 @@ _NAMES: Final = (
     "threshold history counts converged n_features_in feature_names_in provenance"
 )
 _FIELDS: Final = frozenset(_NAMES.split())
-_SINCE: Final = {"anchors": 2, "choices": 3, "warnings": 4, "forest": 5}
+_SINCE: Final = {"anchors": 2, "choices": 3, "warnings": 4, "forest": 5, "ends": 6}
 """Fields that older files lack, by the version that brought them.
 
 A file has the lowest version that can hold it: only models of the recipe have choices, and only
@@ -90,6 +91,9 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
         forest = {"forest": distribution.forest.to_dict() | distribution.top_rates.to_dict()}
     if model.warnings_ or {"guard", "hold_mechanism"} & set(settings) or forest:
         newer = {"choices": None, **newer, "warnings": list(model.warnings_), **forest}
+    if model.label_ends_ is not None:
+        older = {"choices": None, "warnings": list(model.warnings_), "forest": None}
+        newer = {**older, **newer, "ends": model.label_ends_.to_dict()}
     return newer | {
         "format": FORMAT,
         "version": max((_SINCE[name] for name in newer), default=_SINCE["anchors"]),
@@ -97,7 +101,7 @@ def _content(model: CircuitClassifier) -> dict[str, Any]:
         "settings": settings,
         **coding.to_dict(),
         "n_components": distribution.layout.n_components,
-        "circuit": None if "forest" in newer else to_dict(distribution.circuit),
+        "circuit": None if newer.get("forest") else to_dict(distribution.circuit),
         "threshold": asdict(model.threshold_) | {"values": list(model.threshold_.values)},
         "history": {name: _numbers(values) for name, values in model.history_.items()},
         "counts": _numbers(model.label_counts_),
@@ -142,6 +146,11 @@ def _model(content: dict[str, Any], source: str) -> CircuitClassifier:
         ):
             _fail(source, "its choices are not those of its circuit: it was altered")
     model.warnings_ = tuple(str(sentence) for sentence in content.get("warnings", ()))
+    model.label_ends_ = None
+    if content.get("ends") is not None:
+        model.label_ends_ = LabelEnds.from_dict(content["ends"])
+        if len(model.label_ends_.groups) != layout.n_groups or layout.n_classes != 2:
+            _fail(source, "its held-out ends are not of its groups: it was altered")
     model.n_iter_ = max(len(model.history_["objective"]) - 1, 1)
     threshold = content["threshold"]
     values = tuple(float(v) for v in threshold["values"])

@@ -21,6 +21,7 @@ from fairpc.errors.arrays import Array, Codes, Floats
 from fairpc.evidence import drift
 from fairpc.evidence.classifiers import design
 from fairpc.evidence.drift import Bounds, GroupRates, LabelFit, LabelledRows
+from fairpc.evidence.ends import LabelEnds, label_ends
 from fairpc.evidence.intervals import kish
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution
@@ -67,19 +68,28 @@ FOREST_ADVICE: Final = (
 )
 
 
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What held-out labels say of a fit: a sentence for each check that failed, and the ends of
+    P(D = positive | x, s), None where there are too few rows or too many classes."""
+
+    sentences: tuple[str, ...] = ()
+    ends: LabelEnds | None = None
+
+
 def guard(
     distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, refit: Refit
-) -> tuple[str, ...]:
-    """A sentence for each check that failed; none where there are too few rows to say anything."""
+) -> Checked:
+    """Check a fit; nothing is said where there are too few rows to say anything."""
     try:
         found = findings(distribution, rows, coding, refit)
     except FairpcError:
-        return ()  # Rows of which no classifier can be learned say nothing about the model.
+        return Checked()  # Rows of which no classifier can be learned say nothing about the model.
     except KeyboardInterrupt:
         text = "the checks after the fit were interrupted: whether Df has drifted is not known"
         warnings.warn(text, InterruptedWarning, stacklevel=3)
-        return ()
-    return () if found is None else tuple(found.sentences())
+        return Checked()
+    return Checked() if found is None else Checked(tuple(found.sentences()), found.ends)
 
 
 def em_refit(start: FairDistribution, options: Options) -> Refit:
@@ -111,6 +121,7 @@ class Findings:
         bounds: what the rows leave of P(Df) and of the mechanism.
         rates: P(D | S) of the rows.
         forest: whether the model is a forest, which does not drift.
+        ends: of P(D = positive | x, s) in each group; None for more than two classes.
     """
 
     coding: TableCoding
@@ -120,6 +131,7 @@ class Findings:
     bounds: Bounds
     rates: GroupRates
     forest: bool = False
+    ends: LabelEnds | None = None
 
     def sentences(self) -> Iterator[str]:
         """One for each check that failed, with its numbers and what to do."""
@@ -248,7 +260,18 @@ def findings(
         drift.bounds(known, scores, LEVEL),
         drift.group_rates(known, LABEL_LEVEL),
         isinstance(distribution, ForestDistribution),
+        _ends(known, scores, coding),
     )
+
+
+def _ends(rows: LabelledRows, scores: Floats, coding: TableCoding) -> LabelEnds | None:
+    if rows.n_classes > 2 or len(np.unique(rows.groups)) < rows.n_groups:
+        return None
+    positive = coding.labels.positive
+    labels = np.asarray(rows.labels == positive, np.intp)
+    names = coding.groups.names
+    given = scores[:, positive], rows.groups, rows.folds, names, rows.weights
+    return label_ends(labels, *given)
 
 
 def _label_fit(

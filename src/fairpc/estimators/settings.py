@@ -22,7 +22,7 @@ Sensitive = str | int | Sequence[str | int] | None
 StructureChoice = Literal["auto", "forest", ModelMethod]
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
@@ -31,7 +31,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_column(value: Any) -> bool:
-    return isinstance(value, str) or _is_whole(value)
+    return isinstance(value, str) or is_whole(value)
 
 
 def _is_value(value: Any) -> bool:
@@ -48,7 +48,7 @@ def _are_columns(value: Any) -> bool:
 
 
 def _is_seed(value: Any) -> bool:
-    if _is_whole(value):
+    if is_whole(value):
         return bool(0 <= value < 2**32)
     known = np.random.Generator | np.random.RandomState
     return value is None or value is np.random or isinstance(value, known)
@@ -60,9 +60,9 @@ def _rule(words: str, keeps: Callable[[Any], bool]) -> Mapping[str, Any]:
 
 
 COLUMN_WORDS: Final = "the name or number of a column, or a list of them"
-WHOLE: Final = _rule("a whole number", _is_whole)
+WHOLE: Final = _rule("a whole number", is_whole)
 NUMBER: Final = _rule("a number", _is_number)
-WHOLE_OR_NONE: Final = _rule("a whole number, or None", lambda v: v is None or _is_whole(v))
+WHOLE_OR_NONE: Final = _rule("a whole number, or None", lambda v: v is None or is_whole(v))
 NUMBER_OR_NONE: Final = _rule("a number, or None", lambda v: v is None or _is_number(v))
 TRUTH: Final = _rule("True or False", lambda v: isinstance(v, bool | np.bool_))
 LEVEL: Final = _rule("True, False or a whole number", lambda v: isinstance(v, Integral | np.bool_))
@@ -106,6 +106,16 @@ class Settings:
     random_state: Any = field(default=None, metadata=SEED)
     n_jobs: int | None = None
     verbose: int = field(default=0, metadata=LEVEL)
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A generator from what scikit-learn allows as a random state."""
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    return np.random.default_rng(seed)
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:

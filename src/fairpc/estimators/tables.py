@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
 
 from fairpc.cluster.table import frame_table, is_dask
 from fairpc.data.fit_encoding import resolve
@@ -106,6 +109,23 @@ class GivenTable:
         named = resolve(names, tuple(numeric), "numeric")
         roles = Roles(label, chosen, features, weight, fair, missing_values, named, names, **places)
         return cls(source, roles)
+
+
+def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
+    """What scikit-learn asks of every classifier, in its words where its tools read them."""
+    name = type(estimator).__name__
+    if y is None:
+        raise TableError(
+            f"This {name} estimator requires y to be passed, but the target y is None: give "
+            "the observed labels"
+        )
+    frame = read_frame(X)
+    validate_data(estimator, X, skip_check_array=True)
+    if frame.n_rows == 1:
+        raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
+        message = "A column-vector y was passed when a 1d array was expected: it is read as one"
+        warnings.warn(message, DataConversionWarning, stacklevel=3)
 
 
 def listed(columns: Any) -> tuple[str | int, ...]:

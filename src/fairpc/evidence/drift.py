@@ -19,11 +19,11 @@ import numpy as np
 
 from fairpc.errors.arrays import Bools, Floats, Positions
 from fairpc.evidence.classifiers import chosen, one_thread, others, quick_learners
-from fairpc.evidence.crossfit import MIN_SIZE, ClassRates, best_cut, class_rates, deal, joint_bound
+from fairpc.evidence.crossfit import deal, joint_bound
+from fairpc.evidence.ends import held_out_rates
 from fairpc.evidence.intervals import (
     clopper_pearson,
     clustered_variance,
-    kish,
     rate_sample,
     some_of,
 )
@@ -173,34 +173,13 @@ def bounds(rows: LabelledRows, scores: Floats, level: float) -> Bounds:
     for s, group in rows.by_group():
         found = scores[rows.groups == s]
         for c in range(shape[1]):
-            counted = _top_rates(group, found[:, c], c)
+            hits = (group.labels == c).astype(np.float64)
+            counted = held_out_rates(hits, found[:, c], group.folds, group.weights)
             rates[s, c] = joint_bound(counted, tail)
             if counted.top is not None:
                 top = counted.top
                 tops[s, c] = clopper_pearson(top.mean * top.size, top.size, tail)[0]
     return Bounds(rates, tops)
-
-
-def _top_rates(group: LabelledRows, scores: Floats, c: int) -> ClassRates:
-    """A class among all rows of a group and in its top set, whose cut each fold gets from others.
-
-    Predictions for the other folds were learned with this one too. A cut-off is one number, so
-    that hardly tells what its labels are.
-    """
-    hits = (group.labels == c).astype(np.float64)
-    each = np.ones(len(hits)) if group.weights is None else group.weights
-    # In independent rows: weights that differ are worth fewer.
-    each = each * kish(each) / each.sum()
-    top = np.zeros(len(hits), np.bool_)
-    for k in range(FOLDS):
-        inside = group.folds == k
-        rest = ~inside
-        if not (inside.any() and rest.any()):
-            continue
-        size = MIN_SIZE * rest.sum() / len(hits)
-        cut = best_cut(scores[rest], (each * hits)[rest], each[rest], size)
-        top[inside] = scores[inside] >= cut
-    return class_rates(hits, top, group.weights, None)
 
 
 @dataclass(frozen=True, eq=False)

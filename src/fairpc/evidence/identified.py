@@ -47,8 +47,9 @@ class GroupRange:
         group: its name.
         n: rows.
         rate: ρ, the mean of its scores, P(D=1 | s).
-        low, high: m and M, the smallest and the largest score.
+        low, high: m and M, the smallest and the largest score: b0 is at most m, b1 at least M.
         lower, upper: the P(Df=1) that are possible for this group alone.
+        floor, ceiling: the least b0 and the largest b1, where they are known beforehand.
     """
 
     group: Any
@@ -58,22 +59,40 @@ class GroupRange:
     high: float
     lower: float
     upper: float
+    floor: float = 0.0
+    ceiling: float = 1.0
+
+    @classmethod
+    def of(
+        cls,
+        group: Any,
+        n: int,
+        rate: float,
+        scores: Interval,
+        floor: float = 0.0,
+        ceiling: float = 1.0,
+    ) -> GroupRange:
+        """A group whose scores lie between these two; an end beyond the mean counts as the mean."""
+        low, high = min(scores[0], rate), max(scores[1], rate)
+        lower = (rate - low) / (ceiling - low) if low < ceiling else 0.0
+        upper = (rate - floor) / (high - floor) if high > floor else 1.0
+        return cls(group, n, rate, low, high, min(lower, 1.0), max(upper, 0.0), floor, ceiling)
 
     def b1(self, pi: float) -> Interval:
         """Range of P(D=1 | Df=1) at a P(Df=1) that is possible for this group."""
-        least = self.high
+        least, most = self.high, self.ceiling
         if pi > 0:
             least = max(least, (self.rate - (1 - pi) * self.low) / pi)
-        most = 1.0 if pi <= self.rate else self.rate / pi
+            most = min(most, (self.rate - (1 - pi) * self.floor) / pi)
         return min(least, most), most
 
     def b0(self, pi: float) -> Interval:
         """Range of P(D=1 | Df=0) at a P(Df=1) that is possible for this group."""
         if pi >= 1:
-            return 0.0, self.low
+            return self.floor, self.low
         b1_low, b1_high = self.b1(pi)
         low, high = ((self.rate - pi * b1) / (1 - pi) for b1 in (b1_high, b1_low))
-        return max(low, 0.0), min(high, self.low)
+        return max(low, self.floor), min(high, self.low)
 
     def mechanism(self, pi: float) -> MechanismRange:
         """Both ranges at a P(Df=1) that is possible for this group."""
@@ -93,9 +112,10 @@ class GroupRange:
 
     def corners(self, lower: float, upper: float) -> list[float]:
         """Every P(Df=1) at which a bound of a score can turn: it is linear in between."""
-        turns = [lower, upper, self.rate]
-        if self.high > self.low:
-            turns.append((self.rate - self.low) / (self.high - self.low))
+        turns = [lower, upper]
+        for least, most in ((self.floor, self.ceiling), (self.low, self.high)):
+            if most > least:
+                turns.append((self.rate - least) / (most - least))
         return sorted({pi for pi in turns if lower <= pi <= upper})
 
 
@@ -269,11 +289,7 @@ def _range(
                 f"ends of group {name!r} are {low:.4f} and {high:.4f}: give the lower one first, "
                 "both within 0 to 1"
             )
-        # Ends and scores have errors of their own; the mean of probabilities lies between them.
-        low, high = min(low, rate), max(high, rate)
-    lower = (rate - low) / (1 - low) if low < 1 else 0.0
-    upper = rate / high if high > 0 else 1.0
-    return GroupRange(name, int(counts.sum()), rate, low, high, lower, upper)
+    return GroupRange.of(name, int(counts.sum()), rate, (low, high))
 
 
 def _score_bounds(

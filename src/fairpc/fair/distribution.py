@@ -14,7 +14,7 @@ from fairpc.data.table import Table
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Codes, Floats
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Layout, Model, Top, TopRates
+from fairpc.fair.top import Layout, Model, S, Top, TopRates
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +75,14 @@ class FairDistribution:
     def observed(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
         """P(D = d | x, s), the label as it would be observed; rows × classes."""
         return self.circuit.posterior(self.layout.d, self.layout.codes(s, None, x))
+
+    def posterior(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
+        """P(decision = f | x, s, d): as ``decision``, with what the row's own label says."""
+        return self.circuit.posterior(self.layout.decision, self.layout.codes(s, d, x))
+
+    def group(self, x: Codes) -> Floats:
+        """P(S = s | x); rows × groups."""
+        return self.circuit.posterior(S, self.layout.codes(None, None, x))
 
     def parity_gap(self) -> Floats:
         """Largest difference between groups of P(decision = f | S = s), by exact query; per class.

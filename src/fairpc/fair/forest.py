@@ -299,9 +299,19 @@ class ForestDistribution(FairDistribution):
         result: Floats = np.einsum("rsf,sfd->rd", posterior, self.rates.mechanism)
         return result
 
-    def _posterior(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
+    def posterior(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
+        shared: Floats = self._posterior(s, x, d).sum(axis=1)
+        return shared
+
+    def group(self, x: Codes) -> Floats:
+        shared: Floats = self._posterior(None, x).sum(axis=2)
+        return shared
+
+    def _posterior(
+        self, s: npt.ArrayLike | None, x: Codes, d: npt.ArrayLike | None = None
+    ) -> Floats:
         """P(s, f | what is known): rows × groups × classes."""
-        joint = self._log_joint(s, x)
+        joint = self._log_joint(s, x) + self._log_label(d, len(x))
         refuse_impossible(joint.reshape(len(joint), -1).max(axis=1))
         return _normalised(joint)
 

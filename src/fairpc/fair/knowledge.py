@@ -15,6 +15,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from fairpc.circuit.bounds import SLACK
+from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
 from fairpc.fair.top import Limits
@@ -143,6 +144,16 @@ class Knowledge:
             where = "every S" if group is None else f"S = {group}"
             parts.append(f"P(D = {d} | Df = {f}, {where}) {_words(r)}")
         return "; ".join(parts) or "nothing"
+
+
+def limits_of_coding(knowledge: Knowledge | None, coding: TableCoding) -> Limits | None:
+    """What is known about the groups and classes of a coding; None where nothing is."""
+    if not knowledge:
+        return None
+    if not isinstance(knowledge, Knowledge):
+        raise LearningError(f"knowledge is {knowledge!r}: give a fairpc.Knowledge")
+    groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
+    return knowledge.limits(groups, coding.labels.classes, coding.labels.positive)
 
 
 def _refuse_empty(

@@ -87,9 +87,10 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class BinsFitted(Fitted):
-    """The model of the bins of the score, and its pseudo-counts."""
+    """The model of the bins of the score, its pseudo-counts, and whether D = Df was kept."""
 
     prior: Floats
+    straight: bool = False
 
 
 def label_scores(
@@ -327,7 +328,7 @@ def fit_mechanism(
     # Labels that are not bent have the same rates in all groups, and that is all they must have.
     n_rates = (bins.n_groups - 1) * (bins.n_classes - 1)
     rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(STRAIGHT_LEVEL, n_rates)
-    return bent if rejected else straight
+    return bent if rejected else replace(straight, straight=True)
 
 
 def _fit_bins(

@@ -1,0 +1,455 @@
+"""Df from the scores of any classifier of D: one line per group, once the mechanism is known.
+
+D is independent of X given (Df, S), so with q(x, s) = P(Df = 1 | x, s)
+
+    r(x, s) = P(D = 1 | x, s) = b0 + (b1 − b0) q(x, s),    b_f = P(D = 1 | Df = f, s).
+
+A classifier that sees X and S gives r, if it is calibrated within each group. Cross-fitted scores
+calibrate it. They also give P(Df) and the mechanism: as for a forest, by the model of the bins of
+the score (:mod:`fairpc.fair.label_scores`), kept within what held-out rows leave possible; or the
+middle of that set. Then q = (r − b0) / (b1 − b0).
+
+Scores beyond b0 and b1 are bent towards 0 and 1, so that their order is kept, and the odds of
+each group are shifted so that the mean of q in its training rows is P(Df = 1).
+
+Here D = 1 means the positive class, whatever the order of the classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal, get_args
+
+import numpy as np
+from scipy.special import expit, logit
+
+from fairpc.errors import FileFormatError, LearningError
+from fairpc.errors.arrays import Floats, Positions, check_choice
+from fairpc.evidence.ends import Known, LabelEnds, label_ends
+from fairpc.evidence.intervals import Interval, clopper_pearson, kish
+from fairpc.fair.fit import Options
+from fairpc.fair.label_scores import Scores, fit_mechanism, score_bins
+from fairpc.fair.priors import RECIPE_MECHANISM
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Limits
+
+Method = Literal["isotonic", "sigmoid"]
+Select = Literal["prior", "middle"]
+
+LEVEL: Final = 0.95
+"""Of the set that the mechanism is kept within."""
+KNOT_ROWS: Final = 30.0
+"""Rows of a step of the calibration, at least."""
+SLOPE: Final = 1e-6
+"""Of a calibration beyond its last steps: scores that differ stay in order."""
+EDGE: Final = 0.02
+"""From 0 and 1 the distance at which scores are bent."""
+LEAST: Final = 1e-9
+"""Distance of probabilities from 0 and 1: odds must be finite."""
+FEWEST: Final = 0.001
+"""A P(Df) nearer to 0 or 1 than this leaves nothing to tell apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """From scores of one group to rates of D.
+
+    Attributes:
+        scores, rates: of the steps; the rate in between lies on a line. For a sigmoid: the
+            intercept and the slope of the log-odds, and nothing.
+        rows: how many rows of equal weight each step is worth.
+    """
+
+    scores: Floats
+    rates: Floats
+    rows: Floats
+
+    def __call__(self, scores: Floats) -> Floats:
+        """P(D = 1 | x, s) of scores."""
+        if not len(self.rates):
+            return np.asarray(expit(self.scores[0] + self.scores[1] * _log_odds(scores)))
+        rates = np.interp(scores, self.scores, self.rates)
+        return np.asarray(rates + SLOPE * (scores - self.scores.mean()), np.float64)
+
+    def variance(self, scores: Floats) -> Floats:
+        """Of the rate at these scores, as far as the rows of its steps are few."""
+        rates = np.clip(self(scores), LEAST, 1 - LEAST)
+        if not len(self.rates):
+            # Two numbers were learned from all rows.
+            return np.asarray(2 * rates * (1 - rates) / self.rows.sum(), np.float64)
+        # Shrunk a little: a step without a label of one class is not certain.
+        n = np.interp(scores, self.scores, self.rows)
+        shrunk = (rates * n + 1) / (n + 2)
+        return np.asarray(shrunk * (1 - shrunk) / n, np.float64)
+
+
+def calibrate(
+    scores: Floats, labels: Positions, weights: Floats, method: Method | None
+) -> Calibration:
+    """Rates of D along the scores of one group, not falling.
+
+    "isotonic" is isotonic regression whose steps are joined by lines at their centres (Oron and
+    Flournoy 2017): scores that differ are not made equal, so that no order is lost.
+    """
+    if method is None:
+        return Calibration(np.array([0.0, 1.0]), np.zeros(0), np.array([kish(weights)]))
+    if method == "sigmoid":
+        return _sigmoid(scores, labels, weights)
+    from sklearn.isotonic import isotonic_regression
+
+    order = np.argsort(scores, kind="stable")
+    effective = kish(weights)
+    n_steps = int(max(effective // KNOT_ROWS, 1))
+    place = np.cumsum(weights[order]) / weights.sum()
+    step = np.minimum((place * n_steps * (1 - 1e-12)).astype(np.intp), n_steps - 1)
+    # Equal scores share a step, that of the first of them.
+    step = step[np.searchsorted(scores[order], scores[order], side="left")]
+    _, step = np.unique(step, return_inverse=True)
+    w = np.bincount(step, weights[order])
+    centre = np.bincount(step, weights[order] * scores[order]) / w
+    rate = np.bincount(step, weights[order] * labels[order]) / w
+    rate = isotonic_regression(rate, sample_weight=w)
+    rates, joined = np.unique(rate, return_inverse=True)
+    total = np.bincount(joined, w)
+    centres = np.bincount(joined, w * centre) / total
+    return Calibration(centres, rates, total * effective / total.sum())
+
+
+def _sigmoid(scores: Floats, labels: Positions, weights: Floats) -> Calibration:
+    """Log-odds of D as a line in the log-odds of the score (Platt)."""
+    from sklearn.linear_model import LogisticRegression
+
+    line = LogisticRegression(C=1e4).fit(_log_odds(scores)[:, None], labels, weights)
+    slope = max(float(line.coef_[0, 0]), SLOPE)
+    found = np.array([float(line.intercept_[0]), slope])
+    return Calibration(found, np.zeros(0), np.array([kish(weights)]))
+
+
+def _log_odds(scores: Floats) -> Floats:
+    return np.asarray(logit(np.clip(scores, 1e-6, 1 - 1e-6)), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMap:
+    """What turns the scores of a classifier into P(Df = 1 | x, s).
+
+    Attributes:
+        calibrations: per group.
+        group_rate: P(S).
+        decision_rate: P(Df = 1).
+        mechanism: b0 and b1 of each group, [s, f].
+        shifts: of the log-odds of q, per group.
+        ends: what held-out rows leave possible.
+        straight: whether D = Df was kept, because the labels do not reject it.
+    """
+
+    calibrations: tuple[Calibration, ...]
+    group_rate: Floats
+    decision_rate: float
+    mechanism: Floats
+    shifts: Floats
+    ends: LabelEnds
+    straight: bool = False
+
+    def observed(self, scores: Floats, groups: Positions) -> Floats:
+        """r = P(D = 1 | x, s): the scores of one classifier or of several, [classifier, row]."""
+        found = np.empty_like(scores)
+        for g, calibration in enumerate(self.calibrations):
+            here = groups == g
+            found[..., here] = np.clip(calibration(scores[..., here]), 0.0, 1.0)
+        return found
+
+    def decision(self, scores: Floats, groups: Positions) -> Floats:
+        """q = P(Df = 1 | x, s): the mean over classifiers, [classifier, row] to [row]."""
+        q = np.empty_like(scores)
+        for g, calibration in enumerate(self.calibrations):
+            here = groups == g
+            b0, b1 = self.mechanism[g]
+            q[..., here] = _bent((calibration(scores[..., here]) - b0) / (b1 - b0))
+        return _shifted(np.atleast_2d(q).mean(axis=0), self.shifts[groups])
+
+    def bounds(self, scores: Floats, groups: Positions, level: float | None) -> Floats:
+        """Least and largest P(Df = 1 | x, s), rows × 2; see ``LabelEnds.score_bounds``.
+
+        With a level, half of 1 − level is for the set, half for what is not known of r: the
+        spread of classifiers that were each learned without a fold (a jackknife), and the
+        calibration. The score itself always lies between the two, if any does.
+        """
+        each = self.observed(np.atleast_2d(scores), groups)
+        r = each.mean(axis=0)
+        low = high = r
+        if level is not None:
+            half = _half_width(self, each, np.atleast_2d(scores), groups, level)
+            low, high = np.clip(r - half, 0.0, 1.0), np.clip(r + half, 0.0, 1.0)
+            level = (1 + level) / 2
+        return self.ends.around(self.decision(scores, groups), low, high, groups, level)
+
+    def posterior(self, q: Floats, labels: Positions, groups: Positions) -> Floats:
+        """P(Df = 1 | x, s, d) ∝ q P(d | Df = 1, s); q where the label is not known (-1)."""
+        b0, b1 = self.mechanism[groups].T
+        one = np.where(labels == 1, b1, 1 - b1) * q
+        zero = np.where(labels == 1, b0, 1 - b0) * (1 - q)
+        total = one + zero
+        known = np.divide(one, total, out=np.array(q), where=total > 0)
+        return np.where(labels >= 0, known, q)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-safe data."""
+        return {
+            "calibrations": [
+                {name: values.tolist() for name, values in vars(c).items()}
+                for c in self.calibrations
+            ],
+            "group_rate": self.group_rate.tolist(),
+            "decision_rate": self.decision_rate,
+            "mechanism": self.mechanism.tolist(),
+            "shifts": self.shifts.tolist(),
+            "ends": self.ends.to_dict(),
+            "straight": self.straight,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> ScoreMap:
+        """The map of ``to_dict``; a FileFormatError says what is wrong with anything else."""
+        try:
+            calibrations = tuple(
+                Calibration(*(np.array(c[f.name], np.float64) for f in fields(Calibration)))
+                for c in data["calibrations"]
+            )
+            found = cls(
+                calibrations,
+                np.array(data["group_rate"], np.float64),
+                float(data["decision_rate"]),
+                np.array(data["mechanism"], np.float64),
+                np.array(data["shifts"], np.float64),
+                LabelEnds.from_dict(data["ends"]),
+                bool(data["straight"]),
+            )
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise FileFormatError(f"the map of scores is not as saved: {error}") from error
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """A FileFormatError where the parts do not fit together."""
+        n = len(self.calibrations)
+        shapes = self.group_rate.shape, self.mechanism.shape, self.shifts.shape
+        rates = np.concatenate([self.group_rate, self.mechanism.ravel(), [self.decision_rate]])
+        steps = all(
+            len(c.scores) == (len(c.rates) or 2)
+            and np.isfinite(c.scores).all()
+            and (not len(c.rates) or bool((np.diff(c.scores) > 0).all()))
+            for c in self.calibrations
+        )
+        sound = shapes == ((n,), (n, 2), (n,)) and len(self.ends.groups) == n and n >= 2
+        if not (sound and steps and ((rates >= 0) & (rates <= 1)).all()):
+            raise FileFormatError("the map of scores does not fit together: it was altered")
+        if not (self.mechanism[:, 1] > self.mechanism[:, 0]).all():
+            raise FileFormatError("the map of scores has a mechanism that turns no labels: altered")
+
+
+def _half_width(
+    map_: ScoreMap, each: Floats, scores: Floats, groups: Positions, level: float
+) -> Floats:
+    """Half of an interval of r, from classifiers that each lack a fold and from the calibration."""
+    from scipy.special import stdtrit
+
+    n = len(each)
+    jackknife = (n - 1) / n * ((each - each.mean(axis=0)) ** 2).sum(axis=0)
+    steps = np.empty(each.shape[1])
+    mean = scores.mean(axis=0)
+    for g, calibration in enumerate(map_.calibrations):
+        here = groups == g
+        steps[here] = calibration.variance(mean[here])
+    tail = 1 - (1 - level) / 4
+    return np.asarray(stdtrit(max(n - 1, 1), tail) * np.sqrt(jackknife + steps), np.float64)
+
+
+def _bent(q: Floats) -> Floats:
+    """Numbers near to 0 and 1, and beyond, bent into the range between, their order kept."""
+    high = 1 - EDGE * np.exp(-np.maximum(q - (1 - EDGE), 0.0) / EDGE)
+    low = EDGE * np.exp(-np.maximum(EDGE - q, 0.0) / EDGE)
+    return np.asarray(np.where(q > 1 - EDGE, high, np.where(q < EDGE, low, q)), np.float64)
+
+
+def _shifted(q: Floats, shifts: Floats | float) -> Floats:
+    return np.asarray(expit(logit(np.clip(q, LEAST, 1 - LEAST)) + shifts), np.float64)
+
+
+def _shift(q: Floats, weights: Floats, rate: float) -> float:
+    """By how much log-odds must change for the mean of q to be the rate."""
+    from scipy.optimize import brentq
+
+    def excess(shift: float) -> float:
+        return float(np.average(_shifted(q, shift), weights=weights)) - rate
+
+    return float(brentq(excess, -40.0, 40.0, xtol=1e-12))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows whose group and label are known, with cross-fitted scores.
+
+    Attributes:
+        rows: groups, labels, weights and known fair decisions; the features are not looked at.
+        scores: P(D = positive | x, s) by a classifier that had not seen the row's fold.
+        folds: of the cross-fit.
+        positive: code of the positive class.
+        persons: who each row is about, where persons repeat.
+    """
+
+    rows: Rows
+    scores: Floats
+    folds: Positions
+    positive: int
+    persons: Positions | None = None
+
+    @property
+    def labels(self) -> Positions:
+        """1 for the positive class, 0 for the other."""
+        return np.asarray(self.rows.d == self.positive, np.intp)
+
+    @property
+    def groups(self) -> Positions:
+        return np.asarray(self.rows.s, np.intp)
+
+
+def fit_score_map(
+    scored: ScoredRows,
+    names: tuple[str, ...],
+    *,
+    calibration: Method | None = "isotonic",
+    select: Select = "prior",
+    limits: Limits | None = None,
+) -> ScoreMap:
+    """Learn what turns scores into Df; see the head of this module.
+
+    Args:
+        scored: the training rows with their cross-fitted scores.
+        names: of the groups.
+        calibration: "isotonic", "sigmoid", or None for scores that are calibrated.
+        select: the point of the set: "prior", by the prior of the mechanism, or "middle".
+        limits: what is known beforehand.
+    """
+    if calibration is not None:
+        check_choice("calibration", calibration, get_args(Method))
+    check_choice("select", select, get_args(Select))
+    labels, groups, weights = scored.labels, scored.groups, scored.rows.weights
+    _refuse_constant(scored, names)
+    alike = None if np.ptp(weights) == 0 else weights
+    given = scored.scores, groups, scored.folds, names, alike, scored.persons
+    ends = _with_known(label_ends(labels, *given), scored, limits)
+    each = [groups == g for g in range(len(names))]
+    calibrations = tuple(
+        calibrate(scored.scores[h], labels[h], weights[h], calibration) for h in each
+    )
+    rates = np.array([weights[h].sum() for h in each]) / weights.sum()
+    pi, mechanism, straight = _point(scored, ends, limits, select)
+    if not FEWEST < pi < 1 - FEWEST:
+        raise LearningError(
+            f"P(Df = positive) is estimated at {pi:.4f}: nearly all fair decisions are alike, and "
+            "nothing is left to tell apart; state a fair_rate as knowledge, or give other rows"
+        )
+    found = ScoreMap(calibrations, rates, pi, mechanism, np.zeros(len(names)), ends, straight)
+    q = found.decision(scored.scores[None], groups)
+    shifts = np.array([_shift(q[h], weights[h], pi) for h in each])
+    return replace(found, shifts=shifts)
+
+
+def _refuse_constant(scored: ScoredRows, names: tuple[str, ...]) -> None:
+    for g, name in enumerate(names):
+        own = scored.scores[scored.groups == g]
+        if np.ptp(own) < LEAST:
+            raise LearningError(
+                f"the classifier gives all rows of group {name!r} the score {own[0]:.4f}: nothing "
+                "tells their decisions apart; give features that do, or another classifier"
+            )
+
+
+def _point(
+    scored: ScoredRows, ends: LabelEnds, limits: Limits | None, select: Select
+) -> tuple[float, Floats, bool]:
+    """P(Df = 1), the mechanism [s, f], and whether D = Df was kept."""
+    lower, upper = ends.point_set()
+    if select == "middle":
+        pi = (lower + upper) / 2
+        b1 = np.array([np.mean(r.b1(pi)) for r in ends.ranges()])
+        return (*_with_rates(pi, b1, ends), False)
+    rows, n = scored.rows, scored.rows.n_rows
+    n_folds = int(scored.folds.max()) + 1
+    said, held = np.zeros((n_folds, n, 2)), np.zeros((n, n_folds))
+    at = scored.folds, np.arange(n)
+    said[(*at, scored.positive)] = scored.scores
+    said[(*at, 1 - scored.positive)] = 1 - scored.scores
+    held[at[::-1]] = rows.weights
+    options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
+    fitted = fit_mechanism(score_bins(rows, Scores(said, said[:, :0], held)), options)
+    rates = fitted.distribution.top_rates
+    f = [1 - scored.positive, scored.positive]
+    pi, mechanism = float(rates.decision_rate[f[1]]), rates.mechanism[:, f, f[1]]
+    if fitted.straight:
+        return pi, mechanism, True
+    return (*_kept_inside(pi, mechanism, ends), False)
+
+
+def _kept_inside(pi: float, mechanism: Floats, ends: LabelEnds) -> tuple[float, Floats]:
+    """The nearest P(Df) and mechanism that held-out rows leave possible, with sampling error.
+
+    Bins are wider than the sets of held-out rows, so that their rates are less extreme.
+    """
+    lower, upper = ends.rate_set(LEVEL)
+    if lower > upper:
+        return pi, mechanism  # Nothing is possible: the assumptions do not fit.
+    tail = ends.tail(LEVEL)
+    pi = min(max(pi, lower), upper)
+    b1 = mechanism[:, 1].copy()
+    for g, (own, known) in enumerate(zip(ends.groups, ends.known, strict=True)):
+        least, most = known.range(own, own.rate, own.scores(tail)).b1(pi)
+        b1[g] = min(max(b1[g], least), most)
+    return _with_rates(pi, b1, ends)
+
+
+def _with_rates(pi: float, b1: Floats, ends: LabelEnds) -> tuple[float, Floats]:
+    """b0 such that each group has its rate of labels."""
+    rates = np.array([g.rate for g in ends.groups])
+    top = np.minimum(np.maximum(b1, rates + LEAST), 1.0)
+    b0 = np.clip((rates - pi * top) / max(1 - pi, LEAST), 0.0, top - LEAST)
+    return pi, np.column_stack([b0, top])
+
+
+def _with_known(ends: LabelEnds, scored: ScoredRows, limits: Limits | None) -> LabelEnds:
+    """What held-out rows leave, cut by knowledge and by rows whose fair decision is known."""
+    if limits is not None:
+        ends = within_limits(ends, limits, scored.positive)
+    if scored.rows.f is None:
+        return ends
+    tail = ends.tail(LEVEL) / 2
+    decided = np.where(scored.rows.f < 0, -1, scored.rows.f == scored.positive)
+    known = []
+    for g, own in enumerate(ends.known):
+        cells = [(scored.groups == g) & (decided == f) for f in (0, 1)]
+        b0, b1 = (
+            _narrowed(box, scored.labels[here], tail)
+            for box, here in zip((own.b0, own.b1), cells, strict=True)
+        )
+        known.append(Known(b0, b1))
+    return replace(ends, known=tuple(known))
+
+
+def within_limits(ends: LabelEnds, limits: Limits, positive: int) -> LabelEnds:
+    """The same ends within what is known beforehand."""
+    p = positive
+    lower, upper = limits.mechanism_lower[:, :, p], limits.mechanism_upper[:, :, p]
+    boxes = np.stack([lower[:, [1 - p, p]], upper[:, [1 - p, p]]], axis=2)  # [s, f, end]
+    known = tuple(Known((b0[0], b0[1]), (b1[0], b1[1])) for b0, b1 in boxes.tolist())
+    pi = float(limits.rate_lower[p]), float(limits.rate_upper[p])
+    return replace(ends, pi=pi, known=known)
+
+
+def _narrowed(box: Interval, labels: Positions, tail: float) -> Interval:
+    """The range of P(D = 1 | Df = f, s), cut by the labels of rows of which Df = f is known."""
+    if not len(labels):
+        return box
+    low, high = clopper_pearson(float(labels.sum()), len(labels), tail)
+    low = max(box[0], low)
+    return low, max(min(box[1], high), low)
