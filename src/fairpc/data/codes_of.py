@@ -15,7 +15,7 @@ from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
 from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
 from fairpc.errors import TableError, TableWarning, counted
-from fairpc.errors.arrays import Codes
+from fairpc.errors.arrays import Array, Codes
 
 _SHOWN: Final = 3
 _HELD_NUMBERS: Final = (
@@ -64,6 +64,27 @@ def code_columns(
     return codes
 
 
+def numbers_of(column: Column, values: Values) -> Array:
+    """Values of a column that held numbers or dates at fit, as numbers; NaN where missing.
+
+    Dates are microseconds. A TableError names what is neither.
+    """
+    if (column.kind == "date") != (values.type == "date") and values.type != "text":
+        raise _changed(column, values)
+    if column.kind == "number":
+        return np.asarray(to_numbers(column.name, values, rule=_HELD_NUMBERS).data)
+    if values.type == "date":
+        return np.asarray(values.data)
+    instants = to_dates(values.data)
+    wrong = instants.is_null() & values.data.is_not_null()
+    if wrong.any():
+        raise TableError(
+            f"column {column.name!r} has {values.data.filter(wrong)[0]!r}: it held dates at fit, "
+            "give dates or text like 2024-05-31"
+        )
+    return np.asarray(instants.to_numpy())
+
+
 def decode(column: Column, codes: Codes) -> list[Level | None]:
     """Level or label of each code; None where it is -1."""
     names: list[Level | None] = [*decoded_levels(column), None]
@@ -80,18 +101,14 @@ def _codes(column: Column, values: Values) -> Codes:
         return _text_codes(column, values)
     if column.kind == values.type == "boolean":
         return np.asarray(values.data, np.int16)
-    if column.kind == "date":
-        if values.type != "date":
-            raise _changed(column, values)
-        return bin_codes(column.edges, values.data)
+    if column.binned:
+        return bin_codes(column.edges, numbers_of(column, values))
     if values.type == "date":
         raise _changed(column, values)
     if column.textual:
         texts = _truths(column, values) if values.type == "boolean" else _as_text(values)
         return look_up_text(_text_levels(column), texts)
     data = to_numbers(column.name, values, rule=_HELD_NUMBERS).data
-    if column.kind == "number":
-        return bin_codes(column.edges, data)
     return look_up_numbers(_number_levels(column), data)
 
 
@@ -111,16 +128,7 @@ def _parsed_codes(column: Column, values: Values) -> Codes:
     """Codes of numbers or dates that are written as text."""
     if column.kind == "category":
         return look_up_numbers(_number_levels(column), parsed_numbers(values.data).to_numpy())
-    if column.kind == "number":
-        return bin_codes(column.edges, to_numbers(column.name, values, rule=_HELD_NUMBERS).data)
-    instants = to_dates(values.data)
-    wrong = instants.is_null() & values.data.is_not_null()
-    if wrong.any():
-        raise TableError(
-            f"column {column.name!r} has {values.data.filter(wrong)[0]!r}: it held dates at fit, "
-            "give dates or text like 2024-05-31"
-        )
-    return bin_codes(column.edges, instants.to_numpy())
+    return bin_codes(column.edges, numbers_of(column, values))
 
 
 def _text_levels(column: Column) -> dict[str, int]:

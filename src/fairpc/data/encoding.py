@@ -89,9 +89,10 @@ class Encoding(Saved):
         error, or missing in every row if ``allow_absent``. A level that was not
         seen at fit counts as missing, with a warning that names it.
         """
-        table = self._aligned(read_frame(frame))
-        absent = None if allow_absent else _absent
-        return code_columns(self.columns, table, self.missing_values, absent)
+        table = self.aligned(read_frame(frame))
+        return code_columns(
+            self.columns, table, self.missing_values, None if allow_absent else absent
+        )
 
     def inverse(self, codes: npt.ArrayLike) -> dict[str, list[Level | None]]:
         """Rows of codes as levels and bin labels, a list per column."""
@@ -133,7 +134,7 @@ class Encoding(Saved):
             )
         )
 
-    def _aligned(self, table: Frame) -> Frame:
+    def aligned(self, table: Frame) -> Frame:
         """The frame under the names of the fit: an array is known by position."""
         if not (table.from_array or self.from_array) or table.names == self.names_in:
             return table
@@ -162,7 +163,8 @@ def _listed(names: tuple[str, ...], most: int = 10) -> str:
     return f"{shown}, …" if len(names) > most else shown
 
 
-def _absent(name: str) -> str:
+def absent(name: str) -> str:
+    """What is said of a column that a table lacks."""
     return (
         f"column {name!r} is absent: the table must have the columns it was fitted with; add it, "
         "with empty cells where nothing is known"
