@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from fairpc.auditing import agreement, background, decidable, gaps, mechanism
 from fairpc.auditing.agreement import GroupMetrics, ScoreCurves, TradeOff
-from fairpc.auditing.background import CircuitFacts, Learning, Limits, Provenance, WhatIf
+from fairpc.auditing.background import CircuitFacts, Limits, Provenance, WhatIf
 from fairpc.auditing.decidable import Decidable
 from fairpc.auditing.gaps import LabelDisparity, ParityFacts
 from fairpc.auditing.job import Classifier, Job, Settings, Step
+from fairpc.auditing.learning import Learning, ScoreLearning, learning
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.auditing.reading import ReadTable, read_table
 from fairpc.auditing.table import TableFacts, table_facts
@@ -28,8 +29,7 @@ from fairpc.auditing.verdict import Verdict, verdict
 from fairpc.data.atomic import AnyPath, write_atomically
 from fairpc.data.source import Progress as ReadingProgress
 from fairpc.errors import AuditError, TableWarning
-from fairpc.estimators.base import CircuitClassifier
-from fairpc.estimators.decisions import check_not_dask
+from fairpc.estimators.decisions import FittedDecisions, check_not_dask
 from fairpc.evidence.plain import plain
 from fairpc.refits.workbench import Report
 
@@ -57,7 +57,7 @@ class Audit:
         group_metrics: agreement with the observed label, by group.
         trade_off: the model beside other methods, out of sample.
         curves: ROC and calibration, by group.
-        learning: the course of the fit.
+        learning: the course of the fit, or how scores of a classifier were turned into Df.
         circuit: size, properties and a drawing of the circuit.
         limits: what is assumed, what follows, what does not.
         provenance: hashes, versions, settings, date.
@@ -74,8 +74,8 @@ class Audit:
     group_metrics: GroupMetrics | None
     trade_off: TradeOff | None
     curves: ScoreCurves | None
-    learning: Learning
-    circuit: CircuitFacts
+    learning: Learning | ScoreLearning
+    circuit: CircuitFacts | None
     limits: Limits
     provenance: Provenance
     what_if: WhatIf | None
@@ -112,7 +112,7 @@ class Audit:
 
 
 def audit(
-    model: CircuitClassifier,
+    model: FittedDecisions,
     X: Any,
     y: Any = None,
     *,
@@ -136,9 +136,10 @@ def audit(
     """Facts about a fitted model on a table: its training rows, or any others.
 
     Args:
-        model: a fitted FairPC, NLatPC, LatNB or TwoNB.
+        model: a fitted FairPC, LatentDecision, NLatPC, LatNB or TwoNB.
         X: table; missing values are allowed. Or a table that is read in batches, however long:
-            the path of a Parquet, CSV or Arrow file, a folder, a glob, a polars lazy frame.
+            the path of a Parquet, CSV or Arrow file, a folder, a glob, a polars lazy frame. For a
+            LatentDecision its rows are kept in memory.
         y: observed labels, some or all of which may be missing; then less can be said. The name
             of a column where X is read in batches, as is then ``sample_weight``.
         sensitive_features: groups given apart, as at fit.
@@ -159,9 +160,10 @@ def audit(
             50 to 200 where that is quick; 0 for none.
         n_starts: random starts; None: up to 10 where that is quick; 0 for none.
         baselines: whether to fit other methods for the trade-off.
-        max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
-            more, a random sample of them is audited, which is said. Half of the machine's memory
-            by default; give what the fit was given to have its rows known again.
+        max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table, or for a
+            LatentDecision its rows, take more, a random sample of them is audited, which is said.
+            Half of the machine's memory by default; give what the fit was given to have its rows
+            known again.
         progress: called with a :class:`fairpc.refits.Progress` before each step.
     """
     options = locals()  # first, while it holds the arguments alone
@@ -195,12 +197,13 @@ def audit(
 
 
 def _check_model(model: object) -> None:
-    if not isinstance(model, CircuitClassifier):
+    if not isinstance(model, FittedDecisions):
         raise AuditError(
-            f"the model is a {type(model).__name__}: audit takes a fitted FairPC, NLatPC, LatNB or "
-            "TwoNB; for others use fairpc.evidence and fairpc.compare"
+            f"the model is a {type(model).__name__}: audit takes a fitted FairPC, LatentDecision, "
+            "NLatPC, LatNB or TwoNB; for others use fairpc.evidence and fairpc.compare, or make "
+            "them the estimator of a LatentDecision"
         )
-    if not hasattr(model, "distribution_"):
+    if not hasattr(model, "coding_"):
         raise AuditError(f"this {type(model).__name__} is not fitted: call fit first")
 
 
@@ -222,6 +225,8 @@ STEPS: Final = (
     Step("group_metrics", agreement.group_metrics),
     Step("trade_off", agreement.trade_off),
     Step("curves", agreement.score_curves),
+    Step("circuit", background.circuit_facts),
+    Step("what_if", background.what_if),
 )
 """What takes time or may have no answer, in order."""
 
@@ -231,11 +236,9 @@ AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "mechanism": lambda job: job.found.get("mechanism.intervals") or job.found["mechanism"],
     "decidable": decidable.decidable_facts,
     "verdict": verdict,
-    "learning": background.learning,
-    "circuit": background.circuit_facts,
+    "learning": learning,
     "limits": background.limits,
     "provenance": background.provenance,
-    "what_if": background.what_if,
     "left_out": lambda job: job.left_out,
 }
 """What is there at once when the steps are done: each has an answer for every model."""

@@ -1,4 +1,4 @@
-"""What the model is: its circuit, how it was learned, what it assumes, where it comes from."""
+"""What the model is: its circuit, what it assumes, where it comes from."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Final, Literal
-
-import numpy as np
+from typing import Any, Final, Literal, cast
 
 from fairpc.auditing.job import Job
 from fairpc.auditing.verdict import DISCLAIMER
 from fairpc.circuit.file import to_dict
 from fairpc.circuit.picture import depth, summary, to_svg
+from fairpc.errors import AuditError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence.plain import plain
 
-_HISTORY_POINTS: Final = 201
 _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars", "fairlearn")
 _LATENT: Final = (
     "The hidden decision Df is independent of the group S.",
@@ -27,6 +27,28 @@ _LATENT: Final = (
 )
 _TIED: Final = ("The label D is independent of the group S under the model; there is no Df.",)
 _FREE: Final = ("Nothing: P(S, D) is free, and the scores may depend on the group.",)
+_BY_CIRCUIT: Final = (
+    "Under the model the mean of P(decision | X, S) is the same in every group, whatever was "
+    "learned: the circuit shares one set of parameters for it.",
+)
+_CALIBRATED: Final = (
+    "The classifier, after its calibration, gives P(D | X, S): in each group, of the rows with "
+    "score p a share p has the positive label."
+)
+_BY_SCORES: Final = (
+    "In each group P(Df = positive | x, s) is a line in P(D = positive | x, s).",
+    "Under the model the mean of P(Df | X, S) is the same in every group.",
+    "In the training rows, each scored by a classifier that had not seen it, the mean score of "
+    "each group is P(Df): the odds of each group are shifted for that.",
+)
+_OF_SCORES: Final = (
+    "An error of the calibration becomes an error of the score of Df, divided by the difference "
+    "between P(D = positive | Df = positive) and P(D = positive | Df otherwise) in the group.",
+    "Scores are means over the classifiers of the folds, those beyond the ends of the mechanism "
+    "are bent towards 0 and 1, and the odds are shifted: the line holds up to that.",
+    "Nothing is said about the distribution of the features, and what is missing of them is not "
+    "summed out.",
+)
 _LIMITS: Final = (
     "Equal mean scores under the model do not imply equal mean scores on rows, or equal "
     "selection rates after a threshold.",
@@ -41,39 +63,13 @@ _LIMITS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Learning:
-    """How the model was learned."""
-
-    n_iter: int  #: updates of EM
-    converged: bool  #: whether it stopped by itself
-    iterations: tuple[int, ...]  #: those that are listed; thinned where there are many
-    #: name -> value per listed iteration: "objective", "log_likelihood", …
-    curves: Mapping[str, tuple[float, ...]]
-    #: per listed iteration P(D = d | Df = f, S = s), [s, f, d]; empty without Df
-    mechanism: tuple[list[list[list[float]]], ...]
-    choices: tuple[str, ...]  #: how the structure was chosen, in words
-
-
-def learning(job: Job) -> Learning:
-    """The history of the fit, thinned."""
-    model, history = job.model, job.model.history_
-    n = len(history["objective"])
-    listed = np.unique(np.linspace(0, n - 1, min(n, _HISTORY_POINTS)).round().astype(np.intp))
-    curves = {
-        name: tuple(values[listed].tolist())
-        for name, values in history.items()
-        if values.ndim == 1 and len(values) == n
-    }
-    mechanism = history.get("mechanism", np.empty(0))
-    latent = model.distribution_.layout.latent and len(mechanism) == n
-    return Learning(
-        n_iter=model.n_iter_,
-        converged=bool(model.converged_),
-        iterations=tuple(listed.tolist()),
-        curves=curves,
-        mechanism=tuple(mechanism[listed].tolist()) if latent else (),
-        choices=() if model.choices_ is None else model.choices_.sentences,
+def _of_circuits(job: Job, without: str) -> CircuitClassifier:
+    """The model, if it is a circuit; an AuditError says what a classifier does not have."""
+    if isinstance(job.model, CircuitClassifier):
+        return job.model
+    raise AuditError(
+        f"{type(job.model).__name__} turns scores of a classifier into those of Df, so {without}; "
+        "use FairPC for that"
     )
 
 
@@ -94,7 +90,8 @@ class CircuitFacts:
 
 def circuit_facts(job: Job) -> CircuitFacts:
     """Facts about the circuit of a model."""
-    model, circuit = job.model, job.model.circuit_
+    model = _of_circuits(job, "there is no circuit")
+    circuit = model.circuit_
     graph, layout = circuit.graph, model.distribution_.layout
     variables = list(layout.variables)
     names = variables[0], variables[layout.d], variables[layout.decision]
@@ -141,7 +138,11 @@ class WhatIf:
 
 def what_if(job: Job) -> WhatIf:
     """The circuit and the coding of a model as plain data."""
-    model = job.model
+    model = _of_circuits(
+        job,
+        "the page cannot answer questions in which something is unknown: a classifier cannot sum "
+        "out what it is not told",
+    )
     layout, coding = model.distribution_.layout, model.coding_
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)
@@ -177,17 +178,21 @@ class Limits:
 
 def limits(job: Job) -> Limits:
     """The words for a model of this kind, and for what it was told beforehand."""
-    model, layout = job.model, job.model.distribution_.layout
+    model = job.model
+    if isinstance(model, LatentDecision):
+        return Limits((*_LATENT, _CALIBRATED, *_told(job)), _BY_SCORES, (*_OF_SCORES, *_LIMITS))
+    layout = cast(CircuitClassifier, model).distribution_.layout
     if not layout.tied:
         return Limits(_FREE, (), _LIMITS)
-    guaranteed = (
-        "Under the model the mean of P(decision | X, S) is the same in every group, whatever was "
-        "learned: the circuit shares one set of parameters for it.",
-    )
+    return Limits((*(_LATENT if layout.latent else _TIED), *_told(job)), _BY_CIRCUIT, _LIMITS)
+
+
+def _told(job: Job) -> list[str]:
+    model = job.model
     told = [f"Stated beforehand: {model.knowledge_}."] if model.knowledge_ else []
     if model.n_anchors_:
         told.append(f"The fair decision of {model.n_anchors_:,} training rows is known.")
-    return Limits((*(_LATENT if layout.latent else _TIED), *told), guaranteed, _LIMITS)
+    return told
 
 
 @dataclass(frozen=True)
@@ -195,7 +200,8 @@ class Provenance:
     """What would be needed to do the audit again."""
 
     model: str  #: class of the model
-    model_hash: str  #: of the circuit, structure and parameters
+    #: of the circuit, structure and parameters; or of the map from scores of a classifier to Df
+    model_hash: str
     training_hash: str  #: of the rows that the model was fitted to, encoded
     audited_hash: str  #: of the audited rows, encoded the same way
     settings: Mapping[str, Any]  #: of the model
@@ -214,7 +220,7 @@ def provenance(job: Job) -> Provenance:
             installed[package] = version(package)
     return Provenance(
         model=type(model).__name__,
-        model_hash=str(to_dict(model.circuit_)["checksum"]),
+        model_hash=model._fingerprint(),
         training_hash=model.data_fingerprint_,
         audited_hash=job.rows.fingerprint,
         settings={name: _setting(value) for name, value in model.get_params().items()},

@@ -206,7 +206,7 @@ def _end(ends: float | tuple[float, ...], k: int) -> float:
 def identified_facts(job: Job) -> IdentifiedFacts:
     """The identified set from the model's P(D = 1 | x, s), between held-out ends if tested."""
     model, rows = job.model, job.rows
-    if not model.distribution_.layout.latent:
+    if not model._latent:
         raise AuditError(f"{type(model).__name__} has no hidden decision to be identified")
     if len(rows.classes) > 2:
         raise AuditError(
@@ -284,7 +284,12 @@ def spread_over_starts(job: Job) -> Stability:
     Up to 10 starts unless told otherwise, as many as are quick.
     """
     model, rows, n_starts = job.model, job.sample, job.settings.n_starts
-    if not model.distribution_.layout.latent:
+    if not isinstance(model, CircuitClassifier):
+        raise AuditError(
+            f"{type(model).__name__} is not learned by EM over X, so it has no random starts: "
+            "bounds of its scores come from rows that its classifiers have not seen"
+        )
+    if not model._latent:
         raise AuditError(f"{type(model).__name__} has no hidden decision, so no random starts")
     if n_starts == 0:
         raise AuditError("random starts were not asked for (n_starts=0)")

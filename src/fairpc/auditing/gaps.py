@@ -127,7 +127,7 @@ def parity_facts(job: Job) -> ParityFacts:
     if binary := len(rows.classes) == 2:
         positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)
         curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
-    model_gap = float(model.distribution_.parity_gap().max())
+    model_gap = float(model._model_gap().max())
     return ParityFacts(
         model_gap=model_gap,
         scores=scores,

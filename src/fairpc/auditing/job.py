@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError, FairpcError
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.decisions import FittedDecisions
 from fairpc.evidence import AssumptionTest
 from fairpc.refits.workbench import Progress, Report
 
@@ -83,7 +83,7 @@ class Step:
 class Job:
     """An audit while it is made."""
 
-    model: CircuitClassifier
+    model: FittedDecisions
     settings: Settings
     progress: Report | None = None
     steps: tuple[str, ...] = ()  #: names of all steps, in order, for progress

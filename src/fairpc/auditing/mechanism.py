@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -11,10 +11,14 @@ from fairpc.auditing.decidable import named_test, refit_cost
 from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
-from fairpc.errors.arrays import Floats
+from fairpc.errors.arrays import Floats, Positions
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.decisions import FittedDecisions
+from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence import AssumptionTest
-from fairpc.fair.distribution import BiasAccount, turned_labels
+from fairpc.fair.distribution import BiasAccount
 from fairpc.refits.bootstrap import Draws, intervals
+from fairpc.refits.scored import ScoredSubject
 from fairpc.refits.workbench import Subject, check_persons
 
 REPLICATES: Final = 200
@@ -23,6 +27,19 @@ UPDATES: Final = 500
 
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
+DRAW_ROWS: Final = 1.5e6
+"""The same for scored rows, of all draws together."""
+_EM_OF_SCORES: Final = 1000
+"""Rows that EM over bins of scores is worth."""
+
+_OF_CIRCUITS: Final = (
+    "They are around where more updates of EM take the mechanism. They cover sampling noise given "
+    "the structure, not what the data leave open; see the next section."
+)
+_OF_SCORES: Final = (
+    "The classifiers are kept. The intervals cover sampling noise given their scores, neither the "
+    "noise of these nor what the data leave open; see the next section."
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +79,7 @@ class MechanismFacts:
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
     turned: tuple[Turned, ...]  #: per group
     level: float | None  #: of each interval; None where there are none
+    covered: str  #: what the intervals are around, and what they cover; empty without
     n_replicates: int  #: bootstrap draws behind the intervals
     sentences: tuple[str, ...]  #: one for each way in which labels of a group were turned
     sentence: str  #: the whole in one
@@ -70,13 +88,13 @@ class MechanismFacts:
 def mechanism_facts(job: Job) -> MechanismFacts:
     """The learned mechanism, and the labels it says were turned among the audited rows."""
     model, rows = job.model, job.rows
-    if not model.distribution_.layout.latent:
+    if not model._latent:
         raise AuditError(
             f"{type(model).__name__} has no hidden decision, so no mechanism between it and the "
             "label"
         )
     mechanism, training = model.bias_mechanism_, model.label_counts_
-    counts = turned_labels(model.distribution_, rows.coded())
+    counts = model._turned(rows.given())
     cells = []
     for s, f, d in np.ndindex(mechanism.shape):
         names = rows.groups[s], rows.classes[f], rows.classes[d]
@@ -93,6 +111,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         cells=tuple(cells),
         turned=turned,
         level=None,
+        covered="",
         n_replicates=0,
         sentences=account.sentences,
         sentence=_sentence(turned, rows.classes[rows.positive], bool((rows.s >= 0).any())),
@@ -112,22 +131,23 @@ def with_intervals(job: Job) -> MechanismFacts:
     tested = _check_drawable(rows, job.test)
     if model.warnings_:
         raise AuditError(
-            "the fit warned that the hidden decision may not be about the label: an interval "
+            "the fit warned that its mechanism must not be read as what happened: an interval "
             "would look more certain than it is"
         )
     if n_replicates is None:
-        quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
+        quick = _quick(model, rows)
         n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
         if n_replicates > 2 * quick:
             raise AuditError(
                 "fitting this model again to draws of these rows takes long: ask for it with "
                 f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
             )
-    subject = Subject.of_codes(model, rows.coded())
-    persons = check_persons(rows.persons, subject.rows)
+    subject, persons = _subject(model, rows)
     draws = Draws(n_replicates, UPDATES, settings.level, persons, rows.counts)
     test, report = named_test(tested, rows), job.within("mechanism.intervals")
     found = intervals(subject, draws, test, None, settings.random_state, report)
+    if found.refused is not None:
+        raise AuditError(found.refused)
     facts: MechanismFacts = job.found["mechanism"]
     cells = tuple(
         replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
@@ -139,8 +159,34 @@ def with_intervals(job: Job) -> MechanismFacts:
         cells=cells,
         decision_rate_intervals=tuple(ends),
         level=found.level,
+        covered=_OF_SCORES if isinstance(subject, ScoredSubject) else _OF_CIRCUITS,
         n_replicates=found.n_replicates,
     )
+
+
+def _subject(
+    model: FittedDecisions, rows: AuditedRows
+) -> tuple[Subject | ScoredSubject, Positions | None]:
+    """What is fitted again to draws of these rows, and who each of them is about."""
+    if not isinstance(model, LatentDecision):
+        subject = Subject.of_codes(cast(CircuitClassifier, model), rows.coded())
+        return subject, check_persons(rows.persons, subject.rows)
+    scored = model.cross_fitted(
+        rows.as_at_fit(),
+        rows.labels,
+        sensitive_features=rows.sensitive,
+        sample_weight=rows.weights,
+        clusters=rows.persons,
+        fair_labels=rows.fair_labels,
+    )
+    return ScoredSubject(model, scored), scored.persons
+
+
+def _quick(model: FittedDecisions, rows: AuditedRows) -> int:
+    """How many draws take about ten seconds."""
+    if isinstance(model, CircuitClassifier):
+        return int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
+    return int(DRAW_ROWS / (rows.n_rows + _EM_OF_SCORES))
 
 
 def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:

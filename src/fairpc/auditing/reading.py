@@ -2,7 +2,8 @@
 
 What is a sum over rows is taken over the merged ones, each with its count. What fits models to
 rows, or ranks them by features that are not coded, takes the random ones. Of a table in memory
-both are its rows, one by one.
+both are its rows, one by one; so are they for a model that needs rows as they came, as many of
+them as memory holds.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from fairpc.data.hashing import RowSample, row_hash
 from fairpc.data.source import Warned, Watcher, is_source, open_source
 from fairpc.data.table import check_some_weights
 from fairpc.errors import AuditError, TableError
-from fairpc.errors.arrays import Floats, Words
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.errors.arrays import Codes, Floats, Words
+from fairpc.estimators.decisions import FittedDecisions, GivenRows
 from fairpc.estimators.tables import FittedColumns, check_not_apart
 from fairpc.estimators.training import ROW_BYTES, memory_bytes, rows_in_order
+from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import digest_name
 
 DRAWN: Final = 100_000
@@ -44,7 +46,7 @@ class ReadTable:
 
 
 def read_table(
-    model: CircuitClassifier,
+    model: FittedDecisions,
     X: Any,
     y: Any,
     settings: Settings,
@@ -62,7 +64,11 @@ def read_table(
     if not is_source(X):
         rows = audited_rows(model, X, y, sensitive_features, sample_weight, clusters, fair_labels)
         return ReadTable(rows, rows)
-    drawn = RowSample(max(settings.n_drawn, DRAWN), settings.random_state)
+    most = memory_bytes(settings.max_memory) // ROW_BYTES
+    n_drawn = max(settings.n_drawn, DRAWN)
+    if model._needs_table:
+        n_drawn = max(most, LEAST)
+    drawn = RowSample(n_drawn, settings.random_state)
     check_not_apart(sensitive_features=sensitive_features)
     source = open_source(X)
     columns = FittedColumns.of(
@@ -74,7 +80,7 @@ def read_table(
         fair_labels=fair_labels,
         unused=True,
     )
-    coder, most = _Coder(columns), memory_bytes(settings.max_memory) // ROW_BYTES
+    coder = _Coder(columns)
     coded = RowSample(max(min(CODED, most // 2), LEAST), settings.random_state)
     sums, warned = _Sums(drawn, coded, DistinctSum(most, lambda part: None)), Warned()
     with warned.watching():
@@ -89,7 +95,7 @@ def read_table(
     return _asked(model, coder, sums)
 
 
-def _asked(model: CircuitClassifier, coder: _Coder, sums: _Sums) -> ReadTable:
+def _asked(model: FittedDecisions, coder: _Coder, sums: _Sums) -> ReadTable:
     """What the model says of the rows that were kept."""
     columns, drawn = coder.columns, sums.drawn
     name = digest_name(sums.digest)
@@ -103,7 +109,7 @@ def _asked(model: CircuitClassifier, coder: _Coder, sums: _Sums) -> ReadTable:
         kept = audited_rows(model, **columns.given(frame))
     merged = columns.clusters is None
     whole = not merged and len(frame) == drawn.n_seen
-    rows = kept if whole else coder.asked(model, sums.total(merged=merged))
+    rows = kept if whole or model._needs_table else coder.asked(model, sums.total(merged=merged))
     return ReadTable(replace(rows, **facts), replace(kept, **facts))
 
 
@@ -133,6 +139,20 @@ class _Coder:
         sizes = (len(coding.groups.names), n_classes, *coding.features.arities, n_classes)
         return Packing(sizes, unit=self.columns.weight is not None)
 
+    def rows(self, codes: Codes) -> Rows:
+        """Unpacked rows, which count alike."""
+        coding = self.columns.coding
+        return Rows(
+            codes[:, 0],
+            codes[:, 1],
+            codes[:, 2:-1],
+            np.ones(len(codes)),
+            len(coding.groups.names),
+            len(coding.labels.classes),
+            np.array(coding.features.arities, np.int64),
+            coding.features.names,
+        )
+
     def __call__(self, frame: Frame) -> _Batch | None:
         """The packed rows of a batch; None where none has weight."""
         columns = self.columns
@@ -160,7 +180,7 @@ class _Coder:
         persons = row_hash(np.asarray(series.hash(0).to_numpy(), np.uint64)[None])
         return _Batch(frame, np.vstack([keys, persons]), persons, None, rows.digest())
 
-    def asked(self, model: CircuitClassifier, entries: Distinct) -> AuditedRows:
+    def asked(self, model: FittedDecisions, entries: Distinct) -> AuditedRows:
         """Distinct keys, or rows at random, as rows with counts or persons."""
         words, persons = entries.words, None
         counts: Floats | None = entries.weights
@@ -173,7 +193,7 @@ class _Coder:
             weights = None if np.ptp(each) == 0 else each
         codes = self.packing.unpack(np.ascontiguousarray(words))
         known = codes[:, -1] if (codes[:, -1] >= 0).any() else None
-        rows = asked(model, codes[:, 0], codes[:, 1], codes[:, 2:-1])
+        rows = asked(model, GivenRows(self.rows(codes)))
         return replace(rows, weights=weights, counts=counts, persons=persons, f=known)
 
 

@@ -18,14 +18,11 @@ from fairpc.data.encoding import Encoding
 from fairpc.data.frame import take_rows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.decisions import FittedDecisions, GivenRows
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence.intervals import some_of
 from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import ROWS, rows_fingerprint
-
-BLOCK: Final = 1 << 18
-"""Rows that the model is asked about at once."""
 
 _GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
 _EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
@@ -98,6 +95,10 @@ class AuditedRows:
         sizes = len(self.groups), len(self.classes), arities
         return Rows(self.s, self.d, self.x, self.each_weight, *sizes, names, self.f)
 
+    def given(self) -> GivenRows:
+        """The entries as models are asked about them."""
+        return GivenRows(self.coded(), self.as_at_fit())
+
     def comparable(self, rows: Bools, least: int = 2, *, every_class: bool = False) -> Bools:
         """Those of the rows whose group is known and has so many rows, or persons, among them.
 
@@ -129,11 +130,7 @@ class AuditedRows:
 
     def as_at_fit(self) -> Any:
         """The table with the columns of the fit alone: others were left out, perhaps as answers."""
-        native = nw.from_native(self.table, eager_only=True, pass_through=True)
-        if not isinstance(native, nw.DataFrame):
-            return self.table
-        there = set(native.columns)
-        return native.select(*(n for n in self.features.names_in if n in there)).to_native()
+        return columns_of_fit(self.features, self.table)
 
     def sample(self, most: int | None, seed: int) -> AuditedRows:
         """These rows, or as many at random where more than that differ; persons stay whole."""
@@ -165,14 +162,23 @@ class AuditedRows:
             yield name, self.s == g
 
 
-def same_rows(model: CircuitClassifier, name: str) -> bool | None:
+def columns_of_fit(features: Encoding, table: Any) -> Any:
+    """A table with the columns of the fit alone, in their order; an array as it is."""
+    native = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(native, nw.DataFrame):
+        return table
+    there = set(native.columns)
+    return native.select(*(n for n in features.names_in if n in there)).to_native()
+
+
+def same_rows(model: FittedDecisions, name: str) -> bool | None:
     """Whether rows of this name are those of the fit; older files name them in another way."""
     known = model.data_fingerprint_
     return name == known if known.startswith(ROWS) else None
 
 
 def audited_rows(
-    model: CircuitClassifier,
+    model: FittedDecisions,
     X: Any,
     y: Any,
     sensitive_features: Any,
@@ -186,7 +192,7 @@ def audited_rows(
     rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
     name = rows_fingerprint(rows)
     found = replace(
-        asked(model, rows.s, rows.d, rows.x),
+        asked(model, GivenRows(rows, columns_of_fit(model.coding_.features, X))),
         table=X,
         labels=y,
         sensitive=sensitive_features,
@@ -204,29 +210,28 @@ def audited_rows(
     return replace(found, weights=None) if alike else found
 
 
-def asked(model: CircuitClassifier, s: Codes, d: Codes, x: Codes) -> AuditedRows:
-    """Rows of codes that count alike, with what the model says of them."""
-    coding, distribution = model.coding_, model.distribution_
-    blocks = [slice(start, start + BLOCK) for start in range(0, len(s), BLOCK)]
-    scores = np.concatenate([distribution.decision(s[b], x[b]) for b in blocks])
+def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
+    """Rows, as if they counted alike, with what the model says of them."""
+    coding, rows = model.coding_, given.codes
+    scores, observed = model._answers(given)
     positive = coding.labels.positive
     if scores.shape[1] > 2:
         decided = scores.argmax(axis=1)
     else:
-        chosen = model.threshold_.decide(scores[:, positive], s)
+        chosen = model.threshold_.decide(scores[:, positive], rows.s)
         decided = np.where(chosen, positive, 1 - positive)
     return AuditedRows(
         features=coding.features,
-        s=s,
-        d=d,
-        x=x,
+        s=rows.s,
+        d=rows.d,
+        x=rows.x,
         scores=scores,
-        observed=np.concatenate([distribution.observed(s[b], x[b]) for b in blocks]),
+        observed=observed,
         decided=decided.astype(np.intp),
         groups=coding.groups.names,
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
-        n_table=len(s),
+        n_table=rows.n_rows,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from fairpc.auditing.rows import AuditedRows
 from fairpc.data.groups import SMALL
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors.arrays import Bools, Codes, Floats
+
+_SUMMED_OUT: Final = "The model sums them out; no value is made up."
+_AS_THEY_ARE: Final = "The classifier is given them as missing and deals with them in its own way."
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,10 @@ class TableFacts:
     #: names of the sensitive attributes; several are crossed into groups
     sensitive: tuple[str, ...]
     missing: tuple[Missing, ...]  #: per feature used, then the label, then the group
-    columns: tuple[Mapping[str, Any], ...]  #: what was done with each column of the table at fit
+    missing_words: str  #: what the model does where a value is missing
+    #: what was done with each column of the table at fit; empty where a classifier takes them as
+    #: they are
+    columns: tuple[Mapping[str, Any], ...]
 
 
 def table_facts(job: Job) -> TableFacts:
@@ -80,7 +86,8 @@ def table_facts(job: Job) -> TableFacts:
         groups=tuple(_count(rows, rows.s, g, *group) for g, group in enumerate(groups)),
         sensitive=coding.groups.column_names,
         missing=_missing(coding, rows, weights),
-        columns=tuple(coding.features.describe()),
+        missing_words=_AS_THEY_ARE if job.model._needs_table else _SUMMED_OUT,
+        columns=() if job.model._needs_table else tuple(coding.features.describe()),
     )
 
 

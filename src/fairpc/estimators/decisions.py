@@ -8,9 +8,10 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, Final, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ from fairpc.errors import ContradictionWarning, LearningError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, check_level
 from fairpc.estimators.tables import FittedColumns, check_not_apart
 from fairpc.fair.distribution import BiasAccount, Threshold, equalised, fixed, for_rate
+from fairpc.fair.knowledge import Knowledge
+from fairpc.fair.rows import Rows
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,6 +152,20 @@ def over_groups(
     return result
 
 
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """Rows that a fitted model is asked about.
+
+    Attributes:
+        codes: their groups, labels, features, known fair decisions and weights.
+        table: the same rows as they came, with the columns of the fit; None where equal rows are
+            merged.
+    """
+
+    codes: Rows
+    table: Any = None
+
+
 class FittedDecisions(ABC):
     """What every fitted model answers; it is set by ``fit`` or by ``fairpc.load``.
 
@@ -162,6 +179,14 @@ class FittedDecisions(ABC):
     label_counts_: Floats
     warnings_: tuple[str, ...]
     n_features_in_: int
+    knowledge_: Knowledge
+    n_anchors_: int
+    data_fingerprint_: str
+    threshold: float
+    get_params: Callable[..., dict[str, Any]]
+
+    _needs_table: ClassVar[bool] = False
+    """Whether rows must be asked about as they came, and not as codes."""
 
     @property
     def classes_(self) -> Array:
@@ -214,8 +239,25 @@ class FittedDecisions(ABC):
         """Least and largest P(Df = positive | x, s) of each row, rows × 2."""
 
     @abstractmethod
-    def _model_gap(self) -> float:
-        """Largest difference between groups of P(decision = positive | S = s) under the model."""
+    def _model_gap(self) -> Floats:
+        """Largest difference between groups of P(decision = k | S = s) under the model, per k."""
+
+    @property
+    @abstractmethod
+    def _latent(self) -> bool:
+        """Whether there is a hidden decision Df; else the decision is D."""
+
+    @abstractmethod
+    def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
+        """P(decision = k | x, s) and P(D = k | x, s) of each row."""
+
+    @abstractmethod
+    def _turned(self, given: GivenRows) -> Floats:
+        """Expected weight of the rows with Df = f and D = d in group s, [s, f, d]."""
+
+    @abstractmethod
+    def _fingerprint(self) -> str:
+        """A name for what was learned: equal names, equal content."""
 
     @in_batches
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
@@ -371,7 +413,7 @@ class FittedDecisions(ABC):
         zero for every model but TwoNB. ``rows`` is the largest difference of the mean
         scores of the groups in the given rows; the first says nothing about it.
         """
-        gaps = {"model": self._model_gap()}
+        gaps = {"model": float(self._model_gap()[self._coding().labels.positive])}
         if X is not None:
             scores, groups = self._scores(X, sensitive_features=sensitive_features)
             if groups is None:

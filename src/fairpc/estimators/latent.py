@@ -6,6 +6,8 @@ classifier that predicts D best, and its scores become those of the fair decisio
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from fairpc.data.atomic import AnyPath
 from fairpc.data.columns import Options as EncodingOptions
 from fairpc.data.fit_encoding import fit_coding, resolve
 from fairpc.data.frame import Frame, read_frame, take_rows
+from fairpc.data.hashing import fingerprint
 from fairpc.data.source import is_source
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import (
@@ -35,7 +38,7 @@ from fairpc.errors import (
 )
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Positions, check_clusters
 from fairpc.estimators.classifiers import TableClassifier
-from fairpc.estimators.decisions import FittedDecisions, over_groups
+from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
 from fairpc.estimators.score_map import LEVEL, Method, ScoredRows, ScoreMap, Select, fit_score_map
 from fairpc.estimators.settings import Sensitive, generator, is_whole
 from fairpc.estimators.tables import GivenTable, check_fit_input
@@ -95,6 +98,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     """
 
     score_map_: ScoreMap
+
+    _needs_table = True
 
     def __init__(
         self,
@@ -160,17 +165,11 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         check_fit_input(self, X, y)
         given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
         coding = self._fit_coding(X, y, fair_labels, **given)
-        all_rows = rows_in_order(
-            coding, X, y, sensitive_features, sample_weight, fair_labels=fair_labels
-        )
-        persons = check_clusters(clusters, all_rows.n_rows)
+        all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
         view = GroupView.of(coding, X, all_rows.s)
-        used = np.flatnonzero((all_rows.s >= 0) & (all_rows.d >= 0) & (all_rows.weights > 0))
-        _warn_left_out(all_rows, len(used))
-        rows = all_rows.take(used)
-        who = None if persons is None else np.unique(persons[used], return_inverse=True)[1]
+        table, rows, who = _used(X, all_rows, clusters)
+        _warn_left_out(all_rows, rows.n_rows)
         folds = _folds(rows, who, self.cv, coding, rng)
-        table = X if len(used) == all_rows.n_rows else take_rows(X, used)
         weighted = sample_weight is not None
         estimators = self._fit_folds(table, rows, folds, coding, view, rng, weighted)
         scores = self._held_out(table, rows, folds, estimators, view)
@@ -317,29 +316,52 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.knowledge_ = self.knowledge or Knowledge()
         self.n_anchors_ = scored.rows.n_anchors
         self.warnings_ = tuple(_findings(found, scored, coding))
-        q = found.decision(scored.scores[None], scored.groups)
-        positive = found.posterior(q, scored.labels, scored.groups)
-        counts = np.zeros((len(view.levels), 2, 2))
-        p = scored.positive
-        for f, share in ((p, positive), (1 - p, 1 - positive)):
-            np.add.at(counts[:, f], (scored.groups, scored.rows.d), share * scored.rows.weights)
-        self.label_counts_ = counts
+        self.folds_ = scored.folds
+        self.fold_rows_ = _name_in_order(scored.rows)
+        q = _anchored(found.decision(scored.scores[None], scored.groups), scored.rows, coding)
+        counts = found.turned(q, scored.labels, scored.groups, scored.rows.weights)
+        self.label_counts_ = self._classes_in_order(counts)
+
+    def cross_fitted(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        clusters: npt.ArrayLike | None = None,
+        fair_labels: Any = None,
+    ) -> ScoredRows:
+        """The rows of the fit with the scores that P(Df) and the mechanism were learned from.
+
+        Each is scored by the classifier that had not seen its fold. What a row was in is not kept
+        in files, so a model that was loaded has no answer.
+        """
+        coding = self._coding()
+        all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
+        table, rows, who = _used(X, all_rows, clusters)
+        if not hasattr(self, "folds_"):
+            raise LearningError(
+                "this LatentDecision was loaded from a file, which does not say what fold each row "
+                "was in: scores of rows that a classifier has not seen need it; fit it again"
+            )
+        if _name_in_order(rows) != self.fold_rows_:
+            raise LearningError(
+                "these are not the rows of the fit in their order: only of those it is known which "
+                "classifier has not seen them; give X, y and groups as they were given to fit"
+            )
+        scores = self._held_out(table, rows, self.folds_, self.estimators_, self.group_view_)
+        return ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
 
     @property
     def bias_mechanism_(self) -> Floats:
         """P(D = d | Df = f, S = s), indexed [s, f, d]."""
-        found, p = self._map(), self._coding().labels.positive
-        result = np.empty((len(found.shifts), 2, 2))
-        order = [1 - p, p]
-        result[:, order, p] = found.mechanism
-        result[:, order, 1 - p] = 1 - found.mechanism
-        return result
+        return self._map().rates(self._coding().labels.positive).mechanism
 
     @property
     def fair_rate_(self) -> Floats:
         """P(Df)."""
-        rate: Floats = self._by_class(np.array([self._map().decision_rate]))[0]
-        return rate
+        return self._map().rates(self._coding().labels.positive).decision_rate
 
     @property
     def group_rate_(self) -> Floats:
@@ -357,6 +379,10 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     def _map(self) -> ScoreMap:
         check_is_fitted(self, "score_map_")
         return self.score_map_
+
+    def _classes_in_order(self, counts: Floats) -> Floats:
+        """Counts [s, f, d], where 1 is the positive class, by the codes of the classes."""
+        return counts if self._coding().labels.positive else counts[:, ::-1, ::-1]
 
     def _by_class(self, positive: Floats) -> Floats:
         """P(positive) as a column per class."""
@@ -384,14 +410,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             return found.posterior(q, d[rows], s.astype(np.intp))
 
         def chances(rows: Ints) -> Floats:
-            """P(s | x, d) ∝ P(s | x) P(d | x, s): the label tells of the group too."""
-            shares = asked.chances(rows)
-            for g in range(shares.shape[1]):
-                s = np.full(len(rows), g, np.int16)
-                r = found.observed(asked.scores(rows, s), s.astype(np.intp)).mean(axis=0)
-                shares[:, g] *= np.where(d[rows] < 0, 1.0, np.where(d[rows] == 1, r, 1 - r))
-            total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-            return np.asarray(shares / total, np.float64)
+            return asked.chances_given(rows, d[rows])
 
         return self._by_class(over_groups(asked.groups, asked.n_rows, said, chances))
 
@@ -400,10 +419,48 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         asked = self._asked(X, sensitive_features)
         return asked.over_groups(lambda scores, s: found.bounds(scores, s, level))
 
-    def _model_gap(self) -> float:
+    def _model_gap(self) -> Floats:
         """Df is independent of S under the model, whatever was learned."""
         self._map()
-        return 0.0
+        return np.zeros(2)
+
+    @property
+    def _latent(self) -> bool:
+        return True
+
+    def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
+        found, rows = self._map(), given.codes
+
+        def both(scores: Floats, s: Positions) -> Floats:
+            means = found.decision(scores, s), found.observed(scores, s).mean(axis=0)
+            return np.column_stack(means)
+
+        decided, observed = Asked(self, given.table, rows.s, rows.n_rows).over_groups(both).T
+        return self._by_class(decided), self._by_class(observed)
+
+    def _turned(self, given: GivenRows) -> Floats:
+        found, rows = self._map(), given.codes
+        asked = Asked(self, given.table, rows.s, rows.n_rows)
+        d = np.where(rows.d < 0, -1, rows.d == self._coding().labels.positive).astype(np.intp)
+        shares = np.eye(rows.n_groups)[rows.s]
+        hidden = np.flatnonzero(rows.s < 0)
+        if len(hidden):
+            shares[hidden] = asked.chances_given(hidden, d[hidden])
+        counts = np.zeros((rows.n_groups, 2, 2))
+        for g in range(rows.n_groups):
+            at = np.flatnonzero(shares[:, g])
+            s = np.full(len(at), g, np.int16)
+            own = rows.take(at)
+            q = found.decision(asked.scores(at, s), s.astype(np.intp))
+            weights = own.weights * shares[at, g]
+            q = _anchored(q, own, self._coding())
+            counts += found.turned(q, d[at], s.astype(np.intp), weights)
+        return self._classes_in_order(counts)
+
+    def _fingerprint(self) -> str:
+        """Of the map: what the classifiers say of the training rows is in it."""
+        text = json.dumps(self._map().to_dict(), sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
     def _asked(self, X: Any, sensitive_features: Any) -> Asked:
         """Rows that something is asked of, as the classifiers take them."""
@@ -638,6 +695,16 @@ class Asked:
         chances = np.column_stack(each) + 1e-12
         return np.asarray(chances / chances.sum(axis=1, keepdims=True), np.float64)
 
+    def chances_given(self, rows: Ints, labels: Positions) -> Floats:
+        """P(s | x, d) ∝ P(s | x) P(d | x, s): the label, -1 if not known, tells of the group."""
+        shares, found = self.chances(rows), self.model.score_map_
+        for g in range(shares.shape[1]):
+            s = np.full(len(rows), g, np.int16)
+            r = found.observed(self.scores(rows, s), s.astype(np.intp)).mean(axis=0)
+            shares[:, g] *= np.where(labels < 0, 1.0, np.where(labels == 1, r, 1 - r))
+        total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+        return np.asarray(shares / total, np.float64)
+
 
 def _series(frame: nw.DataFrame[Any], name: str, values: Array) -> nw.Series[Any]:
     """A column for a frame, with its index where it has one."""
@@ -710,6 +777,29 @@ def _weight_name(classifier: Any) -> str:
         inner = _weight_name(final)
         return f"{last}__{inner}" if inner else ""
     return "sample_weight" if has_fit_parameter(classifier, "sample_weight") else ""
+
+
+def _used(
+    X: Any, all_rows: Rows, clusters: npt.ArrayLike | None
+) -> tuple[Any, Rows, Positions | None]:
+    """Of rows with a label, a group and weight: the table, their codes, their persons."""
+    persons = check_clusters(clusters, all_rows.n_rows)
+    used = np.flatnonzero((all_rows.s >= 0) & (all_rows.d >= 0) & (all_rows.weights > 0))
+    table = X if len(used) == all_rows.n_rows else take_rows(X, used)
+    who = None if persons is None else np.unique(persons[used], return_inverse=True)[1]
+    return table, all_rows.take(used), who
+
+
+def _name_in_order(rows: Rows) -> str:
+    """A name for rows that says their order too."""
+    return fingerprint(rows.s, rows.d, rows.x)
+
+
+def _anchored(q: Floats, rows: Rows, coding: TableCoding) -> Floats:
+    """P(Df = positive) of rows, or what is known of it."""
+    if rows.f is None:
+        return q
+    return np.where(rows.f < 0, q, rows.f == coding.labels.positive)
 
 
 def _warn_left_out(rows: Rows, n_used: int) -> None:

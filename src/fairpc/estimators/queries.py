@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from fairpc.circuit.file import to_dict
 from fairpc.circuit.graph import Circuit
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
 from fairpc.errors.arrays import Codes, Floats, Ints
-from fairpc.estimators.decisions import FittedDecisions, in_batches, over_groups
+from fairpc.estimators.decisions import FittedDecisions, GivenRows, in_batches, over_groups
 from fairpc.evidence.ends import LabelEnds
-from fairpc.fair.distribution import Contribution, FairDistribution, leave_one_out
+from fairpc.fair.distribution import (
+    Contribution,
+    FairDistribution,
+    leave_one_out,
+    turned_labels,
+)
 
 if TYPE_CHECKING:
     from fairpc.plots import ModelPlots
+
+
+BLOCK: Final = 1 << 18
+"""Rows that a circuit is asked about at once."""
 
 
 class FittedQueries(FittedDecisions):
@@ -62,8 +72,27 @@ class FittedQueries(FittedDecisions):
         groups, features = self._evidence(X, sensitive_features)
         return self._distribution().posterior(groups, labels, features)
 
-    def _model_gap(self) -> float:
-        return float(self._distribution().parity_gap()[self._coding().labels.positive])
+    def _model_gap(self) -> Floats:
+        return self._distribution().parity_gap()
+
+    @property
+    def _latent(self) -> bool:
+        return self._distribution().layout.latent
+
+    def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
+        rows, distribution = given.codes, self._distribution()
+        blocks = [slice(start, start + BLOCK) for start in range(0, rows.n_rows, BLOCK)]
+        decided, observed = (
+            np.concatenate([of(rows.s[b], rows.x[b]) for b in blocks])
+            for of in (distribution.decision, distribution.observed)
+        )
+        return decided, observed
+
+    def _turned(self, given: GivenRows) -> Floats:
+        return turned_labels(self._distribution(), given.codes)
+
+    def _fingerprint(self) -> str:
+        return str(to_dict(self.circuit_)["checksum"])
 
     def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
         """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""
@@ -82,7 +111,7 @@ class FittedQueries(FittedDecisions):
 
     def _ends(self) -> LabelEnds:
         """What held-out rows leave possible; a LearningError where it was not looked at."""
-        if not self._distribution().layout.latent:
+        if not self._latent:
             raise LearningError(
                 f"{type(self).__name__} has no hidden decision, so no bounds of its score: use "
                 "FairPC or LatNB"

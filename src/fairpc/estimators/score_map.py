@@ -24,14 +24,14 @@ import numpy as np
 from scipy.special import expit, logit
 
 from fairpc.errors import FileFormatError, LearningError
-from fairpc.errors.arrays import Floats, Positions, check_choice
+from fairpc.errors.arrays import Floats, Ints, Positions, check_choice
 from fairpc.evidence.ends import Known, LabelEnds, label_ends
 from fairpc.evidence.intervals import Interval, clopper_pearson, kish
 from fairpc.fair.fit import Options
 from fairpc.fair.label_scores import Scores, fit_mechanism, score_bins
 from fairpc.fair.priors import RECIPE_MECHANISM
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Limits
+from fairpc.fair.top import Limits, TopRates
 
 Method = Literal["isotonic", "sigmoid"]
 Select = Literal["prior", "middle"]
@@ -151,6 +151,13 @@ class ScoreMap:
     ends: LabelEnds
     straight: bool = False
 
+    def rates(self, positive: int) -> TopRates:
+        """P(S), P(Df) and P(D | Df, S) by the codes of the classes."""
+        rate = np.array([1 - self.decision_rate, self.decision_rate])
+        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)
+        order = [0, 1] if positive else [1, 0]
+        return TopRates(self.group_rate, rate[order], mechanism[:, order][:, :, order])
+
     def observed(self, scores: Floats, groups: Positions) -> Floats:
         """r = P(D = 1 | x, s): the scores of one classifier or of several, [classifier, row]."""
         found = np.empty_like(scores)
@@ -192,6 +199,21 @@ class ScoreMap:
         total = one + zero
         known = np.divide(one, total, out=np.array(q), where=total > 0)
         return np.where(labels >= 0, known, q)
+
+    def turned(self, q: Floats, labels: Positions, groups: Positions, weights: Floats) -> Floats:
+        """Expected weight of rows with Df = f and D = d in group s, [s, f, d], 1 = positive.
+
+        Of a row whose label is not known (-1) either is counted, as probable as it is.
+        """
+        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)  # [s, f, d]
+        # Not zero: a decision that is known may contradict it.
+        joint = np.stack([1 - q, q], axis=1)[:, :, None] * np.maximum(mechanism, LEAST)[groups]
+        for d in (0, 1):
+            joint[labels == 1 - d, :, d] = 0.0
+        joint *= (weights / joint.sum(axis=(1, 2)))[:, None, None]
+        counts = np.zeros(mechanism.shape)
+        np.add.at(counts, groups, joint)
+        return counts
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-safe data."""
@@ -312,6 +334,17 @@ class ScoredRows:
     @property
     def groups(self) -> Positions:
         return np.asarray(self.rows.s, np.intp)
+
+    def drawn(self, times: Ints) -> ScoredRows:
+        """Each row as often as it was drawn; a person who was drawn twice counts as two."""
+        at = np.repeat(np.arange(len(times)), times)
+        persons = None
+        if self.persons is not None:
+            copy = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
+            each = self.persons[at] * (int(times.max()) + 1) + copy
+            persons = np.unique(each, return_inverse=True)[1]
+        rows = self.rows.take(at)
+        return ScoredRows(rows, self.scores[at], self.folds[at], self.positive, persons)
 
 
 def fit_score_map(

@@ -9,12 +9,16 @@ EM that stopped at a tolerance may be short of the optimum, nearer to its start.
 intervals are therefore around where ``n_steps`` more updates bring the model. A mixture inside
 P(x | f, s) is fitted by parts, and EM over all its parameters would take it elsewhere: the
 intervals are then those of its heaviest component, alone.
+
+Of a LatentDecision the classifiers are kept, and with them the score of each row. What is drawn
+are rows with their scores, and calibration, held-out ends, P(Df) and mechanism are learned again
+from each draw.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +26,14 @@ from scipy import stats
 
 from fairpc.errors import LearningError, MetricError, counted
 from fairpc.errors.arrays import Codes, Floats, Ints, Positions
+from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.intervals import some_of
 from fairpc.evidence.plain import Record
+from fairpc.refits.scored import ScoredSubject
 from fairpc.refits.workbench import (
     Estimates,
+    Progress,
     Report,
     Subject,
     Workbench,
@@ -57,11 +64,13 @@ class MechanismIntervals(Record):
         replicates, fair_rate_replicates: what each draw gave, [b, s, f, d] and [b, f].
         switched: replicates in which Df has another order than in the model inside some group.
         level: of each interval, taken by itself.
-        n_steps: updates of EM per replicate.
+        n_steps: updates of EM per replicate; 0 where scores of classifiers are drawn.
         moved: how far this mechanism is from the model's own, at most.
         assumptions: the test of the assumptions; None where it could not be made.
         identified: mechanisms that fit these rows equally well; None for more than two classes.
         refused: why there are no intervals; None where there are.
+        kept: what no draw changes: "structure", or "classifiers".
+        straight: replicates in which labels did not reject D = Df, which was then kept.
     """
 
     groups: tuple[str, ...]
@@ -84,6 +93,8 @@ class MechanismIntervals(Record):
     assumptions: AssumptionTest | None
     identified: IdentifiedSet | None
     refused: str | None
+    kept: Literal["structure", "classifiers"] = "structure"
+    straight: int = 0
 
     _computed = ("n_replicates", "summary")
     _long = ("replicates", "fair_rate_replicates")
@@ -98,7 +109,7 @@ class MechanismIntervals(Record):
             return f"No intervals. {self.refused}"
         lines = [
             f"{self.level:.0%} intervals from {self.n_replicates} bootstrap replicates, for "
-            "sampling error only; structure and assumptions are taken as given."
+            f"sampling error only; {self.kept} and assumptions are taken as given."
         ]
         shown = [self.positive] if len(self.classes) == 2 else range(len(self.classes))
         for f in shown:
@@ -118,6 +129,11 @@ class MechanismIntervals(Record):
             lines.append(
                 f"In {counted(self.switched, 'replicate')} Df changed its order inside a group: "
                 "the rows hardly distinguish its values there."
+            )
+        if self.straight:
+            lines.append(
+                f"In {counted(self.straight, 'replicate')} the labels did not reject D = Df, which "
+                "was then kept."
             )
         if self.identified is None:
             lines.append("What more rows would not decide is not in these intervals.")
@@ -147,20 +163,38 @@ def bootstrap_mechanism(
     assumptions.
 
     Args:
-        model: a fitted FairPC or LatNB; its structure, priors and knowledge are kept.
-        X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to.
+        model: a fitted FairPC or LatNB; its structure, priors and knowledge are kept. Or a fitted
+            LatentDecision, not loaded from a file: its classifiers are kept, so the chance that is
+            in their scores is not in the intervals; calibration, P(Df) and mechanism are learned
+            again from each draw.
+        X, y, sensitive_features, sample_weight, fair_labels: the rows it was fitted to; for a
+            LatentDecision in the same order.
         clusters: who each row is about, where persons repeat; persons are drawn, not rows.
         n_replicates: draws; 200 give a standard error to a twentieth of itself.
-        n_steps: updates of EM per draw; some tables have ridges on which 100 are too few.
+        n_steps: updates of EM per draw; some tables have ridges on which 100 are too few. A
+            LatentDecision has none.
         level: of each interval.
         random_state: seed.
         assumptions: what ``test_assumptions`` gave for these rows; by default it is run on the
             encoded features.
         verbose: a progress bar on the terminal.
-        callback: called with a :class:`Progress` after each update of EM.
+        callback: called with a :class:`Progress` after each update of EM, or each draw.
     """
-    subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
-    draws = Draws(n_replicates, n_steps, level, check_persons(clusters, subject.rows))
+    subject: Subject | ScoredSubject
+    if isinstance(model, LatentDecision):
+        scored = model.cross_fitted(
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            clusters=clusters,
+            fair_labels=fair_labels,
+        )
+        subject, persons = ScoredSubject(model, scored), scored.persons
+    else:
+        subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
+        persons = check_persons(clusters, subject.rows)
+    draws = Draws(n_replicates, n_steps, level, persons)
     test, refused = assumptions, None
     if test is None:
         test, refused = _tested(subject, draws.persons, sample_weight)
@@ -199,7 +233,7 @@ class Draws:
 
 
 def intervals(
-    subject: Subject,
+    subject: Subject | ScoredSubject,
     draws: Draws,
     test: AssumptionTest | None,
     refused: str | None,
@@ -209,9 +243,15 @@ def intervals(
     """Intervals from draws, unless ``refused`` or the test says why there are none."""
     if test is not None and test.rejected:
         refused = f"The data reject the assumptions behind a mechanism. {test.summary()}"
+    elif isinstance(subject, ScoredSubject):
+        refused = refused or subject.refused()
     n_replicates = 0 if refused else draws.n_replicates
-    rng = np.random.default_rng(random_state)
-    centre, found = _refitted(Workbench.of(subject), draws, n_replicates, rng, report)
+    given = draws, n_replicates, np.random.default_rng(random_state), report
+    of_scores, straight = isinstance(subject, ScoredSubject), 0
+    if isinstance(subject, ScoredSubject):
+        centre, found, straight = _learned(subject, *given)
+    else:
+        centre, found = _refitted(Workbench.of(subject), *given)
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
     aligned = aligned_to(centre, found, named=subject.named)
     return MechanismIntervals(
@@ -226,11 +266,13 @@ def intervals(
         fair_rate_replicates=aligned.fair_rate,
         switched=int(aligned.switched.any(axis=1).sum()),
         level=draws.level,
-        n_steps=draws.n_steps,
-        moved=float(np.abs(mechanism - subject.distribution.mechanism).max()),
+        n_steps=0 if of_scores else draws.n_steps,
+        moved=float(np.abs(mechanism - subject.mechanism).max()),
         assumptions=test,
         identified=_identified(subject, draws.counts, test),
         refused=refused,
+        kept="classifiers" if of_scores else "structure",
+        straight=straight,
     )
 
 
@@ -255,6 +297,25 @@ def _refitted(
     return Estimates.of(top, own), Estimates.of(top, np.concatenate(found))
 
 
+def _learned(
+    subject: ScoredSubject,
+    draws: Draws,
+    n_replicates: int,
+    rng: np.random.Generator,
+    report: Report,
+) -> tuple[Estimates, Estimates, int]:
+    """What scores give on all rows and on each draw of them, and how many draws kept D = Df."""
+    scored, each = subject.scored, np.ones(subject.rows.n_rows)
+    centre = subject.learned(scored, subject.limits)
+    found = []
+    for k in range(n_replicates):
+        times = draws.weights(each, rng).astype(np.int64)
+        found.append(subject.learned(scored.drawn(times), subject.limits))
+        report(Progress("bootstrap replicates", k + 1, n_replicates))
+    sets = Estimates.of_rates(*(one.rates(subject.positive) for one in (centre, *found)))
+    return sets[:1], sets[1:], sum(one.straight for one in found)
+
+
 def _normal(centre: Floats, draws: Floats, level: float) -> tuple[Floats, Floats, Floats]:
     """Ends of normal intervals within 0 to 1, and the standard error; NaN without draws."""
     if not len(draws):
@@ -266,7 +327,7 @@ def _normal(centre: Floats, draws: Floats, level: float) -> tuple[Floats, Floats
 
 
 def _tested(
-    subject: Subject, persons: Positions | None, sample_weight: npt.ArrayLike | None
+    subject: Subject | ScoredSubject, persons: Positions | None, sample_weight: npt.ArrayLike | None
 ) -> tuple[AssumptionTest | None, str | None]:
     """The test of the assumptions on the features as the model sees them; or why there is none."""
     rows = subject.rows
@@ -299,14 +360,14 @@ def _indicators(codes: Codes, arities: Ints) -> Floats:
 
 
 def _identified(
-    subject: Subject, counts: Floats | None, test: AssumptionTest | None
+    subject: Subject | ScoredSubject, counts: Floats | None, test: AssumptionTest | None
 ) -> IdentifiedSet | None:
     """Mechanisms that fit the model's own P(D = 1 | x, s) equally well."""
     if len(subject.classes) != 2:
         return None
     rows = subject.rows
     known = np.flatnonzero(rows.s >= 0)
-    scores = subject.distribution.observed(rows.s[known], rows.x[known])[:, subject.positive]
+    scores = subject.observed()[known]
     groups = np.array(subject.groups)[rows.s[known]]
     ends = None
     if test is not None and test.positive is not None:

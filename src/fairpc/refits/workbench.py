@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from fairpc.data.table import Table
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
+from fairpc.estimators.decisions import FittedDecisions
 from fairpc.estimators.training import rows_in_order
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import BalancedPlan
@@ -82,9 +83,27 @@ def steps_of(
     return lambda step: report(Progress(what, before + step * each, total))
 
 
+class OfModel:
+    """Names that a fitted model gives to the values of its arrays."""
+
+    model: FittedDecisions
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return self.model.coding_.groups.names
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(str(c) for c in self.model.coding_.labels.classes)
+
+    @property
+    def positive(self) -> int:
+        return self.model.coding_.labels.positive
+
+
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """A fitted model with a latent decision, and rows."""
+class Subject(OfModel):
+    """A fitted circuit with a latent decision, and rows."""
 
     model: CircuitClassifier  #: the classifier
     rows: Rows  #: the rows as they were given
@@ -104,7 +123,7 @@ class Subject:
     ) -> Subject:
         if not isinstance(model, CircuitClassifier):
             raise LearningError(
-                f"a {type(model).__name__} was given: refits take a fitted FairPC or LatNB"
+                f"a {type(model).__name__} was given: refits by EM take a fitted FairPC or LatNB"
             )
         check_is_fitted(model, "distribution_")
         if not model.distribution_.layout.latent:
@@ -141,16 +160,13 @@ class Subject:
         return self.model.distribution_ if self.kept is None else self.kept.distribution
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        return self.model.coding_.groups.names
+    def mechanism(self) -> Floats:
+        """P(D = d | Df = f, S = s), [s, f, d], before anything is fitted again."""
+        return self.distribution.mechanism
 
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return tuple(str(c) for c in self.model.coding_.labels.classes)
-
-    @property
-    def positive(self) -> int:
-        return self.model.coding_.labels.positive
+    def observed(self) -> Floats:
+        """P(D = positive | x, s) of each row."""
+        return self.distribution.observed(self.rows.s, self.rows.x)[:, self.positive]
 
     @property
     def named(self) -> bool:
@@ -239,9 +255,12 @@ class Estimates:
         return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
 
     @classmethod
-    def of_rates(cls, rates: TopRates) -> Estimates:
-        """Of one set."""
-        return cls(rates.group_rate[None], rates.decision_rate[None], rates.mechanism[None])
+    def of_rates(cls, *sets: TopRates) -> Estimates:
+        each = ([getattr(rates, f.name) for rates in sets] for f in fields(TopRates))
+        return cls(*map(np.array, each))
+
+    def __getitem__(self, some: slice) -> Estimates:
+        return Estimates(self.group_rate[some], self.fair_rate[some], self.mechanism[some])
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from fairpc.auditing import Audit
 from fairpc.auditing import background as facts
+from fairpc.auditing.learning import Learning, ScoreLearning
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.errors.arrays import Array
 from fairpc.report import text, view
@@ -41,9 +42,13 @@ SUM: Final = 2
 _UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
 
 
-@view.section("learning", "Learning curves")
-def learning(audit: Audit, found: facts.Learning) -> Iterator[view.Block]:
-    """The course of the fit."""
+@view.section("learning", "How the model was learned")
+def learning(audit: Audit, found: Learning | ScoreLearning) -> Iterator[view.Block]:
+    """The course of EM, or how scores of a classifier became those of Df."""
+    if isinstance(found, ScoreLearning):
+        yield view.Points(found.sentences)
+        yield _calibration(found)
+        return
     ended = "and stopped by itself" if found.converged else "and was stopped at its limit"
     yield view.Paragraph(f"EM made {text.counted(found.n_iter, 'update')} {ended}.")
     if found.choices:
@@ -60,7 +65,29 @@ def learning(audit: Audit, found: facts.Learning) -> Iterator[view.Block]:
         yield view.Paragraph("There is only one iteration, so there is no curve.")
 
 
-def _objective(found: facts.Learning, shown: list[str]) -> view.Figure:
+def _calibration(found: ScoreLearning) -> view.Figure:
+    """P(D = positive) as each group's calibration reads the scores."""
+    label = text.short(found.positive, 20)
+    sentence = (
+        f"What a score of the classifier for {text.quoted(found.positive)} was found to mean in "
+        "each group, on rows that it had not seen."
+    )
+    if len(found.curves) > _LINES:
+        sentence += f" The first {_LINES} of {len(found.curves)} groups are drawn."
+    drawn = [Series(one.group, one.scores, one.rates) for one in found.curves[:_LINES]]
+    cells = [
+        (text.short(one.group), text.share(one.scores[i]), text.share(one.rates[i]))
+        for one in found.curves
+        for i in _few(one.scores)
+    ]
+    title, head = "Calibration within groups", ("Group", "Score", f"P(D = {label})")
+    numbers = view.Table("Rate of the label by score", head, cells, folded=True)
+    plane = Plane("score of the classifier", f"P(D = {label})")
+    picture = curves(plane, drawn, diagonal="the score as it is")
+    return view.Figure(title, sentence, picture, numbers)
+
+
+def _objective(found: Learning, shown: list[str]) -> view.Figure:
     """Each curve from its own first value: what is learned is the difference."""
     steps, names = found.iterations, [_NAMES.get(name, name) for name in shown]
     known = [found.curves[name] for name in shown]
@@ -83,7 +110,7 @@ def _objective(found: facts.Learning, shown: list[str]) -> view.Figure:
     return view.Figure(title, sentence, curves(plane, series), numbers, alone)
 
 
-def _mechanism(found: MechanismFacts, course: facts.Learning) -> view.Figure:
+def _mechanism(found: MechanismFacts, course: Learning) -> view.Figure:
     steps, positive = course.iterations, found.classes.index(found.positive)
     lines = [
         Series(
@@ -109,8 +136,8 @@ def _mechanism(found: MechanismFacts, course: facts.Learning) -> view.Figure:
     return view.Figure(title, sentence, curves(plane, lines[:_LINES]), numbers, alone)
 
 
-def _few(steps: Sequence[int]) -> list[int]:
-    """Places of about a dozen iterations, the first and the last among them."""
+def _few(steps: Sequence[float]) -> list[int]:
+    """Places of about a dozen of many, the first and the last among them."""
     n = len(steps)
     return sorted({round(k * (n - 1) / (_LISTED - 1)) for k in range(_LISTED)})
 
@@ -157,13 +184,13 @@ def limits_of(_: Audit, found: facts.Limits) -> Iterator[view.Block]:
 
 
 @view.section("provenance", "Provenance")
-def provenance(_: Audit, found: facts.Provenance) -> Iterator[view.Block]:
+def provenance(audit: Audit, found: facts.Provenance) -> Iterator[view.Block]:
     """What would be needed to do the audit again: hashes, versions, settings, date."""
     hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
     yield view.Paragraph(hashes)
     identity = {
         "Model": found.model,
-        "Circuit and parameters": found.model_hash,
+        "Map of scores" if audit.circuit is None else "Circuit and parameters": found.model_hash,
         "Training rows, encoded": found.training_hash,
         "Audited rows, encoded": found.audited_hash,
         "Date": found.date,

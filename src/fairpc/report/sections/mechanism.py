@@ -26,7 +26,7 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
         )
     if audit.verdict.drift:
         yield view.Notice(
-            "The hidden decision may not be about the label.",
+            "The fit warned that its mechanism must not be read as what happened.",
             (*audit.verdict.drift, "What follows is what the model learned, not a finding."),
             alert=True,
         )
@@ -92,9 +92,7 @@ def _probabilities(audit: Audit, found: MechanismFacts) -> view.Table:
     if found.level is not None:
         note = (
             f"In brackets: bootstrap intervals from {text.counted(found.n_replicates, 'draw')}, "
-            f"{text.share(found.level, 0)} each, around where more updates of EM take the "
-            "mechanism. They cover sampling noise given the structure, not what the data leave "
-            "open; see the next section."
+            f"{text.share(found.level, 0)} each. {found.covered}"
         )
     else:
         why = view.reason(audit, "mechanism.intervals", "the audit was made without refits")

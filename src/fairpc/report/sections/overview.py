@@ -71,9 +71,10 @@ def data(_: Audit, found: TableFacts) -> Iterator[view.Block]:
     caption = "Observed classes, among the rows with a label"
     yield view.Table(caption, ("Class", "Rows", "Share"), cells, note=note)
     yield _missing(found)
-    done = [(text.short(c["column"]), text.name(c["done"])) for c in found.columns]
-    head = ("Column", "Treatment")
-    yield view.Table("What was done with each column", head, done, words={1}, folded=True)
+    if found.columns:
+        done = [(text.short(c["column"]), text.name(c["done"])) for c in found.columns]
+        head = ("Column", "Treatment")
+        yield view.Table("What was done with each column", head, done, words={1}, folded=True)
 
 
 def _rows(found: TableFacts) -> str:
@@ -129,7 +130,7 @@ def _missing(found: TableFacts) -> view.Block:
     sentence = (
         f"{text.counted(len(holes), 'column')} of {len(found.missing)} have missing values; most, "
         f"{text.share(holes[0].share)}, are missing in {text.short(holes[0].column, 40)}. "
-        "The model sums them out; no value is made up."
+        f"{found.missing_words}"
     )
     cells = [
         (

@@ -1,0 +1,69 @@
+"""What of a LatentDecision is learned again: all that follows from scores of its classifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairpc.errors import LearningError, counted
+from fairpc.errors.arrays import Floats
+from fairpc.estimators.latent import LatentDecision
+from fairpc.estimators.score_map import ScoredRows, ScoreMap, fit_score_map
+from fairpc.fair.knowledge import limits_of_coding
+from fairpc.fair.rows import Rows
+from fairpc.fair.top import Limits
+from fairpc.refits.workbench import OfModel
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredSubject(OfModel):
+    """A fitted LatentDecision, and its training rows with cross-fitted scores."""
+
+    model: LatentDecision
+    scored: ScoredRows
+
+    def __post_init__(self) -> None:
+        if self.model.n_anchors_ and self.rows.f is None:
+            raise LearningError(
+                f"the model was fitted with {counted(self.model.n_anchors_, 'fair label')} and "
+                "none are given here: pass the same fair_labels"
+            )
+
+    @property
+    def rows(self) -> Rows:
+        return self.scored.rows
+
+    @property
+    def named(self) -> bool:
+        """P(D = positive) is larger where Df is positive, so no value of Df is another's."""
+        return True
+
+    @property
+    def mechanism(self) -> Floats:
+        return self.model.bias_mechanism_
+
+    def observed(self) -> Floats:
+        """P(D = positive | x, s) of each row, by a classifier that had not seen it."""
+        return self.model.score_map_.observed(self.scored.scores, self.scored.groups)
+
+    @property
+    def limits(self) -> Limits | None:
+        """The knowledge that the model was fitted with, if any."""
+        return limits_of_coding(self.model.knowledge_, self.model.coding_)
+
+    def learned(self, scored: ScoredRows, limits: Limits | None) -> ScoreMap:
+        """Calibration, held-out ends, P(Df) and mechanism of scored rows."""
+        calibration, select = self.model.calibration, self.model.select
+        return fit_score_map(
+            scored, self.groups, calibration=calibration, select=select, limits=limits
+        )
+
+    def refused(self) -> str | None:
+        """Why draws would say nothing of the mechanism; None where they do."""
+        if self.model.warnings_:
+            return f"The fit warned: {self.model.warnings_[0]}"
+        if self.model.score_map_.straight:
+            return (
+                "The labels do not reject D = Df, which was therefore kept: an interval around it "
+                "would look more certain than it is. See predict_bounds for what is open."
+            )
+        return None
