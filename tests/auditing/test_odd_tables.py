@@ -56,9 +56,9 @@ def test_a_drift_is_said_first_and_no_mechanism_is_put_into_words() -> None:
     assert record.verdict.headline.startswith("The mechanism of this model must not be read")
     assert model.warnings_[0] in record.verdict.headline
     assert not any("turned" in sentence for sentence in record.verdict.sentences)
-    assert "may not be about the label" in record.left_out["mechanism.intervals"]
+    assert "must not be read as what happened" in record.left_out["mechanism.intervals"]
     page = render(record)
-    assert "The hidden decision may not be about the label." in page
+    assert "The fit warned that its mechanism must not be read as what happened." in page
     assert "of the rows whose latent decision is" not in page
     plain_json(record)
 

@@ -27,6 +27,11 @@ _TRADE_OFF_CAPTION: Final = (
     "Accuracy, F1 and AUC are measured against the observed label, which may be biased: more "
     "agreement is not simply better."
 )
+_SEEN: Final = (
+    " The classifiers were learned from these rows, so their scores follow the labels more closely "
+    "here than on others. How scores are calibrated on rows that were not seen is shown where the "
+    "report tells how the model was learned."
+)
 _ROC_POINTS: Final = 101
 
 
@@ -179,7 +184,7 @@ def score_curves(job: Job) -> ScoreCurves:
     )
     return ScoreCurves(
         positive=rows.classes[rows.positive],
-        caption=CAPTION,
+        caption=CAPTION + (_SEEN if job.model._needs_table and rows.same_rows_as_fit else ""),
         roc=roc,
         decision_calibration=_calibration(rows, rows.scores),
         observed_calibration=_calibration(rows, rows.observed),

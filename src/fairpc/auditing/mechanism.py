@@ -27,7 +27,7 @@ UPDATES: Final = 500
 
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
-DRAW_ROWS: Final = 1.5e6
+DRAW_ROWS: Final = 1e6
 """The same for scored rows, of all draws together."""
 _EM_OF_SCORES: Final = 1000
 """Rows that EM over bins of scores is worth."""
@@ -39,6 +39,10 @@ _OF_CIRCUITS: Final = (
 _OF_SCORES: Final = (
     "The classifiers are kept. The intervals cover sampling noise given their scores, neither the "
     "noise of these nor what the data leave open; see the next section."
+)
+_STRAIGHT: Final = (
+    "The labels of the training rows do not reject that none was turned, D = Df, so the model "
+    "keeps that: its scores are those of the label, with the same mean in every group."
 )
 
 
@@ -81,7 +85,8 @@ class MechanismFacts:
     level: float | None  #: of each interval; None where there are none
     covered: str  #: what the intervals are around, and what they cover; empty without
     n_replicates: int  #: bootstrap draws behind the intervals
-    sentences: tuple[str, ...]  #: one for each way in which labels of a group were turned
+    #: one for each way in which labels of a group were turned; or that the model keeps D = Df
+    sentences: tuple[str, ...]
     sentence: str  #: the whole in one
 
 
@@ -102,6 +107,10 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         cells.append(MechanismCell(*names, share, None, here, at_fit))
     turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
+    sentences = account.sentences
+    sentence = _sentence(turned, rows.classes[rows.positive], bool((rows.s >= 0).any()))
+    if isinstance(model, LatentDecision) and model.score_map_.straight:
+        sentences, sentence = (_STRAIGHT,), _STRAIGHT
     return MechanismFacts(
         groups=rows.groups,
         classes=rows.classes,
@@ -113,8 +122,8 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         level=None,
         covered="",
         n_replicates=0,
-        sentences=account.sentences,
-        sentence=_sentence(turned, rows.classes[rows.positive], bool((rows.s >= 0).any())),
+        sentences=sentences,
+        sentence=sentence,
     )
 
 

@@ -123,7 +123,7 @@ class Subject(OfModel):
     ) -> Subject:
         if not isinstance(model, CircuitClassifier):
             raise LearningError(
-                f"a {type(model).__name__} was given: refits by EM take a fitted FairPC or LatNB"
+                f"a {type(model).__name__} was given: refits take a fitted FairPC or LatNB"
             )
         check_is_fitted(model, "distribution_")
         if not model.distribution_.layout.latent:
