@@ -139,6 +139,20 @@ def test_a_model_without_df_answers_about_the_label(tab: Browser, tmp_path: Path
     assert tab.messages() == []
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_page_without_a_circuit_opens_without_a_word(
+    tab: Browser, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "scored.html"
+    path.write_text(render(facts.scored()), "utf-8")
+    tab.look(width=width)
+    tab.open(path)
+    assert tab.messages() == []
+    assert tab.run("return document.getElementById('what-if-tool')") is None
+    tab.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    assert tab.run("return document.documentElement.scrollWidth") <= width
+
+
 def test_what_is_written_is_what_was_computed(tab: Browser, german_page: Path) -> None:
     tab.open(german_page)
     tab.run("document.getElementById('what-if-fill').click()")

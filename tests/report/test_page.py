@@ -26,6 +26,7 @@ AUDITS: dict[str, Callable[[], Audit]] = {
     "hostile": lambda: facts.hostile()[1],
     "three classes": facts.three_classes,
     "without labels": facts.without_labels,
+    "scored": facts.scored,
 }
 
 
@@ -134,7 +135,7 @@ def test_hostile_names_are_text() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["labels", "mechanism", "parity", "group_metrics", "trade_off", "curves", "what_if"],
+    ["labels", "mechanism", "parity", "group_metrics", "trade_off", "curves", "circuit", "what_if"],
 )
 def test_a_section_without_facts_says_why(key: str) -> None:
     known = facts.german()[1]
@@ -143,6 +144,19 @@ def test_a_section_without_facts_says_why(key: str) -> None:
     page = render(replace(known, **lacking))
     assert "The moon was full." in page
     assert tuple(re.findall(r'<section id="([^"]+)"', page)) == ORDER
+
+
+def test_a_page_without_a_circuit_says_so_and_has_no_questions() -> None:
+    page = render(facts.scored())
+    shown = " ".join("".join(Reader(page).texts).split())
+    assert "a classifier cannot sum out what it is not told; use FairPC for that." in shown
+    assert "so there is no circuit; use FairPC for that." in shown
+    assert "Calibration within groups" in shown
+    assert "Map of scores" in shown
+    assert "EM made" not in shown
+    assert "sums them out" not in shown
+    assert 'id="what-if-tool"' not in page
+    assert 'type="application/json"' not in page
 
 
 def test_a_rejection_is_said_in_the_first_lines() -> None:

@@ -180,15 +180,9 @@ def _subject(
     if not isinstance(model, LatentDecision):
         subject = Subject.of_codes(cast(CircuitClassifier, model), rows.coded())
         return subject, check_persons(rows.persons, subject.rows)
-    scored = model.cross_fitted(
-        rows.as_at_fit(),
-        rows.labels,
-        sensitive_features=rows.sensitive,
-        sample_weight=rows.weights,
-        clusters=rows.persons,
-        fair_labels=rows.fair_labels,
-    )
-    return ScoredSubject(model, scored), scored.persons
+    given = rows.labels, rows.sensitive, rows.weights, rows.fair_labels, rows.persons
+    scored = ScoredSubject.of(model, rows.as_at_fit(), *given)
+    return scored, scored.scored.persons
 
 
 def _quick(model: FittedDecisions, rows: AuditedRows) -> int:

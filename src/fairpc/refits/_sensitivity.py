@@ -4,12 +4,16 @@ Each bent assumption is prior knowledge that the model was not fitted with: anot
 P(Df), labels that were only ever lowered in a group, a box on the mechanism, rows whose
 fair decision is known. The structure is kept (of a mixture, that of its heaviest component), EM
 starts from the model, and all refits share one plan.
+
+Of a LatentDecision the classifiers are kept, and what follows from their scores is learned again.
+Its likelihood is that of labels given x and s. P(D = positive | x, s) cannot lie beyond the ends
+of the mechanism, so that an assumption costs what scores beyond them lose.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,11 +23,15 @@ from scipy import stats
 from fairpc.circuit.bounds import Bounds
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Array, Floats
+from fairpc.estimators.latent import LatentDecision
+from fairpc.estimators.score_map import LEAST
 from fairpc.evidence.plain import Record
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.top import Limits
+from fairpc.refits.scored import ScoredSubject
 from fairpc.refits.workbench import (
+    Kept,
     Report,
     Subject,
     Workbench,
@@ -44,7 +52,8 @@ class Bent(Record):
     Attributes:
         name: what was assumed, in words.
         knowledge: the same as data; None for fair labels.
-        log_likelihood_lost: nats per row of the observed data that the assumption costs.
+        log_likelihood_lost: nats per row of the observed data that the assumption costs; of a
+            LatentDecision, of labels given x and s, by classifiers that had not seen the row.
         mechanism, fair_rate: P(D = d | Df = f, S = s), [s, f, d], and P(Df = f) under it.
         score_shift_mean, score_shift_max: absolute change of P(Df = positive | x, s) over the
             rows; of the class that changes most where there are more than two.
@@ -73,6 +82,7 @@ class Sensitivity(Record):
         n_rows: rows whose scores and decisions were compared.
         mechanism, fair_rate: of the model after as many updates of EM as the others had.
         bent: one entry per bent assumption.
+        kept: what no assumption changes: "structure", or "classifiers".
     """
 
     groups: tuple[str, ...]
@@ -82,6 +92,7 @@ class Sensitivity(Record):
     mechanism: Floats
     fair_rate: Floats
     bent: tuple[Bent, ...]
+    kept: Kept = "structure"
 
     _computed = ("summary",)
 
@@ -99,7 +110,7 @@ class Sensitivity(Record):
             for one in self.bent
         ]
         lines.append(
-            "Costs hold within the model's structure. If a cost is close to zero, these rows do "
+            f"Costs hold within the model's {self.kept}. If a cost is close to zero, these rows do "
             "not decide between the assumption and the model: the change then depends on prior "
             "knowledge, not on data. If a cost is below zero, the prior or the start of EM, not "
             "the likelihood, kept the model away from it."
@@ -128,23 +139,25 @@ def sensitivity(
     or only ever raised.
 
     Args:
-        model: a fitted FairPC or LatNB; its structure is kept, EM starts from its parameters.
-        X, y, sensitive_features, sample_weight: the rows it was fitted to.
+        model: a fitted FairPC or LatNB; its structure is kept, EM starts from its parameters. Or a
+            fitted LatentDecision, not loaded from a file, whose classifiers are kept.
+        X, y, sensitive_features, sample_weight: the rows it was fitted to; for a LatentDecision in
+            the same order.
         fair_labels: fair decisions known by other means, missing where not. If the model was
             fitted without, they are one more assumption to try; else they are kept in all.
         fair_rates: values of P(Df = positive) to try.
         knowledge: other knowledge to try, by name; it goes before what the model was fitted with.
-        n_steps: updates of EM for each.
+        n_steps: updates of EM for each; a LatentDecision has none.
         verbose: a progress bar on the terminal.
         callback: called with a :class:`Progress` after each update of EM.
     """
-    subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
+    given = X, y, sensitive_features, sample_weight, fair_labels
+    scored = isinstance(model, LatentDecision)
+    subject = ScoredSubject.of(model, *given) if scored else Subject.of(model, *given)
     check_count("n_steps", n_steps, 1, "500 are enough for most tables")
     anchored = None
     if subject.rows.f is not None and not subject.model.n_anchors_:
-        anchored = subject
-        hidden = subject.rows.with_fair_decisions(None)
-        subject = replace(subject, rows=hidden, whole=subject.whole.with_fair_decisions(None))
+        anchored, subject = subject, subject.without_anchors()
     cases = _cases(subject, fair_rates, knowledge, anchored is not None)
     names: list[tuple[str, Knowledge | None]] = [(name, said) for name, said, _ in cases]
     total = n_steps * (2 if anchored else 1)
@@ -159,7 +172,7 @@ def sensitivity(
 
 
 def _cases(
-    subject: Subject,
+    subject: Subject | ScoredSubject,
     fair_rates: Iterable[float] | None,
     knowledge: Mapping[str, Knowledge] | None,
     anchored: bool,
@@ -185,14 +198,14 @@ def _cases(
     ]
 
 
-def _usual(subject: Subject) -> dict[str, Knowledge]:
+def _usual(subject: Subject | ScoredSubject) -> dict[str, Knowledge]:
     if len(subject.classes) != 2:
         raise LearningError(
             f"the label has {len(subject.classes)} classes and no assumption to change was "
             "given: give knowledge"
         )
     label = subject.classes[subject.positive]
-    rate = float(subject.distribution.decision_rate[0, subject.positive])
+    rate = float(subject.fair_rate[subject.positive])
     result = {}
     for value in (round(rate + step, 3) for step in STEPS):
         if 0 < value < 1:
@@ -203,55 +216,99 @@ def _usual(subject: Subject) -> dict[str, Knowledge]:
     return result
 
 
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A model under some assumption."""
+
+    mechanism: Floats
+    fair_rate: Floats
+    scores: Floats  #: P(Df = k | x, s) of each row, rows × classes
+    log_likelihood: float  #: per unit of weight
+
+
 def _fits(
+    subject: Subject | ScoredSubject,
+    limits: Sequence[Limits],
+    n_steps: int,
+    on_step: Callable[[int], object],
+) -> list[_Fit]:
+    """The model with its own knowledge, then with others."""
+    for some in limits:
+        some.refuse_contradicted(subject.rows)
+    if isinstance(subject, ScoredSubject):
+        return [_of_scores(subject, some) for some in (subject.limits, *limits)]
+    return [
+        _Fit(
+            one.mechanism,
+            one.decision_rate[0],
+            one.decision(subject.rows.s, subject.rows.x),
+            mean_log_likelihood(one, subject.rows),
+        )
+        for one in _by_em(subject, limits, n_steps, on_step)
+    ]
+
+
+def _by_em(
     subject: Subject, limits: Sequence[Limits], n_steps: int, on_step: Callable[[int], object]
 ) -> list[FairDistribution]:
-    """The model with its own knowledge, then with others, after as many updates of EM."""
+    """Each after as many updates of EM."""
     bench = Workbench.of(subject)
     graph = bench.plan.graph
     each = [bench.bounds(some) for some in (subject.limits, *limits)]
     lower = np.stack([np.zeros(graph.n_parameters) if b is None else b.lower for b in each])
     upper = np.stack([np.ones(graph.n_parameters) if b is None else b.upper for b in each])
-    for some in limits:
-        some.refuse_contradicted(subject.rows)
     starts = np.tile(subject.distribution.circuit.parameters, (len(each), 1))
     step = bench.run(starts, n_steps, on_step, bounds=Bounds.of(graph, lower, upper))
     return [subject.with_parameters(theta) for theta in step.parameters]
 
 
+def _of_scores(subject: ScoredSubject, limits: Limits | None) -> _Fit:
+    """What scores give within limits, and how well labels fit between the ends of the mechanism."""
+    scored, groups = subject.scored, subject.scored.groups
+    found = subject.learned(scored, limits)
+    q = found.decision(scored.scores[None], groups)
+    r = np.clip(found.observed(scored.scores, groups), *found.mechanism[groups].T)
+    r = np.clip(r, LEAST, 1 - LEAST)
+    logs = np.log(np.where(scored.labels == 1, r, 1 - r))
+    columns = [1 - q, q] if subject.positive else [q, 1 - q]
+    rates = found.rates(subject.positive)
+    mean = float(np.average(logs, weights=subject.rows.weights))
+    return _Fit(rates.mechanism, rates.decision_rate, np.column_stack(columns), mean)
+
+
 def _record(
-    subject: Subject, names: Sequence[tuple[str, Knowledge | None]], fitted: list[FairDistribution]
+    subject: Subject | ScoredSubject,
+    names: Sequence[tuple[str, Knowledge | None]],
+    fitted: list[_Fit],
 ) -> Sensitivity:
     rows, positive, base = subject.rows, subject.positive, fitted[0]
-    before, decided = _scores(subject, base)
-    logs = mean_log_likelihood(base, rows)
+    decided = _decisions(subject, base.scores)
     bent = []
     for (name, said), one in zip(names, fitted[1:], strict=True):
-        after, decisions = _scores(subject, one)
-        shift = np.abs(after - before).max(axis=1)
-        ranked = before[:, positive], after[:, positive]
+        shift = np.abs(one.scores - base.scores).max(axis=1)
+        ranked = base.scores[:, positive], one.scores[:, positive]
         constant = any(np.ptp(scores) == 0 for scores in ranked)
         bent.append(
             Bent(
                 name,
                 said,
-                log_likelihood_lost=logs - mean_log_likelihood(one, rows),
+                log_likelihood_lost=base.log_likelihood - one.log_likelihood,
                 mechanism=one.mechanism,
-                fair_rate=one.decision_rate[0],
+                fair_rate=one.fair_rate,
                 score_shift_mean=float(np.average(shift, weights=rows.weights)),
                 score_shift_max=float(shift.max()),
                 rank_correlation=np.nan if constant else float(stats.spearmanr(*ranked).statistic),
-                decisions_changed=int((decisions != decided).sum()),
+                decisions_changed=int((_decisions(subject, one.scores) != decided).sum()),
             )
         )
-    groups, classes, rate = subject.groups, subject.classes, base.decision_rate[0]
-    return Sensitivity(groups, classes, positive, rows.n_rows, base.mechanism, rate, tuple(bent))
+    names_of = subject.groups, subject.classes, positive
+    kept: Kept = "classifiers" if isinstance(subject, ScoredSubject) else "structure"
+    learned = base.mechanism, base.fair_rate
+    return Sensitivity(*names_of, rows.n_rows, *learned, tuple(bent), kept)
 
 
-def _scores(subject: Subject, distribution: FairDistribution) -> tuple[Floats, Array]:
-    """P(Df | x, s) and the decision of every row, by the model's threshold."""
-    rows = subject.rows
-    scores = distribution.decision(rows.s, rows.x)
+def _decisions(subject: Subject | ScoredSubject, scores: Floats) -> Array:
+    """The decision of every row, by the model's threshold."""
     if scores.shape[1] > 2:
-        return scores, scores.argmax(axis=1)
-    return scores, subject.model.threshold_.decide(scores[:, subject.positive], rows.s)
+        return np.asarray(scores.argmax(axis=1))
+    return subject.model.threshold_.decide(scores[:, subject.positive], subject.rows.s)

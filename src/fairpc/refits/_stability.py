@@ -9,8 +9,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import fit_again
+from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence.plain import Record
 from fairpc.metrics.folds import Fold, stratified_folds
 from fairpc.refits.workbench import (
@@ -171,6 +173,11 @@ def stability(
         verbose: a progress bar on the terminal.
         callback: called with a :class:`Progress`.
     """
+    if isinstance(model, LatentDecision):
+        raise LearningError(
+            "LatentDecision is not learned by EM over X, so it has no random starts: "
+            "bootstrap_mechanism and predict_bounds(level=.95) say how sure its numbers are"
+        )
     subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
     check_count("n_starts", n_starts, 2, "a spread needs two")
     if n_folds or isinstance(n_folds, bool):

@@ -18,7 +18,7 @@ from each draw.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from fairpc.evidence.plain import Record
 from fairpc.refits.scored import ScoredSubject
 from fairpc.refits.workbench import (
     Estimates,
+    Kept,
     Progress,
     Report,
     Subject,
@@ -93,7 +94,7 @@ class MechanismIntervals(Record):
     assumptions: AssumptionTest | None
     identified: IdentifiedSet | None
     refused: str | None
-    kept: Literal["structure", "classifiers"] = "structure"
+    kept: Kept = "structure"
     straight: int = 0
 
     _computed = ("n_replicates", "summary")
@@ -180,19 +181,13 @@ def bootstrap_mechanism(
         verbose: a progress bar on the terminal.
         callback: called with a :class:`Progress` after each update of EM, or each draw.
     """
+    given = X, y, sensitive_features, sample_weight, fair_labels
     subject: Subject | ScoredSubject
     if isinstance(model, LatentDecision):
-        scored = model.cross_fitted(
-            X,
-            y,
-            sensitive_features=sensitive_features,
-            sample_weight=sample_weight,
-            clusters=clusters,
-            fair_labels=fair_labels,
-        )
-        subject, persons = ScoredSubject(model, scored), scored.persons
+        subject = ScoredSubject.of(model, *given, clusters)
+        persons = subject.scored.persons
     else:
-        subject = Subject.of(model, X, y, sensitive_features, sample_weight, fair_labels)
+        subject = Subject.of(model, *given)
         persons = check_persons(clusters, subject.rows)
     draws = Draws(n_replicates, n_steps, level, persons)
     test, refused = assumptions, None

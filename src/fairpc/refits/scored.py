@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy.typing as npt
 
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Floats
@@ -20,6 +23,28 @@ class ScoredSubject(OfModel):
 
     model: LatentDecision
     scored: ScoredRows
+
+    @classmethod
+    def of(
+        cls,
+        model: LatentDecision,
+        X: Any,
+        y: Any,
+        sensitive_features: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        fair_labels: Any = None,
+        clusters: npt.ArrayLike | None = None,
+    ) -> ScoredSubject:
+        """Of the rows of the fit, in their order."""
+        scored = model.cross_fitted(
+            X,
+            y,
+            sensitive_features=sensitive_features,
+            sample_weight=sample_weight,
+            clusters=clusters,
+            fair_labels=fair_labels,
+        )
+        return cls(model, scored)
 
     def __post_init__(self) -> None:
         if self.model.n_anchors_ and self.rows.f is None:
@@ -40,6 +65,14 @@ class ScoredSubject(OfModel):
     @property
     def mechanism(self) -> Floats:
         return self.model.bias_mechanism_
+
+    @property
+    def fair_rate(self) -> Floats:
+        return self.model.fair_rate_
+
+    def without_anchors(self) -> ScoredSubject:
+        """The same, as if no fair decision were known."""
+        return replace(self, scored=replace(self.scored, rows=self.rows.with_fair_decisions(None)))
 
     def observed(self) -> Floats:
         """P(D = positive | x, s) of each row, by a classifier that had not seen it."""

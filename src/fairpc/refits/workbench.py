@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,9 @@ class Progress:
 
 
 Report = Callable[[Progress], object]
+
+Kept = Literal["structure", "classifiers"]
+"""What refits of a circuit, and those of a LatentDecision, do not change."""
 
 one_blas_thread = partial(threadpool_limits, 1, user_api="blas")
 """One thread for linear algebra, as a context.
@@ -163,6 +166,17 @@ class Subject(OfModel):
     def mechanism(self) -> Floats:
         """P(D = d | Df = f, S = s), [s, f, d], before anything is fitted again."""
         return self.distribution.mechanism
+
+    @property
+    def fair_rate(self) -> Floats:
+        """P(Df = f), before anything is fitted again."""
+        rate: Floats = self.distribution.decision_rate[0]
+        return rate
+
+    def without_anchors(self) -> Subject:
+        """The same, as if no fair decision were known."""
+        rows, whole = (some.with_fair_decisions(None) for some in (self.rows, self.whole))
+        return replace(self, rows=rows, whole=whole)
 
     def observed(self) -> Floats:
         """P(D = positive | x, s) of each row."""

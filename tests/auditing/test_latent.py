@@ -1,0 +1,205 @@
+"""The audit of a LatentDecision: the same sections from scores of a classifier, but no circuit."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from auditing.tables import QUICK, plain_json, table
+from fairpc import LatentDecision
+from fairpc.auditing import Audit, audit
+from fairpc.auditing.learning import ScoreLearning
+from fairpc.errors import AuditError
+from fairpc.estimators.classifiers import TableClassifier
+from fairpc.evidence import ParityMonitor
+
+
+@cache
+def fitted(**options: Any) -> LatentDecision:
+    X, y, s = table(800)
+    model = LatentDecision(TableClassifier("logistic"), cv=3, random_state=0, **options)
+    return model.fit(X, y, sensitive_features=s)
+
+
+@cache
+def found() -> Audit:
+    X, y, s = table(800)
+    options = QUICK | {"n_replicates": 5, "baselines": True, "cv": 2}
+    return audit(fitted(), X, y, sensitive_features=s, **options)
+
+
+def test_every_section_is_there_but_those_of_a_circuit() -> None:
+    record = found()
+    lacking = {name for name, value in vars(record).items() if value is None}
+    assert lacking == {"circuit", "what_if"}
+    assert set(record.left_out) == {"circuit", "what_if", "decidable.stability"}
+    assert "a classifier cannot sum out what it is not told; use FairPC" in (
+        record.left_out["what_if"]
+    )
+    assert "no random starts" in record.left_out["decidable.stability"]
+    assert plain_json(record) == record.to_dict()
+
+
+def test_scores_and_decisions_are_those_of_the_model() -> None:
+    X, y, s = table(800)
+    facts = found().parity
+    assert facts is not None
+    scores = fitted().predict_proba(X, sensitive_features=s)[:, 1]
+    chosen = fitted().predict(X, sensitive_features=s) == "yes"
+    for part, values in ((facts.scores, scores), (facts.decisions, chosen.astype(float))):
+        gap = values[s == "g1"].mean() - values[s == "g0"].mean()
+        assert part[0].parity.difference == pytest.approx(gap)
+    assert facts.model_gap == 0
+    metrics = found().group_metrics
+    assert metrics is not None
+    assert metrics.groups[0].accuracy.value == pytest.approx((chosen == (y == "yes")).mean())
+
+
+def test_turned_labels_are_those_of_the_posterior() -> None:
+    X, y, s = table(800)
+    facts = found().mechanism
+    assert facts is not None
+    soft = fitted().posterior(X, y, sensitive_features=s)
+    for cell in facts.cells:
+        here = (s == cell.group) & (y == cell.label)
+        k = facts.classes.index(cell.decision)
+        assert cell.count == pytest.approx(soft[here, k].sum(), abs=1e-5)
+    shares = np.array([cell.probability for cell in facts.cells]).reshape(2, 2, 2)
+    np.testing.assert_array_equal(shares, fitted().bias_mechanism_)
+    assert all(cell.interval is not None for cell in facts.cells)
+    assert facts.covered.startswith("The classifiers are kept.")
+    assert facts.n_replicates == 5
+
+
+def test_rows_without_group_or_label_are_shared_out() -> None:
+    X, y, s = table(800)
+    groups: list[Any] = [None if i % 5 == 0 else g for i, g in enumerate(s)]
+    labels: list[Any] = [None if i % 7 == 0 else c for i, c in enumerate(y)]
+    record = audit(fitted(), X, labels, sensitive_features=groups, **QUICK)
+    assert record.mechanism is not None
+    assert sum(cell.count for cell in record.mechanism.cells) == pytest.approx(len(y))
+    assert record.data.n_grouped == sum(g is not None for g in groups)
+
+
+def test_how_it_was_learned() -> None:
+    facts = found().learning
+    assert isinstance(facts, ScoreLearning)
+    assert (facts.classifier, facts.n_folds) == ("logistic regression", 3)
+    assert (facts.calibration, facts.select) == ("isotonic", "prior")
+    assert not facts.straight
+    assert [curve.group for curve in facts.curves] == ["g0", "g1"]
+    assert all(np.diff(curve.rates).min() >= 0 for curve in facts.curves)
+    words = " ".join(facts.sentences)
+    assert "logistic regression learned 3 times" in words
+    assert "isotonic regression" in words
+    assert any("calibration" in sentence for sentence in found().limits.assumptions)
+    assert found().data.columns == ()
+
+
+def test_a_model_that_keeps_d_equal_to_df_says_so_and_counts_nothing() -> None:
+    X, y, s = table(1600)
+    X, y = X.filter(pl.Series(s == "g1")), y[s == "g1"]  # whose labels are not bent
+    s = np.where(np.arange(len(y)) % 2, "g0", "g1")
+    model = LatentDecision(TableClassifier("logistic"), cv=3, random_state=0)
+    model.fit(X, y, sensitive_features=s)
+    assert model.score_map_.straight
+    record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
+    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
+    assert any("D = Df, so the model keeps that" in one for one in record.verdict.sentences)
+    assert "do not reject D = Df" in record.left_out["mechanism.intervals"]
+
+
+def test_what_the_fit_warned_of_is_said_first() -> None:
+    """Features tell the label of one group only, and its rates leave no P(Df) for both."""
+    rng = np.random.default_rng(0)
+    n = 1200
+    s, f = rng.integers(0, 2, n), rng.random(n) < 0.5
+    d = np.where(s == 0, f, rng.random(n) < np.where(f, 0.97, 0.9))
+    X = pl.DataFrame({"a": rng.normal(3.0 * f), "b": rng.normal(2.0 * d)})
+    groups = np.array(["g0", "g1"])[s]
+    model = LatentDecision(TableClassifier("logistic"), cv=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, d, sensitive_features=groups)
+    assert "contradict the assumptions" in model.warnings_[0]
+    record = audit(model, X, d, sensitive_features=groups, **QUICK | {"n_replicates": 5})
+    assert record.verdict.rejected
+    assert record.verdict.drift == model.warnings_
+    assert record.verdict.sentences[0].startswith("These rows contradict the assumptions")
+    assert model.warnings_[0] in record.verdict.sentences[1]
+    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
+    assert "mechanism.intervals" in record.left_out
+
+
+def test_other_rows_are_audited_with_the_model_as_it_is() -> None:
+    X, y, s = table(300, seed=5)
+    options = QUICK | {"n_replicates": 5, "baselines": True, "cv": 2}
+    record = audit(fitted(), X, y, sensitive_features=s, **options)
+    assert not record.data.same_rows_as_fit
+    assert "other rows were audited" in record.left_out["mechanism.intervals"]
+    assert record.trade_off is not None
+    assert "LatentDecision is the audited model as it is" in record.trade_off.how
+    assert not record.trade_off.failures
+
+
+def test_columns_that_the_fit_did_not_have_are_not_given_to_the_classifier() -> None:
+    """scikit-learn's classifiers refuse them."""
+    from sklearn.linear_model import LogisticRegression
+
+    X, y, s = table(800)
+    numbers = X.select("x0", "x1", "x2", "x3").to_pandas()
+    codes = (s == "g1").astype(int)
+    model = LatentDecision(LogisticRegression(), cv=3, random_state=0)
+    model.fit(numbers, y, sensitive_features=codes)
+    plain = audit(model, numbers, y, sensitive_features=codes, **QUICK)
+    more = audit(model, numbers.assign(extra=1.0), y, sensitive_features=codes, **QUICK)
+    assert plain.parity is not None
+    assert more.parity is not None
+    assert plain.parity.gap == more.parity.gap
+    assert isinstance(plain.learning, ScoreLearning)
+    assert plain.learning.classifier == "LogisticRegression"
+
+
+def test_a_file_is_read_into_memory_or_as_much_of_it_as_fits(tmp_path: Path) -> None:
+    X, y, s = table(2000)
+    path = tmp_path / "rows.parquet"
+    frame = X.with_columns(group=pl.Series(s), label=pl.Series(y))
+    frame.write_parquet(path)
+    model = LatentDecision(TableClassifier("logistic"), sensitive="group", cv=3, random_state=0)
+    model.fit(frame.drop("label"), frame["label"])
+    whole = audit(model, path, "label", **QUICK | {"n_replicates": 5})
+    memory = audit(model, frame.drop("label"), frame["label"], **QUICK | {"n_replicates": 5})
+    assert whole.data.same_rows_as_fit
+    assert whole.parity == memory.parity
+    assert whole.mechanism == memory.mechanism
+    some = audit(model, path, "label", max_memory="2.2MB", max_rows=100, max_test_rows=500, **QUICK)
+    assert some.data.n_rows < some.data.n_table == 2000
+    assert any("a random sample of" in sentence for sentence in some.verdict.sentences)
+
+
+def test_a_model_that_is_not_fitted_or_not_ours_is_refused() -> None:
+    X, y, _ = table()
+    with pytest.raises(AuditError, match="this LatentDecision is not fitted"):
+        audit(LatentDecision(), X, y)
+    with pytest.raises(AuditError, match="make them the estimator of a LatentDecision"):
+        audit(TableClassifier(), X, y)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["mixture", "betting"])
+def test_a_monitor_takes_its_scores_and_decisions(method: Any) -> None:
+    X, _, s = table(600, seed=3)
+    model = fitted()
+    scores = model.predict_proba(X, sensitive_features=s)[:, 1]
+    decisions = model.predict(X, sensitive_features=s) == model.positive_class_
+    for values in (scores, decisions.astype(float)):
+        monitor = ParityMonitor(model.groups_, method=method)
+        for i in range(0, 600, 200):
+            (gap,) = monitor.update(values[i : i + 200], s[i : i + 200])
+        means = [values[s == g].mean() for g in ("g0", "g1")]
+        assert gap.interval[0] <= means[1] - means[0] <= gap.interval[1]
