@@ -1,23 +1,27 @@
 """Prints the numbers of the sections on refits in docs/evidence.md, part by part.
 
-    python benchmarks/refits.py [intervals | stability | sensitivity | coverage | speed]
+    python benchmarks/refits.py [intervals | stability | sensitivity | coverage | scores | speed]
 
 The published binarised tables are read from FAIRPC_PAPER_DATA, or from
-../shared/data/paper beside the repository. Coverage needs no data, and much time.
+../shared/data/paper beside the repository. Coverage needs no data, and much time; so do scores,
+which is the coverage of a LatentDecision.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from adult_like import paper_data
-from fairpc import FairPC, bootstrap_mechanism, sensitivity, stability
+from fairpc import FairPC, LatentDecision, bootstrap_mechanism, sensitivity, stability
 from fairpc.datasets import make_synthetic
 from fairpc.datasets.synthetic import FAIR_RATE, MECHANISM
+from fairpc.estimators.classifiers import TableClassifier
 from fairpc.evidence import test_assumptions
 from fairpc.paper.sources import Sources
 
@@ -66,14 +70,22 @@ def bent() -> None:
 
 
 def coverage() -> None:
+    count_hits(lambda seed: FairPC(random_state=seed))
+
+
+def coverage_of_scores() -> None:
+    count_hits(lambda seed: LatentDecision(TableClassifier("logistic"), random_state=seed))
+
+
+def count_hits(model_of: Callable[[int], Any]) -> None:
     """How often 95 % intervals contain the truth of the paper's synthetic process."""
     truth = np.append(np.array(MECHANISM).ravel(), FAIR_RATE)
-    hits, errors, sds = [], [], []
+    hits, errors, sds, sets = [], [], [], []
     for seed in range(FIRST_SEED, FIRST_SEED + N_SETS):
         data = make_synthetic(10, N_ROWS, random_state=seed)
         x, y, s = data.X, data.y, data.sensitive
         test = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
-        model = FairPC(random_state=seed).fit(x, y, sensitive_features=s)
+        model = model_of(seed).fit(x, y, sensitive_features=s)
         found = bootstrap_mechanism(
             model,
             x,
@@ -98,13 +110,17 @@ def coverage() -> None:
         hits.append((low <= truth) & (truth <= high))
         errors.append(values - truth)
         sds.append(sd)
-        n = len(model.choices_.components) if model.choices_ else 1
-        print(f"{seed}: {hits[-1].astype(int)} {errors[-1].round(3)} {sd.round(3)} {n}", flush=True)
+        if isinstance(model, LatentDecision):
+            least, most = model.fair_rate_set_
+            sets.append(least <= FAIR_RATE <= most)
+        print(f"{seed}: {hits[-1].astype(int)} {errors[-1].round(3)} {sd.round(3)}", flush=True)
     print(f"{len(hits)} tables; P(D=1 | f, s) for (s, f) = 00 01 10 11, then P(Df=1)")
     print("coverage", np.mean(hits, axis=0).round(3), "all", np.mean(hits).round(3))
     print("bias", np.mean(errors, axis=0).round(4))
     print("sd of estimates", np.std(errors, axis=0, ddof=1).round(4))
     print("mean standard error", np.mean(sds, axis=0).round(4))
+    if sets:
+        print("sets of P(Df=1) that contain it", np.mean(sets).round(3))
 
 
 def speed() -> None:
@@ -133,6 +149,7 @@ PARTS = {
     "stability": spread,
     "sensitivity": bent,
     "coverage": coverage,
+    "scores": coverage_of_scores,
     "speed": speed,
 }
 

@@ -14,6 +14,7 @@ from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.latent import LatentDecision
 from fairpc.estimators.score_map import Calibration
+from fairpc.fair.label_scores import STRAIGHT_LEVEL
 
 _HISTORY_POINTS: Final = 201
 _CURVE_POINTS: Final = 51
@@ -131,7 +132,10 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
     n, own = len(model.estimators_), ", one for each group and" if model.per_group else ""
     point = _POINTS[model.select]
     if model.score_map_.straight:
-        point = "The labels do not reject that none was turned, D = Df, so that was kept."
+        point = (
+            "The labels do not reject that none was turned, D = Df, at the "
+            f"{STRAIGHT_LEVEL:.0%} level, so that was kept."
+        )
     hidden = "Rows whose group is not known are refused."
     if model.group_estimators_:
         hidden = (

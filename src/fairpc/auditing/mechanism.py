@@ -17,6 +17,7 @@ from fairpc.estimators.decisions import FittedDecisions
 from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence import AssumptionTest
 from fairpc.fair.distribution import BiasAccount
+from fairpc.fair.label_scores import STRAIGHT_LEVEL
 from fairpc.refits.bootstrap import Draws, intervals
 from fairpc.refits.scored import ScoredSubject
 from fairpc.refits.workbench import Subject, check_persons
@@ -37,12 +38,14 @@ _OF_CIRCUITS: Final = (
     "the structure, not what the data leave open; see the next section."
 )
 _OF_SCORES: Final = (
-    "The classifiers are kept. The intervals cover sampling noise given their scores, neither the "
-    "noise of these nor what the data leave open; see the next section."
+    "They are around the point that was chosen of all that the data leave open, with the "
+    "classifiers kept: they cover sampling noise given the scores of these, not that the true "
+    "mechanism may be elsewhere; see the next section."
 )
 _STRAIGHT: Final = (
-    "The labels of the training rows do not reject that none was turned, D = Df, so the model "
-    "keeps that: its scores are those of the label, with the same mean in every group."
+    "The labels of the training rows do not reject that none was turned, D = Df, at the "
+    f"{STRAIGHT_LEVEL:.0%} level, so the model keeps that: its scores are those of the label, with "
+    "the same mean in every group."
 )
 
 

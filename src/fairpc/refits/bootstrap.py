@@ -12,7 +12,8 @@ intervals are then those of its heaviest component, alone.
 
 Of a LatentDecision the classifiers are kept, and with them the score of each row. What is drawn
 are rows with their scores, and calibration, held-out ends, P(Df) and mechanism are learned again
-from each draw.
+from each draw. The intervals are around the point that is chosen of what labels leave open: the
+truth may be elsewhere in the identified set.
 """
 
 from __future__ import annotations
@@ -135,6 +136,11 @@ class MechanismIntervals(Record):
             lines.append(
                 f"In {counted(self.straight, 'replicate')} the labels did not reject D = Df, which "
                 "was then kept."
+            )
+        if self.kept == "classifiers":
+            lines.append(
+                "They are around the point that was chosen of all that scores of the label leave "
+                "open: the truth may be elsewhere in the identified set."
             )
         if self.identified is None:
             lines.append("What more rows would not decide is not in these intervals.")
