@@ -157,7 +157,7 @@ def audit(
             random sample of this size, and say so; None for all rows.
         max_test_rows: the same for the test of the assumptions.
         n_replicates: bootstrap draws for intervals of the mechanism, on training rows alone; None:
-            50 to 200 where that is quick; 0 for none.
+            50 to 200 where that is quick, none for a LatentDecision; 0 for none.
         n_starts: random starts; None: up to 10 where that is quick; 0 for none.
         baselines: whether to fit other methods for the trade-off.
         max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table, or for a

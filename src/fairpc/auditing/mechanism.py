@@ -28,10 +28,6 @@ UPDATES: Final = 500
 
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
-DRAW_ROWS: Final = 1e6
-"""The same for scored rows, of all draws together."""
-_EM_OF_SCORES: Final = 1000
-"""Rows that EM over bins of scores is worth."""
 
 _OF_CIRCUITS: Final = (
     "They are around where more updates of EM take the mechanism. They cover sampling noise given "
@@ -134,7 +130,7 @@ def with_intervals(job: Job) -> MechanismFacts:
     """The mechanism with bootstrap intervals, of a model on its own training rows.
 
     From 50 to 200 draws unless told otherwise, as many as are quick, of all rows: as they are in
-    the table, or merged.
+    the table, or merged. None unasked of a model whose mechanism was chosen within a set.
     """
     model, settings, n_replicates = job.model, job.settings, job.settings.n_replicates
     rows = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
@@ -147,13 +143,7 @@ def with_intervals(job: Job) -> MechanismFacts:
             "would look more certain than it is"
         )
     if n_replicates is None:
-        quick = _quick(model, rows)
-        n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
-        if n_replicates > 2 * quick:
-            raise AuditError(
-                "fitting this model again to draws of these rows takes long: ask for it with "
-                f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
-            )
+        n_replicates = _affordable(model, rows)
     subject, persons = _subject(model, rows)
     draws = Draws(n_replicates, UPDATES, settings.level, persons, rows.counts)
     test, report = named_test(tested, rows), job.within("mechanism.intervals")
@@ -188,11 +178,23 @@ def _subject(
     return scored, scored.scored.persons
 
 
-def _quick(model: FittedDecisions, rows: AuditedRows) -> int:
-    """How many draws take about ten seconds."""
-    if isinstance(model, CircuitClassifier):
-        return int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
-    return int(DRAW_ROWS / (rows.n_rows + _EM_OF_SCORES))
+def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
+    """Draws that are made unasked; an AuditError says why there are none."""
+    if not isinstance(model, CircuitClassifier):
+        raise AuditError(
+            f"the mechanism of {type(model).__name__} is a point that was chosen of all that the "
+            "data leave open, and an interval around it would look more certain than it is: the "
+            "identified set says what is possible. Ask with "
+            f"n_replicates={REPLICATES} how far the point moves with the rows"
+        )
+    quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
+    n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
+    if n_replicates > 2 * quick:
+        raise AuditError(
+            "fitting this model again to draws of these rows takes long: ask for it with "
+            f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
+        )
+    return n_replicates
 
 
 def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
