@@ -177,8 +177,8 @@ def test_a_file_without_choices_still_loads(tmp_path: Path) -> None:
     model, content = recipe_file(path)
     newer = ("choices", "warnings", "forest", "ends")
     older = {name: value for name, value in content.items() if name not in newer}
+    nothing: dict[str, Any] = {"choices": None, "warnings": [], "forest": None}
     for version, names in [(2, ()), (4, newer[:2]), (5, newer[:3])]:
-        nothing = {"choices": None, "warnings": [], "forest": None}
         write_signed(path, older | {"version": version} | {n: nothing[n] for n in names})
         old = load(path)
         assert old.choices_ is None

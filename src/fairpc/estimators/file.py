@@ -19,6 +19,7 @@ from fairpc.data.atomic import AnyPath, read_whole, write_atomically
 from fairpc.data.schema import Record
 from fairpc.data.table_coding import CODING_FIELDS, TableCoding
 from fairpc.errors import FairpcError, FileFormatError
+from fairpc.errors.arrays import Floats
 from fairpc.estimators import circuit_file, latent_file
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.latent import LatentDecision
@@ -71,9 +72,8 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
 
 def _fields(model: Any, version: int) -> frozenset[str]:
     """What a file of this version has for such a model."""
-    part = latent_file if model == latent_file.NAME else circuit_file
-    anchors = {"anchors"} if version >= _ANCHORS_SINCE else set()
-    return _FIELDS | anchors | part.fields(version)
+    own = latent_file.FIELDS if model == latent_file.NAME else circuit_file.fields(version)
+    return _FIELDS | own | ({"anchors"} if version >= _ANCHORS_SINCE else set())
 
 
 def _content(model: FittedModel) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _model(content: dict[str, Any]) -> FittedModel:
         model = circuit_file.read(content, coding)
     model.coding_ = coding
     model.threshold_ = _threshold(content["threshold"], len(coding.groups.names))
-    model.label_counts_ = np.array(content["counts"], np.float64)
+    model.label_counts_ = _counts(content["counts"], coding)
     model.warnings_ = ()
     if "warnings" in content:
         model.warnings_ = Record(content, "the file", content).texts("warnings")
@@ -126,6 +126,14 @@ def _threshold(content: dict[str, Any], n_groups: int) -> Threshold:
     if len(values) not in (1, n_groups):
         raise FileFormatError("its thresholds are not one, or one per group: it was altered")
     return Threshold(values, float(content["unknown"]))
+
+
+def _counts(content: Any, coding: TableCoding) -> Floats:
+    counts = np.array(content, np.float64)
+    n_classes = len(coding.labels.classes)
+    if counts.shape != (len(coding.groups.names), n_classes, n_classes):
+        raise FileFormatError("its counts are not of its groups and classes: it was altered")
+    return counts
 
 
 def _text(content: dict[str, Any]) -> bytes:

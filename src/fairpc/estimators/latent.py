@@ -96,6 +96,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     score_map_: ScoreMap
 
+    _reads_all = True  # what a classifier uses is its own affair
+
     def __init__(
         self,
         estimator: Any = None,

@@ -17,16 +17,13 @@ from fairpc.fair.knowledge import Knowledge
 
 NAME: Final = LatentDecision.__name__
 _VERSION: Final = 6
-_FIELDS: Final = frozenset(("warnings", "score_map", "group_view", "classifiers", "group_classifiers"))
+FIELDS: Final = frozenset(
+    ("warnings", "score_map", "group_view", "classifiers", "group_classifiers")
+)
 _VIEW: Final = ("names", "levels", "inside", "library")
 _ESTIMATORS: Final = ("estimator", "sensitive_estimator")
 _TIMES: Final = {"date": date, "datetime": datetime}
 """Values of a group that JSON has no word for, by what they are called there."""
-
-
-def fields(version: int) -> frozenset[str]:
-    """What a file has; ``read`` refuses versions that have no such model."""
-    return _FIELDS
 
 
 def content(model: LatentDecision) -> dict[str, Any]:
