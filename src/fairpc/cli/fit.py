@@ -265,8 +265,10 @@ def _learned(model: FittedModel) -> Facts:
     ]
     possible: Facts = {}
     if type(model).__name__ == FROM_SCORES:
+        from fairpc.estimators.score_map import LEVEL
+
         lower, upper = model.fair_rate_set_
-        possible = {"positive_rate_set": {"lower": lower, "upper": upper, "level": 0.95}}
+        possible = {"positive_rate_set": {"lower": lower, "upper": upper, "level": LEVEL}}
     return {
         **possible,
         "decision": "Df" if latent else "D",
