@@ -106,7 +106,7 @@ def test_types_can_be_corrected(folder: Path, capsys: pytest.CaptureFixture[str]
         assert ended.code == 0
         assert "not seen at fit" not in ended.err
         scores.append(pl.read_parquet("o.parquet")["p_df_yes"])
-    np.testing.assert_array_equal(*scores)
+    np.testing.assert_array_equal(scores[0], scores[1])
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
