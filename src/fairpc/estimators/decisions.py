@@ -89,7 +89,7 @@ def _streamed(
     settings = {name: apart.pop(name) for name in SETTINGS if name in apart}
     check_not_apart(**apart)
     source = open_source(table)
-    columns = FittedColumns.of(source, model._coding(), label=label)
+    columns = FittedColumns.of(source, model._coding(), unused=model._needs_table, label=label)
     warned = Warned()
     with warned.watching():
         parts = [
@@ -186,7 +186,7 @@ class FittedDecisions(ABC):
     get_params: Callable[..., dict[str, Any]]
 
     _needs_table: ClassVar[bool] = False
-    """Whether rows must be asked about as they came, and not as codes."""
+    """Whether rows must be asked about as they came, with all columns of the fit, not as codes."""
 
     @property
     def classes_(self) -> Array:

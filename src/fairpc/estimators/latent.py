@@ -99,7 +99,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     score_map_: ScoreMap
 
-    _needs_table = True
+    _needs_table = True  # what a classifier uses is its own affair
 
     def __init__(
         self,
@@ -586,8 +586,8 @@ class GroupView:
         """The value that stands for a group is that of its first row, where S is in X."""
         frame, groups = read_frame(X), coding.groups
         library = _library(X)
-        if not coding.sensitive:
-            names = tuple(APART if n == "sensitive" else n for n in groups.column_names)
+        names, inside = group_columns(coding)
+        if not inside:
             taken = [n for n in names if n in frame.names]
             if taken:
                 raise TableError(
@@ -595,7 +595,6 @@ class GroupView:
                     "one of them, or name the column of X as sensitive"
                 )
             return cls(names, _levels(coding), False, library)
-        names = coding.sensitive
         first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
         columns = [frame.column(name) for name in names]
         levels = tuple(tuple(_plain(column[row]) for column in columns) for row in first)
@@ -711,6 +710,14 @@ def _series(frame: nw.DataFrame[Any], name: str, values: Array) -> nw.Series[Any
     series = nw.new_series(name, values.tolist(), backend=frame.implementation)
     index = nw.maybe_get_index(frame)
     return series if index is None else nw.maybe_set_index(series, index=index)
+
+
+def group_columns(coding: TableCoding) -> tuple[tuple[str, ...], bool]:
+    """Names of the columns of the group as classifiers see them, and whether X has them."""
+    if coding.sensitive:
+        return coding.sensitive, True
+    names = coding.groups.column_names
+    return tuple(APART if name == "sensitive" else name for name in names), False
 
 
 def _library(X: Any) -> str:
