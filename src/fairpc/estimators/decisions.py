@@ -21,7 +21,7 @@ from fairpc.cluster.table import by_partition, is_dask
 from fairpc.data.frame import read_frame, take_rows
 from fairpc.data.source import Warned, is_source, open_source
 from fairpc.data.table import check_weights
-from fairpc.data.table_coding import TableCoding
+from fairpc.data.table_coding import TableCoding, check_rows
 from fairpc.errors import ContradictionWarning, LearningError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, check_level
 from fairpc.estimators.tables import FittedColumns, check_not_apart
@@ -295,7 +295,9 @@ class FittedDecisions(ABC):
         Where the label is missing it is that of ``predict_proba``. ``y`` is the name of a column
         where X is read in batches.
         """
-        return self._posterior(X, self._coding().labels.transform(y), sensitive_features)
+        labels = self._coding().labels
+        check_rows(X, read_frame(X), y, "label")
+        return self._posterior(X, labels.transform(y), sensitive_features)
 
     def relabel(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
