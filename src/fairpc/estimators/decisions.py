@@ -128,7 +128,7 @@ def over_groups(
     of: Callable[[Ints, Codes], Floats],
     chances: Callable[[Ints], Floats],
 ) -> Floats:
-    """What is said of each row in its group; where that is not known, the mean under P(s | x).
+    """Probabilities of each row in its group; where that is not known, their mean under P(s | x).
 
     Args:
         groups: of the rows, -1 where one is not known; None where none is.
@@ -138,14 +138,18 @@ def over_groups(
     """
     s = np.full(n_rows, -1, np.int16) if groups is None else groups
     known, unknown = np.flatnonzero(s >= 0), np.flatnonzero(s < 0)
-    found = of(known, s[known])
-    result = np.zeros((n_rows, *found.shape[1:]))
-    result[known] = found
+    parts: list[tuple[Ints, Floats]] = []
+    if len(known):
+        parts.append((known, of(known, s[known])))
     if len(unknown):
         shares = chances(unknown)
-        for g in range(shares.shape[1]):
-            said = of(unknown, np.full(len(unknown), g, np.int16))
-            result[unknown] += shares[:, g].reshape(-1, *[1] * (said.ndim - 1)) * said
+        said = [of(unknown, np.full(len(unknown), g, np.int16)) for g in range(shares.shape[1])]
+        # Shares may add up to more than 1 by rounding.
+        mean = np.einsum("rs,sr...->r...", shares, np.stack(said)).clip(0.0, 1.0)
+        parts.append((unknown, mean))
+    result = np.empty((n_rows, *parts[0][1].shape[1:]))
+    for rows, values in parts:
+        result[rows] = values
     return result
 
 
@@ -406,6 +410,7 @@ class FittedDecisions(ABC):
 
     def _check_width(self, X: Any) -> None:
         """A TableError where an array is not as wide as at fit."""
+        self._coding()  # says so where the model is not fitted
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
             raise TableError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "

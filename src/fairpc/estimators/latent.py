@@ -93,8 +93,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
         select: the point of the identified set: "prior", least bending, or "middle".
         knowledge: what is known beforehand about P(Df) and P(D | Df, S).
-        sensitive_estimator: classifier of S from X, for rows whose group is not known; None: like
-            ``estimator``; False: none, such rows are then refused.
+        sensitive_estimator: classifier of S from X, for rows whose group is not known; None takes
+            gradient boosting on tables as they are; False: none, such rows are then refused.
         per_group: one classifier per group in place of one that sees S.
         threshold: score above which ``predict`` gives the positive class.
         missing_values: values that mean "missing" in groups and labels, and for the default
@@ -260,7 +260,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         seeds = rng.integers(1 << 31, size=len(parts))
         jobs = (
             delayed(_fitted)(
-                self._classifier(int(seed)),
+                self._classifier(self.estimator, int(seed)),
                 take_rows(whole, at),
                 labels[at],
                 rows.weights[at] if weighted else None,
@@ -271,10 +271,11 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         each = rows.n_groups if self.per_group else 1
         return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
-    def _classifier(self, seed: int) -> Any:
-        if self.estimator is None:
+    def _classifier(self, given: Any, seed: int) -> Any:
+        """A copy of a classifier that was given, or ours."""
+        if given is None:
             return TableClassifier(missing_values=tuple(self.missing_values), random_state=seed)
-        return clone(self.estimator)
+        return clone(given)
 
     def _held_out(
         self,
@@ -304,13 +305,13 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
         without = view.features(table)
         seeds = rng.integers(1 << 31, size=rows.n_groups)
-        estimator = self.sensitive_estimator
-
-        def classifier(g: int) -> Any:
-            return self._classifier(int(seeds[g])) if estimator is None else clone(estimator)
-
         jobs = (
-            delayed(_fitted)(classifier(g), without, (rows.s == g).astype(np.int64), None)
+            delayed(_fitted)(
+                self._classifier(self.sensitive_estimator, int(seeds[g])),
+                without,
+                (rows.s == g).astype(np.int64),
+                None,
+            )
             for g in wanted
         )
         return tuple(Parallel(n_jobs=self.n_jobs)(jobs))
@@ -436,10 +437,11 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         """Rows as classifiers know them: frames by name, arrays by position."""
         library = self.group_view_.library
         frame = nw.from_native(X, eager_only=True, pass_through=True)
-        if isinstance(X, Frame) or not (library or isinstance(frame, nw.DataFrame)):
+        if isinstance(X, Frame):
             return X
         if not library:
-            self._check_width(array := frame.to_numpy())
+            array = frame.to_numpy() if isinstance(frame, nw.DataFrame) else np.asarray(X)
+            self._check_width(array)
             return array
         names = list(getattr(self, "feature_names_in_", ()))
         if isinstance(frame, nw.DataFrame):
@@ -786,7 +788,7 @@ def _asked_of(classifier: Any, method: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(classifier, method)(*args, **kwargs)
     except FairpcError:
         raise
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         said = str(error).strip().split("\n")[0].rstrip(".")
         raise LearningError(
             f"{type(classifier).__name__}.{method} does not take these rows ({said}): put what it "

@@ -102,8 +102,9 @@ def calibrate(
     order = np.argsort(scores, kind="stable")
     effective = kish(weights)
     n_steps = int(max(effective // KNOT_ROWS, 1))
-    place = np.cumsum(weights[order]) / weights.sum()
-    step = np.minimum((place * n_steps * (1 - 1e-12)).astype(np.intp), n_steps - 1)
+    # By the middle of each row, so that steps are the same from above.
+    place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    step = np.minimum((place * n_steps).astype(np.intp), n_steps - 1)
     # Equal scores share a step, that of the first of them.
     step = step[np.searchsorted(scores[order], scores[order], side="left")]
     _, step = np.unique(step, return_inverse=True)
@@ -408,14 +409,16 @@ def _point(
 def _kept_inside(pi: float, mechanism: Floats, ends: LabelEnds) -> tuple[float, Floats]:
     """The nearest P(Df) and mechanism that held-out rows leave possible, with sampling error.
 
-    Bins are wider than the sets of held-out rows, so that their rates are less extreme.
+    Bins are wider than the sets of held-out rows, so that their rates are less extreme. How far
+    b0 and b1 are apart is kept where it can be: it is the same from either class.
     """
     lower, upper = ends.rate_set(LEVEL)
     if lower > upper:
         return pi, mechanism  # Nothing is possible: the assumptions do not fit.
     tail = ends.tail(LEVEL)
     pi = min(max(pi, lower), upper)
-    b1 = mechanism[:, 1].copy()
+    rates = np.array([g.rate for g in ends.groups])
+    b1 = rates + (1 - pi) * (mechanism[:, 1] - mechanism[:, 0])
     for g, (own, known) in enumerate(zip(ends.groups, ends.known, strict=True)):
         least, most = known.range(own, own.rate, own.scores(tail)).b1(pi)
         b1[g] = min(max(b1[g], least), most)
