@@ -312,7 +312,7 @@ def test_soft_labels() -> None:
     assert each[labels == "good"].sum() == pytest.approx(weights @ soft[:, 1])
 
 
-def test_persons_stay_in_one_fold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_persons_stay_in_one_fold() -> None:
     persons = np.repeat(np.arange(N // 3), 3)
     seen: list[set[float]] = []
 
