@@ -464,3 +464,26 @@ def agree(actual: Any, expected: Any) -> None:
     """Equal to 1e-10, infinities included; never NaN."""
     assert not np.isnan(np.asarray(actual)).any()
     np.testing.assert_allclose(actual, expected, rtol=1e-10, atol=1e-10)
+
+
+def possible_mechanisms(
+    rates: Array, variances: Array, b0: Array, b1: Array, limit: float, points: int
+) -> tuple[Array, Array, Array]:
+    """Mechanisms of two groups over strata, on a grid of (b00, b10, b01, b11): which are possible.
+
+    The values of b00 and b10 that were looked at, and the least statistic over (b01, b11), in units
+    of the limit.
+    """
+    first, last = np.linspace(0, b0[0], points), np.linspace(b1[0], 1, points)
+    best = np.full((points, points), np.inf)
+    for i, b00 in enumerate(first):
+        for j, b10 in enumerate(last):
+            for b01 in np.linspace(0, b0[1], points):
+                for b11 in np.linspace(b1[1], 1, points):
+                    if b10 - b00 < 1e-3 or b11 <= b01:
+                        continue
+                    slope = (b11 - b01) / (b10 - b00)
+                    gap = rates[1] - (b01 - slope * b00) - slope * rates[0]
+                    value = float((gap**2 / (variances[1] + slope**2 * variances[0])).sum())
+                    best[i, j] = min(best[i, j], value / limit)
+    return first, last, best

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +31,13 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> Ended:
         main(list(arguments))
     shown = capsys.readouterr()
     return Ended(ended.value.code, shown.out, shown.err)
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """What a call prints as JSON: one value and nothing else."""
+    ended = called(capsys, *arguments, "--json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
 
 
 def names(folder: Path) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import subprocess
@@ -17,17 +16,10 @@ import polars as pl
 import pytest
 
 import fairpc
-from cli.calls import FIT, called, names, small_table
+from cli.calls import FIT, answer, called, names, small_table
 from fairpc.errors import InterruptedWarning
 
 ODD_HEADER = '\ufeff"age in ""years""",\u804c\u4e1a, sex ,hired?\n'
-
-
-def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
-    """What a call prints as JSON: one value and nothing else."""
-    ended = called(capsys, *arguments, "--json")
-    assert ended.code == 0, ended.err
-    return json.loads(ended.out)
 
 
 def read(path: str) -> pl.DataFrame:

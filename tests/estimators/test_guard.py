@@ -170,16 +170,19 @@ def test_a_file_keeps_what_was_said(tmp_path: Path) -> None:
     assert warned(model, *drifting())
     model.save(path)
     assert load(path).warnings_ == model.warnings_
-    assert '"version":4' in path.read_text()
+    assert load(path).label_ends_ == model.label_ends_
+    assert '"version":6' in path.read_text()
     silent = LatNB(guard=False)
     warned(silent, *drifting())
     silent.save(path)
+    assert '"version":4' in path.read_text()
     again = load(path)
     assert again.warnings_ == ()
+    assert again.label_ends_ is None
     assert again.guard is False
-    X, d, s = drifting()
+    X, d, s = drifting(200)
     silent = LatNB()
-    warned(silent, X.select("x0", "x1"), d, s)
+    warned(silent, X, d, s)
     silent.save(path)
     # A file that older versions can read is written as before.
     assert '"version":2' in path.read_text()
@@ -251,8 +254,9 @@ def test_draws_from_a_model_are_not_warned_of(structure: Any, n_rows: int, n_dra
 def test_auto_takes_a_forest_where_its_circuits_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     frame, labels, groups = drifting(1000)
 
-    def warned(distribution: Any, *_: Any) -> tuple[str, ...]:
-        return () if isinstance(distribution, ForestDistribution) else ("Df drifted.",)
+    def warned(distribution: Any, *_: Any) -> module.Checked:
+        drifted = not isinstance(distribution, ForestDistribution)
+        return module.Checked(("Df drifted.",) if drifted else ())
 
     monkeypatch.setattr(base, "guard", warned)
     model = FairPC(random_state=0).fit(frame, labels, sensitive_features=groups)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -110,7 +112,7 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
     good = json.loads(path.read_text())
     for change, message in [
         ({"format": "pickle"}, "no fairpc model file"),
-        ({"version": 99}, "reads up to 5"),
+        ({"version": 99}, "reads up to 6"),
         ({"model": "FairPC"}, "checksum"),
         ({"extra": 1}, "'extra' is unknown or lacking"),
     ]:
@@ -124,10 +126,19 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
 
 def recipe_file(path: Path) -> tuple[Any, dict[str, Any]]:
     """A model of the recipe, and its file as data; components are asked for, so it is no forest."""
+    model, text = recipe()
+    path.write_text(text)
+    return model, json.loads(text)
+
+
+@functools.cache
+def recipe() -> tuple[Any, str]:
     table, labels, group = people()
     model = FairPC(random_state=0, max_splits=50, max_iter=30, n_components=2)
-    model.fit(table, labels, sensitive_features=group).save(path)
-    return model, json.loads(path.read_text())
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        model.fit(table, labels, sensitive_features=group).save(path)
+        return model, path.read_text()
 
 
 def write_signed(path: Path, content: dict[str, Any]) -> None:
@@ -164,11 +175,18 @@ def test_a_report_of_a_loaded_model_shows_the_choices(tmp_path: Path) -> None:
 def test_a_file_without_choices_still_loads(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     model, content = recipe_file(path)
+    newer = ("choices", "warnings", "forest", "ends")
+    older = {name: value for name, value in content.items() if name not in newer}
+    nothing: dict[str, Any] = {"choices": None, "warnings": [], "forest": None}
+    for version, names in [(2, ()), (4, newer[:2]), (5, newer[:3])]:
+        write_signed(path, older | {"version": version} | {n: nothing[n] for n in names})
+        old = load(path)
+        assert old.choices_ is None
+        assert old.label_ends_ is None
+        np.testing.assert_array_equal(old.bias_mechanism_, model.bias_mechanism_)
+    write_signed(path, older | {"version": 3, "choices": content["choices"]})
+    assert str(load(path).choices_) == str(model.choices_)
     del content["choices"]
-    write_signed(path, content | {"version": 2})
-    old = load(path)
-    assert old.choices_ is None
-    np.testing.assert_array_equal(old.bias_mechanism_, model.bias_mechanism_)
     write_signed(path, content)
     with pytest.raises(FileFormatError, match="'choices' is unknown or lacking"):
         load(path)

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from decisions import table
-from fairpc import FairPC, LatNB
+from fairpc import FairPC, LatNB, load
 from fairpc.errors import LearningError, TableError
 from fairpc.estimators.training import memory_bytes
 
@@ -94,6 +94,18 @@ def test_rows_beyond_memory_are_fitted_in_parts(
         again = FairPC("sex", **settings).fit(source, "label", max_memory="2MB", **folder)
         assert np.array_equal(parted.circuit_.parameters, again.circuit_.parameters)
     assert (tmp_path / "fit" / "parts" / "parts.json").exists() == (kept == "folder")
+
+
+def test_choices_on_a_sample_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairpc.data.parts.PART_CELLS", 2500)
+    settings: dict[str, Any] = {"n_components": 1, "max_iter": 5, "max_splits": 5}
+    model = FairPC("sex", random_state=0, **settings)
+    model.fit(table(4000).drop("weight").lazy(), "label", max_memory="1MB")
+    assert model.choices_ is not None
+    assert model.choices_.n_train < 4000
+    assert model.choices_.refitted
+    model.save(tmp_path / "m")
+    assert str(load(tmp_path / "m").choices_) == str(model.choices_)
 
 
 def test_equal_mass_needs_all_rows() -> None:

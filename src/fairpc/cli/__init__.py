@@ -176,6 +176,15 @@ def _predict(
     output: Annotated[
         str, opt.output("The table with the scores: .csv, .tsv, .parquet, .feather; - for stdout.")
     ],
+    bounds: Annotated[
+        bool,
+        opt.option(
+            None,
+            "Append p_df_lower and p_df_upper, too: the P(Df = positive class) that the labels "
+            "leave possible.",
+            "--bounds",
+        ),
+    ] = False,
     decide: Annotated[
         bool, opt.option(None, "Append the column 'decision', too.", "--decide")
     ] = False,
@@ -186,8 +195,8 @@ def _predict(
     """Append P(Df = class) to every row of a table.
 
     The columns are called p_df_<class>. The table is streamed: it may be larger than memory.
-    The output appears whole or not at all. Empty cells are summed out, exactly. Of models
-    without Df it is P(D = class).
+    The output appears whole or not at all. Empty cells are summed out, exactly; a model of
+    --model latent takes them as its classifier does. Of models without Df it is P(D = class).
 
     Example: fairpc predict loans.fairpc new.parquet -o scored.parquet
     """
@@ -252,8 +261,8 @@ def _compare(
         list[str] | None,
         opt.option(
             "NAME",
-            "FairPC, NLatPC, LatNB, TwoNB, LR, FairLR, Reweight, Reduction, Rand; may be "
-            "repeated. Default: FairPC, TwoNB, LR, FairLR, Reweight.",
+            "FairPC, NLatPC, LatNB, TwoNB, LatentDecision, LR, FairLR, Reweight, Reduction, Rand; "
+            "may be repeated. Default: FairPC, TwoNB, LR, FairLR, Reweight.",
             "--method",
         ),
     ] = None,

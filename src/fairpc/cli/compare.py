@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.fit import estimator
-from fairpc.cli.options import Engine, Learner, Roles, TextFormat
+from fairpc.cli.fit import FROM_SCORES, estimator
+from fairpc.cli.options import LATENT, Engine, Learner, Roles, TextFormat
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.tables import about, check_output, client_of, labelled, opened
 from fairpc.data.files import format_of, write_table
@@ -82,7 +82,7 @@ def _estimators(methods: Sequence[str], learner: Learner, roles: Roles) -> dict[
     from fairpc.comparison import default_baselines
 
     baselines = default_baselines(learner.seed)
-    known = (*CIRCUITS, *baselines)
+    known = (*CIRCUITS, FROM_SCORES, *baselines)
     made: dict[str, Any] = {}
     for name in dict.fromkeys(methods):
         if name == "Reduction" and name not in known:
@@ -93,6 +93,8 @@ def _estimators(methods: Sequence[str], learner: Learner, roles: Roles) -> dict[
             made[name] = estimator(replace(learner, model=name), roles)
         elif name in CIRCUITS:
             made[name] = estimator(replace(learner, model=name, structure="auto"), roles)
+        elif name == FROM_SCORES:
+            made[name] = estimator(Learner(model=LATENT, seed=learner.seed), roles)
         else:
             made[name] = baselines[name].set_params(sensitive=roles.sensitive)
     return made

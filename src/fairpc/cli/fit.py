@@ -9,7 +9,7 @@ from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.options import Engine, Keeping, Learner, Roles, TextFormat, named
+from fairpc.cli.options import LATENT, Engine, Keeping, Learner, Roles, TextFormat, named
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.tables import (
     STDIN,
@@ -21,16 +21,31 @@ from fairpc.cli.tables import (
     labelled,
     opened,
     streamed,
+    under_types,
 )
 from fairpc.data.source import Warned
-from fairpc.errors import InterruptedWarning, LearningError, SameAsLabelWarning, TableError, counted
+from fairpc.errors import (
+    InterruptedWarning,
+    LearningError,
+    OptionError,
+    SameAsLabelWarning,
+    TableError,
+    counted,
+)
+from fairpc.errors.arrays import check_choice
 
 if TYPE_CHECKING:
+    from fairpc.estimators import LatentDecision
     from fairpc.estimators.base import CircuitClassifier
+    from fairpc.estimators.file import FittedModel
 
 Facts = dict[str, Any]
 
-LATENT: Final = ("FairPC", "LatNB")
+FROM_SCORES: Final = "LatentDecision"
+DECIDING: Final = ("FairPC", "LatNB", FROM_SCORES)
+"""Models with a latent decision."""
+WORDS: Final = {"hgb": "gradient boosting", "logistic": "logistic regression", "forest": "a forest"}
+"""What classifiers are called."""
 MAX_SENTENCES: Final = 8
 """Where groups or classes are many, the table says it better than as many sentences."""
 
@@ -52,14 +67,21 @@ def run(
             "--checkpoint needs a table that can be read again, and - is read once: give a file"
         )
     estimator(learner, roles)  # a wrong name is refused before the table is read
+    in_memory = learner.model == LATENT
+    if in_memory:
+        _refuse_streaming(keeping, engine)
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
         large = engine.clustered or keeping != Keeping() or is_large(files)
-        rows = streamed(files, roles, client) if large else labelled(files, roles)
+        parted = large and not in_memory
+        rows = streamed(files, roles, client) if parted else labelled(files, roles)
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
-            model.fit(rows.X, rows.y, **vars(keeping))
+            if in_memory:
+                _fit_classifiers(model, rows, screen)
+            else:
+                model.fit(rows.X, rows.y, **vars(keeping))
         seconds = perf_counter() - began
     model.save(output)
     found = facts(model, rows, seconds) | {"model_file": output}
@@ -72,12 +94,34 @@ def run(
     screen.notes(warned)
 
 
-def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> CircuitClassifier:
-    """The model that is asked for, not yet fitted."""
-    from fairpc.estimators.file import MODELS
+def _refuse_streaming(keeping: Keeping, engine: Engine) -> None:
+    """An OptionError where a table is to be read in parts, which classifiers do not."""
+    given = {**vars(keeping), "engine": engine.engine if engine.clustered else None}
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(
+                f"--{name.replace('_', '-')} is for tables that are read in parts, and --model "
+                f"{LATENT} reads its table whole: leave it out, or take --model FairPC"
+            )
 
+
+def _fit_classifiers(model: FittedModel, rows: LabelledTable, screen: Screen) -> None:
+    from rich.console import Console
+
+    shown = Console(stderr=True, quiet=not screen.shows_progress)
+    with shown.status(f"{type(model).__name__}: classifiers of the label, fold by fold"):
+        model.fit(under_types(rows), rows.y)
+
+
+def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> FittedModel:
+    """The model that is asked for, not yet fitted."""
+    from fairpc.estimators.circuit_file import MODELS
+
+    if learner.model == LATENT:
+        return _latent(learner, roles)
     if learner.model not in MODELS:
-        raise LearningError(f"there is no model {learner.model!r}: use {', '.join(MODELS)}")
+        known = ", ".join((*MODELS, LATENT))
+        raise LearningError(f"there is no model {learner.model!r}: use {known}")
     settings = learner.settings | {
         "sensitive": roles.sensitive,
         "positive": roles.positive,
@@ -95,6 +139,26 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Circu
             )
     made: CircuitClassifier = MODELS[learner.model](**settings)
     return made
+
+
+def _latent(learner: Learner, roles: Roles) -> LatentDecision:
+    """Df from the scores of a classifier; what only circuits have is refused."""
+    from fairpc.estimators import LatentDecision
+    from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
+
+    usual = Learner()
+    for name in ("structure", "components", "bins"):
+        if getattr(learner, name) != getattr(usual, name):
+            raise OptionError(
+                f"--{name} is for circuits, and --model {LATENT} has a classifier instead: leave "
+                "it out, or take --model FairPC"
+            )
+    kind: Any = learner.classifier or CLASSIFIER_KINDS[0]
+    check_choice("--classifier", kind, CLASSIFIER_KINDS, OptionError)
+    given: dict[str, Any] = {"missing_values": roles.sentinels, "random_state": learner.seed}
+    # The first one is what LatentDecision takes by itself.
+    own = None if kind == CLASSIFIER_KINDS[0] else TableClassifier(kind, **given)
+    return LatentDecision(own, sensitive=roles.sensitive, positive=roles.positive, **given)
 
 
 @contextmanager
@@ -118,7 +182,7 @@ def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
             raise
 
 
-def facts(model: CircuitClassifier, rows: LabelledTable, seconds: float) -> Facts:
+def facts(model: FittedModel, rows: LabelledTable, seconds: float) -> Facts:
     """What was read and what was learned, as plain data."""
     coding = model.coding_
     *counts, missing = rows.label_counts(coding.labels)
@@ -142,19 +206,32 @@ def facts(model: CircuitClassifier, rows: LabelledTable, seconds: float) -> Fact
             "small": [name for name, _ in coding.groups.small()],
         },
         "learned": _learned(model),
-        "log_likelihood_per_row": model.log_likelihood_,
-        "iterations": int(model.n_iter_),
-        "converged": bool(model.converged_),
+        **_how(model),
         "hints": list(rows.hints),
         "warnings": list(model.warnings_),
         "seconds": seconds,
     }
 
 
-def _columns(model: CircuitClassifier, roles: Roles) -> list[Facts]:
+def _how(model: FittedModel) -> Facts:
+    """How the model was learned."""
+    if type(model).__name__ == FROM_SCORES:
+        classifier = model.estimators_[0][0].kind
+        return {"classifier": classifier, "folds": len(model.estimators_)}
+    return {
+        "log_likelihood_per_row": model.log_likelihood_,
+        "iterations": int(model.n_iter_),
+        "converged": bool(model.converged_),
+    }
+
+
+def _columns(model: FittedModel, roles: Roles) -> list[Facts]:
     """What encoding did, a record per column of the table."""
     coding = model.coding_
-    records = {record["column"]: dict(record) for record in coding.features.describe()}
+    features = coding.features
+    if type(model).__name__ == FROM_SCORES:
+        features = model.estimators_[0][0].encoding_
+    records = {record["column"]: dict(record) for record in features.describe()}
 
     def add(name: str, kind: str | None, values: list[str], missing: Any, done: str) -> None:
         record = {"column": name, "used": kind is not None, "kind": kind, "values": values}
@@ -170,10 +247,10 @@ def _columns(model: CircuitClassifier, roles: Roles) -> list[Facts]:
     return [record | {"done": named(record["done"])} for record in records.values()]
 
 
-def _learned(model: CircuitClassifier) -> Facts:
+def _learned(model: FittedModel) -> Facts:
     """The rates and the mechanism of a fitted model."""
     account = model.explain_bias()
-    latent = type(model).__name__ in LATENT
+    latent = type(model).__name__ in DECIDING
     mechanism = [
         {
             "group": group,
@@ -186,7 +263,14 @@ def _learned(model: CircuitClassifier) -> Facts:
         for f, decision in enumerate(account.classes)
         for d, label in enumerate(account.classes)
     ]
+    possible: Facts = {}
+    if type(model).__name__ == FROM_SCORES:
+        from fairpc.estimators.score_map import LEVEL
+
+        lower, upper = model.fair_rate_set_
+        possible = {"positive_rate_set": {"lower": lower, "upper": upper, "level": LEVEL}}
     return {
+        **possible,
         "decision": "Df" if latent else "D",
         "decision_rate": dict(zip(account.classes, map(float, model.fair_rate_), strict=True)),
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
@@ -224,16 +308,17 @@ def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:
 def show_learned(found: Mapping[str, Any]) -> None:
     """Print the rates and the mechanism."""
     model, facts = found["model"], found["learned"]
-    end = "" if found["converged"] else "; it stopped at the limit before it converged"
-    steps = counted(found["iterations"], "iteration")
-    say(
-        f"{model} in {found['seconds']:.1f} s: {steps} of EM{end}; "
-        f"log-likelihood per row {found['log_likelihood_per_row']:.4f}",
-        "bold",
-    )
+    say(f"{model} in {found['seconds']:.1f} s: {_how_learned(found)}", "bold")
     decision, positive = facts["decision"], found["label"]["positive"]
     tied = ", the same in every group under the model" if model != "TwoNB" else ""
-    say(f"P({decision} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}\n")
+    say(f"P({decision} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}")
+    possible = facts.get("positive_rate_set")
+    if possible is not None and possible["lower"] <= possible["upper"]:
+        say(
+            f"Held-out labels leave {possible['lower']:.3f} to {possible['upper']:.3f} possible "
+            f"({possible['level']:.0%} confidence)."
+        )
+    say()
     cells, classes = facts["mechanism"], found["label"]["classes"]
     if not cells:
         return
@@ -254,3 +339,11 @@ def show_learned(found: Mapping[str, Any]) -> None:
         "depends on the features only through Df and S.\nOther mechanisms may fit as well, and "
         "the data may contradict the assumptions: `fairpc audit` checks both."
     )
+
+
+def _how_learned(found: Mapping[str, Any]) -> str:
+    if "classifier" in found:
+        return f"{WORDS[found['classifier']]}, {counted(found['folds'], 'fold')}"
+    end = "" if found["converged"] else "; it stopped at the limit before it converged"
+    steps = counted(found["iterations"], "iteration")
+    return f"{steps} of EM{end}; log-likelihood per row {found['log_likelihood_per_row']:.4f}"

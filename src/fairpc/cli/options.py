@@ -77,6 +77,8 @@ ARGUMENTS: Final = {
 }
 """Arguments of the models and of ``fit``, and the option that sets each."""
 
+LATENT: Final = "latent"
+"""The model that has a classifier."""
 ENGINES: Final = ("local", "dask")
 GAPS: Final = ("either", "scores", "decisions")
 
@@ -148,7 +150,22 @@ class Roles:
 class Learner:
     """Which model is fitted, and how; structure and components are for FairPC and NLatPC."""
 
-    model: Annotated[str, option("NAME", "FairPC, NLatPC, LatNB or TwoNB.")] = "FairPC"
+    model: Annotated[
+        str,
+        option(
+            "NAME",
+            "FairPC, NLatPC, LatNB or TwoNB; or latent: Df from the scores of a classifier of the "
+            "label.",
+        ),
+    ] = "FairPC"
+    classifier: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "With --model latent: hgb, gradient boosting (the default); logistic, logistic "
+            "regression; forest, a random forest.",
+        ),
+    ] = None
     structure: Structure = "auto"
     components: Annotated[
         int | None,
@@ -157,11 +174,17 @@ class Learner:
     bins: Bins = None
     seed: Seed = 0
 
+    def __post_init__(self) -> None:
+        if self.classifier is not None and self.model != LATENT:
+            raise OptionError(
+                f"--classifier is for --model {LATENT}: give that, or leave --classifier out"
+            )
+
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of a model, by the arguments that the options set."""
         arguments = {option: name for name, option in ARGUMENTS.items()}
-        chosen = {name: value for name, value in vars(self).items() if name != "model"}
+        chosen = {n: v for n, v in vars(self).items() if n not in ("model", "classifier")}
         return {arguments[f"--{name.replace('_', '-')}"]: v for name, v in chosen.items()}
 
 

@@ -24,26 +24,33 @@ from fairpc.cli.tables import (
 )
 from fairpc.data.files import TableFiles, write_table
 from fairpc.data.source import Warned
-from fairpc.errors import TableError, counted
+from fairpc.errors import NotAnsweredError, OptionError, TableError, counted
 from fairpc.query import Answer, Query, Vocabulary, parse
 from fairpc.refits.workbench import Progress, Report, progress
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.estimators.base import CircuitClassifier
+    from fairpc.estimators.file import FittedModel
 
 BATCH: Final = 50_000
 """Rows in memory at a time; a few batches are on their way at once."""
 
 PREFIX: Final = "p_df_"
+BOUNDS: Final = (f"{PREFIX}lower", f"{PREFIX}upper")
 DECISION: Final = "decision"
 
 
 def run(
-    model_file: str, table: str, output: str, decide: bool, text: TextFormat, screen: Screen
+    model_file: str,
+    table: str,
+    output: str,
+    bounds: bool,
+    decide: bool,
+    text: TextFormat,
+    screen: Screen,
 ) -> None:
-    """Append P(Df = k | row) for every class k, and the decision if asked, to a table."""
+    """Append P(Df = k | row) for every class k to a table; bounds and the decision if asked."""
     import polars as pl
 
     target = target_of(output, screen, model_file, table)
@@ -57,7 +64,7 @@ def run(
                 f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
                 "is summed out, and equal mean scores are then not guaranteed even under the model"
             )
-        scored = Scored(model, files, _new_columns(model, files, decide))
+        scored = Scored(model, files, _new_columns(model, files, bounds, decide), bounds, decide)
         with files.reading():
             rows, total = files.scan(), 0
             schema = dict(rows.collect_schema()) | scored.added
@@ -88,11 +95,21 @@ def run(
         )
 
 
-def _new_columns(model: CircuitClassifier, files: TableFiles, decide: bool) -> dict[str, Any]:
+def _new_columns(
+    model: FittedModel, files: TableFiles, bounds: bool, decide: bool
+) -> dict[str, Any]:
     """Names and types of what is appended."""
     import polars as pl
 
     added: dict[str, Any] = {f"{PREFIX}{c}": pl.Float64 for c in model.classes_}
+    if bounds:
+        taken = [name for name in BOUNDS if name in added]
+        if taken:
+            raise OptionError(
+                f"the scores of a class are in {taken[0]!r}, as those of --bounds would be: leave "
+                "out --bounds, or fit with a class of another name"
+            )
+        added |= dict.fromkeys(BOUNDS, pl.Float64)
     if decide:
         added[DECISION] = pl.String
     for name in added:
@@ -108,9 +125,11 @@ def _new_columns(model: CircuitClassifier, files: TableFiles, decide: bool) -> d
 class Scored:
     """A table with its scores."""
 
-    model: CircuitClassifier
+    model: FittedModel
     files: TableFiles
-    added: dict[str, Any]  #: names and types of what is appended: a score per class, a decision
+    added: dict[str, Any]  #: names and types of what is appended: scores, bounds, a decision
+    bounds: bool  #: whether bounds are
+    decide: bool  #: whether the decision is
     rows: int = 0  #: that went by
     total: float = 0.0  #: sum of their scores of the positive class
 
@@ -137,15 +156,25 @@ class Scored:
         self.total += float(scores[:, self.model.coding_.labels.positive].sum())
         for name, score in zip(self.added, scores.T, strict=False):
             yield pl.Series(name, score)
-        if len(self.added) > scores.shape[1]:
+        if self.bounds:
+            for name, bound in zip(BOUNDS, self.model.predict_bounds(**given).T, strict=True):
+                yield pl.Series(name, bound)
+        if self.decide:
             decisions = [str(d) for d in self.model.predict(**given)]
             yield pl.Series(DECISION, decisions, dtype=pl.String)
 
 
 def ask(model_file: str, question: str, screen: Screen) -> None:
     """Answer a query in words."""
+    from fairpc.estimators import LatentDecision
+
     query = parse(question)
     model = loaded(model_file, then="QUERY")
+    if isinstance(model, LatentDecision):
+        raise NotAnsweredError(
+            f"{model_file} holds a LatentDecision, which has no distribution of the features to "
+            "ask: query a model that `fairpc fit --model FairPC` wrote"
+        )
     coding = model.coding_
     words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
     answer = words.answer(query)

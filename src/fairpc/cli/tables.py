@@ -22,7 +22,7 @@ from fairpc.cli.options import Engine, Roles, TextFormat, as_number
 from fairpc.data.atomic import check_writable
 from fairpc.data.files import TableFiles, find, format_of, is_part
 from fairpc.data.source import Source, source_of
-from fairpc.data.values import EXACT, read_values
+from fairpc.data.values import EXACT, read_values, to_numbers
 from fairpc.errors import FairpcError, FileFormatError, OptionError, TableError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from fairpc.cli.screen import Screen
     from fairpc.data.labels import Labels
-    from fairpc.estimators.base import CircuitClassifier
+    from fairpc.estimators.file import FittedModel
 
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
 
@@ -151,7 +151,7 @@ def target_of(output: str, screen: Screen, *reads: str) -> str | BinaryIO:
     return sys.stdout.buffer
 
 
-def loaded(path: str, *, then: str = "TABLE") -> CircuitClassifier:
+def loaded(path: str, *, then: str = "TABLE") -> FittedModel:
     """The model of a file; where there is none, what is expected there and after it."""
     from fairpc.estimators import load
 
@@ -215,7 +215,7 @@ def ready(frame: Frame, files: TableFiles) -> Frame:
     return frame.with_columns(pl.col(pl.String).str.strip_chars())
 
 
-def note_absent(model: CircuitClassifier, files: TableFiles, screen: Screen) -> None:
+def note_absent(model: FittedModel, files: TableFiles, screen: Screen) -> None:
     """Say which features are absent, and so missing in every row; refuse what looks like a slip."""
     absent = absent_features(model, files.names())
     if not absent:
@@ -240,10 +240,15 @@ def note_absent(model: CircuitClassifier, files: TableFiles, screen: Screen) -> 
     )
 
 
-def absent_features(model: CircuitClassifier, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Features that are not among some columns; columns of an array go by position instead."""
+def absent_features(model: FittedModel, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Features that are not among some columns, and can be summed out.
+
+    Columns of an array go by position instead; a classifier says itself what it needs.
+    """
+    from fairpc.estimators import LatentDecision
+
     features = model.coding_.features
-    if features.from_array:
+    if features.from_array or isinstance(model, LatentDecision):
         return ()
     return tuple(name for name in features.names if name not in names)
 
@@ -252,7 +257,7 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
 
 
-def evidence(model: CircuitClassifier, cells: pl.DataFrame) -> dict[str, Any]:
+def evidence(model: FittedModel, cells: pl.DataFrame) -> dict[str, Any]:
     """Arguments of a model's methods for the rows of a table: X, and groups where they are apart.
 
     A model that was given its groups apart from X, in Python, finds them by the names of their
@@ -265,13 +270,13 @@ def evidence(model: CircuitClassifier, cells: pl.DataFrame) -> dict[str, Any]:
     return {"X": cells, "sensitive_features": cells.select(names)}
 
 
-def model_source(model: CircuitClassifier, files: TableFiles) -> Source:
+def model_source(model: FittedModel, files: TableFiles) -> Source:
     """A table to be streamed to a model."""
     names = files.names()
     return source_of(files, lambda frame: _with_absent(model, ready(frame, files), names))
 
 
-def _with_absent(model: CircuitClassifier, frame: Frame, names: tuple[str, ...]) -> Frame:
+def _with_absent(model: FittedModel, frame: Frame, names: tuple[str, ...]) -> Frame:
     """A table in which features that are absent are empty columns."""
     import polars as pl
 
@@ -291,6 +296,25 @@ def labelled(files: TableFiles, given: Roles) -> LabelledTable:
     rest, y = frame.drop(roles.label), frame[roles.label]
     hints = tuple(_hints(rest, roles))
     return LabelledTable(files.source, roles, rest, y, y.to_frame().group_by(y.name).len(), hints)
+
+
+def under_types(rows: LabelledTable) -> pl.DataFrame:
+    """The features of a table in memory, under the types that they are said to have.
+
+    A classifier is given a table, and is not told of roles.
+    """
+    import narwhals as nw
+    import polars as pl
+
+    roles = rows.roles
+    changed = [rows.X[n].cast(pl.String).cast(pl.Categorical) for n in roles.categorical]
+    for name in roles.numeric:
+        wrapped = nw.from_native(rows.X[name], series_only=True)
+        values = to_numbers(name, read_values(name, wrapped, roles.sentinels))
+        if values.type == "number":
+            changed.append(pl.Series(name, values.data, nan_to_null=True))
+    features: pl.DataFrame = rows.X.with_columns(changed)
+    return features
 
 
 def streamed(files: TableFiles, given: Roles, client: Any) -> LabelledTable:

@@ -283,7 +283,11 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             return self._fit_rows(*given)
         on_sample = self._fit_rows(sample, structure, ordered, validation, {}, limits, step)
         # All parameters are learned from all rows, those of a mixture's components too.
-        return fit_parameters(on_sample.distribution, rows, {}, self._em_options(limits), step)
+        fitted = fit_parameters(on_sample.distribution, rows, {}, self._em_options(limits), step)
+        if not isinstance(on_sample, AutoFitted):
+            return fitted
+        choices = replace(on_sample.choices, refitted=True)
+        return AutoFitted(fitted.distribution, fitted.history, fitted.converged, choices)
 
     def _triple(self, coding: TableCoding, data: Triple) -> Rows:
         """Rows beside the training rows, in memory or in files."""

@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.data.categories import distinct_numbers, levels_of, number_texts
+from fairpc.data.categories import Level, distinct_numbers, levels_of, number_texts
 from fairpc.data.codes_of import code_values, numbers_of
 from fairpc.data.columns import IDENTIFIER_ROWS
 from fairpc.data.encoding import Encoding, absent
@@ -23,7 +23,7 @@ from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import check_rows
 from fairpc.data.values import Sentinel, Values, read_values
-from fairpc.errors import FileFormatError, OptionError, TableError
+from fairpc.errors import FileFormatError, OptionError, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints, check_choice, is_missing
 from fairpc.estimators.learned import (
     LARGEST,
@@ -247,10 +247,12 @@ def _fit_column(
     known = ~values.missing()
     if not known.any():
         return Dropped(name, "it is missing in every row")
+    share = float(weights[~known].sum() / weights.sum())
     if values.type == "boolean":
-        return Column(name, "boolean", levels=(False, True))
+        return Column(name, "boolean", levels=(False, True), missing_share=share, done="boolean")
     if values.type == "date" or (values.type == "number" and not values.declared):
-        return Column(name, values.type)
+        done = f"{values.type}, not binned"
+        return Column(name, values.type, missing_share=share, done=done)
     levels = levels_of(values)
     if not values.declared and len(levels) == known.sum() >= IDENTIFIER_ROWS:
         return Dropped(name, "it has a different value in every row, like an identifier")
@@ -264,8 +266,16 @@ def _fit_column(
         positive = np.bincount(number, (weights * codes)[known], len(levels))
         rate = (positive + ORDER_ROWS * positive.sum() / mass.sum()) / (mass + ORDER_ROWS)
         kept = kept[np.argsort(rate[kept], kind="stable")]
-    some = tuple(levels[i] for i in kept)
-    return Column(name, "category", levels=some, open=len(some) < len(levels))
+    return _category(name, tuple(levels[i] for i in kept), len(levels), share)
+
+
+def _category(name: str, kept: tuple[Level, ...], n_levels: int, missing_share: float) -> Column:
+    done, rest = f"category of {counted(len(kept), 'level')}", n_levels - len(kept)
+    if rest:
+        done += f", {counted(rest, 'rarer one counts', 'rarer ones count')} as missing"
+    return Column(
+        name, "category", levels=kept, open=bool(rest), missing_share=missing_share, done=done
+    )
 
 
 def _matrix(encoding: Encoding, table: Frame) -> Floats:

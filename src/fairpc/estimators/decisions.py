@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import signature
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, Final, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,7 @@ def _streamed(
     settings = {name: apart.pop(name) for name in SETTINGS if name in apart}
     check_not_apart(**apart)
     source = open_source(table)
-    columns = FittedColumns.of(source, model._coding(), label=label)
+    columns = FittedColumns.of(source, model._coding(), unused=model._reads_all, label=label)
     warned = Warned()
     with warned.watching():
         parts = [
@@ -166,6 +166,9 @@ class FittedDecisions(ABC):
     label_counts_: Floats
     warnings_: tuple[str, ...]
     n_features_in_: int
+
+    _reads_all: ClassVar[bool] = False
+    """Whether columns that the coding does not use are read too, of tables in batches."""
 
     @property
     def classes_(self) -> Array:

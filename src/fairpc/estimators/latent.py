@@ -105,6 +105,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     score_map_: ScoreMap
 
+    _reads_all = True  # what a classifier uses is its own affair
+
     def __init__(
         self,
         estimator: Any = None,
@@ -173,7 +175,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             coding, X, y, sensitive_features, sample_weight, fair_labels=fair_labels
         )
         persons = check_clusters(clusters, all_rows.n_rows)
-        view = GroupView.of(coding, X, all_rows.s, plain=self.estimator is None)
+        plain = isinstance(self.estimator, TableClassifier | None)
+        view = GroupView.of(coding, X, all_rows.s, plain=plain)
         used = np.flatnonzero((all_rows.s >= 0) & (all_rows.d >= 0) & (all_rows.weights > 0))
         _warn_left_out(all_rows, len(used))
         rows = all_rows.take(used)
@@ -571,8 +574,8 @@ class GroupView:
         """
         frame, groups = read_frame(X), coding.groups
         library = _library(X)
-        if not coding.sensitive:
-            names = tuple(APART if n == "sensitive" else n for n in groups.column_names)
+        names, inside = group_columns(coding)
+        if not inside:
             taken = [n for n in names if n in frame.names]
             if taken:
                 raise TableError(
@@ -581,7 +584,6 @@ class GroupView:
                 )
             levels = _levels(coding) if plain or _has_text(X) else groups.cells
             return cls(names, levels, False, library)
-        names = coding.sensitive
         first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
         columns = [frame.column(name) for name in names]
         levels = tuple(tuple(_plain(column[row]) for column in columns) for row in first)
@@ -706,6 +708,14 @@ def _has_text(X: Any) -> bool:
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     types = frame.schema.values() if isinstance(frame, nw.DataFrame) else ()
     return any(type_ in (nw.String, nw.Object) for type_ in types)
+
+
+def group_columns(coding: TableCoding) -> tuple[tuple[str, ...], bool]:
+    """Names of the columns of the group as classifiers see them, and whether X has them."""
+    if coding.sensitive:
+        return coding.sensitive, True
+    names = coding.groups.column_names
+    return tuple(APART if name == "sensitive" else name for name in names), False
 
 
 def _library(X: Any) -> str:

@@ -73,6 +73,17 @@ class Calibration:
         rates = np.interp(scores, self.scores, self.rates)
         return np.asarray(rates + SLOPE * (scores - self.scores.mean()), np.float64)
 
+    def is_sound(self) -> bool:
+        """Whether the numbers can be those of a calibration."""
+        n = len(self.rates)
+        shapes = self.scores.shape, self.rates.shape, self.rows.shape
+        if shapes != ((n or 2,), (n,), (n or 1,)) or not np.isfinite(self.scores).all():
+            return False
+        ascending = not n or bool((np.diff(self.scores) > 0).all())
+        return ascending and bool(
+            ((self.rates >= 0) & (self.rates <= 1)).all() and np.all(self.rows > 0)
+        )
+
     def variance(self, scores: Floats) -> Floats:
         """Of the rate at these scores, as far as the rows of its steps are few."""
         rates = np.clip(self(scores), LEAST, 1 - LEAST)
@@ -238,14 +249,11 @@ class ScoreMap:
         n = len(self.calibrations)
         shapes = self.group_rate.shape, self.mechanism.shape, self.shifts.shape
         rates = np.concatenate([self.group_rate, self.mechanism.ravel(), [self.decision_rate]])
-        steps = all(
-            len(c.scores) == (len(c.rates) or 2)
-            and np.isfinite(c.scores).all()
-            and (not len(c.rates) or bool((np.diff(c.scores) > 0).all()))
-            for c in self.calibrations
-        )
         sound = shapes == ((n,), (n, 2), (n,)) and len(self.ends.groups) == n and n >= 2
-        if not (sound and steps and ((rates >= 0) & (rates <= 1)).all()):
+        sound = sound and bool(
+            np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all()
+        )
+        if not (sound and all(c.is_sound() for c in self.calibrations)):
             raise FileFormatError("the map of scores does not fit together: it was altered")
         if not (self.mechanism[:, 1] > self.mechanism[:, 0]).all():
             raise FileFormatError("the map of scores has a mechanism that turns no labels: altered")

@@ -10,7 +10,9 @@ from fairpc.evidence.identified import (
     identified_set,
 )
 from fairpc.evidence.monitor import MonitorGap, ParityMonitor
+from fairpc.evidence.strata import PairWithin, ParityWithin, StratumGap
 from fairpc.evidence.thresholds import EqualRates, GroupThreshold, equal_rates
+from fairpc.evidence.within import GroupMechanism, StrataTest, StratumRates
 
 __all__ = [
     "AssumptionTest",
@@ -18,15 +20,21 @@ __all__ = [
     "EqualRates",
     "GroupBounds",
     "GroupMean",
+    "GroupMechanism",
     "GroupRange",
     "GroupThreshold",
     "IdentifiedSet",
     "MechanismRange",
     "MonitorGap",
     "PairGap",
+    "PairWithin",
     "Parity",
     "ParityCurve",
     "ParityMonitor",
+    "ParityWithin",
+    "StrataTest",
+    "StratumGap",
+    "StratumRates",
     "class_bounds",
     "equal_rates",
     "identified_set",

@@ -7,7 +7,7 @@ its rate in any set of rows. Where the bounds of all classes sum to less than
 one, no P(Df) is left, and the assumptions are rejected together.
 """
 
-# ruff: noqa: PT028 - a test of hypotheses, not of code: its arguments may have defaults.
+# ruff: noqa: N803, PT028 - a test of hypotheses, not of code: its arguments may have defaults.
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import index
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +29,12 @@ from fairpc.evidence.crossfit import GroupRows, SplitRates, cross_fitted
 from fairpc.evidence.intervals import check_enough_rows, some_of
 from fairpc.evidence.plain import Record
 
+if TYPE_CHECKING:
+    from fairpc.evidence.within import StrataTest
+
 Method = Literal["cross-fit", "single-split"]
 MIN_ROWS: Final = 10
-_SMALLEST_P: Final = 1e-12
+SMALLEST_P: Final = 1e-12
 
 WHAT_TO_DO: Final = (
     "Condition on a legitimate attribute: add it to the groups' comparison, or audit its levels "
@@ -147,7 +150,7 @@ class AssumptionTest(Record):
 
     def summary(self) -> str:
         """The result and what it does not mean, in plain words."""
-        p = "below 1e-12" if self.p_value <= _SMALLEST_P else f"= {self.p_value:.2g}"
+        p = "below 1e-12" if self.p_value <= SMALLEST_P else f"= {self.p_value:.2g}"
         if self.rejected:
             clash = ""
             if self.positive is not None:
@@ -178,11 +181,13 @@ class AssumptionTest(Record):
         )
 
 
+@overload
 def test_assumptions(
-    X: npt.ArrayLike,  # noqa: N803
+    X: npt.ArrayLike,
     y: npt.ArrayLike,
     sensitive_features: npt.ArrayLike,
     *,
+    given: None = None,
     positive: Any = None,
     classifier: Any = None,
     level: float = 0.95,
@@ -191,7 +196,42 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
-) -> AssumptionTest:
+) -> AssumptionTest: ...
+
+
+@overload
+def test_assumptions(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    *,
+    given: npt.ArrayLike,
+    positive: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    method: Method = "cross-fit",
+    n_seeds: int = 11,
+    seeds: Iterable[int] | None = None,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> StrataTest: ...
+
+
+def test_assumptions(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    *,
+    given: npt.ArrayLike | None = None,
+    positive: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    method: Method = "cross-fit",
+    n_seeds: int = 11,
+    seeds: Iterable[int] | None = None,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> AssumptionTest | StrataTest:
     """Test the assumptions of the latent fair decision, and bound P(Df) if they hold.
 
     Within each group a classifier ranks the rows by P(D = c | X); sets in which
@@ -202,6 +242,9 @@ def test_assumptions(
         X: features, any types; missing cells allowed.
         y: observed class per row.
         sensitive_features: group per row; several columns are crossed.
+        given: stratum per row, several columns are crossed: test the weaker claim that Df is
+            independent of the group within strata, with one mechanism for all of them (two
+            classes, "cross-fit"); a :class:`StrataTest`.
         positive: class that ``lower`` and ``upper`` are about; the last of two if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
             training part the better of the first two by log-loss on inner folds.
@@ -215,9 +258,16 @@ def test_assumptions(
             rows, which must be repeated. Counts are then shrunk to the effective sample size.
     """
     arrays.check_level(level)
-    classes, groups = _group_rows(X, y, sensitive_features, clusters, sample_weight)
     numbers = _seeds(n_seeds, seeds, method)
-    wanted = _positive(classes, positive)
+    if given is not None:
+        from fairpc.evidence.within import test_within
+
+        weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
+        asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "level": level}
+        _check_method(method, alike=method == "cross-fit")
+        return test_within(X, y, sensitive_features, given, seeds=numbers, **asked, **weighing)
+    classes, groups = group_rows(X, y, sensitive_features, clusters, sample_weight)
+    wanted = positive_code(classes, positive)
     one = next(iter(groups.values()))
     _check_method(method, alike=one.weights is None and one.persons is None)
     options = learners(classifier, weighted=one.weights is not None)
@@ -232,7 +282,7 @@ def test_assumptions(
 test_assumptions.__test__ = False  # type: ignore[attr-defined]
 
 
-def _group_rows(
+def group_rows(
     x: Any, y: Any, sensitive_features: Any, clusters: Any, sample_weight: Any
 ) -> tuple[tuple[Any, ...], dict[Any, GroupRows]]:
     """The classes, and the rows of each group: all that was given, checked."""
@@ -293,7 +343,7 @@ def _record(
         lower=lower,
         upper=upper,
         rejected=bool(bounds.min(axis=0).sum() < 1),
-        p_value=_p_value(empty),
+        p_value=smallest_level(empty),
         groups=tuple(groups),
         classes=classes,
         positive=None if positive is None else classes[positive],
@@ -312,13 +362,13 @@ def _class_bound(seeds: list[SplitRates], c: int, label: Any, upper: float) -> C
     return ClassBound(label, splits[0].whole.mean, float(upper), *medians)
 
 
-def _p_value(empty: Callable[[float], bool]) -> float:
+def smallest_level(empty: Callable[[float], bool]) -> float:
     """Smallest alpha at which no P(Df) is left, by bisection on its logarithm."""
     if not empty(1.0):
         return 1.0
-    if empty(_SMALLEST_P):
-        return _SMALLEST_P
-    low, high = math.log(_SMALLEST_P), 0.0
+    if empty(SMALLEST_P):
+        return SMALLEST_P
+    low, high = math.log(SMALLEST_P), 0.0
     while high - low > 1e-4:
         middle = (low + high) / 2
         low, high = (low, middle) if empty(math.exp(middle)) else (middle, high)
@@ -345,7 +395,7 @@ def _check_method(method: Method, *, alike: bool) -> None:
         )
 
 
-def _positive(classes: tuple[Any, ...], positive: Any) -> int | None:
+def positive_code(classes: tuple[Any, ...], positive: Any) -> int | None:
     if positive is None:
         return 1 if len(classes) == 2 else None
     if positive not in classes:

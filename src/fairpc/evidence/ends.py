@@ -247,7 +247,7 @@ def _rates(data: Any) -> ClassRates:
 
 def _sample(data: Any) -> Sample:
     size, variance = float(data["size"]), float(data["variance"])
-    if not (size > 0 and variance >= 0):
+    if not (0 < size < math.inf and 0 <= variance < math.inf):
         raise ValueError("a rate needs rows")
     # JSON has no word for infinite.
     freedom = math.inf if data["freedom"] is None else float(data["freedom"])

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from fairpc.errors.arrays import Floats, Positions
 from fairpc.evidence import intervals
 from fairpc.evidence.intervals import Interval, Sample
 from fairpc.evidence.plain import Record
+
+if TYPE_CHECKING:
+    from fairpc.evidence.strata import ParityWithin
 
 FOUR_FIFTHS: Final = 0.8
 SMALL: Final = 30
@@ -199,16 +202,45 @@ class ParityCurve(Record, Sequence[Parity]):
         )
 
 
+@overload
 def parity(
     scores: npt.ArrayLike,
     groups: npt.ArrayLike,
     *,
+    given: None = None,
     threshold: float | None = None,
     level: float = 0.95,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
     counts: npt.ArrayLike | None = None,
-) -> Parity:
+) -> Parity: ...
+
+
+@overload
+def parity(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    given: npt.ArrayLike,
+    threshold: float | None = None,
+    level: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    counts: None = None,
+) -> ParityWithin: ...
+
+
+def parity(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    given: npt.ArrayLike | None = None,
+    threshold: float | None = None,
+    level: float = 0.95,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+    counts: npt.ArrayLike | None = None,
+) -> Parity | ParityWithin:
     """Differences and ratios of mean scores, or of selection rates, between groups.
 
     Mean scores: Welch's interval with one pseudo-score 0 and one 1 per group, and
@@ -218,6 +250,8 @@ def parity(
     Args:
         scores: from 0 to 1, one per row; only 0 and 1 are decisions, and their means rates.
         groups: group per row; several columns are crossed into intersections.
+        given: stratum per row, several columns are crossed: also compare within strata; a
+            :class:`ParityWithin`. Rows must then be given one by one, without ``counts``.
         threshold: compare the shares of scores ≥ threshold instead of the scores.
         level: of all intervals together.
         clusters: who each row is about, where persons repeat.
@@ -225,6 +259,13 @@ def parity(
             equal rows, which are ``counts``. Intervals then use the effective sample size.
         counts: how many equal rows each row is, weight and all; the same as repeating it.
     """
+    if given is not None:
+        from fairpc.evidence.strata import parity_within
+
+        if counts is not None:
+            raise MetricError("given and counts were both given: repeat the rows, or leave one out")
+        weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
+        return parity_within(scores, groups, given, threshold=threshold, level=level, **weighing)
     values = arrays.check_scores(scores)
     names, ids = arrays.check_groups(groups, len(values))
     weights = arrays.check_positive_weight(sample_weight, len(values))
@@ -262,7 +303,11 @@ def parity_curve(
     if not len(thresholds):
         raise MetricError("thresholds is empty: give at least one")
     each = 1 - (1 - arrays.check_level(level)) / len(thresholds)
-    rows = {"clusters": clusters, "sample_weight": sample_weight, "counts": counts}
+    rows: dict[str, Any] = {
+        "clusters": clusters,
+        "sample_weight": sample_weight,
+        "counts": counts,
+    }
     found = (parity(scores, groups, threshold=t, level=each, **rows) for t in thresholds)
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
 

@@ -1,0 +1,154 @@
+"""What a file holds of FairPC, NLatPC, LatNB and TwoNB beside what it holds of every model."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.circuit.file import from_dict, to_dict
+from fairpc.circuit.graph import Circuit
+from fairpc.data.table_coding import TableCoding
+from fairpc.errors import FileFormatError
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.estimators.settings import plain
+from fairpc.evidence.ends import LabelEnds
+from fairpc.evidence.plain import plain as numbers
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.forest import Forest, ForestDistribution
+from fairpc.fair.knowledge import Knowledge
+from fairpc.fair.recipe_log import Choices
+from fairpc.fair.top import LATENT, Layout, Model, TopRates
+
+MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
+_FIELDS: Final = frozenset(("n_components", "circuit", "history", "converged"))
+_SINCE: Final = {"choices": 3, "warnings": 4, "forest": 5, "ends": 6}
+"""Fields that older files lack, by the version that brought them.
+
+A file has the lowest version that can hold it. What it then has to hold, and the model has not, is
+None: only models of the recipe and forests have choices, only some have warnings, a setting that
+version 3 does not know, or held-out ends.
+"""
+_FIRST: Final = 2
+_USUAL: Final = {"guard": True, "hold_mechanism": False}
+"""Settings that are written where they are not as usual: older readers take them for an error."""
+
+
+def fields(version: int) -> frozenset[str]:
+    """What a file of this version has."""
+    return _FIELDS | {name for name, since in _SINCE.items() if since <= version}
+
+
+def content(model: CircuitClassifier) -> dict[str, Any]:
+    """The version of the file, the settings, and what was learned."""
+    distribution = model._distribution()
+    settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+    for name, usual in _USUAL.items():
+        if settings[name] == usual:
+            del settings[name]
+    choices, ends, forest = model.choices_, model.label_ends_, None
+    if isinstance(distribution, ForestDistribution):
+        forest = distribution.forest.to_dict() | distribution.top_rates.to_dict()
+    newer = {
+        "choices": None if choices is None else choices.to_dict(),
+        "warnings": list(model.warnings_),
+        "forest": forest,
+        "ends": None if ends is None else ends.to_dict(),
+    }
+    # The list of warnings came with the settings.
+    told = {name for name, value in newer.items() if value}
+    told |= {"warnings"} if set(_USUAL) & set(settings) else set()
+    version = max((_SINCE[name] for name in told), default=_FIRST)
+    return {
+        **{name: value for name, value in newer.items() if _SINCE[name] <= version},
+        "version": version,
+        "settings": settings,
+        "n_components": distribution.layout.n_components,
+        "circuit": None if forest else to_dict(distribution.circuit),
+        "history": {name: numbers(values) for name, values in model.history_.items()},
+        "converged": bool(model.converged_),
+    }
+
+
+def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
+    """The model of a file; errors are raised as they come."""
+    if content["model"] not in MODELS:
+        raise FileFormatError(f"its model {content['model']!r} is unknown: update fairpc")
+    planted = content.get("forest") is not None
+    circuit = None if planted else from_dict(content["circuit"], "its circuit")
+    model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"], circuit))
+    layout = Layout(
+        len(coding.groups.names),
+        len(coding.labels.classes),
+        coding.features.names,
+        tuple(coding.features.arities),
+        latent=model._model in LATENT,
+        tied=model._model != "TwoNB",
+        n_components=int(content["n_components"]),
+    )
+    model.distribution_ = _distribution(model._model, layout, circuit, content)
+    if circuit is not None:
+        model.distribution_.top  # noqa: B018 - another shape has no upper layers to read
+    model.history_ = {
+        name: np.array(values, np.float64) for name, values in content["history"].items()
+    }
+    model.n_iter_ = max(len(model.history_["objective"]) - 1, 1)
+    model.converged_ = bool(content["converged"])
+    model.starts_ = ()
+    model.choices_ = _choices(content, model)
+    model.label_ends_ = _ends(content, coding)
+    return model
+
+
+def _choices(content: dict[str, Any], model: CircuitClassifier) -> Choices | None:
+    """What the recipe chose; an error where the file hides it, or it is that of another model."""
+    given, version, distribution = content.get("choices"), content["version"], model.distribution_
+    forest = isinstance(distribution, ForestDistribution)
+    if given is None and version != _SINCE["choices"]:
+        # Up to version 5, a model whose structure was learned on a sample of its rows has none.
+        if version >= _SINCE["ends"] and (forest or model._is_auto()):
+            raise FileFormatError("its choices are lacking, and the recipe made it: it was altered")
+        return None
+    choices = Choices.from_dict(given)
+    fits = choices.forest or len(choices.components) == distribution.layout.n_components
+    if choices.forest != forest or not fits:
+        raise FileFormatError("its choices are not those of its circuit: it was altered")
+    return choices
+
+
+def _ends(content: dict[str, Any], coding: TableCoding) -> LabelEnds | None:
+    if content.get("ends") is None:
+        return None
+    ends = LabelEnds.from_dict(content["ends"])
+    names = tuple(group.group for group in ends.groups)
+    if names != coding.groups.names or len(coding.labels.classes) != 2:
+        raise FileFormatError("its held-out ends are not of its groups: it was altered")
+    return ends
+
+
+def _distribution(
+    model: Model, layout: Layout, circuit: Circuit | None, content: dict[str, Any]
+) -> FairDistribution:
+    if circuit is not None:
+        if dict(zip(circuit.names, circuit.arities.tolist(), strict=True)) != layout.variables:
+            raise FileFormatError("its circuit is not over its columns: it was altered")
+        return FairDistribution(model, layout, circuit)
+    forest, rates = Forest.from_dict(content["forest"]), TopRates.from_dict(content["forest"])
+    sizes = tuple(value.shape[2] for value in forest.values)
+    shape = layout.n_groups, layout.n_classes
+    fits = forest.leaf_rate.shape[:2] == shape and rates.mechanism.shape == (*shape, shape[1])
+    if model != "FairPC" or not fits or sizes != layout.arities:
+        raise FileFormatError("its forest is not over its columns: it was altered")
+    return ForestDistribution(layout, forest, rates)
+
+
+def _settings(settings: dict[str, Any], circuit: Circuit | None) -> dict[str, Any]:
+    """Constructor arguments: tuples where tuples were; a structure without a name is a kept one."""
+    lists = ("missing_values", "numeric", "categorical")
+    result = dict(settings) | {name: tuple(settings[name]) for name in lists if name in settings}
+    if result.get("structure", "auto") is None:
+        result["structure"] = circuit
+    if result.get("knowledge") is not None:
+        result["knowledge"] = Knowledge.from_dict(result["knowledge"])
+    return result

@@ -1,0 +1,159 @@
+"""What a file holds of a LatentDecision beside what it holds of every model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime
+from typing import Any, Final
+
+from fairpc.data.schema import Record
+from fairpc.data.table_coding import TableCoding
+from fairpc.errors import FileFormatError, LearningError
+from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
+from fairpc.estimators.latent import GroupView, LatentDecision, group_columns
+from fairpc.estimators.score_map import ScoreMap
+from fairpc.estimators.settings import plain
+from fairpc.fair.knowledge import Knowledge
+
+NAME: Final = LatentDecision.__name__
+_VERSION: Final = 6
+FIELDS: Final = frozenset(
+    ("warnings", "score_map", "group_view", "classifiers", "group_classifiers")
+)
+_VIEW: Final = ("names", "levels", "inside", "library")
+_ESTIMATORS: Final = ("estimator", "sensitive_estimator")
+_TIMES: Final = {"date": date, "datetime": datetime}
+"""Values of a group that JSON has no word for, by what they are called there."""
+
+
+def content(model: LatentDecision) -> dict[str, Any]:
+    """The version of the file, the settings, and what was learned."""
+    _refuse_others(model)
+    settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
+    for name in _ESTIMATORS:
+        given = getattr(model, name)
+        settings[name] = given.kind if isinstance(given, TableClassifier) else given
+    view = model.group_view_
+    return {
+        "version": _VERSION,
+        "settings": settings,
+        "warnings": list(model.warnings_),
+        "score_map": model.score_map_.to_dict(),
+        "group_view": {
+            "names": list(view.names),
+            "levels": [[_written(value) for value in level] for level in view.levels],
+            "inside": view.inside,
+            "library": view.library,
+        },
+        "classifiers": [[c.to_dict() for c in fold] for fold in model.estimators_],
+        "group_classifiers": [c.to_dict() for c in model.group_estimators_],
+    }
+
+
+def _refuse_others(model: LatentDecision) -> None:
+    """A LearningError where a classifier is none of ours: a file holds data and no code."""
+    learned = {
+        "estimator": [c for fold in model.estimators_ for c in fold],
+        "sensitive_estimator": list(model.group_estimators_),
+    }
+    for name, classifiers in learned.items():
+        given = [getattr(model, name)]
+        own = (*classifiers, *(c for c in given if not (c is None or c is False)))
+        for other in own:
+            if not isinstance(other, TableClassifier):
+                raise LearningError(
+                    f"the {name} is a {type(other).__name__}, which a file of data alone cannot "
+                    "hold: keep the model with skops.io.dump(model, path), or only what is ours, "
+                    "the mechanism, P(Df) and the calibration, as model.score_map_.to_dict()"
+                )
+
+
+def read(content: dict[str, Any], coding: TableCoding) -> LatentDecision:
+    """The model of a file; errors are raised as they come."""
+    if content["version"] < _VERSION:
+        raise FileFormatError(f"its model {NAME} is younger than its version: it was altered")
+    if len(coding.labels.classes) != 2:
+        raise FileFormatError("its label has more than two classes: it was altered")
+    found = ScoreMap.from_dict(content["score_map"])
+    if tuple(g.group for g in found.ends.groups) != coding.groups.names:
+        raise FileFormatError("its map of scores is not of its groups: it was altered")
+    view = _view(content["group_view"], coding)
+    folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in content["classifiers"]]
+    groups = tuple(map(TableClassifier.from_dict, content["group_classifiers"]))
+    _check_classifiers(folds, groups, coding, view)
+    given = _settings(content["settings"])
+    for name, first in zip(_ESTIMATORS, (folds[0][:1], groups[:1]), strict=True):
+        given[name] = _estimator(given[name], name, first)
+    model = LatentDecision(**given)
+    model.score_map_, model.group_view_ = found, view
+    model.estimators_, model.group_estimators_ = folds, groups
+    return model
+
+
+def _view(data: Any, coding: TableCoding) -> GroupView:
+    record = Record(data, "the view of the groups", _VIEW)
+    names, inside = record.texts("names"), record.flag("inside")
+    levels = tuple(tuple(_read_levels(level)) for level in record.items("levels"))
+    sizes = [len(level) for level in levels]
+    if (names, inside) != group_columns(coding) or sizes != [len(names)] * len(coding.groups.names):
+        raise FileFormatError("its view of the groups is not of its columns: it was altered")
+    return GroupView(names, levels, inside, record.text("library"))
+
+
+def _written(value: Any) -> Any:
+    """A value that stands for a group, as JSON; a time is told from a text."""
+    for name in ("datetime", "date"):
+        if isinstance(value, _TIMES[name]):
+            return {name: value.isoformat()}
+    if not isinstance(value, str | bool | int | float):
+        raise LearningError(
+            f"a sensitive column holds values of type {type(value).__name__}, which a file cannot "
+            "hold: give them as text or numbers"
+        )
+    return value
+
+
+def _read_levels(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, dict):
+            ((name, text),) = value.items()
+            yield _TIMES[name].fromisoformat(text)
+        else:
+            yield Record({"level": [value]}, "a group", ("level",)).levels("level")[0]
+
+
+def _check_classifiers(
+    folds: list[tuple[TableClassifier, ...]],
+    groups: tuple[TableClassifier, ...],
+    coding: TableCoding,
+    view: GroupView,
+) -> None:
+    """A FileFormatError where classifiers are not those of these groups and columns."""
+    n = len(coding.groups.names)
+    sizes = {len(fold) for fold in folds}
+    sound = len(folds) >= 2 and sizes in ({1}, {n}) and len(groups) in (0, 1 if n == 2 else n)
+    known = {*coding.features.names_in, *view.names}
+    for classifier in (*(c for fold in folds for c in fold), *groups):
+        sound &= classifier.classes_.tolist() == [0, 1]
+        encoding = classifier.encoding_
+        sound &= encoding.from_array or set(encoding.names) <= known
+    if not sound:
+        raise FileFormatError("its classifiers are not of its groups and columns: it was altered")
+
+
+def _settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Constructor arguments: tuples where tuples were."""
+    result = dict(settings) | {"missing_values": tuple(settings["missing_values"])}
+    if result["knowledge"] is not None:
+        result["knowledge"] = Knowledge.from_dict(result["knowledge"])
+    return result
+
+
+def _estimator(kind: Any, name: str, fitted: tuple[TableClassifier, ...]) -> Any:
+    """The classifier that is fitted to each fold, from its kind and what one of them was told."""
+    if kind is None or (kind is False and name == "sensitive_estimator"):
+        return kind
+    if kind not in CLASSIFIER_KINDS:
+        raise FileFormatError(f"its setting {name} is no kind of classifier: it was altered")
+    told = {} if not fitted else fitted[0].get_params(deep=False)
+    return TableClassifier(**(told | {"kind": kind}))

@@ -1,0 +1,451 @@
+"""Do the data contradict Df ⟂ S *given* attributes A, with one mechanism for all strata?
+
+Df may differ between strata, P(Df = 1 | a) = π_a, but within one not between groups. D is bent
+alike in all strata of a group, b_fs = P(D = 1 | Df = f, s). Then P(D = 1 | s, a) is
+
+    ρ_sa = b0s + (b1s − b0s) π_a,
+
+so over the strata the rates of two groups lie on a line, ρ_sa = α + β ρ_0a with β > 0, and
+b0s = α + β b00, b1s = α + β b10. A mechanism that is possible is a pair (b00, b10) of the reference
+group and a line for each other group. Both are bounded: b0s is at most the least, b1s at least the
+largest P(D = 1 | x, s, a), of which held-out sets of rows tell as in the plain test.
+
+A line is kept if Σ_a (ρ_sa − α − β ρ_0a)² / (v_sa + β² v_0a), v the variances of the rates, is at
+most a quantile of χ² with as many degrees of freedom as strata. This holds however little the
+strata differ (as the test of Anderson and Rubin does); of one stratum it is the plain set.
+"""
+
+# ruff: noqa: PT028 - a test of hypotheses, not of code: its arguments may have defaults.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Floats, Positions
+from fairpc.evidence.assumptions import SMALLEST_P, group_rows, positive_code, smallest_level
+from fairpc.evidence.classifiers import few_threads, learners
+from fairpc.evidence.crossfit import ClassRates, cross_fitted
+from fairpc.evidence.intervals import Interval, clopper_pearson, rate_sample, some_of
+from fairpc.evidence.plain import Record
+from fairpc.evidence.strata import check_strata
+
+INFORMATIVE: Final = 20
+"""Rows that each group needs in a stratum for it to inform a line."""
+SLOPES: Final = 500
+POINTS: Final = 41
+FEW_POINTS: Final = 15
+"""Slopes of lines, and values of b00 and of b10, that are looked at; fewer for a p-value."""
+ZOOMS: Final = 2
+GRID: Final = 1.05
+"""Slopes lie on a grid, so the best of them misses the least statistic: limits are larger by this,
+to be on the safe side."""
+_ANGLES: Final = np.linspace(0.002, math.pi / 2 - 0.002, SLOPES)
+_CLOSE: Final = 1e-3
+"""b1 is larger than b0 by this at least."""
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Lines of one group against the reference, for many slopes β.
+
+    Attributes:
+        n_strata: that inform it.
+        slope: of each line.
+        intercept: the α with the least statistic.
+        least: that statistic.
+        curvature: by which it grows with the square of the distance from this α.
+    """
+
+    n_strata: int
+    slope: Floats
+    intercept: Floats
+    least: Floats
+    curvature: Floats
+
+
+def lines(rates: Floats, variances: Floats) -> Line:
+    """Lines through rates [reference and other, stratum], most of them near to the best."""
+    coarse = _at(rates, variances, np.tan(_ANGLES))
+    best = int(np.argmin(coarse.least))
+    ends = _ANGLES[max(best - 2, 0)], _ANGLES[min(best + 2, SLOPES - 1)]
+    angles = np.unique(np.concatenate([_ANGLES, np.linspace(*ends, SLOPES)]))
+    return _at(rates, variances, np.tan(angles))
+
+
+def _at(rates: Floats, variances: Floats, slopes: Floats) -> Line:
+    weight = 1 / (variances[1] + np.square(slopes)[:, None] * variances[0])
+    gap = rates[1] - slopes[:, None] * rates[0]
+    total = weight.sum(axis=1)
+    intercept = (weight * gap).sum(axis=1) / total
+    least = (weight * np.square(gap - intercept[:, None])).sum(axis=1)
+    return Line(rates.shape[1], slopes, intercept, least, total)
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Which mechanisms are possible.
+
+    Attributes:
+        b00, b10: values of the reference group that were looked at.
+        distance: per pair of them, [b00, b10], the statistic of the best line in units of its
+            limit, of the group where that is largest: up to 1 is possible.
+        ranges: of b0 and b1 of each group, over all that is possible; empty if nothing is.
+    """
+
+    b00: Floats
+    b10: Floats
+    distance: Floats
+    ranges: tuple[tuple[Interval, Interval], ...]
+
+    @property
+    def empty(self) -> bool:
+        return bool(self.distance.min() > 1)
+
+    @property
+    def area(self) -> float:
+        """Of the possible (b00, b10)."""
+        whole = float((self.b00[-1] - self.b00[0]) * (self.b10[-1] - self.b10[0]))
+        return whole * float((self.distance <= 1).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """What bounds a mechanism at some level: the largest b0 and the least b1 of each group, and
+    the largest statistic of each line."""
+
+    b0: Floats
+    b1: Floats
+    statistic: Floats
+
+
+def region(each: tuple[Line, ...], limits: Limits, points: int = POINTS) -> Region:
+    """The possible mechanisms, looked at again where something is possible or nearest to it."""
+    b00 = np.linspace(0.0, max(float(limits.b0[0]), 0.0), points)
+    b10 = np.linspace(min(float(limits.b1[0]), 1.0), 1.0, points)
+    found = _looked_at(each, limits, b00, b10)
+    for _ in range(ZOOMS):
+        nearest = float(found.distance.min())
+        if not math.isfinite(nearest):
+            break
+        near = found.distance <= max(1.0, 1.02 * nearest)
+        i, j = np.nonzero(near)
+        b00, b10 = _zoomed(b00, i), _zoomed(b10, j)
+        found = _looked_at(each, limits, b00, b10)
+    return found
+
+
+def _zoomed(values: Floats, at: Positions) -> Floats:
+    """As many values around those at some places."""
+    start, stop = max(int(at.min()) - 1, 0), min(int(at.max()) + 1, len(values) - 1)
+    return np.linspace(values[start], values[stop], len(values))
+
+
+def _looked_at(each: tuple[Line, ...], limits: Limits, b00: Floats, b10: Floats) -> Region:
+    low, high = b00[:, None, None], b10[None, :, None]
+    distance = np.where(high[..., 0] - low[..., 0] >= _CLOSE, 0.0, math.inf)
+    found = []
+    for s, line in enumerate(each, start=1):
+        rise, start = line.slope * (high - low), line.slope * low
+        # α at which 0 ≤ b0s ≤ its limit, and its limit ≤ b1s ≤ 1.
+        least = np.maximum(0.0, limits.b1[s] - rise) - start
+        most = np.minimum(limits.b0[s], 1 - rise) - start
+        alpha = np.clip(line.intercept, least, most)
+        value = line.least + line.curvature * np.square(alpha - line.intercept)
+        value = np.where(least <= most, value / limits.statistic[s - 1], math.inf)
+        distance = np.maximum(distance, value.min(axis=2))
+        found.append((line, least, most, value))
+    possible = distance <= 1
+    if not possible.any():
+        return Region(b00, b10, distance, ())
+    i, j = np.nonzero(possible)
+    ranges = [(_ends(b00[i]), _ends(b10[j]))]
+    for s, (line, least, most, value) in enumerate(found):
+        i, j, k = np.nonzero(possible[:, :, None] & (value <= 1))
+        room = np.sqrt(np.maximum(limits.statistic[s] - line.least[k], 0.0) / line.curvature[k])
+        alpha = np.stack(
+            [
+                np.maximum(least[i, j, k], line.intercept[k] - room),
+                np.minimum(most[i, j, k], line.intercept[k] + room),
+            ]
+        )
+        own = (_ends(alpha + line.slope[k] * b[at]) for b, at in ((b00, i), (b10, j)))
+        ranges.append((next(own), next(own)))
+    return Region(b00, b10, distance, tuple(ranges))
+
+
+def _ends(values: Floats) -> Interval:
+    return float(values.min()), float(values.max())
+
+
+@dataclass(frozen=True)
+class StratumRates:
+    """One stratum.
+
+    Attributes:
+        stratum: its name; a tuple where several attributes are crossed.
+        n: rows of each group.
+        rates: P(D = positive | s, a) of each group; NaN where it has no rows.
+        informs: whether it informs a line: the reference and another group have 20 rows here.
+    """
+
+    stratum: Any
+    n: tuple[int, ...]
+    rates: tuple[float, ...]
+    informs: bool
+
+
+@dataclass(frozen=True)
+class GroupMechanism:
+    """One group over the whole set.
+
+    Attributes:
+        group: its name.
+        b0, b1: ranges of P(D = positive | Df = other) and of P(D = positive | Df = positive); None
+            where nothing is possible.
+        line_p_value: smallest level at which its rates lie on no rising line with those of the
+            reference; None for the reference, and where under three strata inform it.
+    """
+
+    group: Any
+    b0: Interval | None
+    b1: Interval | None
+    line_p_value: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class StrataTest(Record):
+    """Confidence set of the mechanism under parity within strata, and whether it is empty.
+
+    Attributes:
+        rejected: whether no mechanism is left at the level.
+        p_value: smallest 1 − level at which none is; never said to be under 1e-12.
+        level: of the set.
+        groups: the reference first: the largest group.
+        strata: in sorted order.
+        positive: the class that rates are of.
+        area: of the set of the reference's (b0, b1).
+        plain_area: the same without strata, all rows in one.
+        n_seeds: ways of splitting over which the median was taken.
+        region: the set on a grid of the reference's (b0, b1), to be drawn.
+    """
+
+    rejected: bool
+    p_value: float
+    level: float
+    groups: tuple[GroupMechanism, ...]
+    strata: tuple[StratumRates, ...]
+    positive: Any
+    area: float
+    plain_area: float
+    n_seeds: int
+    region: Region
+
+    _computed = ("summary",)
+    _long = ("region",)
+
+    def summary(self) -> str:
+        """The result and what it does not mean, in plain words."""
+        p = "below 1e-12" if self.p_value <= SMALLEST_P else f"= {self.p_value:.2g}"
+        argued = "An attribute must be argued for, not taken because the test then falls silent."
+        if self.rejected:
+            return (
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): within {len(self.strata)} "
+                "strata, no mechanism that is the same in all of them fits the labels of every "
+                f"group. {argued}"
+            )
+        parts = "; ".join(
+            f"in group {g.group!r} {g.b1[0]:.3f} to {g.b1[1]:.3f} of those whose fair decision is "
+            f"{self.positive!r}, and {g.b0[0]:.3f} to {g.b0[1]:.3f} of the others"
+            for g in self.groups
+            if g.b0 is not None and g.b1 is not None
+        )
+        return (
+            f"Not rejected (p {p}). If fair decisions are independent of the group within strata, "
+            f"and labels are bent alike in all of them, then with {self.level:.0%} confidence the "
+            f"label {self.positive!r} was given to: {parts}. This does not show that the "
+            f"assumptions are true. {argued}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """What was counted: rates by group and stratum, and top sets of each group by seed."""
+
+    n: Floats  #: effective rows [s, a]
+    rates: Floats  #: [s, a]
+    tops: tuple[tuple[tuple[ClassRates, ClassRates], ...], ...]  #: [s][seed]: other, positive
+
+    def line(self, s: int) -> Line | None:
+        """Lines of a group against the reference; None where no stratum informs them."""
+        kept = self.informed[s - 1]
+        if not kept.any():
+            return None
+        n, rates = self.n[[0, s]][:, kept], self.rates[[0, s]][:, kept]
+        # Shrunk a little: rates of 0 and 1 are not certain.
+        shrunk = (rates * n + 1) / (n + 2)
+        return lines(rates, shrunk * (1 - shrunk) / n)
+
+    @property
+    def informed(self) -> npt.NDArray[np.bool_]:
+        """Which strata inform the line of each group but the first, [s − 1, a]."""
+        return np.asarray((self.n[0] >= INFORMATIVE) & (self.n[1:] >= INFORMATIVE), np.bool_)
+
+    def limits(self, alpha: float, each: tuple[Line, ...]) -> Limits:
+        """Bounds that are all right together with probability 1 − alpha: half for the ends."""
+        from scipy.stats import chi2
+
+        n_groups = len(self.n)
+        tail = alpha / 2 / (2 * n_groups)
+        b0, b1 = np.empty((2, n_groups))
+        for s, seeds in enumerate(self.tops):
+            lows = [[_lowest(rates, tail) for rates in pair] for pair in seeds]
+            other, positive = np.median(lows, axis=0)
+            b0[s], b1[s] = 1 - other, positive
+        level = 1 - alpha / 2 / max(len(each), 1)
+        largest = np.array([GRID * chi2.ppf(level, line.n_strata) for line in each])
+        return Limits(b0, b1, largest)
+
+
+def _lowest(rates: ClassRates, tail: float) -> float:
+    """Lower confidence limit of the rate of a class in its top set."""
+    top = rates.top
+    return 0.0 if top is None else clopper_pearson(top.mean * top.size, top.size, tail)[0]
+
+
+def test_within(
+    X: npt.ArrayLike,  # noqa: N803
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    given: npt.ArrayLike,
+    *,
+    positive: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    seeds: Sequence[int] = range(11),
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> StrataTest:
+    """Test Df ⟂ S given A with one mechanism for all strata; see the head of this module.
+
+    Args:
+        X, y, sensitive_features, positive, classifier, level, seeds, clusters, sample_weight: as
+            for ``test_assumptions``; two classes.
+        given: stratum per row; several columns are crossed. It counts as a feature too.
+    """
+    arrays.check_level(level)
+    strata, where = check_strata(given, len(_as_columns("X", X)))
+    table = np.column_stack([_as_columns("X", X), _as_columns("given", given)])
+    classes, rows = group_rows(table, y, sensitive_features, clusters, sample_weight)
+    positive_code(classes, positive)  # says so where it is no class
+    if len(classes) != 2:
+        raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
+    wanted = 1 if positive is None else list(classes).index(positive)
+    names, ids = arrays.check_groups(sensitive_features, len(table), "sensitive_features")
+    order = np.argsort(-np.bincount(ids), kind="stable")  # the reference is the largest group
+    options = learners(classifier, weighted=sample_weight is not None)
+    tops = []
+    for g in order.tolist():
+        with few_threads(len(rows[names[g]].distinct)):
+            found = [cross_fitted(rows[names[g]], options, i).classes for i in seeds]
+        tops.append(tuple((c[1 - wanted], c[wanted]) for c in found))
+    labels = np.asarray(arrays.check_classes("y", y, len(table))[1] == wanted, np.float64)
+    weights = arrays.check_positive_weight(sample_weight, len(table))
+    persons = arrays.check_clusters(clusters, len(table))
+    n, rates = _cells(labels, ids, where, (len(names), len(strata)), weights, persons)
+    counted = _Counted(n[order], rates[order], tuple(tops))
+    pooled = _cells(labels, ids, np.zeros_like(where), (len(names), 1), weights, persons)
+    plain = _Counted(pooled[0][order], pooled[1][order], tuple(tops))
+    named = tuple(names[g] for g in order.tolist())
+    cells = np.bincount(ids * len(strata) + where, minlength=n.size).reshape(n.shape)[order]
+    return _record(counted, plain, named, strata, cells, classes[wanted], level, len(seeds))
+
+
+test_within.__test__ = False  # type: ignore[attr-defined]
+
+
+def _as_columns(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    table = arrays.check_array(name, values)
+    return table.reshape(len(table), -1).astype(object)
+
+
+def _cells(
+    labels: Floats,
+    groups: Positions,
+    strata: Positions,
+    shape: tuple[int, int],
+    weights: Floats | None,
+    persons: Positions | None,
+) -> tuple[Floats, Floats]:
+    """Effective rows and rate of D = positive in each group and stratum."""
+    n, rates = np.zeros(shape), np.full(shape, math.nan)
+    for s, a in np.ndindex(shape):
+        here = (groups == s) & (strata == a)
+        if here.any():
+            found = rate_sample(labels[here], some_of(weights, here), some_of(persons, here))
+            n[s, a], rates[s, a] = found.size, found.mean
+    return n, rates
+
+
+def _record(
+    counted: _Counted,
+    plain: _Counted,
+    names: tuple[Any, ...],
+    strata: tuple[Any, ...],
+    cells: Positions,
+    positive: Any,
+    level: float,
+    n_seeds: int,
+) -> StrataTest:
+    from scipy.stats import chi2
+
+    each = [counted.line(s) for s in range(1, len(names))]
+    if any(line is None for line in each):
+        raise MetricError(
+            f"a group has no stratum with {INFORMATIVE} rows in common with {names[0]!r}, the "
+            "largest: merge strata or groups"
+        )
+    known = tuple(line for line in each if line is not None)
+    found = region(known, counted.limits(1 - level, known))
+    pooled = tuple(line for s in range(1, len(names)) if (line := plain.line(s)) is not None)
+    without = region(pooled, plain.limits(1 - level, pooled))
+
+    def empty(alpha: float) -> bool:
+        return region(known, counted.limits(alpha, known), FEW_POINTS).empty
+
+    p_value = smallest_level(empty)
+    groups = []
+    for s, name in enumerate(names):
+        b0, b1 = found.ranges[s] if found.ranges else (None, None)
+        line_p = None
+        if s and known[s - 1].n_strata > 2:
+            line_p = float(chi2.sf(known[s - 1].least.min(), known[s - 1].n_strata - 2))
+        groups.append(GroupMechanism(name, b0, b1, line_p))
+    informed = np.logical_or.reduce(counted.informed).tolist()
+    rows = tuple(
+        StratumRates(
+            name,
+            tuple(cells[:, a].tolist()),
+            tuple(counted.rates[:, a].tolist()),
+            informed[a],
+        )
+        for a, name in enumerate(strata)
+    )
+    return StrataTest(
+        rejected=found.empty,
+        p_value=p_value,
+        level=level,
+        groups=tuple(groups),
+        strata=rows,
+        positive=positive,
+        area=0.0 if found.empty else found.area,
+        plain_area=0.0 if without.empty else without.area,
+        n_seeds=n_seeds,
+        region=found,
+    )

@@ -1,0 +1,254 @@
+"""A LatentDecision on the command line: fitted, scored in parts, compared; what it cannot do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fairpc
+from cli.calls import answer, called, names, small_table
+from fairpc.cli import main
+
+ROLES = ("--label", "hired", "--sensitive", "sex")
+QUICK = (*ROLES, "--model", "latent", "--classifier", "logistic")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table of enough rows, and models of it."""
+    folder = tmp_path_factory.mktemp("latent")
+    (folder / "t.csv").write_text(small_table(600))
+    for name, model in {"m": QUICK, "c": (*ROLES, "--structure", "chow-liu")}.items():
+        with pytest.raises(SystemExit) as ended:
+            main(["fit", str(folder / "t.csv"), *model, "-o", str(folder / f"{name}.fairpc"), "-q"])
+        assert ended.value.code == 0
+    return folder
+
+
+@pytest.fixture
+def folder(fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for path in fitted.iterdir():
+        shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended = called(capsys, "fit", "t.csv", *QUICK, "-o", "n.fairpc", "--positive", "no")
+    assert ended.code == 0
+    assert ended.err == ""
+    assert re.search(r"^age +number, not binned", ended.out, re.MULTILINE)
+    assert re.search(r"^job +category of 3 levels", ended.out, re.MULTILINE)
+    assert re.search(r"^sex +sensitive attribute, category", ended.out, re.MULTILINE)
+    assert "Positive class: no (as asked)" in ended.out
+    assert re.search(
+        r"LatentDecision in \d+\.\d s: logistic regression, 5 folds\n"
+        r"P\(Df = no\) = 0\.\d{3}, the same in every group under the model\n"
+        r"Held-out labels leave 0\.\d{3} to 0\.\d{3} possible \(95% confidence\)\.",
+        ended.out,
+    )
+    assert "P(D | Df, S)" in ended.out
+    model = fairpc.load("n.fairpc")
+    assert isinstance(model, fairpc.LatentDecision)
+    assert model.positive_class_ == "no"
+
+
+@pytest.mark.parametrize("classifier", [None, "hgb", "forest"])
+def test_fit_as_json_equals_the_model(
+    folder: Path, classifier: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = () if classifier is None else ("--classifier", classifier)
+    (folder / "s.csv").write_text(small_table(200))
+    call = ("fit", "s.csv", *ROLES, "--model", "latent", *chosen, "-o", "n.fairpc")
+    found = answer(capsys, *call)
+    model = fairpc.load("n.fairpc")
+    assert found["model"] == "LatentDecision"
+    assert found["classifier"] == (classifier or "hgb")
+    assert found["folds"] == 5
+    assert found["warnings"] == list(model.warnings_)
+    lower, upper = model.fair_rate_set_
+    assert found["learned"]["positive_rate_set"] == {"lower": lower, "upper": upper, "level": 0.95}
+    assert found["learned"]["decision_rate"]["yes"] == model.fair_rate_[1]
+    assert len(found["learned"]["mechanism"]) == 8
+    first = Path("n.fairpc").read_bytes()
+    answer(capsys, *call)
+    assert Path("n.fairpc").read_bytes() == first
+
+
+def test_the_usual_classifier_has_a_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "s.csv").write_text(small_table(200))
+    for name, chosen in {"a": (), "b": ("--classifier", "hgb")}.items():
+        call = ("fit", "s.csv", *ROLES, "--model", "latent", *chosen, "-o", name, "-q")
+        assert called(capsys, *call).code == 0
+    assert Path("a").read_bytes() == Path("b").read_bytes()
+
+
+def test_types_can_be_corrected(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = small_table(600).replace("clerk", "1").replace("cook", "2").replace("smith", "?")
+    (folder / "u.csv").write_text(text)
+    more = ("--missing", "?", "--categorical", "job", "--numeric", "age")
+    found = answer(capsys, "fit", "u.csv", *QUICK, "-o", "u.fairpc", *more)
+    done = {column["column"]: column["done"] for column in found["columns"]}
+    assert done["job"].startswith("category of 2 levels")
+    assert "missing" in done["job"]
+    # Numbers of a file that has types are those names too.
+    typed = pl.read_csv("u.csv", null_values="?")
+    assert typed.schema["job"] == pl.Int64
+    typed.write_parquet("u.parquet")
+    scores = []
+    for source in ("u.csv", "u.parquet"):
+        ended = called(capsys, "predict", "u.fairpc", source, "-o", "o.parquet")
+        assert ended.code == 0
+        assert "not seen at fit" not in ended.err
+        scores.append(pl.read_parquet("o.parquet")["p_df_yes"])
+    np.testing.assert_array_equal(scores[0], scores[1])
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("model", ["m.fairpc", "c.fairpc"])
+def test_predict_in_parts_is_what_the_model_says(
+    folder: Path,
+    model: str,
+    ending: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("fairpc.cli.predict.BATCH", 100)
+    frame = pl.read_csv("t.csv")
+    frame.write_parquet("t.parquet")
+    loaded = fairpc.load(model)
+    call = ("predict", model, f"t.{ending}", "-o", f"o.{ending}", "--bounds", "--decide")
+    found = answer(capsys, *call)
+    new = ["p_df_no", "p_df_yes", "p_df_lower", "p_df_upper", "decision"]
+    assert found["added"] == new
+    scored = pl.read_csv("o.csv") if ending == "csv" else pl.read_parquet("o.parquet")
+    assert scored.columns == [*frame.columns, *new]
+    np.testing.assert_allclose(scored[new[:2]].to_numpy(), loaded.predict_proba(frame), atol=1e-12)
+    bounds = scored[new[2:4]].to_numpy()
+    np.testing.assert_allclose(bounds, loaded.predict_bounds(frame), atol=1e-12)
+    assert scored["decision"].to_list() == loaded.predict(frame).tolist()
+
+
+def test_bounds_that_there_are_not(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "few.csv").write_text(small_table(120))
+    models = {
+        "TwoNB has no hidden decision": ("t.csv", "TwoNB"),
+        "need labels that were held out at fit": ("few.csv", "LatNB"),
+    }
+    for says, (table, model) in models.items():
+        call = ("fit", table, *ROLES, "--model", model, "-o", "n.fairpc", "-q")
+        assert called(capsys, *call).code == 0
+        before = names(folder)
+        ended = called(capsys, "predict", "n.fairpc", table, "-o", "o.csv", "--bounds")
+        assert (ended.code, ended.out) == (2, "")
+        assert says in ended.err
+        assert ended.err.count("\n") == 1
+        assert names(folder) == before
+
+
+def test_a_class_that_is_called_like_a_bound(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = small_table(400).replace("yes", "upper").replace("no\n", "lower\n")
+    (folder / "u.csv").write_text(text)
+    assert called(capsys, "fit", "u.csv", *QUICK, "-o", "u.fairpc", "-q").code == 0
+    assert called(capsys, "predict", "u.fairpc", "u.csv", "-o", "o.csv").code == 0
+    ended = called(capsys, "predict", "u.fairpc", "u.csv", "-o", "p.csv", "--bounds")
+    assert ended.code == 2
+    assert "the scores of a class are in 'p_df_lower'" in ended.err
+
+
+def test_an_absent_group_is_averaged_over(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frame = pl.read_csv("t.csv").drop("sex")
+    frame.write_csv("u.csv")
+    ended = called(capsys, "predict", "m.fairpc", "u.csv", "-o", "o.csv")
+    assert ended.code == 0
+    assert "no column 'sex', the sensitive attribute" in ended.err
+    expected = fairpc.load("m.fairpc").predict_proba(frame)[:, 1]
+    np.testing.assert_allclose(pl.read_csv("o.csv")["p_df_yes"], expected, atol=1e-12)
+
+
+def test_compare_takes_it_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "s.csv").write_text(small_table(200))
+    methods = ("--method", "LatentDecision", "--method", "LR")
+    found = answer(capsys, "compare", "s.csv", *ROLES, "--cv", "2", *methods)
+    assert [row["method"] for row in found["means"]] == ["LatentDecision", "LR"]
+    assert found["means"][0]["log_likelihood"] is None
+    assert found["failures"] == {}
+
+
+REFUSED = {
+    "a classifier of circuits": (
+        ("fit", "t.csv", *ROLES, "--classifier", "hgb", "-o", "n"),
+        "--classifier is for --model latent",
+    ),
+    "an unknown classifier": (
+        ("fit", "t.csv", *ROLES, "--model", "latent", "--classifier", "svm", "-o", "n"),
+        "--classifier is 'svm': use one of hgb, logistic, forest",
+    ),
+    "a structure": (
+        ("fit", "t.csv", *QUICK, "--structure", "strudel", "-o", "n"),
+        "--structure is for circuits",
+    ),
+    "components": (
+        ("fit", "t.csv", *QUICK, "--components", "2", "-o", "n"),
+        "--components is for circuits",
+    ),
+    "bins": (("fit", "t.csv", *QUICK, "--bins", "4", "-o", "n"), "--bins is for circuits"),
+    "a checkpoint": (
+        ("fit", "t.csv", *QUICK, "--checkpoint", "kept", "-o", "n"),
+        "--checkpoint is for tables that are read in parts",
+    ),
+    "a limit of memory": (
+        ("fit", "t.csv", *QUICK, "--max-memory", "1GB", "-o", "n"),
+        "--max-memory is for tables that are read in parts",
+    ),
+    "workers": (
+        ("fit", "t.csv", *QUICK, "--engine", "dask", "-o", "n"),
+        "--engine is for tables that are read in parts",
+    ),
+    "numbers that are none": (
+        ("fit", "t.csv", *QUICK, "--numeric", "job", "-o", "n"),
+        "t.csv: column 'job' has",
+    ),
+    "three classes": (
+        ("fit", "t.csv", "--label", "job", "--sensitive", "sex", "--model", "latent", "-o", "n"),
+        "t.csv: label 'job' has 3 classes",
+    ),
+    "an absent column": (
+        ("predict", "m.fairpc", "u.csv", "-o", "o.csv"),
+        "u.csv: column 'age' is not in the table",
+    ),
+    "a query": (
+        ("query", "m.fairpc", "Df=yes | age=37"),
+        "m.fairpc holds a LatentDecision, which has no distribution of the features to ask: query "
+        "a model that `fairpc fit --model FairPC` wrote",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "says"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_is_one_sentence(
+    folder: Path, call: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "u.csv").write_text("job,sex\nclerk,F\ncook,M\n")
+    before = names(folder)
+    ended = called(capsys, *call)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"fairpc: {says}")
+    assert ended.err.count("\n") == 1
+    assert "should not happen" not in ended.err
+    assert names(folder) == before
+
+
+def test_an_altered_file_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = Path("m.fairpc").read_text()
+    Path("m.fairpc").write_text(text.replace('"kind":"logistic"', '"kind":"pickle"'))
+    ended = called(capsys, "predict", "m.fairpc", "t.csv", "-o", "o.csv")
+    assert ended.code == 2
+    assert "m.fairpc: its checksum does not fit its content" in ended.err
