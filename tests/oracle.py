@@ -411,6 +411,55 @@ def forest_joint(
     return np.array(rows), np.array(found)
 
 
+class LabelRange(NamedTuple):
+    """One group whose labels were seen: P(D=1), ends of P(D=1 | x), ranges of b0 and b1."""
+
+    rate: float
+    low: float
+    high: float
+    b0: tuple[float, float] = (0.0, 1.0)
+    b1: tuple[float, float] = (0.0, 1.0)
+
+    def allows(self, b0: Array, b1: Array) -> Array:
+        """Which mechanisms fit: no P(D=1 | x) is below b0 or above b1."""
+        slack = 1e-9
+        fits = (b0 >= self.b0[0] - slack) & (b0 <= min(self.low, self.b0[1]) + slack)
+        fits &= (b1 >= max(self.high, self.b1[0]) - slack) & (b1 <= self.b1[1] + slack)
+        result: Array = fits & (b1 > b0)
+        return result
+
+
+def label_rates(group: LabelRange, steps: int = 200) -> Array:
+    """Every P(Df=1) of one group: that of each mechanism on a grid that fits."""
+    grid = np.linspace(0, 1, steps + 1)
+    b0, b1 = (a.ravel() for a in np.meshgrid(grid, grid, indexing="ij"))
+    fits = group.allows(b0, b1)
+    pi = (group.rate - b0[fits]) / (b1[fits] - b0[fits])
+    result: Array = pi[(pi >= -1e-9) & (pi <= 1 + 1e-9)]
+    return result
+
+
+def label_scores(
+    group: LabelRange, r: Array, pi: tuple[float, float], steps: int = 200
+) -> tuple[Array, Array]:
+    """Least and largest P(Df=1 | x) of rows with P(D=1 | x) = r, for P(Df=1) in a range.
+
+    Over two grids, of (b0, b1) and of (P(Df=1), b1), because a range may be a point or a line. The
+    third number follows from π b1 + (1 − π) b0 = P(D=1).
+    """
+    fine, ends = np.linspace(0, 1, 2 * steps + 1), np.linspace(*pi, steps + 1)
+    b0, b1 = (a.ravel() for a in np.meshgrid(fine, fine, indexing="ij"))
+    at, top = (a.ravel() for a in np.meshgrid(ends[ends < 1], fine, indexing="ij"))
+    b0 = np.concatenate([b0, (group.rate - at * top) / (1 - at)])
+    b1 = np.concatenate([b1, top])
+    fits = group.allows(b0, b1) & (b1 - b0 > 1e-6)
+    b0, b1 = b0[fits], b1[fits]
+    found = (group.rate - b0) / (b1 - b0)
+    inside = (found >= pi[0] - 1e-9) & (found <= pi[1] + 1e-9)
+    q = np.clip((r[:, None] - b0[inside]) / (b1 - b0)[inside], 0.0, 1.0)
+    return q.min(axis=1, initial=1.0), q.max(axis=1, initial=0.0)
+
+
 def agree(actual: Any, expected: Any) -> None:
     """Equal to 1e-10, infinities included; never NaN."""
     assert not np.isnan(np.asarray(actual)).any()

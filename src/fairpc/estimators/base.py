@@ -36,7 +36,7 @@ from fairpc.estimators.settings import (
     generator,
     plain,
 )
-from fairpc.estimators.tables import GivenTable, check_fit_input, listed
+from fairpc.estimators.tables import GivenTable, check_fit_input, listed, note_columns
 from fairpc.estimators.training import FitFolder, Training, coded_rows
 from fairpc.fair.choice import LabelGain, compare_labels
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
@@ -143,6 +143,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                     given = validation_data, eval_set or {}, limits, step, folder
                     training, fitted, checked = self._fit_checked(table, training, *given)
                 self._store(table, training, fitted, threshold, checked)
+                if table.source.in_memory:
+                    note_columns(self, X)
             finally:
                 self._journal = None
         for sentence in self.warnings_:
@@ -446,7 +448,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
         rows, distribution = training.rows, fitted.distribution
-        if not table.source.in_memory:  # scikit-learn's own check has set them of a frame
+        if not table.source.in_memory:
             self.feature_names_in_ = np.array(training.coding.features.names_in, dtype=object)
             self.n_features_in_ = len(self.feature_names_in_)
         self.coding_ = training.coding

@@ -22,7 +22,7 @@ from fairpc.cluster.table import by_partition, is_dask
 from fairpc.data.frame import read_frame, take_rows
 from fairpc.data.source import Warned, is_source, open_source
 from fairpc.data.table import check_weights
-from fairpc.data.table_coding import TableCoding
+from fairpc.data.table_coding import TableCoding, check_rows
 from fairpc.errors import ContradictionWarning, LearningError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, check_level
 from fairpc.estimators.tables import FittedColumns, check_not_apart
@@ -131,7 +131,7 @@ def over_groups(
     of: Callable[[Ints, Codes], Floats],
     chances: Callable[[Ints], Floats],
 ) -> Floats:
-    """What is said of each row in its group; where that is not known, the mean under P(s | x).
+    """Probabilities of each row in its group; where that is not known, their mean under P(s | x).
 
     Args:
         groups: of the rows, -1 where one is not known; None where none is.
@@ -141,14 +141,18 @@ def over_groups(
     """
     s = np.full(n_rows, -1, np.int16) if groups is None else groups
     known, unknown = np.flatnonzero(s >= 0), np.flatnonzero(s < 0)
-    found = of(known, s[known])
-    result = np.zeros((n_rows, *found.shape[1:]))
-    result[known] = found
+    parts: list[tuple[Ints, Floats]] = []
+    if len(known):
+        parts.append((known, of(known, s[known])))
     if len(unknown):
         shares = chances(unknown)
-        for g in range(shares.shape[1]):
-            said = of(unknown, np.full(len(unknown), g, np.int16))
-            result[unknown] += shares[:, g].reshape(-1, *[1] * (said.ndim - 1)) * said
+        said = [of(unknown, np.full(len(unknown), g, np.int16)) for g in range(shares.shape[1])]
+        # Shares may add up to more than 1 by rounding.
+        mean = np.einsum("rs,sr...->r...", shares, np.stack(said)).clip(0.0, 1.0)
+        parts.append((unknown, mean))
+    result = np.empty((n_rows, *parts[0][1].shape[1:]))
+    for rows, values in parts:
+        result[rows] = values
     return result
 
 
@@ -337,7 +341,9 @@ class FittedDecisions(ABC):
         Where the label is missing it is that of ``predict_proba``. ``y`` is the name of a column
         where X is read in batches.
         """
-        return self._posterior(X, self._coding().labels.transform(y), sensitive_features)
+        labels = self._coding().labels
+        check_rows(X, read_frame(X), y, "label")
+        return self._posterior(X, labels.transform(y), sensitive_features)
 
     def relabel(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -446,6 +452,7 @@ class FittedDecisions(ABC):
 
     def _check_width(self, X: Any) -> None:
         """A TableError where an array is not as wide as at fit."""
+        self._coding()  # says so where the model is not fitted
         if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
             raise TableError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "

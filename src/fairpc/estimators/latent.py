@@ -30,6 +30,7 @@ from fairpc.data.source import is_source
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import (
     ContradictionWarning,
+    FairpcError,
     LearningError,
     NotAnsweredError,
     TableError,
@@ -39,9 +40,17 @@ from fairpc.errors import (
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Positions, check_clusters
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
-from fairpc.estimators.score_map import LEVEL, Method, ScoredRows, ScoreMap, Select, fit_score_map
-from fairpc.estimators.settings import Sensitive, generator, is_whole
-from fairpc.estimators.tables import GivenTable, check_fit_input
+from fairpc.estimators.score_map import (
+    LEVEL,
+    Method,
+    ScoredRows,
+    ScoreMap,
+    Select,
+    fit_score_map,
+    is_constant,
+)
+from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
+from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence import Parity, parity
 from fairpc.evidence.crossfit import deal
@@ -79,16 +88,16 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     Args:
         estimator: a classifier with ``predict_proba``, or a Pipeline; None takes gradient boosting
             on tables as they are. It is given the rows as they came, with the group: columns of X
-            that ``sensitive`` names stay, groups given apart are added under their own name, as a
-            number where X is an array.
+            that ``sensitive`` names stay, groups given apart are added under their own name, as
+            numbers where X holds no text.
         sensitive: columns of X that are the sensitive attribute; or give ``sensitive_features``.
         positive: the class that is meant by "positive"; the last one by default.
         cv: folds.
         calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
         select: the point of the identified set: "prior", least bending, or "middle".
         knowledge: what is known beforehand about P(Df) and P(D | Df, S).
-        sensitive_estimator: classifier of S from X, for rows whose group is not known; None: like
-            ``estimator``; False: none, such rows are then refused.
+        sensitive_estimator: classifier of S from X, for rows whose group is not known; None takes
+            gradient boosting on tables as they are; False: none, such rows are then refused.
         per_group: one classifier per group in place of one that sees S.
         threshold: score above which ``predict`` gives the positive class.
         missing_values: values that mean "missing" in groups and labels, and for the default
@@ -155,8 +164,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             fair_labels: the fair decision of each row where it is known by other means, missing
                 where not; they narrow what is possible.
         """
-        threshold, rng = fixed(self.threshold), generator(self.random_state)
         self._check_settings()
+        threshold, rng = fixed(self.threshold), generator(self.random_state)
         if is_source(X) or is_dask(X):
             raise TableError(
                 "a streamed table was given: a classifier needs its rows in memory; read it, or "
@@ -166,10 +175,11 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
         coding = self._fit_coding(X, y, fair_labels, **given)
         all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
-        view = GroupView.of(coding, X, all_rows.s)
+        plain = isinstance(self.estimator, TableClassifier | None)
+        view = GroupView.of(coding, X, all_rows.s, plain=plain)
         table, rows, who = _used(X, all_rows, clusters)
         _warn_left_out(all_rows, rows.n_rows)
-        folds = _folds(rows, who, self.cv, coding, rng)
+        folds = _folds(rows, who, self.cv, coding, rng, self.per_group)
         weighted = sample_weight is not None
         estimators = self._fit_folds(table, rows, folds, coding, view, rng, weighted)
         scores = self._held_out(table, rows, folds, estimators, view)
@@ -183,6 +193,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         )
         groups = self._fit_groups(table, rows, view, rng)
         self._store(coding, view, estimators, groups, found, scored)
+        note_columns(self, X)
         self.threshold_ = threshold
         self.data_fingerprint_ = rows_fingerprint(all_rows)
         for sentence in self.warnings_:
@@ -191,11 +202,17 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     def _check_settings(self) -> None:
         """A LearningError names the first setting that is wrong."""
-        if self.estimator is not None and not hasattr(self.estimator, "predict_proba"):
-            raise LearningError(
-                f"estimator is a {type(self.estimator).__name__} without predict_proba: give a "
-                "classifier that has it, or wrap it in scikit-learn's CalibratedClassifierCV"
-            )
+        check_settings(self.get_params(deep=False))
+        given = {"estimator": self.estimator}
+        if self.sensitive_estimator is not False:
+            given["sensitive_estimator"] = self.sensitive_estimator
+        for name, classifier in given.items():
+            if classifier is not None:
+                _check_classifier(name, classifier)
+        if not isinstance(self.per_group, bool | np.bool_):
+            raise LearningError(f"per_group is {self.per_group!r}: give True or False")
+        if not (self.n_jobs is None or is_whole(self.n_jobs)):
+            raise LearningError(f"n_jobs is {self.n_jobs!r}: give a whole number, or None")
         if not (is_whole(self.cv) and 2 <= self.cv <= 100):
             raise LearningError(f"cv is {self.cv!r}: give a number of folds from 2 to 100")
         if not (self.knowledge is None or isinstance(self.knowledge, Knowledge)):
@@ -216,9 +233,9 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         classes = coding.labels.classes
         if len(classes) > 2:
             raise LearningError(
-                f"label {coding.labels.name!r} has {len(classes)} classes: LatentDecision takes "
-                "two classes, because one line per group turns their scores into Df; merge "
-                "classes, or use FairPC. Only binary classification is supported"
+                f"label {coding.labels.name!r} has {len(classes)} classes, and one line per group "
+                "turns the scores of two into Df (Only binary classification is supported): merge "
+                "classes, or use FairPC"
             )
         return coding
 
@@ -243,7 +260,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         seeds = rng.integers(1 << 31, size=len(parts))
         jobs = (
             delayed(_fitted)(
-                self._classifier(int(seed)),
+                self._classifier(self.estimator, int(seed)),
                 take_rows(whole, at),
                 labels[at],
                 rows.weights[at] if weighted else None,
@@ -254,10 +271,11 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         each = rows.n_groups if self.per_group else 1
         return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
-    def _classifier(self, seed: int) -> Any:
-        if self.estimator is None:
+    def _classifier(self, given: Any, seed: int) -> Any:
+        """A copy of a classifier that was given, or ours."""
+        if given is None:
             return TableClassifier(missing_values=tuple(self.missing_values), random_state=seed)
-        return clone(self.estimator)
+        return clone(given)
 
     def _held_out(
         self,
@@ -287,13 +305,13 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
         without = view.features(table)
         seeds = rng.integers(1 << 31, size=rows.n_groups)
-        estimator = self.sensitive_estimator
-
-        def classifier(g: int) -> Any:
-            return self._classifier(int(seeds[g])) if estimator is None else clone(estimator)
-
         jobs = (
-            delayed(_fitted)(classifier(g), without, (rows.s == g).astype(np.int64), None)
+            delayed(_fitted)(
+                self._classifier(self.sensitive_estimator, int(seeds[g])),
+                without,
+                (rows.s == g).astype(np.int64),
+                None,
+            )
             for g in wanted
         )
         return tuple(Parallel(n_jobs=self.n_jobs)(jobs))
@@ -469,7 +487,26 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         frame = read_frame(X)
         self._check_columns(frame)
         groups = coding.group_codes(X, frame, sensitive_features)
-        return Asked(self, X, groups, frame.n_rows)
+        if all(isinstance(c, TableClassifier) for c in self.estimators_[0]):
+            coding.features.transform(frame, allow_absent=True)  # names levels that are new
+        return Asked(self, self._as_fitted(X), groups, frame.n_rows)
+
+    def _as_fitted(self, X: Any) -> Any:
+        """Rows as classifiers know them: frames by name, arrays by position."""
+        library = self.group_view_.library
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        if isinstance(X, Frame):
+            return X
+        if not library:
+            array = frame.to_numpy() if isinstance(frame, nw.DataFrame) else np.asarray(X)
+            self._check_width(array)
+            return array
+        names = list(getattr(self, "feature_names_in_", ()))
+        if isinstance(frame, nw.DataFrame):
+            return _ordered(X, names)
+        columns = dict(zip(names, np.asarray(X).T, strict=True))
+        backend: Any = library
+        return nw.from_dict(columns, backend=backend).to_native()
 
     def _check_columns(self, frame: Frame) -> None:
         features = self._coding().features
@@ -529,6 +566,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         save(self, path)
 
     def __getattr__(self, name: str) -> Any:
+        if hasattr(type(self), name):
+            check_is_fitted(self, "score_map_")  # a property that found nothing
         if name in REFUSED:
             raise NotAnsweredError(
                 f"LatentDecision cannot {REFUSED[name]}: it has no distribution of X; use FairPC"
@@ -582,8 +621,12 @@ class GroupView:
     library: str
 
     @classmethod
-    def of(cls, coding: TableCoding, X: Any, s: Codes) -> GroupView:
-        """The value that stands for a group is that of its first row, where S is in X."""
+    def of(cls, coding: TableCoding, X: Any, s: Codes, *, plain: bool) -> GroupView:
+        """The value that stands for a group is that of its first row, where S is in X.
+
+        Given apart it is a number if X holds no text, because most classifiers take none; a
+        ``plain`` one, of fairpc, does.
+        """
         frame, groups = read_frame(X), coding.groups
         library = _library(X)
         names, inside = group_columns(coding)
@@ -594,7 +637,8 @@ class GroupView:
                     f"X has a column {taken[0]!r}, as the groups given apart are called: rename "
                     "one of them, or name the column of X as sensitive"
                 )
-            return cls(names, _levels(coding), False, library)
+            levels = _levels(coding) if plain or _has_text(X) else groups.cells
+            return cls(names, levels, False, library)
         first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
         columns = [frame.column(name) for name in names]
         levels = tuple(tuple(_plain(column[row]) for column in columns) for row in first)
@@ -672,6 +716,8 @@ class Asked:
             return np.empty((len(model.estimators_), 0))
         own = self.groups is not None and (self.groups[rows] == s).all()
         table = (view.table if own else view.taken_as)(self._rows(rows), s)
+        if view.inside:
+            table = _ordered(table, getattr(model, "feature_names_in_", ()))
         return np.stack([_scores(classifiers, table, s) for classifiers in model.estimators_])
 
     def _rows(self, rows: Ints) -> Any:
@@ -706,10 +752,27 @@ class Asked:
 
 
 def _series(frame: nw.DataFrame[Any], name: str, values: Array) -> nw.Series[Any]:
-    """A column for a frame, with its index where it has one."""
+    """A column for a frame, of the type that it has there, with its index where it has one."""
     series = nw.new_series(name, values.tolist(), backend=frame.implementation)
+    if name in frame.columns and frame.schema[name] in (nw.Categorical, nw.Enum):
+        series = series.cast(frame.schema[name])
     index = nw.maybe_get_index(frame)
     return series if index is None else nw.maybe_set_index(series, index=index)
+
+
+def _ordered(table: Any, names: Sequence[str]) -> Any:
+    """A frame with the columns of the fit, in their order; scikit-learn notes names of text."""
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not (isinstance(frame, nw.DataFrame) and len(names)):
+        return table
+    return frame.select([name for name in names if name in frame.columns]).to_native()
+
+
+def _has_text(X: Any) -> bool:
+    """Whether a column of a frame is text, or whatever an object may be."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    types = frame.schema.values() if isinstance(frame, nw.DataFrame) else ()
+    return any(type_ in (nw.String, nw.Object) for type_ in types)
 
 
 def group_columns(coding: TableCoding) -> tuple[tuple[str, ...], bool]:
@@ -754,26 +817,58 @@ def _scores(classifiers: tuple[Any, ...], table: Any, s: Codes) -> Floats:
 
 def _positive(classifier: Any, table: Any) -> Floats:
     """P(1) of a classifier of 0 and 1."""
-    scores = np.asarray(classifier.predict_proba(table), np.float64)
-    if scores.ndim != 2 or scores.shape[1] != 2 or not np.isfinite(scores).all():
+    with warnings.catch_warnings():
+        # A level that one fold lacks is known to others.
+        warnings.simplefilter("ignore", TableWarning)
+        scores = np.asarray(_asked_of(classifier, "predict_proba", table), np.float64)
+    # NaN is not inside.
+    inside = bool(((scores >= 0) & (scores <= 1)).all())
+    if scores.shape != (len(table), 2) or not inside:
         raise LearningError(
-            f"predict_proba of {type(classifier).__name__} gives shape {scores.shape} or numbers "
-            "that are not finite: it must give two probabilities for each row"
+            f"predict_proba of {type(classifier).__name__} gives shape {scores.shape} for "
+            f"{counted(len(table), 'row')}, or numbers that are not from 0 to 1: it must give two "
+            "probabilities for each row"
         )
     return scores[:, 1]
+
+
+def _check_classifier(name: str, classifier: Any) -> None:
+    if isinstance(classifier, type) or not hasattr(classifier, "get_params"):
+        raise LearningError(
+            f"{name} is {classifier!r}: give a classifier of scikit-learn's kind, as an object"
+        )
+    if not hasattr(classifier, "predict_proba"):
+        raise LearningError(
+            f"{name} is a {type(classifier).__name__} without predict_proba: give a classifier "
+            "that has it, or wrap it in scikit-learn's CalibratedClassifierCV"
+        )
 
 
 def _fitted(classifier: Any, table: Any, labels: Any, weights: Floats | None) -> Any:
     """The classifier, fitted; weights go to where it takes them."""
     if weights is None:
-        return classifier.fit(table, labels)
+        return _asked_of(classifier, "fit", table, labels)
     name = _weight_name(classifier)
     if not name:
         raise LearningError(
             f"sample_weight is given and {type(classifier).__name__}.fit takes none: give a "
             "classifier that takes weights, or leave the weights out"
         )
-    return classifier.fit(table, labels, **{name: weights})
+    return _asked_of(classifier, "fit", table, labels, **{name: weights})
+
+
+def _asked_of(classifier: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+    """What a classifier answers; a LearningError says what it could not take."""
+    try:
+        return getattr(classifier, method)(*args, **kwargs)
+    except FairpcError:
+        raise
+    except ValueError as error:
+        said = str(error).strip().split("\n")[0].rstrip(".")
+        raise LearningError(
+            f"{type(classifier).__name__}.{method} does not take these rows ({said}): put what it "
+            "needs into a Pipeline, or leave the estimator out, which takes tables as they are"
+        ) from error
 
 
 def _weight_name(classifier: Any) -> str:
@@ -821,21 +916,29 @@ def _warn_left_out(rows: Rows, n_used: int) -> None:
 
 
 def _folds(
-    rows: Rows, persons: Positions | None, n_folds: int, coding: TableCoding, rng: Any
+    rows: Rows,
+    persons: Positions | None,
+    n_folds: int,
+    coding: TableCoding,
+    rng: Any,
+    per_group: bool,
 ) -> Positions:
-    """A fold per row, with rows of both classes of every group in all of them."""
-    cells = rows.s.astype(np.intp) * 2 + rows.d
-    folds = deal(cells, persons, n_folds, rng)
-    for g, c in np.ndindex(rows.n_groups, 2):
-        own = cells == 2 * g + c
-        outside = min((int((own & (folds != k)).sum()) for k in range(n_folds)), default=0)
-        inside = min(int((own & (folds == k)).sum()) for k in range(n_folds))
-        if not (inside and outside):
-            name, label = coding.groups.names[g], coding.labels.classes[c]
+    """A fold per row: whichever is left out, each classifier has rows of both classes."""
+    folds = deal(rows.s.astype(np.intp) * 2 + rows.d, persons, n_folds, rng)
+    found = len(np.unique(folds))
+    if found < n_folds:
+        what = "rows" if persons is None else "persons"
+        raise LearningError(f"cv is {n_folds} and there are {found} {what}: give at most as many")
+    taught = rows.s if per_group else np.zeros_like(rows.s)
+    for g, c in np.ndindex(rows.n_groups if per_group else 1, 2):
+        own = folds[(taught == g) & (rows.d == c)]
+        if len(np.unique(own)) < 2:
+            group = f"group {coding.groups.names[g]!r}" if per_group else "the table"
+            advice = "per_group=False" if per_group else "rows of two classes"
             raise LearningError(
-                f"group {name!r} has {counted(int(own.sum()), 'row')} with label {label!r}: each "
-                f"of {n_folds} folds needs one (n_samples = {rows.n_rows}); lower cv, merge "
-                "groups, or give more rows"
+                f"{group} has {counted(len(own), 'row')} with label {coding.labels.classes[c]!r}: "
+                "a classifier must see both labels whichever fold is left out, so give them in two "
+                f"folds; take {advice}, or give more rows"
             )
     return folds
 
@@ -852,11 +955,29 @@ def _findings(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[
             "group, or the label depends on features otherwise than through Df, or what was stated "
             "as known is wrong."
         )
+    sentences += _silent_groups(found, scored, coding)
     if _gain(found, scored) < ERRORS:
         sentences.append(
             "The classifier tells the labels of rows that it has not seen no better than the rates "
             "of the groups do: scores of Df then say little; give features that tell decisions "
             "apart, or another classifier."
+        )
+    return sentences
+
+
+def _silent_groups(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
+    """A sentence for each group in which nothing tells fair decisions apart."""
+    sentences = []
+    for g, (ends, name) in enumerate(zip(found.ends.groups, coding.groups.names, strict=True)):
+        only = scored.rows.d[scored.groups == g]
+        if 0 < ends.rate < 1 and not is_constant(scored, g):
+            continue
+        why = "the classifier gives all of its rows one score"
+        if not 0 < ends.rate < 1:
+            why = f"all of its labels are {coding.labels.classes[int(only[0])]}"
+        sentences.append(
+            f"Nothing tells the fair decisions of group {name} apart ({why}): its rows get "
+            "P(Df) as their score, or nearly so; merge groups, or give more rows."
         )
     return sentences
 

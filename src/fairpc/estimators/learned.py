@@ -285,7 +285,8 @@ def learn_boosting(
         learning_rate=0.08,
         max_iter=200 if early else 40,
         max_leaf_nodes=12,
-        min_samples_leaf=40 if early else 10,
+        # Small tables must be split at all.
+        min_samples_leaf=40 if early else min(10, max(1, len(y) // 20)),
         l2_regularization=5.0,
         max_features=0.5,
         early_stopping=early,

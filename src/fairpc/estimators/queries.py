@@ -105,9 +105,12 @@ class FittedQueries(FittedDecisions):
             r, q = (of(s, x)[:, positive] for of in (distribution.observed, distribution.decision))
             return ends.around(q, r, r, s.astype(np.intp), level)
 
-        return over_groups(
+        found = over_groups(
             groups, len(features), bounds, lambda rows: distribution.group(features[rows])
         )
+        # A circuit sums over groups in an order of its own.
+        q = distribution.decision(groups, features)[:, positive]
+        return np.column_stack([np.minimum(found[:, 0], q), np.maximum(found[:, 1], q)])
 
     def _ends(self) -> LabelEnds:
         """What held-out rows leave possible; a LearningError where it was not looked at."""

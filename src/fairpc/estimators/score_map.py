@@ -46,6 +46,8 @@ EDGE: Final = 0.02
 """From 0 and 1 the distance at which scores are bent."""
 LEAST: Final = 1e-9
 """Distance of probabilities from 0 and 1: odds must be finite."""
+WIDTH: Final = 0.01
+"""By which P(D = 1 | Df = 1) exceeds P(D = 1 | Df = 0), at least: a line must have a slope."""
 FEWEST: Final = 0.001
 """A P(Df) nearer to 0 or 1 than this leaves nothing to tell apart."""
 
@@ -111,8 +113,9 @@ def calibrate(
     order = np.argsort(scores, kind="stable")
     effective = kish(weights)
     n_steps = int(max(effective // KNOT_ROWS, 1))
-    place = np.cumsum(weights[order]) / weights.sum()
-    step = np.minimum((place * n_steps * (1 - 1e-12)).astype(np.intp), n_steps - 1)
+    # By the middle of each row, so that steps are the same from above.
+    place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    step = np.minimum((place * n_steps).astype(np.intp), n_steps - 1)
     # Equal scores share a step, that of the first of them.
     step = step[np.searchsorted(scores[order], scores[order], side="left")]
     _, step = np.unique(step, return_inverse=True)
@@ -386,6 +389,7 @@ def fit_score_map(
     )
     rates = np.array([weights[h].sum() for h in each]) / weights.sum()
     pi, mechanism, straight = _point(scored, ends, limits, select)
+    mechanism = _apart(mechanism)
     if not FEWEST < pi < 1 - FEWEST:
         raise LearningError(
             f"P(Df = positive) is estimated at {pi:.4f}: nearly all fair decisions are alike, and "
@@ -397,14 +401,24 @@ def fit_score_map(
     return replace(found, shifts=shifts)
 
 
+def is_constant(scored: ScoredRows, group: int) -> bool:
+    """Whether classifiers give all rows of a group one score.
+
+    Each fold has a classifier of its own; a few rows in each are not enough to tell.
+    """
+    own = scored.groups == group
+    scores, folds = scored.scores[own], scored.folds[own]
+    if len(scores) < KNOT_ROWS:
+        folds = np.zeros_like(folds)
+    return all(np.ptp(scores[folds == k]) < LEAST for k in np.unique(folds))
+
+
 def _refuse_constant(scored: ScoredRows, names: tuple[str, ...]) -> None:
-    for g, name in enumerate(names):
-        own = scored.scores[scored.groups == g]
-        if np.ptp(own) < LEAST:
-            raise LearningError(
-                f"the classifier gives all rows of group {name!r} the score {own[0]:.4f}: nothing "
-                "tells their decisions apart; give features that do, or another classifier"
-            )
+    if all(is_constant(scored, g) for g in range(len(names))):
+        raise LearningError(
+            f"the classifier gives all rows of a group one score, such as {scored.scores[0]:.4f}: "
+            "nothing tells decisions apart; give features that do, or another classifier"
+        )
 
 
 def _point(
@@ -436,14 +450,16 @@ def _point(
 def _kept_inside(pi: float, mechanism: Floats, ends: LabelEnds) -> tuple[float, Floats]:
     """The nearest P(Df) and mechanism that held-out rows leave possible, with sampling error.
 
-    Bins are wider than the sets of held-out rows, so that their rates are less extreme.
+    Bins are wider than the sets of held-out rows, so that their rates are less extreme. How far
+    b0 and b1 are apart is kept where it can be: it is the same from either class.
     """
     lower, upper = ends.rate_set(LEVEL)
     if lower > upper:
         return pi, mechanism  # Nothing is possible: the assumptions do not fit.
     tail = ends.tail(LEVEL)
     pi = min(max(pi, lower), upper)
-    b1 = mechanism[:, 1].copy()
+    rates = np.array([g.rate for g in ends.groups])
+    b1 = rates + (1 - pi) * (mechanism[:, 1] - mechanism[:, 0])
     for g, (own, known) in enumerate(zip(ends.groups, ends.known, strict=True)):
         least, most = known.range(own, own.rate, own.scores(tail)).b1(pi)
         b1[g] = min(max(b1[g], least), most)
@@ -453,9 +469,15 @@ def _kept_inside(pi: float, mechanism: Floats, ends: LabelEnds) -> tuple[float, 
 def _with_rates(pi: float, b1: Floats, ends: LabelEnds) -> tuple[float, Floats]:
     """b0 such that each group has its rate of labels."""
     rates = np.array([g.rate for g in ends.groups])
-    top = np.minimum(np.maximum(b1, rates + LEAST), 1.0)
-    b0 = np.clip((rates - pi * top) / max(1 - pi, LEAST), 0.0, top - LEAST)
+    top = np.minimum(np.maximum(b1, rates), 1.0)
+    b0 = np.clip((rates - pi * top) / max(1 - pi, LEAST), 0.0, 1.0)
     return pi, np.column_stack([b0, top])
+
+
+def _apart(mechanism: Floats) -> Floats:
+    """The same, with b1 above b0 also where all labels of a group are alike."""
+    top = np.maximum(mechanism[:, 1], WIDTH)
+    return np.column_stack([np.minimum(mechanism[:, 0], top - WIDTH), top])
 
 
 def _with_known(ends: LabelEnds, scored: ScoredRows, limits: Limits | None) -> LabelEnds:

@@ -119,13 +119,16 @@ def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
             f"This {name} estimator requires y to be passed, but the target y is None: give "
             "the observed labels"
         )
-    frame = read_frame(X)
-    validate_data(estimator, X, skip_check_array=True)
-    if frame.n_rows == 1:
+    if read_frame(X).n_rows == 1:
         raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
     if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
         message = "A column-vector y was passed when a 1d array was expected: it is read as one"
         warnings.warn(message, DataConversionWarning, stacklevel=3)
+
+
+def note_columns(estimator: Any, X: Any) -> None:
+    """Set what scikit-learn keeps of a table that was fitted: how many columns, and their names."""
+    validate_data(estimator, X, skip_check_array=True)
 
 
 def listed(columns: Any) -> tuple[str | int, ...]:

@@ -108,6 +108,11 @@ class Known:
     b0: Interval = ANYTHING
     b1: Interval = ANYTHING
 
+    def fits(self, ends: GroupEnds, tail: float) -> bool:
+        """Whether labels leave room for it: b0 is at most m and ρ, b1 at least M and ρ."""
+        scores, rates = ends.scores(tail), ends.rate_limits(tail)
+        return self.b0[0] <= min(scores[0], rates[1]) and max(scores[1], rates[0]) <= self.b1[1]
+
     def range(self, ends: GroupEnds, rate: float, scores: Interval) -> GroupRange:
         """What a group leaves possible at a rate ρ and ends m, M, within what is known."""
         narrowed = min(scores[0], self.b0[1]), max(scores[1], self.b1[0])
@@ -139,6 +144,8 @@ class LabelEnds(Record):
     def rate_set(self, level: float) -> Interval:
         """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected."""
         tail = self.tail(level)
+        if not all(known.fits(g, tail) for g, known in zip(self.groups, self.known, strict=True)):
+            return 1.0, 0.0
         lowers, uppers = zip(*(g.possible(tail) for g in self.groups), strict=True)
         inside = [
             known.range(g, rate, g.scores(tail))

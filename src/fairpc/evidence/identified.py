@@ -72,11 +72,15 @@ class GroupRange:
         floor: float = 0.0,
         ceiling: float = 1.0,
     ) -> GroupRange:
-        """A group whose scores lie between these two; an end beyond the mean counts as the mean."""
-        low, high = min(scores[0], rate), max(scores[1], rate)
+        """A group whose scores lie between these two; an end beyond the mean counts as the mean.
+
+        What is known beforehand counts for more than an end: b0 is not below the floor.
+        """
+        low, high = max(min(scores[0], rate), floor), min(max(scores[1], rate), ceiling)
         lower = (rate - low) / (ceiling - low) if low < ceiling else 0.0
         upper = (rate - floor) / (high - floor) if high > floor else 1.0
-        return cls(group, n, rate, low, high, min(lower, 1.0), max(upper, 0.0), floor, ceiling)
+        lower, upper = (min(max(end, 0.0), 1.0) for end in (lower, upper))
+        return cls(group, n, rate, low, high, lower, upper, floor, ceiling)
 
     def b1(self, pi: float) -> Interval:
         """Range of P(D=1 | Df=1) at a P(Df=1) that is possible for this group."""
