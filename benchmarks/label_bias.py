@@ -369,14 +369,13 @@ def learned(model: Any, mechanism: str) -> Record:
     table, rate = np.asarray(model.bias_mechanism_), np.asarray(model.fair_rate_)
     truth = [MECHANISMS[mechanism][str(group)] for group in model.groups_]
     agreement = np.einsum("f,sff->s", rate, table)
-    lower, upper = getattr(model, "fair_rate_set_", (0.0, 1.0))
+    ends = getattr(model, "fair_rate_set_", ())
     return {
         "mechanism_error": float(np.abs(table[:, :, 1] - truth).max()),
         "agreement": float(agreement.min()),
         "fair_rate": float(rate[1]),
-        "lower": float(lower),
-        "upper": float(upper),
         "warnings": len(getattr(model, "warnings_", ())),
+        **dict(zip(("lower", "upper"), ends, strict=False)),
     }
 
 

@@ -184,8 +184,7 @@ def _worst(pairs: pl.DataFrame) -> float | None:
 def narrow(bent: pl.DataFrame, methods: Sequence[str], markdown: bool) -> Iterator[str]:
     """Of methods with a confidence set of P(Df): whether it holds the truth, and is narrow."""
     width = pl.col("upper") - pl.col("lower")
-    # Methods without a set have one from 0 to 1.
-    known = bent.drop_nulls(SET).filter((pl.col("lower") > 0) | (pl.col("upper") < 1))
+    known = bent.drop_nulls(SET)
     lines = []
     for method in methods:
         rows = known.filter(pl.col("method") == method)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import binom
+from sklearn.tree import DecisionTreeClassifier
 
 from fairpc import FairPC, LatentDecision
 from fairpc.datasets import load_adult
@@ -71,3 +72,16 @@ def test_scores_of_rows_drawn_from_a_circuit_are_those_of_the_circuit() -> None:
         assert each.auc > each.true_auc - 0.01
         assert each.difference < 0.05
     assert abs(found[0].auc - found[1].auc) < 0.01
+
+
+def test_only_a_classifier_that_ranks_no_row_right_is_said_to_tell_nothing() -> None:
+    """Whole trees score rows 0 and 1, and are often wrong; their order still tells."""
+    drawn = latent_sets.PROCESSES["logistic"].draw(np.random.default_rng(0))
+    noise = np.random.default_rng(1).permutation(drawn.d)
+    tree = DecisionTreeClassifier(random_state=0)
+    for labels, told in ((drawn.d, False), (noise, True)):
+        model = LatentDecision(tree, sensitive_estimator=False, random_state=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(drawn.x, labels, sensitive_features=drawn.s)
+        assert any("no better than" in sentence for sentence in model.warnings_) == told
