@@ -31,12 +31,14 @@ import numpy.typing as npt
 import polars as pl
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from bent_labels import (
     FAVOURED,
@@ -52,7 +54,7 @@ from bent_labels import (
     hide,
     inject,
 )
-from fairpc import FairPC
+from fairpc import FairPC, LatentDecision
 from fairpc.baselines import Reduction, Reweight
 from fairpc.evidence import test_assumptions
 from label_bias_summary import summary
@@ -85,29 +87,37 @@ Method = Callable[[Rows, int], Fitted]
 """Training rows and a seed to what was learned; only ``limit`` looks at Df."""
 
 
+GROUP = "the group"
+
+
 def with_group(rows: Rows) -> Any:
-    return rows.x.with_columns(pl.Series("the group", rows.s)).to_pandas()
+    return rows.x.with_columns(pl.Series(GROUP, rows.s)).to_pandas()
 
 
 TEXT = make_column_selector(dtype_exclude="number")
 NUMBERS = make_column_selector(dtype_include="number")
 
 
-def logistic(seed: int) -> Any:
+def on_indicators(model: Any) -> Any:
+    """A model on indicators of levels and on scaled numbers."""
     columns = make_column_transformer(
         (OneHotEncoder(handle_unknown="ignore", min_frequency=5), TEXT),
         (make_pipeline(SimpleImputer(), StandardScaler()), NUMBERS),
     )
-    return make_pipeline(columns, LogisticRegression(max_iter=1000))
+    return make_pipeline(columns, model)
 
 
-class Boosting:
+def logistic(seed: int) -> Any:
+    return on_indicators(LogisticRegression(max_iter=1000))
+
+
+class Boosting(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Gradient boosting that takes categories as such, at most 250 of a column, and holes."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
-    def fit(self, table: Any, label: Any) -> Boosting:
+    def fit(self, table: Any, label: Any, sample_weight: Any = None) -> Boosting:
         codes = OrdinalEncoder(
             handle_unknown="use_encoded_value",
             unknown_value=np.nan,
@@ -118,11 +128,12 @@ class Boosting:
             categorical_features=range(len(TEXT(table))), random_state=self.seed
         )
         columns = make_column_transformer((codes, TEXT(table)), ("passthrough", NUMBERS(table)))
-        self.model = make_pipeline(columns, model).fit(table, label)
+        weights = {"histgradientboostingclassifier__sample_weight": sample_weight}
+        self.model_ = make_pipeline(columns, model).fit(table, label, **weights)
         return self
 
     def predict_proba(self, table: Any) -> Any:
-        return self.model.predict_proba(table)
+        return self.model_.predict_proba(table)
 
 
 def classifier(make: Callable[[int], Any], *, on_df: bool = False) -> Method:
@@ -130,7 +141,7 @@ def classifier(make: Callable[[int], Any], *, on_df: bool = False) -> Method:
 
     def fit(train: Rows, seed: int) -> Fitted:
         model = make(seed).fit(with_group(train), train.f if on_df else train.d)
-        return Fitted(lambda test: Decided.by_half(model.predict_proba(with_group(test))[:, 1]))
+        return Fitted(scored(model))
 
     return fit
 
@@ -154,13 +165,13 @@ def optimised(method: Method) -> Method:
     def fit(train: Rows, seed: int) -> Fitted:
         from fairlearn.postprocessing import ThresholdOptimizer
 
-        scored = method(train, seed).decide
+        of = method(train, seed).decide
         rule = ThresholdOptimizer(
             estimator=AsGiven(), prefit=True, predict_method="predict_proba"
-        ).fit(_column(scored(train)), train.d, sensitive_features=train.s)
+        ).fit(_column(of(train)), train.d, sensitive_features=train.s)
 
         def decide(test: Rows) -> Decided:
-            chances = rule._pmf_predict(_column(scored(test)), sensitive_features=test.s)
+            chances = rule._pmf_predict(_column(of(test)), sensitive_features=test.s)
             return Decided(None, np.asarray(chances, np.float64)[:, 1])
 
         return Fitted(decide)
@@ -190,6 +201,49 @@ def model(make: Callable[[int], Any]) -> Method:
         return Fitted(decide, fitted)
 
     return fit
+
+
+def scored(classifier: Any) -> Callable[[Rows], Decided]:
+    """Decisions of a fitted classifier that takes the group as a column."""
+    return lambda test: Decided.by_half(classifier.predict_proba(with_group(test))[:, 1])
+
+
+def latent(make: Callable[[int], Any] = lambda seed: None) -> Method:
+    """Df from the scores of a classifier of D; by default from that of LatentDecision."""
+
+    def fit(train: Rows, seed: int) -> Fitted:
+        model = LatentDecision(make(seed), sensitive=GROUP, random_state=seed)
+        model.fit(with_group(train), train.d)
+        return Fitted(scored(model), model)
+
+    return fit
+
+
+def soft(make: Callable[[int], Any]) -> Method:
+    """A classifier that learns the soft labels of a LatentDecision."""
+
+    def fit(train: Rows, seed: int) -> Fitted:
+        model = latent()(train, seed).model
+        rows, labels, weights = model.relabel(with_group(train), train.d)
+        learner = make(seed)
+        name = "sample_weight"
+        if hasattr(learner, "steps"):
+            name = f"{learner.steps[-1][0]}__{name}"
+        return Fitted(scored(learner.fit(rows, labels, **{name: weights})))
+
+    return fit
+
+
+def forest(seed: int) -> Any:
+    return on_indicators(RandomForestClassifier(200, min_samples_leaf=10, random_state=seed))
+
+
+def tree(seed: int) -> Any:
+    return on_indicators(DecisionTreeClassifier(min_samples_leaf=100, random_state=seed))
+
+
+def naive_bayes(seed: int) -> Any:
+    return on_indicators(BernoulliNB())
 
 
 def baseline(make: Callable[[], Any], *, votes: bool = False) -> Method:
@@ -230,11 +284,19 @@ METHODS: dict[str, Method] = {
     "strudel": circuit(structure="strudel"),
     "strudel-held": circuit(structure="strudel", hold_mechanism=True),
     "forest": circuit(structure="forest"),
+    "latent": latent(),
+    "latent-lr": latent(logistic),
+    "latent-hgb": latent(Boosting),
+    "soft-lr": soft(logistic),
+    "soft-hgb": soft(Boosting),
+    "soft-forest": soft(forest),
+    "soft-tree": soft(tree),
+    "soft-nb": soft(naive_bayes),
 }
 
 
-TAKE_HOLES = ("hgb", "fairpc", "forest")
-REPEATED = ("lr", "hgb", "fairpc", "forest")
+TAKE_HOLES = ("hgb", "fairpc", "forest", "latent")
+REPEATED = ("lr", "hgb", "fairpc", "forest", "latent")
 """Methods that --hide and --seeds-apart look at, as far as they were asked for."""
 
 
@@ -244,6 +306,7 @@ def measure(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
     fitted = method(train, cell["seed"])
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     found = {**judge(fitted.decide(test), test), **learned(fitted.model, cell["mechanism"])}
+    found["truth"] = float(train.f.mean())
     return {**found, "cpu": round(cpu, 2), "wall": round(wall, 2)}
 
 
@@ -306,11 +369,13 @@ def learned(model: Any, mechanism: str) -> Record:
     table, rate = np.asarray(model.bias_mechanism_), np.asarray(model.fair_rate_)
     truth = [MECHANISMS[mechanism][str(group)] for group in model.groups_]
     agreement = np.einsum("f,sff->s", rate, table)
+    ends = getattr(model, "fair_rate_set_", ())
     return {
         "mechanism_error": float(np.abs(table[:, :, 1] - truth).max()),
         "agreement": float(agreement.min()),
         "fair_rate": float(rate[1]),
         "warnings": len(getattr(model, "warnings_", ())),
+        **dict(zip(("lower", "upper"), ends, strict=False)),
     }
 
 

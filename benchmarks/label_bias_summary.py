@@ -68,19 +68,21 @@ def _of_folds(frame: pl.DataFrame, methods: Sequence[str], markdown: bool) -> It
     if len(bent):
         yield by_table(bent, present, markdown)
         yield overall(bent, present, markdown)
+        yield from narrow(bent, present, markdown)
     none = frame.filter(pl.col("mechanism") == "none")
     if len(none):
         yield unbent(none, present, markdown)
 
 
 NUMBERS = ("accuracy", "auc", "brier", "gap", "mechanism_error", "agreement", "cpu", "wall")
+SET = ("lower", "upper", "truth")
 
 
 def _frame(records: list[Record]) -> pl.DataFrame:
     wanted = {
         **dict.fromkeys(("table", "mechanism", "method"), pl.String),
         **dict.fromkeys(("seed", "fold", "warnings"), pl.Int64),
-        **dict.fromkeys(NUMBERS, pl.Float64),
+        **dict.fromkeys((*NUMBERS, *SET), pl.Float64),
     }
     return pl.DataFrame([{n: r.get(n) for n in wanted} for r in records], schema=wanted)
 
@@ -124,10 +126,19 @@ def overall(bent: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
         line.append(_difference(rows, bent, "accuracy", "hgb+to"))
         line.append(_difference(rows, bent, "auc", "hgb"))
         line.append(_share_of_the_way(rows, bent))
+        line.append(short(_worst(_paired(rows, bent, "accuracy", "hgb+to")), sign="+"))
         line += [short(mean(rows["gap"].abs())), short(mean(tables["cpu"]), 1)]
         lines.append([*line, _warned(rows), str(len(rows))])
     head = ["method", "accuracy", "AUC", "Brier", "mechanism error", "accuracy − hgb+to"]
-    head += ["AUC − hgb", "way to limit", "|gap|", "CPU s", "warned", "folds"]
+    head += [
+        "AUC − hgb",
+        "way to limit",
+        "accuracy − hgb+to, worst table",
+        "|gap|",
+        "CPU s",
+        "warned",
+        "folds",
+    ]
     title = (
         f"Means over tables ({', '.join(BENT)}); differences ± standard error, paired by fold, "
         "over the folds that both have"
@@ -164,6 +175,31 @@ def _share_of_the_way(rows: pl.DataFrame, others: pl.DataFrame) -> str:
     return short(float((pairs["auc"] - pairs["other"]).sum()) / way, 2) if way else "–"
 
 
+def _worst(pairs: pl.DataFrame) -> float | None:
+    """Least mean gain in accuracy of a table."""
+    gains = pairs.group_by("table").agg(gain=(pl.col("accuracy") - pl.col("other")).mean())
+    return min(gains["gain"], default=None)
+
+
+def narrow(bent: pl.DataFrame, methods: Sequence[str], markdown: bool) -> Iterator[str]:
+    """Of methods with a confidence set of P(Df): whether it holds the truth, and is narrow."""
+    width = pl.col("upper") - pl.col("lower")
+    known = bent.drop_nulls(SET)
+    lines = []
+    for method in methods:
+        rows = known.filter(pl.col("method") == method)
+        if len(rows):
+            held = rows.filter(pl.col("truth").is_between("lower", "upper"))
+            few = rows.filter(width < NARROW)["mechanism_error"]
+            line = [method, f"{len(held)} of {len(rows)}", short(mean(rows.select(width)["upper"]))]
+            largest = short(max(few, default=None))
+            lines.append([*line, str(len(few)), short(mean(few)), largest])
+    head = ["method", "P(Df) in its set", "width", f"sets under {short(NARROW, 1)}"]
+    head += ["mechanism error there", "largest"]
+    if lines:
+        yield lay_out("Sets of P(Df) at level .95 of the models themselves", head, lines, markdown)
+
+
 def _warned(rows: pl.DataFrame) -> str:
     known = rows["warnings"].drop_nulls()
     return f"{(known > 0).sum()} of {len(known)}" if len(known) else "–"
@@ -173,9 +209,7 @@ def unbent(none: pl.DataFrame, methods: Sequence[str], markdown: bool) -> str:
     lines = []
     for method in methods:
         rows = none.filter(pl.col("method") == method)
-        pairs = _paired(rows, none, "accuracy", "hgb")
-        gains = pairs.group_by("table").agg(gain=(pl.col("accuracy") - pl.col("other")).mean())
-        worst = short(min(gains["gain"], default=None), sign="+")
+        worst = short(_worst(_paired(rows, none, "accuracy", "hgb")), sign="+")
         least = short(min(rows["agreement"].drop_nulls(), default=None))
         lines.append([method, _difference(rows, none, "accuracy", "hgb"), worst, least])
     head = ["method", "accuracy − hgb", "worst table", "least P(D = Df given s)"]

@@ -96,7 +96,8 @@ def test_only_the_limit_looks_at_df() -> None:
     rows = bent_labels.inject("german", "strong")
     train, test = next(bent_labels.folds(rows, "german", "strong"))
     shown = replace(train, f=1 - train.f)
-    for name, looks in (("lr", False), ("hgb", False), ("limit", True)):
+    methods = ("lr", "hgb", "latent-lr", "soft-tree", "limit")
+    for name, looks in zip(methods, (False, False, False, False, True), strict=True):
         fit = label_bias.METHODS[name]
         scores, other = (fit(part, 0).decide(test).scores for part in (train, shown))
         assert np.array_equal(scores, other) != looks
@@ -138,3 +139,18 @@ def test_gains_and_the_way_to_the_limit_are_paired_by_fold() -> None:
     assert told.startswith("| hgb |")
     fairpc = next(line for line in lines[2].splitlines() if line.startswith("| fairpc"))
     assert [cell.strip() for cell in fairpc.split("|")[6:9]] == ["+.050 ± .000", "+.100", ".50"]
+
+
+def test_only_narrow_sets_count_for_the_mechanism() -> None:
+    """Of three sets one is wide and one, .4 to .45, lacks the truth."""
+    ends = [(0.4, 0.45, 0.02), (0.45, 0.54, 0.04), (0.3, 0.7, 0.3)]
+    records = [
+        {"kind": "fold", "table": "t", "mechanism": "strong", "seed": 0, "fold": fold, "gap": 0.0}
+        | {"method": "latent", "accuracy": 0.8, "auc": 0.8, "cpu": 1.0, "truth": 0.5}
+        | {"lower": lower, "upper": upper, "mechanism_error": error}
+        for fold, (lower, upper, error) in enumerate(ends)
+    ]
+    texts = label_bias_summary.summary(records, ["latent"], markdown=True)
+    line = next(t for t in texts if t.startswith("Sets of P(Df)")).splitlines()[-1]
+    told = [cell.strip() for cell in line.split("|")[1:-1]]
+    assert told == ["latent", "2 of 3", ".180", "2", ".030", ".040"]

@@ -146,6 +146,21 @@ def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:
     assert not np.array_equal(one.leaf_rate[:, :, ~here], two.leaf_rate[:, :, ~here])
 
 
+@pytest.mark.parametrize(("turned", "straight"), [(100, False), (60, False), (50, True)])
+def test_labels_count_as_bent_where_their_rates_differ_between_groups(
+    turned: int, straight: bool
+) -> None:
+    """X shows Df, 400 of 1,000 in each group; some labels of one group are turned.
+
+    Of 100, 60, 50 the likelihood ratio of equal rates is 22.0, 7.7, 5.3; the limit is 6.6.
+    """
+    f = np.tile(np.arange(1000) < 400, 2).astype(int)
+    d = f.copy()
+    d[1000 : 1000 + turned] = 0
+    rows = Rows.of(np.repeat([0, 1], 1000), d, f[:, None])
+    assert label_scores.fit_mechanism(rows, OPTIONS).straight == straight
+
+
 def noise(seed: int, n: int, arity: int = 4) -> Rows:
     rng = np.random.default_rng(seed)
     d = (rng.random(n) < 0.4).astype(int)

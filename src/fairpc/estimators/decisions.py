@@ -309,7 +309,8 @@ class FittedDecisions(ABC):
         Args:
             X: rows.
             sensitive_features: their groups, if given apart.
-            level: of bounds that have the sampling error in them, such as .95.
+            level: of bounds that have the sampling error in them, such as .95; what the model, or
+                its classifier, could not learn from any number of rows is not in them.
             decisions: also give "yes", "no" or "open" for each row: whether its score is above the
                 threshold whatever is true, below it, or depends.
         """

@@ -983,12 +983,19 @@ def _silent_groups(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> 
 
 
 def _gain(found: ScoreMap, scored: ScoredRows) -> float:
-    """Mean log P(d | x, s) − log P(d | s) of unseen rows, as a multiple of its standard error."""
-    groups, labels, w = scored.groups, scored.labels, scored.rows.weights
+    """How labels of unseen rows go with the rank of their score in its group, in standard errors.
+
+    Ranks, because scores are calibrated before they are used: overstated ones may rank well.
+    """
+    from scipy.stats import rankdata
+
+    groups, w = scored.groups, scored.rows.weights
+    ranks = np.empty(len(w))
+    for g in range(len(found.shifts)):
+        here = groups == g
+        rank = rankdata(scored.scores[here]) / here.sum()
+        ranks[here] = rank - np.average(rank, weights=w[here])
     rates = np.array([g.rate for g in found.ends.groups])[groups]
-    each = [np.clip(p, 1e-6, 1 - 1e-6) for p in (scored.scores, rates)]
-    one, none = (np.log(np.where(labels == 1, p, 1 - p)) for p in each)
-    mean = float(np.average(one - none, weights=w))
-    spread = w * (one - none - mean)
-    error = float(np.sqrt((spread * spread).sum())) / float(w.sum())
-    return mean / error if error > 0 else 0.0
+    each = w * (scored.labels - rates) * ranks
+    error = float(np.sqrt((each * each).sum()))
+    return float(each.sum()) / error if error > 0 else 0.0

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from scipy.special import xlogy
 from scipy.stats import chi2
 
 from fairpc.circuit.em import Step
@@ -326,9 +327,21 @@ def fit_mechanism(
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
     # Labels that are not bent have the same rates in all groups, and that is all they must have.
+    # The prior keeps the bent model from its best fit; the rates themselves have none.
     n_rates = (bins.n_groups - 1) * (bins.n_classes - 1)
-    rejected = 2 * effective * (last[0] - last[1]) > chi2.ppf(STRAIGHT_LEVEL, n_rates)
+    gain = max(last[0] - last[1], _rates_apart(bins))
+    rejected = 2 * effective * gain > chi2.ppf(STRAIGHT_LEVEL, n_rates)
     return bent if rejected else replace(straight, straight=True)
+
+
+def _rates_apart(rows: Rows) -> float:
+    """Mean log P(d | s) − log P(d) of rows whose group and label are known."""
+    known = (rows.s >= 0) & (rows.d >= 0)
+    counts = np.zeros((rows.n_groups, rows.n_classes))
+    np.add.at(counts, (rows.s[known], rows.d[known]), rows.weights[known])
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(counts.sum(), 1e-300)
+    each = xlogy(counts, counts) - xlogy(counts, expected)
+    return float(each.sum() / max(rows.weights.sum(), 1e-300))
 
 
 def _fit_bins(
