@@ -34,7 +34,7 @@ def quick(**settings: Any) -> LatentDecision:
 
 
 def test_apart(tmp_path: Path) -> None:
-    table, labels, group = people()
+    table, labels, group = people(1000)
     model = quick(positive="bad", knowledge=Knowledge(fair_rate={"good": (0.3, 0.7)}))
     _check(model, table, labels, {"sensitive_features": group}, tmp_path)
 
@@ -158,7 +158,7 @@ def test_an_unfitted_model_is_not_saved(tmp_path: Path) -> None:
 
 @functools.cache
 def _saved() -> str:
-    table, labels, group = people()
+    table, labels, group = people(1000)
     model = quick(cv=2).fit(table, labels, sensitive_features=group)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "m"

@@ -23,6 +23,7 @@ from fairpc.estimators.score_map import (
     Select,
     calibrate,
     fit_score_map,
+    isotonic_steps,
     within_limits,
 )
 from fairpc.evidence.ends import label_ends
@@ -111,7 +112,7 @@ def test_calibrations_keep_the_order_of_scores(
 def test_the_steps_are_the_isotonic_ones(rows: tuple[Floats, Any, Floats]) -> None:
     """At the centres of the steps the rates are weighted means of labels, so they keep the rate."""
     scores, labels, weights = rows
-    found = calibrate(scores, labels, weights, "isotonic")
+    found = isotonic_steps(scores, labels, weights)
     assert (np.diff(found.scores) > 0).all()
     assert (np.diff(found.rates) > 0).all()
     share = found.rows / found.rows.sum()
@@ -142,12 +143,10 @@ def test_only_the_ratio_of_weights_counts() -> None:
 
 def test_a_row_of_weight_two_is_two_rows() -> None:
     """In one step of few rows the rate is (1·0 + 2·1 + 1·0) / 4, and so is that of four rows."""
-    heavy = calibrate(
-        np.array([0.1, 0.5, 0.9]), np.array([0, 1, 0]), np.array([1.0, 2.0, 1.0]), "isotonic"
+    heavy = isotonic_steps(
+        np.array([0.1, 0.5, 0.9]), np.array([0, 1, 0]), np.array([1.0, 2.0, 1.0])
     )
-    twice = calibrate(
-        np.array([0.1, 0.5, 0.5, 0.9]), np.array([0, 1, 1, 0]), np.ones(4), "isotonic"
-    )
+    twice = isotonic_steps(np.array([0.1, 0.5, 0.5, 0.9]), np.array([0, 1, 1, 0]), np.ones(4))
     assert heavy.rates == twice.rates == pytest.approx(0.5)
     assert heavy.scores == twice.scores == pytest.approx(0.5)
 
@@ -343,7 +342,7 @@ def test_the_same_bits_after_a_file() -> None:
     ],
 )
 def test_hostile_maps_are_refused(path: tuple[Any, ...], value: Any) -> None:
-    data = json.loads(json.dumps(fitted(scored(600), select="middle").to_dict()))
+    data = json.loads(json.dumps(fitted(scored(1200), select="middle").to_dict()))
     place = data
     for step in path[:-1]:
         place = place[step]
@@ -364,3 +363,13 @@ def test_calibrations_are_frozen() -> None:
     found = Calibration(np.array([0.0, 1.0]), np.zeros(0), np.ones(1))
     with pytest.raises(AttributeError):
         found.scores = np.zeros(2)  # type: ignore[misc]
+
+
+def test_scores_of_a_small_group_are_not_made_equal() -> None:
+    """Forty rows would be one step of thirty; a sigmoid keeps their order."""
+    rng = np.random.default_rng(0)
+    scores = rng.random(40)
+    labels = (rng.random(40) < scores).astype(int)
+    found = calibrate(scores, labels, np.ones(40), "isotonic")
+    assert (np.diff(found(np.sort(scores))) > 0).all()
+    assert np.ptp(found(scores)) > 0.2

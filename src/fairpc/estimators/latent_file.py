@@ -9,8 +9,9 @@ from typing import Any, Final
 from fairpc.data.schema import Record
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import FileFormatError, LearningError
+from fairpc.estimators.classifier_rows import GroupView, group_columns
 from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
-from fairpc.estimators.latent import GroupView, LatentDecision, group_columns
+from fairpc.estimators.latent import LatentDecision
 from fairpc.estimators.score_map import ScoreMap
 from fairpc.estimators.settings import plain
 from fairpc.fair.knowledge import Knowledge

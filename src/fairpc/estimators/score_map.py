@@ -40,6 +40,8 @@ LEVEL: Final = 0.95
 """Of the set that the mechanism is kept within."""
 KNOT_ROWS: Final = 30.0
 """Rows of a step of the calibration, at least."""
+STEP_GROUP: Final = 300.0
+"""Rows of a group under which its calibration is a sigmoid: few steps would make scores equal."""
 SLOPE: Final = 1e-6
 """Of a calibration beyond its last steps: scores that differ stay in order."""
 EDGE: Final = 0.02
@@ -102,12 +104,18 @@ def calibrate(
     """Rates of D along the scores of one group, not falling.
 
     "isotonic" is isotonic regression whose steps are joined by lines at their centres (Oron and
-    Flournoy 2017): scores that differ are not made equal, so that no order is lost.
+    Flournoy 2017): scores that differ are not made equal, so that no order is lost. Small groups
+    get a sigmoid.
     """
     if method is None:
         return Calibration(np.array([0.0, 1.0]), np.zeros(0), np.array([kish(weights)]))
-    if method == "sigmoid":
+    if method == "sigmoid" or (kish(weights) < STEP_GROUP and 0 < labels.mean() < 1):
         return _sigmoid(scores, labels, weights)
+    return isotonic_steps(scores, labels, weights)
+
+
+def isotonic_steps(scores: Floats, labels: Positions, weights: Floats) -> Calibration:
+    """Isotonic regression of labels, by steps of 30 rows, joined at their centres."""
     from sklearn.isotonic import isotonic_regression
 
     order = np.argsort(scores, kind="stable")
@@ -133,7 +141,7 @@ def _sigmoid(scores: Floats, labels: Positions, weights: Floats) -> Calibration:
     """Log-odds of D as a line in the log-odds of the score (Platt)."""
     from sklearn.linear_model import LogisticRegression
 
-    line = LogisticRegression(C=1e4).fit(_log_odds(scores)[:, None], labels, weights)
+    line = LogisticRegression(C=10.0).fit(_log_odds(scores)[:, None], labels, weights)
     slope = max(float(line.coef_[0, 0]), SLOPE)
     found = np.array([float(line.intercept_[0]), slope])
     return Calibration(found, np.zeros(0), np.array([kish(weights)]))
