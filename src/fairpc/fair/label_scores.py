@@ -326,10 +326,12 @@ def fit_mechanism(
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
+    gain = last[0] - last[1]
     # Labels that are not bent have the same rates in all groups, and that is all they must have.
-    # The prior keeps the bent model from its best fit; the rates themselves have none.
     n_rates = (bins.n_groups - 1) * (bins.n_classes - 1)
-    gain = max(last[0] - last[1], _rates_apart(bins))
+    if bins.f is None:
+        # The prior keeps the bent model from its best fit; the rates themselves have none.
+        gain = max(gain, _rates_apart(bins))
     rejected = 2 * effective * gain > chi2.ppf(STRAIGHT_LEVEL, n_rates)
     return bent if rejected else replace(straight, straight=True)
 
