@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -28,14 +27,6 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
             main(["fit", str(folder / "t.csv"), *model, "-o", str(folder / f"{name}.fairpc"), "-q"])
         assert ended.value.code == 0
     return folder
-
-
-@pytest.fixture
-def folder(fitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for path in fitted.iterdir():
-        shutil.copy(path, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -750,3 +750,16 @@ def test_bounds_are_nan_where_the_assumptions_are_rejected() -> None:
             )
         assert np.isnan(bounds).all()
         assert set(said) == {"open"}
+
+
+def test_a_booster_of_another_library() -> None:
+    """LightGBM as it is: text groups beside numbers, holes, weights, and a group that is hidden."""
+    lightgbm = pytest.importorskip("lightgbm")
+    numbers, labels, group, _ = people(400)
+    numbers.iloc[::9, 0] = np.nan
+    model = LatentDecision(lightgbm.LGBMClassifier(n_estimators=20, verbose=-1), random_state=0)
+    weights = np.where(np.arange(400) % 3 == 0, 2.0, 1.0)
+    model.fit(numbers, labels, sensitive_features=group, sample_weight=weights)
+    known = model.predict_proba(numbers, sensitive_features=group)
+    assert np.isfinite(known).all()
+    assert not np.allclose(known, model.predict_proba(numbers))
