@@ -593,7 +593,10 @@ def test_small_and_silent_groups_are_told() -> None:
     group = np.array(G, object)
     group[np.flatnonzero(Y == "bad")[:5]] = "Z"
     for estimator in (None, logistic()):
-        with pytest.warns(ContradictionWarning, match="fair decisions of group Z apart .*are bad"):
+        with (
+            pytest.warns(TableWarning, match=r"under 30 rows: Z \(5 rows\)"),
+            pytest.warns(ContradictionWarning, match="fair decisions of group Z apart .*are bad"),
+        ):
             model = fit(estimator, groups=group)
         q = positive(model, X, group)
         assert q[group == "Z"] == pytest.approx(model.fair_rate_[1], abs=0.02)
@@ -763,3 +766,9 @@ def test_a_booster_of_another_library() -> None:
     known = model.predict_proba(numbers, sensitive_features=group)
     assert np.isfinite(known).all()
     assert not np.allclose(known, model.predict_proba(numbers))
+
+
+def test_a_group_of_five_rows_is_named() -> None:
+    few = np.where(np.arange(len(G)) < 5, "X", G)
+    with pytest.warns(TableWarning, match=r"under 30 rows: X \(5 rows\)"):
+        LatentDecision(LogisticRegression(), random_state=0).fit(X, Y, sensitive_features=few)

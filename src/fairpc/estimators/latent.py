@@ -25,6 +25,7 @@ from fairpc.data.atomic import AnyPath
 from fairpc.data.columns import Options as EncodingOptions
 from fairpc.data.fit_encoding import fit_coding, resolve
 from fairpc.data.frame import Frame, read_frame, take_rows
+from fairpc.data.groups import SMALL
 from fairpc.data.hashing import fingerprint
 from fairpc.data.source import is_source
 from fairpc.data.table_coding import TableCoding
@@ -184,6 +185,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         view = GroupView.of(coding, X, all_rows.s, plain=plain)
         table, rows, who = _used(X, all_rows, clusters)
         _warn_left_out(all_rows, rows.n_rows)
+        _warn_small(coding)
         folds = _folds(rows, who, self.cv, coding, rng, self.per_group)
         weighted = sample_weight is not None
         estimators = self._fit_folds(table, rows, folds, coding, view, rng, weighted)
@@ -639,6 +641,18 @@ def _warn_left_out(rows: Rows, n_used: int) -> None:
         warnings.warn(
             f"{counted(lost, 'row')} of {rows.n_rows} have no label or no group: they are left "
             "out; FairPC can learn from them",
+            TableWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_small(coding: TableCoding) -> None:
+    small = coding.groups.small()
+    if small:
+        named = ", ".join(f"{name} ({counted(n, 'row')})" for name, n in small)
+        warnings.warn(
+            f"hardly anything can be learned about groups of under {SMALL} rows: {named}; merge "
+            "them with others, or give more rows",
             TableWarning,
             stacklevel=3,
         )
