@@ -16,7 +16,7 @@ from fairpc.data.frame import read_frame
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
+from fairpc.evidence import AssumptionTest, BentSet, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
 from fairpc.evidence.intervals import some_of
 from fairpc.refits import Stability as Stability
@@ -71,6 +71,9 @@ class AssumptionFacts:
     n_known: int  #: all audited rows with label and group known
     #: of the positive class; of every class where there are more than two
     sets: tuple[ConfidenceSet, ...]
+    #: the sets where features may change the odds of a label given Df and S, by at most gamma
+    bending: tuple[BentSet, ...]
+    tolerance: str  #: how much of that undoes a rejection, in words; empty where none was
     summary: str  #: in words
     what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
 
@@ -184,6 +187,8 @@ def _assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFact
         n_rows=sum(g.n for g in record.groups),
         n_known=rows.number((rows.d >= 0) & (rows.s >= 0)),
         sets=_sets(record),
+        bending=record.bending,
+        tolerance=record.tolerance(),
         summary=record.summary(),
         what_to_do=record.what_to_do,
     )

@@ -1,6 +1,12 @@
 """What data can decide and what they cannot: tests and intervals on plain arrays, for any model."""
 
-from fairpc.evidence.assumptions import AssumptionTest, ClassBound, GroupBounds, test_assumptions
+from fairpc.evidence.assumptions import (
+    AssumptionTest,
+    BentSet,
+    ClassBound,
+    GroupBounds,
+    test_assumptions,
+)
 from fairpc.evidence.gaps import GroupMean, PairGap, Parity, ParityCurve, parity, parity_curve
 from fairpc.evidence.identified import (
     GroupRange,
@@ -16,6 +22,7 @@ from fairpc.evidence.within import GroupMechanism, StrataTest, StratumRates
 
 __all__ = [
     "AssumptionTest",
+    "BentSet",
     "ClassBound",
     "EqualRates",
     "GroupBounds",

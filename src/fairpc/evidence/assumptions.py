@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Method = Literal["cross-fit", "single-split"]
 MIN_ROWS: Final = 10
+GAMMAS: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
+MOST_GAMMA: Final = 1000.0
 SMALLEST_P: Final = 1e-12
 
 WHAT_TO_DO: Final = (
@@ -89,6 +91,21 @@ class GroupBounds:
 
 
 @dataclass(frozen=True)
+class BentSet:
+    """The set of P(Df) where labels may also be bent by features, up to a limit.
+
+    Attributes:
+        gamma: by how much the odds of P(D = c | Df = c, s, x) may differ between two rows of a
+            group; 1 is the assumption that they do not.
+        lower, upper: as those of the test.
+    """
+
+    gamma: float
+    lower: float | tuple[float, ...]
+    upper: float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class AssumptionTest(Record):
     """Confidence set for P(Df), and whether it is empty.
 
@@ -103,6 +120,9 @@ class AssumptionTest(Record):
         level: of the confidence set.
         method: "cross-fit", or "single-split", which is exact for independent rows.
         n_seeds: ways of splitting over which the median was taken.
+        bending: the set where D depends on X too, given Df and S; see :class:`BentSet`.
+        tolerated: how much of that undoes a rejection: the least ``gamma`` at which the set is not
+            empty; None where nothing was rejected, infinite where a thousandfold is not enough.
         classifiers: which classifier ranked the rows, and in how many fits.
     """
 
@@ -116,6 +136,8 @@ class AssumptionTest(Record):
     level: float
     method: Method
     n_seeds: int
+    bending: tuple[BentSet, ...]
+    tolerated: float | None
     classifiers: tuple[tuple[str, int], ...]
 
     _computed = ("what_to_do", "summary")
@@ -141,6 +163,20 @@ class AssumptionTest(Record):
             found[g.group] = rate if math.isnan(low) else low, rate if math.isnan(high) else high
         return found
 
+    def tolerance(self) -> str:
+        """How far the label may depend on features before a rejection falls, in plain words."""
+        if self.tolerated is None:
+            return ""
+        if math.isinf(self.tolerated):
+            return (
+                "It would stand even if features changed the odds of a label a thousandfold, given "
+                "the fair decision and the group."
+            )
+        return (
+            "It would fall if features changed the odds of a label, given the fair decision and "
+            f"the group, by a factor of {self.tolerated:.2f} or more."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """The record and what follows from it as plain data, for JSON.
 
@@ -164,7 +200,8 @@ class AssumptionTest(Record):
                 f"decisions fits every group{clash}. At least one of these fails: fair "
                 "decisions are independent of the group; the label depends on the features "
                 "through the fair decision only; in every group a label is most likely "
-                f"under the fair decision of the same name. What to do: {' '.join(self.what_to_do)}"
+                f"under the fair decision of the same name. {self.tolerance()} What to do: "
+                f"{' '.join(self.what_to_do)}"
             )
         if self.positive is None:
             ends = zip(self.classes, *map(np.atleast_1d, (self.lower, self.upper)), strict=True)
@@ -321,11 +358,16 @@ def _record(
 ) -> AssumptionTest:
     bound = crossfit.joint_bound if method == "cross-fit" else crossfit.separate_bound
 
-    def uppers(alpha: float) -> Floats:
+    def uppers(alpha: float, gamma: float = 1.0) -> Floats:
         """Medians over seeds [group, class], all together wrong with probability at most alpha."""
         tail = alpha / (len(classes) * len(found))
-        each = [[[bound(c, tail) for c in s.classes] for s in seeds] for seeds in found.values()]
+        each = [
+            [[bound(c, tail, gamma) for c in s.classes] for s in seeds] for seeds in found.values()
+        ]
         return np.asarray(np.median(each, axis=1), np.float64)
+
+    def leaves(gamma: float) -> bool:
+        return float(uppers(1 - level, gamma).min(axis=0).sum()) >= 1
 
     def empty(alpha: float) -> bool:
         return float(uppers(alpha).min(axis=0).sum()) < 1
@@ -350,8 +392,24 @@ def _record(
         level=level,
         method=method,
         n_seeds=len(seeds),
+        bending=tuple(
+            BentSet(gamma, *_ends(uppers(1 - level, gamma).min(axis=0), positive))
+            for gamma in GAMMAS
+        ),
+        tolerated=None if leaves(1.0) else _least_gamma(leaves),
         classifiers=tuple(sorted(names.items())),
     )
+
+
+def _least_gamma(leaves: Callable[[float], bool]) -> float:
+    """The least gamma that leaves something, by bisection on its logarithm."""
+    if not leaves(MOST_GAMMA):
+        return math.inf
+    low, high = 0.0, math.log(MOST_GAMMA)
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if leaves(math.exp(middle)) else (middle, high)
+    return math.exp(high)
 
 
 def _class_bound(seeds: list[SplitRates], c: int, label: Any, upper: float) -> ClassBound:

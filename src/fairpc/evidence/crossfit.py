@@ -182,18 +182,28 @@ def class_rates(
     return ClassRates(len(hits), whole, n_top, inside, correlation)
 
 
-def joint_bound(counts: ClassRates, tail: float) -> float:
+def eased(rate: float, bending: float) -> float:
+    """The least P(D = c | Df = c, s, x) that a row can have where another has this one.
+
+    ``bending`` is by how much their odds may differ; 1 where D does not depend on X given (Df, S).
+    """
+    return rate / (rate + bending * (1 - rate)) if rate > 0 else 0.0
+
+
+def joint_bound(counts: ClassRates, tail: float, bending: float = 1.0) -> float:
     """Upper bound of the ratio from the two rates' exact bounds and their correlation.
 
     The larger root of π²(r² − B²) − 2π(ρr − co·A·B) + ρ² − A² = 0, with
     A = up(ρ) − ρ and B = r − low(r): the confidence limit of a ratio recovered
-    from those of its terms (Donner and Zou 2012).
+    from those of its terms (Donner and Zou 2012). Where odds may differ within the group, r is
+    eased by that: P(D = c) is at least P(Df = c) times the least of P(D = c | Df = c, x).
     """
     if counts.top is None:
         return 1.0
-    rho, r = counts.whole.mean, counts.top.mean
+    rho, r = counts.whole.mean, eased(counts.top.mean, bending)
     up = clopper_pearson(rho * counts.whole.size, counts.whole.size, tail)[1]
-    low = clopper_pearson(r * counts.top.size, counts.top.size, tail)[0]
+    size = counts.top.size
+    low = eased(clopper_pearson(counts.top.mean * size, size, tail)[0], bending)
     if low <= 0:
         return 1.0
     a, b = up - rho, r - low
@@ -203,11 +213,11 @@ def joint_bound(counts: ClassRates, tail: float) -> float:
     return min((middle + root) / square, 1.0)
 
 
-def separate_bound(counts: ClassRates, tail: float) -> float:
+def separate_bound(counts: ClassRates, tail: float, bending: float = 1.0) -> float:
     """Upper bound of the ratio from two exact bounds, each at half the tail: exact, wider."""
     if counts.top is None:
         return 1.0
     whole, top = counts.whole, counts.top
     up = clopper_pearson(whole.mean * whole.size, whole.size, tail / 2)[1]
-    low = clopper_pearson(top.mean * top.size, top.size, tail / 2)[0]
+    low = eased(clopper_pearson(top.mean * top.size, top.size, tail / 2)[0], bending)
     return min(up / low, 1.0) if low > 0 else 1.0

@@ -51,6 +51,7 @@ def _test(audit: Audit, test: facts.AssumptionFacts) -> Iterator[view.Block]:
         yield view.Points(test.what_to_do)
     for one in test.sets:
         yield _confidence_set(audit, one, test)
+    yield from _bending(test)
     fits = text.listed([f"{name} ({text.counted(n, 'fit')})" for name, n in test.classifiers])
     used = text.counted(test.n_known, "row")
     if test.n_rows < test.n_known:
@@ -60,6 +61,25 @@ def _test(audit: Audit, test: facts.AssumptionFacts) -> Iterator[view.Block]:
         f"{text.counted(test.n_seeds, 'way')} of splitting; classifiers: {fits}.",
         "note",
     )
+
+
+def _bending(test: facts.AssumptionFacts) -> Iterator[view.Block]:
+    """What is left where the label depends on features otherwise than through Df."""
+    yield view.Paragraph(
+        "One of the assumptions is that features change the label through the fair decision only. "
+        "If they also change its odds, given the fair decision and the group, by a limited factor "
+        f"between two people, more rates are possible. {test.tolerance}".strip()
+    )
+    if len(test.sets) > 1:
+        return
+    label = text.short(test.sets[0].label, 40)
+    cells = []
+    for bent in test.bending:
+        low, high = float(bent.lower), float(bent.upper)  # type: ignore[arg-type]
+        ends = ("none", "none") if low > high else (text.share(low), text.share(high))
+        cells.append((text.number(bent.gamma, 2), *ends))
+    head = ("Factor", f"Lowest P(Df = {label})", "Highest")
+    yield view.Table("Possible rates where features bend labels too", head, cells)
 
 
 def _outcome(test: facts.AssumptionFacts) -> str:
