@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fairpc.errors import FairpcError
     from fairpc.estimators import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
     from fairpc.fair.knowledge import Knowledge
-    from fairpc.refits import bootstrap_mechanism, sensitivity, stability
+    from fairpc.refits import bootstrap_mechanism, sensitivity, stability, suggest_anchors
 
     __version__: str
 
@@ -39,6 +39,7 @@ __all__ = [
     "sensitivity",
     "stability",
     "structure",
+    "suggest_anchors",
 ]
 
 _HOME = {
@@ -57,6 +58,7 @@ _HOME = {
     "compare": "fairpc.comparison",
     "sensitivity": "fairpc.refits",
     "stability": "fairpc.refits",
+    "suggest_anchors": "fairpc.refits",
 }
 
 

@@ -26,6 +26,7 @@ from fairpc.data.table_coding import TableCoding, check_rows
 from fairpc.errors import ContradictionWarning, LearningError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, check_level
 from fairpc.estimators.tables import FittedColumns, check_not_apart
+from fairpc.evidence.ends import LabelEnds
 from fairpc.fair.distribution import BiasAccount, Threshold, equalised, fixed, for_rate
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.rows import Rows
@@ -241,6 +242,10 @@ class FittedDecisions(ABC):
     @abstractmethod
     def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
         """Least and largest P(Df = positive | x, s) of each row, rows × 2."""
+
+    @abstractmethod
+    def _ends(self) -> LabelEnds:
+        """What held-out labels leave possible; a LearningError where it was not looked at."""
 
     @abstractmethod
     def _model_gap(self) -> Floats:

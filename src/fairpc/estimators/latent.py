@@ -63,6 +63,7 @@ from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence import Parity, parity
 from fairpc.evidence.crossfit import deal
+from fairpc.evidence.ends import LabelEnds
 from fairpc.fair.distribution import fixed
 from fairpc.fair.knowledge import Knowledge, limits_of_coding
 from fairpc.fair.rows import Rows
@@ -443,6 +444,9 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         found = self._map()
         asked = self._asked(X, sensitive_features)
         return asked.over_groups(lambda scores, s: found.bounds(scores, s, level))
+
+    def _ends(self) -> LabelEnds:
+        return self._map().ends
 
     def _model_gap(self) -> Floats:
         """Df is independent of S under the model, whatever was learned."""

@@ -26,7 +26,7 @@ from scipy.special import expit, logit
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats, Ints, Positions, check_choice
 from fairpc.evidence.ends import Known, LabelEnds, label_ends
-from fairpc.evidence.intervals import Interval, clopper_pearson, kish
+from fairpc.evidence.intervals import kish
 from fairpc.fair.fit import Options
 from fairpc.fair.label_scores import Scores, fit_mechanism, score_bins
 from fairpc.fair.priors import RECIPE_MECHANISM
@@ -494,17 +494,13 @@ def _with_known(ends: LabelEnds, scored: ScoredRows, limits: Limits | None) -> L
         ends = within_limits(ends, limits, scored.positive)
     if scored.rows.f is None:
         return ends
-    tail = ends.tail(LEVEL) / 2
     decided = np.where(scored.rows.f < 0, -1, scored.rows.f == scored.positive)
-    known = []
-    for g, own in enumerate(ends.known):
-        cells = [(scored.groups == g) & (decided == f) for f in (0, 1)]
-        b0, b1 = (
-            _narrowed(box, scored.labels[here], tail)
-            for box, here in zip((own.b0, own.b1), cells, strict=True)
-        )
-        known.append(Known(b0, b1))
-    return replace(ends, known=tuple(known))
+    known = np.flatnonzero(decided >= 0)
+    totals, hits = np.zeros((2, len(ends.groups), 2))
+    at = scored.groups[known], decided[known]
+    np.add.at(totals, at, 1.0)
+    np.add.at(hits, at, scored.labels[known])
+    return ends.anchored(hits, totals, LEVEL)
 
 
 def within_limits(ends: LabelEnds, limits: Limits, positive: int) -> LabelEnds:
@@ -515,12 +511,3 @@ def within_limits(ends: LabelEnds, limits: Limits, positive: int) -> LabelEnds:
     known = tuple(Known((b0[0], b0[1]), (b1[0], b1[1])) for b0, b1 in boxes.tolist())
     pi = float(limits.rate_lower[p]), float(limits.rate_upper[p])
     return replace(ends, pi=pi, known=known)
-
-
-def _narrowed(box: Interval, labels: Positions, tail: float) -> Interval:
-    """The range of P(D = 1 | Df = f, s), cut by the labels of rows of which Df = f is known."""
-    if not len(labels):
-        return box
-    low, high = clopper_pearson(float(labels.sum()), len(labels), tail)
-    low = max(box[0], low)
-    return low, max(min(box[1], high), low)

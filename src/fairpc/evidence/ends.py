@@ -10,7 +10,7 @@ score can be bounded at any level of confidence, or at the estimates themselves.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -141,6 +141,23 @@ class LabelEnds(Record):
         """Of each of two limits per group, so that all hold together at the level."""
         return (1 - level) / (2 * len(self.groups))
 
+    def anchored(self, hits: Floats, totals: Floats, level: float) -> LabelEnds:
+        """The same, cut by rows whose fair decision is known.
+
+        Args:
+            hits: how many of them have D = 1, by group and fair decision, [s, f].
+            totals: how many there are.
+            level: of the set that they cut; each of their limits has half of its tail.
+        """
+        tail = self.tail(level) / 2
+        known = []
+        for own, successes, n in zip(self.known, hits.tolist(), totals.tolist(), strict=True):
+            b0, b1 = (
+                _narrowed(box, successes[f], n[f], tail) for f, box in enumerate((own.b0, own.b1))
+            )
+            known.append(Known(b0, b1))
+        return replace(self, known=tuple(known))
+
     def rate_set(self, level: float) -> Interval:
         """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected."""
         tail = self.tail(level)
@@ -237,6 +254,15 @@ def _extremes(
             for q in own.score_ends(high, pi):
                 np.maximum(most, q, out=most)
     return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
+
+
+def _narrowed(box: Interval, hits: float, n: float, tail: float) -> Interval:
+    """The range of P(D = 1 | Df = f, s), cut by rows of which Df = f is known."""
+    if n <= 0:
+        return box
+    low, high = clopper_pearson(hits, n, tail)
+    low = max(box[0], low)
+    return low, max(min(box[1], high), low)
 
 
 def _rates(data: Any) -> ClassRates:
