@@ -22,8 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.cluster.table import is_dask
 from fairpc.data.atomic import AnyPath
-from fairpc.data.columns import Options as EncodingOptions
-from fairpc.data.fit_encoding import fit_coding, resolve
+from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.frame import Frame, read_frame, take_rows
 from fairpc.data.groups import SMALL
 from fairpc.data.hashing import fingerprint
@@ -236,8 +235,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             missing_values=self.missing_values,
             **given,
         )
-        options = EncodingOptions(categorical=resolve(table.roles.names, (), "categorical"))
-        coding, _ = fit_coding(table.source, table.roles, positive=self.positive, options=options)
+        coding, _ = fit_coding(table.source, table.roles, positive=self.positive)
         classes = coding.labels.classes
         if len(classes) > 2:
             raise LearningError(
