@@ -123,9 +123,10 @@ def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:
     """Exactly: a tree on the labels of other folds, the counts of its leaves on its fold's own."""
     rows, _ = logistic(1, 300)
     rng = np.random.default_rng(0)
-    scores, growing = forest_fit._scored(rows, None, rng)
+    scores, growing = forest_fit._scored(rows, rows, None, rng)
     rates = label_scores.fit_mechanism(label_scores.score_bins(rows, scores), OPTIONS)
-    top = rates.distribution.top_rates
+    upper = rates.distribution.top_rates
+    top = [upper.of_subgroup(s, rows.strata) for s in range(rows.n_groups)]
     own = scores.held[:, 0] > 0
     turned = replace(rows, d=np.where(own, 1 - rows.d, rows.d))
     one, two = (

@@ -90,7 +90,7 @@ def test_the_upper_layers_have_the_update_of_the_circuit(
     logs, posterior = cell_posterior(m, rows, places)
     n = rows.n_groups
     prior = TopRates(np.full(n, 1 / n), np.full(k, 1 / k), np.full((n, k, k), 1 / k))
-    upper = m.top_rates.updated(places.counts(posterior), prior, limits)
+    upper = m.top_rates.updated(places, posterior, prior, limits)
     np.testing.assert_allclose(upper.decision_rate, theta[m.top.decision[0]], atol=1e-9)
     np.testing.assert_allclose(upper.mechanism, theta[m.top.mechanism], atol=1e-9)
     np.testing.assert_allclose(upper.group_rate, theta[m.top.group], atol=1e-9)

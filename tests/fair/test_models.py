@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import get_args
 
 import numpy as np
@@ -98,7 +99,7 @@ def embedded(m: FairDistribution, agreement: float) -> FairDistribution:
     rows = random_rows(5, 400, 2, 2, 0.0)
     cells = learn_structure(rows, None, Structure("chow-liu"), 0.0)
 
-    def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
+    def graft(b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
         return cells.graft(b, f * layout.n_groups + s, columns)
 
     circuit = build(

@@ -51,6 +51,7 @@ class Options:
         numeric: columns to be binned, whatever they look like.
         categorical: columns whose values are levels, whatever they look like.
         binning: choose bins with the label, or by quantiles; without labels always by quantiles.
+        apart: columns that are encoded in another way, and how.
     """
 
     n_bins: int = BINS
@@ -59,6 +60,11 @@ class Options:
     numeric: frozenset[str] = frozenset()
     categorical: frozenset[str] = frozenset()
     binning: Binning = "label"
+    apart: tuple[frozenset[str], Options] | None = None
+
+    def of_column(self, name: str) -> Options:
+        """How one column is encoded."""
+        return self.apart[1] if self.apart is not None and name in self.apart[0] else self
 
     def __post_init__(self) -> None:
         if not 2 <= self.n_bins <= MAX_ARITY:

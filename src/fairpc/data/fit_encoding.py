@@ -95,7 +95,7 @@ def fit_features(
     apart = {roles.label, roles.weight, roles.fair}
     names = roles.names or tuple(name for name in source.names if name not in apart)
     fitted: dict[str, Column | Dropped] = {
-        name: fit_column(name, summary.columns[name], options, reading)
+        name: fit_column(name, summary.columns[name], options.of_column(name), reading)
         if name in summary.columns
         else Dropped(name, "left out on request")
         for name in names

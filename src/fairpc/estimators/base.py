@@ -23,7 +23,13 @@ from fairpc.data.fit_encoding import resolve
 from fairpc.data.groups import same_as_label
 from fairpc.data.source import Progress, is_source
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import Argument, DriftWarning, LearningError, SameAsLabelWarning
+from fairpc.errors import (
+    Argument,
+    DriftWarning,
+    LearningError,
+    SameAsLabelWarning,
+    TableWarning,
+)
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.guard import Checked, em_refit, forest_refit, guard
 from fairpc.estimators.queries import FittedQueries
@@ -36,6 +42,7 @@ from fairpc.estimators.settings import (
     generator,
     plain,
 )
+from fairpc.estimators.strata import small_strata, strata_of
 from fairpc.estimators.tables import GivenTable, check_fit_input, listed, note_columns
 from fairpc.estimators.training import FitFolder, Training, coded_rows
 from fairpc.fair.choice import LabelGain, compare_labels
@@ -53,6 +60,7 @@ from fairpc.fair.recipe import AutoFitted, fit_auto
 from fairpc.fair.recipe_log import Choices
 from fairpc.fair.restarts import FittedFromStarts, fit_starts
 from fairpc.fair.rows import Rows
+from fairpc.fair.strata import Strata
 from fairpc.fair.top import LATENT, Layout, Limits, Model
 from fairpc.fair.training_rows import count_anchors, label_counts
 from fairpc.structure.search import HELD_OUT, MODEL_METHODS
@@ -143,12 +151,15 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                     given = validation_data, eval_set or {}, limits, step, folder
                     training, fitted, checked = self._fit_checked(table, training, *given)
                 self._store(table, training, fitted, threshold, checked)
+                small = small_strata(training.rows, self._strata(training.coding), training.coding)
                 if table.source.in_memory:
                     note_columns(self, X)
             finally:
                 self._journal = None
         for sentence in self.warnings_:
             warnings.warn(sentence, DriftWarning, stacklevel=2)
+        if small:
+            warnings.warn(small, TableWarning, stacklevel=2)
         return self
 
     def _fit_checked(
@@ -192,13 +203,21 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _training(self, table: GivenTable, folder: FitFolder) -> Training:
         """The coding of a table and its rows, equal ones merged."""
         with self._shown("reading", _reading_line, None) as watch:
-            return folder.training(
+            training = folder.training(
                 table,
                 coding=self._given_coding(),
                 positive=self.positive,
                 options=self._encoding_options(table, fine=self.structure == FOREST),
                 watch=watch,
             )
+        return self._stratified(training)
+
+    def _strata(self, coding: TableCoding) -> Strata:
+        """The strata within which Df is independent of S."""
+        return strata_of(self.given, self.mechanism, coding)
+
+    def _stratified(self, training: Training) -> Training:
+        return replace(training, rows=training.rows.with_strata(self._strata(training.coding)))
 
     def _chosen_by_label(
         self, table: GivenTable, training: Training, limits: Limits | None, folder: FitFolder
@@ -220,9 +239,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _forest_training(self, table: GivenTable, folder: FitFolder) -> Training:
         """The rows under the coding of a forest."""
         options = self._encoding_options(table, fine=True)
-        return replace(
-            folder.coded_again(table, positive=self.positive, options=options), forest=True
-        )
+        training = folder.coded_again(table, positive=self.positive, options=options)
+        return replace(self._stratified(training), forest=True)
 
     def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
         """How columns are encoded: the boxes of a forest are cut at more values than bins are."""
@@ -235,7 +253,12 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if not fine:
             return options
         n_bins = FINE_BINS if self.n_bins is None else self.n_bins
-        return replace(options, n_bins=n_bins, rare=self.rare / FINER, max_levels=FINE_LEVELS)
+        # Every stratum needs rows: its columns stay coarse.
+        strata = resolve(table.roles.names, listed(self.given), "given")
+        apart = (strata, options) if strata else None
+        return replace(
+            options, n_bins=n_bins, rare=self.rare / FINER, max_levels=FINE_LEVELS, apart=apart
+        )
 
     @contextmanager
     def _shown(self, first: str, line: Callable[[Any], str], then: Any) -> Iterator[Any]:
@@ -300,7 +323,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             missing_values=self.missing_values,
             coded=True,
         )
-        return coded_rows(table, coding)
+        return coded_rows(table, coding).with_strata(self._strata(coding))
 
     def _given_coding(self) -> TableCoding | None:
         """The coding of a model whose structure is kept; None to learn one."""
@@ -390,6 +413,15 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if isinstance(kept, CircuitClassifier) and kept._model in LEARNED:
             kept = kept.circuit_
         layout = Layout.of(self._model, rows)
+        if isinstance(self.structure, CircuitClassifier) and (
+            self.structure.distribution_.layout.strata != layout.strata
+        ):
+            raise LearningError(
+                "the model whose structure is kept has other strata: fit with its ",
+                Argument("given"),
+                " and ",
+                Argument("mechanism"),
+            )
         if isinstance(kept, Circuit) and len(kept.names) == len(layout.variables) + 1:
             layout = replace(layout, n_components=int(kept.arities[-1]))
         if not isinstance(kept, Circuit) or layout.variables != dict(
@@ -433,6 +465,13 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             )
         if not self.knowledge:
             return None
+        if listed(self.given) and self.knowledge.fair_rate is not None:
+            raise LearningError(
+                "fair_rate and ",
+                Argument("given"),
+                " cannot be combined: every stratum has a rate of its own, and EM would hold each "
+                "to it; state bounds of the mechanism, or leave one out",
+            )
         return limits_of_coding(self.knowledge, coding)
 
     def _rng(self) -> np.random.Generator:
@@ -496,6 +535,7 @@ def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> Fa
     """The whole fit again, structure and all, to other rows of the same coding."""
     forest = isinstance(model.distribution_, ForestDistribution)
     structure = FOREST if forest else model.structure
+    rows = rows.with_strata(model._strata(model.coding_))
     ordered = model.coding_.features.ordered
     fitted = model._fit_rows(rows, structure, ordered, None, {}, limits, lambda step: None)
     return fitted.distribution

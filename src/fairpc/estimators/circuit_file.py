@@ -31,7 +31,8 @@ None: only models of the recipe and forests have choices, only some have warning
 version 3 does not know, or held-out ends.
 """
 _FIRST: Final = 2
-_USUAL: Final = {"guard": True, "hold_mechanism": False}
+_STRATA_SINCE: Final = 7
+_USUAL: Final = {"guard": True, "hold_mechanism": False, "given": [], "mechanism": "shared"}
 """Settings that are written where they are not as usual: older readers take them for an error."""
 
 
@@ -60,6 +61,8 @@ def content(model: CircuitClassifier) -> dict[str, Any]:
     told = {name for name, value in newer.items() if value}
     told |= {"warnings"} if set(_USUAL) & set(settings) else set()
     version = max((_SINCE[name] for name in told), default=_FIRST)
+    if distribution.layout.strata:
+        version = _STRATA_SINCE
     return {
         **{name: value for name, value in newer.items() if _SINCE[name] <= version},
         "version": version,
@@ -86,6 +89,7 @@ def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
         latent=model._model in LATENT,
         tied=model._model != "TwoNB",
         n_components=int(content["n_components"]),
+        strata=model._strata(coding),
     )
     model.distribution_ = _distribution(model._model, layout, circuit, content)
     if circuit is not None:
@@ -136,17 +140,18 @@ def _distribution(
         return FairDistribution(model, layout, circuit)
     forest, rates = Forest.from_dict(content["forest"]), TopRates.from_dict(content["forest"])
     sizes = tuple(value.shape[2] for value in forest.values)
-    shape = layout.n_groups, layout.n_classes
-    fits = forest.leaf_rate.shape[:2] == shape and rates.mechanism.shape == (*shape, shape[1])
-    if model != "FairPC" or not fits or sizes != layout.arities:
+    rest = tuple(layout.arities[j] for j in layout.strata.rest(len(layout.names)))
+    fits = forest.leaf_rate.shape[:2] == (layout.n_subgroups, layout.n_classes)
+    if model != "FairPC" or not fits or sizes != rest:
         raise FileFormatError("its forest is not over its columns: it was altered")
     return ForestDistribution(layout, forest, rates)
 
 
 def _settings(settings: dict[str, Any], circuit: Circuit | None) -> dict[str, Any]:
     """Constructor arguments: tuples where tuples were; a structure without a name is a kept one."""
-    lists = ("missing_values", "numeric", "categorical")
-    result = dict(settings) | {name: tuple(settings[name]) for name in lists if name in settings}
+    lists = ("missing_values", "numeric", "categorical", "given")
+    given = {name: settings[name] for name in lists if isinstance(settings.get(name), list)}
+    result = dict(settings) | {name: tuple(value) for name, value in given.items()}
     if result.get("structure", "auto") is None:
         result["structure"] = circuit
     if result.get("knowledge") is not None:

@@ -29,6 +29,7 @@ from fairpc.fair.fit import Options, fit_parameters
 from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.forest_fit import fit_forest
 from fairpc.fair.rows import Rows
+from fairpc.fair.strata import UNDIVIDED, Strata
 from fairpc.fair.training_rows import TrainingRows
 
 Refit = Callable[[Rows], FairDistribution]
@@ -115,13 +116,14 @@ class Findings:
 
     Attributes:
         coding: names of groups and classes.
-        decision: P(Df) as learned.
+        decision: P(Df | S = s) as learned, [s, f]; without strata the same in all groups.
         mechanism: P(D = d | Df = f, S = s) as learned, [s, f, d].
         labels: how well unseen labels are told; None where the refit excludes some of the rows.
         bounds: what the rows leave of P(Df) and of the mechanism.
         rates: P(D | S) of the rows.
         forest: whether the model is a forest, which does not drift.
-        ends: of P(D = positive | x, s) in each group; None for more than two classes.
+        ends: of P(D = positive | x, s) in each group; None for more than two classes, or strata.
+        strata: within which Df is independent of S.
     """
 
     coding: TableCoding
@@ -132,6 +134,7 @@ class Findings:
     rates: GroupRates
     forest: bool = False
     ends: LabelEnds | None = None
+    strata: Strata = UNDIVIDED
 
     def sentences(self) -> Iterator[str]:
         """One for each check that failed, with its numbers and what to do."""
@@ -159,7 +162,10 @@ class Findings:
         """(b) P(Df) and mechanism against what the data leave possible, with sampling error.
 
         If nothing is possible, it is the assumptions that do not fit, and the test of them says so.
+        Within strata P(Df) has no set of its own; a mechanism that they share has the same ends.
         """
+        if self.strata:
+            return "" if self.strata.within else self._mechanism_outside()
         if self.bounds.empty:
             return ""
         return self._rate_outside() or self._mechanism_outside()
@@ -173,7 +179,7 @@ class Findings:
         if off[c] <= RATE_MARGIN:
             return ""
         return (
-            f"The learned P(Df = {self._class(c)}) is {self.decision[c]:.3f}, outside of "
+            f"The learned P(Df = {self._class(c)}) is {self.decision[0, c]:.3f}, outside of "
             f"{lowers[c]:.3f} to {uppers[c]:.3f}, which is what the labels leave possible "
             f"({LEVEL:.0%} confidence)."
         )
@@ -196,7 +202,7 @@ class Findings:
 
         Where the assumptions do not fit, Df cannot be independent of S and give both rates.
         """
-        if self.bounds.empty:
+        if self.bounds.empty and not self.strata:
             return ""
         off = self.label_excess()
         off[:, self.coding.labels.positive] *= 1 + 1e-9
@@ -212,12 +218,13 @@ class Findings:
     @property
     def label_rate(self) -> Floats:
         """P(D = d | S = s) of the model, [s, d]."""
-        return np.asarray(np.einsum("f,sfd->sd", self.decision, self.mechanism), np.float64)
+        return np.asarray(np.einsum("sf,sfd->sd", self.decision, self.mechanism), np.float64)
 
     def rate_excess(self) -> Floats:
         """By how much each P(Df = c) lies outside of its bounds."""
         bounds = self.bounds
-        return np.maximum(bounds.lowers - self.decision, self.decision - bounds.uppers)
+        decision: Floats = self.decision[0]
+        return np.maximum(bounds.lowers - decision, decision - bounds.uppers)
 
     def mechanism_excess(self) -> Floats:
         """By how much each P(D = c | Df = c, s) is too small, [s, c]."""
@@ -254,13 +261,14 @@ def findings(
     scores = drift.plain_scores(known, rng)
     return Findings(
         coding,
-        distribution.decision_rate[0],
+        distribution.decision_rate,
         distribution.mechanism,
         _label_fit(refit(kept), held, known, scores),
         drift.bounds(known, scores, LEVEL),
         drift.group_rates(known, LABEL_LEVEL),
         isinstance(distribution, ForestDistribution),
-        _ends(known, scores, coding),
+        None if distribution.layout.strata else _ends(known, scores, coding),
+        distribution.layout.strata,
     )
 
 

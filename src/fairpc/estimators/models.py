@@ -21,6 +21,9 @@ class FairPC(CircuitClassifier):
         sensitive: columns of X that are the sensitive attribute (names, or numbers for an
             array); or give ``sensitive_features`` to the methods.
         positive: the class that is meant by "positive"; the last one by default.
+        given: columns of X that may rightly matter: Df is independent of S within each crossing of
+            their values, a stratum, in place of the whole table.
+        mechanism: "shared", P(D | Df, S) is the same in all strata; "within", each has its own.
         structure: "auto", a recipe that chooses on held-out rows; "strudel", the paper's;
             "chow-liu", one tree; "forest", boxes that tell the label; or a fitted model or circuit
             whose structure is kept and whose parameters EM starts from.

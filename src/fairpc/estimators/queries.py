@@ -13,6 +13,7 @@ from fairpc.circuit.graph import Circuit
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, in_batches, over_groups
+from fairpc.estimators.strata import stratum_names
 from fairpc.evidence.ends import LabelEnds
 from fairpc.fair.distribution import (
     Contribution,
@@ -56,6 +57,21 @@ class FittedQueries(FittedDecisions):
     def group_rate_(self) -> Floats:
         """P(S)."""
         return self._distribution().group_rate
+
+    @property
+    def strata_(self) -> tuple[str, ...]:
+        """Names of the strata within which Df is independent of S; one, "", without any."""
+        return stratum_names(self._distribution().layout.strata, self._coding())
+
+    @property
+    def stratum_rate_(self) -> Floats:
+        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
+        return self._distribution().stratum_rate
+
+    @property
+    def stratum_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
+        return self._distribution().subgroup_mechanism
 
     def _distribution(self) -> FairDistribution:
         check_is_fitted(self, "distribution_")

@@ -12,6 +12,7 @@ import numpy as np
 from fairpc.errors import LearningError
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.priors import SMOOTHING
+from fairpc.fair.strata import Bending
 from fairpc.structure.search import ModelMethod
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class Settings:
 
     sensitive: Sensitive = field(default=None, kw_only=False, metadata=COLUMNS_OR_NONE)
     positive: Any = None
+    given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
+    mechanism: Bending = "shared"
     structure: StructureChoice | CircuitClassifier | Circuit = "auto"
     n_components: int | None = field(default=None, metadata=WHOLE_OR_NONE)
     init: Literal["prior", "random"] = "prior"

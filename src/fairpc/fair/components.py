@@ -79,7 +79,7 @@ class Component:
     learned: CellCircuits
     refined: tuple[Circuit, ...] = ()
 
-    def graft(self, builder: CircuitBuilder, cell: int, columns: range, key: int) -> int:
+    def graft(self, builder: CircuitBuilder, cell: int, columns: Sequence[int], key: int) -> int:
         """Add the circuit of a cell to a larger one; give back its root."""
         if self.refined:
             return graft(builder, self.refined[cell], columns, key=(key, cell))
@@ -183,7 +183,9 @@ def cell_posterior(
     distribution: FairDistribution, rows: Rows, places: Places
 ) -> tuple[Floats, Floats]:
     """log P(row), and P(f, s | row) for each place: places × classes."""
-    codes = distribution.layout.codes(places.s, places.d, rows.x[places.row])
+    strata = places.strata
+    x = strata.placed(rows.x[places.row], places.stratum)
+    codes = distribution.layout.codes(places.s // strata.n, places.d, x)
     joint = np.empty((len(codes), rows.n_classes))
     for f in range(rows.n_classes):
         codes[:, DF] = f
@@ -194,23 +196,26 @@ def cell_posterior(
 def soft_cells(rows: Rows, places: Places, posterior: Floats) -> list[Table]:
     """The rows of each cell (f, s), with f as the slow index, weighted by their posterior.
 
+    With strata s is the subgroup.
     A row does not enter cells that are next to impossible for it, and its weight is
     shared out among the others: cells are then smaller, and searches over them faster.
     """
-    tables = []
+    tables, own = [], rows.by_subgroup()
     weighted = _likely(places, posterior) * rows.weights[places.row, None]
-    of_group = [np.flatnonzero(places.s == s) for s in range(rows.n_groups)]
-    for f in range(rows.n_classes):
+    of_group = [np.flatnonzero(places.s == s) for s in range(own.n_groups)]
+    for f in range(own.n_classes):
         for group in of_group:
             here = group[weighted[group, f] > 0]
-            x = np.asfortranarray(rows.x[places.row[here]])
-            tables.append(Table(x, weighted[here, f], rows.arities, rows.names))
+            x = np.asfortranarray(own.x[places.row[here]])
+            tables.append(Table(x, weighted[here, f], own.arities, own.names))
     return tables
 
 
 def _likely(places: Places, posterior: Floats) -> Floats:
     """The posterior without cells of next to no probability; each row still sums to one."""
-    least = NEXT_TO_NONE / (places.n_groups * places.n_classes)  # less than the likeliest cell has
+    least = NEXT_TO_NONE / (
+        places.n_subgroups * places.n_classes
+    )  # less than the likeliest cell has
     kept = np.where(posterior < least, 0.0, posterior)
     total = np.bincount(places.row, kept.sum(axis=1), len(places.weights))
     result: Floats = kept / np.where(total > 0, total, 1.0)[places.row, None]

@@ -74,18 +74,19 @@ def joined(one: Rows, two: Rows) -> Rows:
 def hold_out(rows: Rows, fraction: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
     """Rows to fit to and rows held out: the same share of every (d, s), at random.
 
+    With strata s is the subgroup.
     Rows of the table are drawn, of which one here may be several.
     """
     if not 0 < fraction < 1:
         raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
-    stratum = rows.s.astype(np.int64) * (rows.n_classes + 1) + rows.d
-    strata = [np.flatnonzero(stratum == k) for k in np.unique(stratum)]
+    cell = rows.subgroups.astype(np.int64) * (rows.n_classes + 1) + rows.d
+    cells = [np.flatnonzero(cell == k) for k in np.unique(cell)]
     each = rows.each
     held = np.zeros(rows.n_rows)
-    for here in strata:
+    for here in cells:
         held[here] = _drawn(each[here], fraction, rng)
     if not held.any():
-        largest = max(strata, key=lambda here: float(each[here].sum()))
+        largest = max(cells, key=lambda here: float(each[here].sum()))
         held[rng.choice(largest[each[largest] > 0])] = 1.0
     kept = each - held
     if not kept.any():

@@ -40,26 +40,85 @@ class FairDistribution:
         return Top.of(self.circuit.graph, self.layout)
 
     @property
-    def group_rate(self) -> Floats:
-        """P(S)."""
+    def top_rates(self) -> TopRates:
+        """P(S), P(decision), P(D | Df, S), where the decision is tied; with strata, theirs."""
+        theta, top, strata = self.circuit.parameters, self.top, self.layout.strata
+        decision = theta[top.decision[: strata.n]]
+        mechanism = theta[top.mechanism] if self.layout.latent else self.mechanism
+        return TopRates(theta[top.group], decision if strata else decision[0], mechanism)
+
+    @property
+    def subgroup_rate(self) -> Floats:
+        """P(S = s, A = a), [s, a]."""
+        rates: Floats = self._subgroup_rate.reshape(self.layout.n_groups, -1)
+        return rates
+
+    @property
+    def _subgroup_rate(self) -> Floats:
         return self.circuit.parameters[self.top.group]
 
     @property
+    def subgroup_decision_rate(self) -> Floats:
+        """P(decision | S = s, A = a), [s, a, f]: equal in all groups where the decision is tied."""
+        rates = self.circuit.parameters[self.top.decision]
+        return rates.reshape(self.layout.n_groups, self.layout.strata.n, -1)
+
+    @property
+    def subgroup_mechanism(self) -> Floats:
+        """P(D = d | Df = f, S = s, A = a), [s, a, f, d]; equal in all strata where it is shared."""
+        layout = self.layout
+        shape = layout.n_groups, layout.strata.n, layout.n_classes, layout.n_classes
+        if not layout.latent:
+            return np.broadcast_to(np.eye(layout.n_classes), shape)
+        rates = self.top_rates.mechanism
+        return np.broadcast_to(rates.reshape(shape[0], -1, *shape[2:]), shape)
+
+    @property
+    def stratum_rate(self) -> Floats:
+        """P(decision | A = a), [a, f]: that of every group where the decision is tied."""
+        share = self.subgroup_rate / self.subgroup_rate.sum(axis=0)
+        rates: Floats = np.einsum("sa,saf->af", share, self.subgroup_decision_rate)
+        return rates
+
+    @property
+    def group_rate(self) -> Floats:
+        """P(S)."""
+        rates: Floats = self.subgroup_rate.sum(axis=1)
+        return rates
+
+    @property
     def decision_rate(self) -> Floats:
-        """P(decision | S = s), [s, f]: all rows are equal where the decision is tied."""
-        return self.circuit.parameters[self.top.decision]
+        """P(decision | S = s), [s, f].
+
+        All rows are equal where the decision is tied; within strata they differ by the mix of these
+        alone.
+        """
+        rates = self.subgroup_decision_rate
+        if not self.layout.strata:
+            return rates[:, 0]
+        share = self.subgroup_rate / self.group_rate[:, None]
+        mean: Floats = np.einsum("sa,saf->sf", share, rates)
+        return mean
+
+    @property
+    def fair_rate(self) -> Floats:
+        """P(decision), [f], where it is tied."""
+        rates = self.decision_rate
+        mean: Floats = self.group_rate @ rates if self.layout.strata else rates[0]
+        return mean
 
     @property
     def mechanism(self) -> Floats:
-        """P(D = d | Df = f, S = s), [s, f, d]; the identity where D itself is the decision."""
-        if not self.layout.latent:
-            return np.tile(np.eye(self.layout.n_classes), (self.layout.n_groups, 1, 1))
-        return self.circuit.parameters[self.top.mechanism]
+        """P(D = d | Df = f, S = s), [s, f, d]; the identity where D itself is the decision.
 
-    @property
-    def top_rates(self) -> TopRates:
-        """P(S), P(decision), P(D | Df, S), where the decision is tied."""
-        return TopRates(self.group_rate, self.decision_rate[0], self.mechanism)
+        Where each stratum has its own, it is their mean over P(a | f, s).
+        """
+        each = self.subgroup_mechanism
+        if not self.layout.strata.within:
+            return np.ascontiguousarray(each[:, 0])
+        joint = self.subgroup_rate[:, :, None] * self.subgroup_decision_rate
+        mean: Floats = np.einsum("saf,safd->sfd", joint / joint.sum(axis=1, keepdims=True), each)
+        return mean
 
     def log_likelihood(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
         """log P of what is known of each row; the rest is summed out."""
@@ -87,16 +146,26 @@ class FairDistribution:
     def parity_gap(self) -> Floats:
         """Largest difference between groups of P(decision = f | S = s), by exact query; per class.
 
-        Zero under every tied model, whatever was learned. It says nothing about rows.
+        With strata, of P(decision = f | S = s, A = a) within any of them. Zero under every tied
+        model, whatever was learned. It says nothing about rows.
         """
         layout = self.layout
         nothing = np.full((layout.n_groups, len(layout.names)), -1, np.int16)
-        rates = self.decision(np.arange(layout.n_groups), nothing)
-        result: Floats = rates.max(axis=0) - rates.min(axis=0)
+        gaps = []
+        for a in range(layout.strata.n):
+            rates = self.decision(np.arange(layout.n_groups), layout.strata.placed(nothing, a))
+            gaps.append(rates.max(axis=0) - rates.min(axis=0))
+        result: Floats = np.max(gaps, axis=0)
         return result
 
     def turned(self, rows: Rows) -> tuple[Floats, float]:
         """As ``turned_labels``, and Σ w log P of what is known of the rows, by the same pass."""
+        counts, likelihood = self._turned(rows)
+        own: Floats = counts.reshape(self.layout.n_groups, -1, *counts.shape[1:]).sum(axis=1)
+        return own, likelihood
+
+    def _turned(self, rows: Rows) -> tuple[Floats, float]:
+        """The same, of each mechanism."""
         layout, circuit = self.layout, self.circuit
         codes = layout.codes(rows.s, rows.d, rows.x, rows.f)
         if layout.latent:

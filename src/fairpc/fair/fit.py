@@ -259,7 +259,8 @@ class BalancedPlan:
     EM balances the pooled posterior of Df only. With a rich P(x | f, s) the mean of
     P(Df | x, s, d) over the rows of a group may drift from P(Df), which is the same for all
     groups. Here each E-step shifts the log-odds of Df in each group so that its mass in the
-    group's rows is P(Df) times their number. The MAP objective may then fall.
+    group's rows is P(Df) times their number, with strata within each of them. The MAP objective may
+    then fall.
 
     The log-odds are shifted by giving each group weights of its own in the sum over
     Df, in a copy of the graph where these are not shared. The shifts of one call are
@@ -281,7 +282,7 @@ class BalancedPlan:
         top = Top.of(graph, layout)
         untied, source = _untie(graph, top)
         apart = prepare(untied, plan.table)
-        return cls(graph, plan, apart, source, Top.of(untied, layout).decision, top.decision[0])
+        return cls(graph, plan, apart, source, Top.of(untied, layout).decision, top.decision)
 
     @property
     def n_rows(self) -> int:
@@ -331,13 +332,12 @@ def _stretch(moved: Floats, saved: Floats) -> Floats:
 
 def _untie(graph: Graph, top: Top) -> tuple[Graph, Ints]:
     """The graph with weights of its own for each group's sum over Df; and whose copy each is."""
-    first = int(graph.parameter_block[top.decision[0, 0]])
-    sums = np.flatnonzero(graph.block == first)
     block, block_ptr = graph.block.copy(), graph.block_ptr
     source = np.arange(graph.n_parameters)
-    own = np.arange(block_ptr[first], block_ptr[first + 1])
-    for node in sums[1:]:
-        block[node] = len(block_ptr) - 1
-        block_ptr = np.append(block_ptr, block_ptr[-1] + len(own))
-        source = np.concatenate([source, own])
+    for first in np.unique(graph.parameter_block[top.decision[:, 0]]).tolist():
+        own = np.arange(block_ptr[first], block_ptr[first + 1])
+        for node in np.flatnonzero(graph.block == first)[1:]:
+            block[node] = len(block_ptr) - 1
+            block_ptr = np.append(block_ptr, block_ptr[-1] + len(own))
+            source = np.concatenate([source, own])
     return replace(graph, block=block, block_ptr=block_ptr), source

@@ -18,6 +18,7 @@ deterministic in it. Both independencies of the model hold whatever the paramete
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Self
@@ -180,6 +181,7 @@ class Forest:
     def tree_decisions(self, x: Codes, s: npt.ArrayLike, rate: Floats) -> Floats:
         """P_k(f | x, s) of complete rows by each tree alone; rows × trees × classes.
 
+        ``rate`` is P(f), of each row or of all.
         Zeros where a tree holds the row to be impossible.
         """
         inside = np.ones((len(x), len(self.tree)), np.bool_)
@@ -187,7 +189,8 @@ class Forest:
             inside &= box.T[codes]
         first = np.flatnonzero(np.diff(self.tree, prepend=-1))
         leaf = np.stack([part.argmax(axis=1) for part in np.split(inside, first[1:], axis=1)], 1)
-        joint = self.leaf_rate.transpose(0, 2, 1)[np.asarray(s)[:, None], leaf + first] * rate
+        joint = self.leaf_rate.transpose(0, 2, 1)[np.asarray(s)[:, None], leaf + first]
+        joint = joint * (rate if rate.ndim == 1 else rate[:, None])
         total = joint.sum(axis=2, keepdims=True)
         shares: Floats = joint / np.where(total > 0, total, 1.0)
         return shares
@@ -242,8 +245,10 @@ class ForestDistribution(FairDistribution):
 
     def __init__(self, layout: Layout, forest: Forest, rates: TopRates) -> None:
         """The layout is told how many (leaf, cluster) there are."""
-        top = layout.n_groups, layout.n_classes
-        shapes = {"group_rate": top[:1], "decision_rate": top[1:], "mechanism": (*top, top[1])}
+        n, k = layout.n_subgroups, layout.n_classes
+        strata = (layout.strata.n,) if layout.strata else ()
+        shapes = {"group_rate": (n,), "decision_rate": (*strata, k)}
+        shapes["mechanism"] = layout.n_mechanisms, k, k
         for name, shape in shapes.items():
             rate = getattr(rates, name)
             fits = rate.shape == shape and bool((rate >= 0).all())
@@ -264,20 +269,16 @@ class ForestDistribution(FairDistribution):
         return FairDistribution(self.model, self.layout, circuit)
 
     @property
-    def group_rate(self) -> Floats:
+    def top_rates(self) -> TopRates:
+        return self.rates
+
+    @property
+    def _subgroup_rate(self) -> Floats:
         return self.rates.group_rate
 
     @property
-    def decision_rate(self) -> Floats:
-        return np.tile(self.rates.decision_rate, (self.layout.n_groups, 1))
-
-    @property
-    def mechanism(self) -> Floats:
-        return self.rates.mechanism
-
-    @property
-    def top_rates(self) -> TopRates:
-        return self.rates
+    def subgroup_decision_rate(self) -> Floats:
+        return np.stack([np.atleast_2d(self.rates.decision_rate)] * self.layout.n_groups)
 
     def log_likelihood(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
         joint = self._log_joint(s, x)
@@ -285,10 +286,11 @@ class ForestDistribution(FairDistribution):
         return _log_sum(joint + label)
 
     def decision(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
-        if s is not None and (np.asarray(s) >= 0).all():
+        groups, features = self._subgroups(s, x)
+        if (groups >= 0).all():
             with np.errstate(divide="ignore"):
-                joint = self.forest.log_densities(x, np.broadcast_to(s, len(x)))
-                joint += np.log(self.rates.decision_rate)
+                joint = self.forest.log_densities(features, groups)
+                joint += np.log(self._decision_rate_of(groups))
             refuse_impossible(joint.max(axis=1))
             return _normalised(joint)
         shared: Floats = self._posterior(s, x).sum(axis=1)
@@ -296,7 +298,7 @@ class ForestDistribution(FairDistribution):
 
     def observed(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
         posterior = self._posterior(s, x)
-        result: Floats = np.einsum("rsf,sfd->rd", posterior, self.rates.mechanism)
+        result: Floats = np.einsum("rsf,sfd->rd", posterior, self._mechanism)
         return result
 
     def posterior(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
@@ -304,25 +306,24 @@ class ForestDistribution(FairDistribution):
         return shared
 
     def group(self, x: Codes) -> Floats:
-        shared: Floats = self._posterior(None, x).sum(axis=2)
+        by_subgroup = self._posterior(None, x).sum(axis=2)
+        shared: Floats = by_subgroup.reshape(len(x), self.layout.n_groups, -1).sum(axis=2)
         return shared
 
     def _posterior(
         self, s: npt.ArrayLike | None, x: Codes, d: npt.ArrayLike | None = None
     ) -> Floats:
-        """P(s, f | what is known): rows × groups × classes."""
+        """P(s, f | what is known): rows × subgroups × classes."""
         joint = self._log_joint(s, x) + self._log_label(d, len(x))
         refuse_impossible(joint.reshape(len(joint), -1).max(axis=1))
         return _normalised(joint)
 
-    def turned(self, rows: Rows) -> tuple[Floats, float]:
+    def _turned(self, rows: Rows) -> tuple[Floats, float]:
         joint = self._log_joint(rows.s, rows.x)
         if rows.f is not None:
             known = np.arange(rows.n_classes) == rows.f[:, None]
             joint = np.where((known | (rows.f < 0)[:, None])[:, None], joint, -np.inf)
-        unlabelled = np.broadcast_to(
-            self.rates.mechanism, (len(rows.d), *self.rates.mechanism.shape)
-        )
+        unlabelled = np.broadcast_to(self._mechanism, (len(rows.d), *self._mechanism.shape))
         label = np.where(
             (np.arange(rows.n_classes) == rows.d[:, None])[:, None, None]
             | (rows.d < 0)[:, None, None, None],
@@ -338,29 +339,55 @@ class ForestDistribution(FairDistribution):
         return counts, float(rows.weights @ logs)
 
     def _log_joint(self, s: npt.ArrayLike | None, x: Codes) -> Floats:
-        """log P(s, f, x): rows × groups × classes; −∞ in groups that a row is not from."""
-        n_groups = self.layout.n_groups
-        groups = np.full(len(x), -1) if s is None else np.broadcast_to(s, len(x))
+        """log P(s, f, x): rows × subgroups × classes; −∞ in those that a row is not from."""
+        n_groups, strata = self.layout.n_subgroups, self.layout.strata
+        groups, features = self._subgroups(s, x)
         rates = self.rates
         joint = np.full((len(x), n_groups, self.layout.n_classes), -np.inf)
         with np.errstate(divide="ignore"):
             known = np.flatnonzero(groups >= 0)
             if len(known):
                 of = groups[known]
-                dense = self.forest.log_densities(x if len(known) == len(x) else x[known], of)
+                some = features if len(known) == len(x) else features[known]
+                dense = self.forest.log_densities(some, of)
                 joint[known, of] = dense + np.log(rates.group_rate)[of, None]
             unknown = np.flatnonzero(groups < 0)
+            given = np.full(len(x), -1) if s is None else np.broadcast_to(s, len(x))
             for g in range(n_groups if len(unknown) else 0):
-                dense = self.forest.log_densities(x[unknown], np.full(len(unknown), g))
-                joint[unknown, g] = dense + np.log(rates.group_rate[g])
-            joint += np.log(rates.decision_rate)
+                of = np.full(len(unknown), g)
+                here = unknown
+                if strata:
+                    here = unknown[strata.allows(given[unknown], x[unknown], of)]
+                dense = self.forest.log_densities(features[here], of[: len(here)])
+                joint[here, g] = dense + np.log(rates.group_rate[g])
+            joint += np.log(self._decision_rate_of(np.arange(n_groups)))
         return joint
 
+    def _subgroups(self, s: npt.ArrayLike | None, x: Codes) -> tuple[Array, Codes]:
+        """Subgroup of each row, -1 where it is not known, and its features beside the strata."""
+        groups = np.full(len(x), -1) if s is None else np.broadcast_to(s, len(x))
+        strata = self.layout.strata
+        if not strata:
+            return groups, x
+        return strata.subgroups(groups, x), x[:, strata.rest(len(self.layout.names))]
+
+    def _decision_rate_of(self, groups: Array) -> Floats:
+        """P(f) in each of some subgroups; one for all without strata."""
+        rate, strata = self.rates.decision_rate, self.layout.strata
+        return rate[groups % strata.n] if strata else rate
+
+    @property
+    def _mechanism(self) -> Floats:
+        """P(D = d | Df = f) in each subgroup."""
+        layout = self.layout
+        rates: Floats = self.rates.mechanism[layout.mechanism_of(np.arange(layout.n_subgroups))]
+        return rates
+
     def _log_label(self, d: npt.ArrayLike | None, n: int) -> Floats:
-        """log P(d | f, s): rows × groups × classes; 0 where the label is missing."""
+        """log P(d | f, s): rows × subgroups × classes; 0 where the label is missing."""
         labels = np.full(n, -1) if d is None else np.broadcast_to(d, n)
         with np.errstate(divide="ignore"):
-            logs = np.log(self.rates.mechanism)
+            logs = np.log(self._mechanism)
         padded = np.concatenate([logs, np.zeros((*logs.shape[:2], 1))], axis=2)
         result: Floats = padded.transpose(2, 0, 1)[labels]
         return result
@@ -399,7 +426,7 @@ class _Leaves:
     forest: Forest
     _of_group: dict[int, list[int]] = field(default_factory=dict)
 
-    def graft(self, b: CircuitBuilder, f: int, s: int, columns: range) -> int:
+    def graft(self, b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
         forest = self.forest
         if s not in self._of_group:
             self._of_group[s] = self._leaves(b, s, columns)
@@ -415,7 +442,7 @@ class _Leaves:
             )
         return b.sum(trees, [1 / forest.n_trees] * forest.n_trees, tie="tree")
 
-    def _leaves(self, b: CircuitBuilder, s: int, columns: range) -> list[int]:
+    def _leaves(self, b: CircuitBuilder, s: int, columns: Sequence[int]) -> list[int]:
         """A node per box: the clusters of the group, restricted to it."""
         forest, component = self.forest, self.layout.component
         n_clusters = forest.n_clusters

@@ -37,7 +37,7 @@ from fairpc.fair.label_scores import (
     which_ordered,
 )
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Layout, TopRates
+from fairpc.fair.top import Layout
 from fairpc.structure.mixture import soft_clusters
 
 TREES_PER_FOLD: Final = 1
@@ -91,11 +91,13 @@ def fit_forest(
             "equal mass of Df in all groups already; leave equal_mass out"
         )
     rng = np.random.default_rng(DRAWS)
-    scores, growing = _scored(rows, ordered, rng)
+    own = rows.by_subgroup()
+    scores, growing = _scored(rows, own, ordered, rng)
     bins = score_bins(rows, scores)
     fitted = fit_mechanism(bins, options, callback)
     rates = fitted.distribution.top_rates
-    forest = _grown(rows, growing, scores, rates, rng)
+    each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
+    forest = _grown(own, growing, scores, each, rng)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
     history = dict(fitted.history)
     for name, some in (evaluation or {}).items():
@@ -104,7 +106,7 @@ def fit_forest(
         last[-1] = float(np.average(logs, weights=some.weights))
         history[name] = last
     n_rows = round(float(rows.each.sum()))
-    turned = turned_share(distribution, rows, growing.codes, rng)
+    turned = turned_share(distribution, own, growing.codes, rng)
     return ForestFitted(distribution, history, fitted.converged, n_rows, turned)
 
 
@@ -115,14 +117,16 @@ def turned_share(
 
     Estimated from the spread of the trees, each of which has folds, learners and a tree of its own:
     two means of as many trees fall on different sides of one half with probability 2 p (1 - p). The
-    mechanism is common to all trees, and what other draws do to it is not in here.
+    mechanism is common to all trees, and what other draws do to it is not in here. ``rows`` have
+    subgroups for groups.
     """
     if rows.n_classes != 2 or not (rows.s >= 0).any():
         return float("nan")
     known = np.flatnonzero((rows.s >= 0) & (rows.weights > 0))
     share = rows.weights[known] / rows.weights[known].sum()
     some = known[rng.choice(len(known), TURNED_ROWS, p=share)]
-    forest, rate = distribution.forest, distribution.rates.decision_rate
+    forest = distribution.forest
+    rate = distribution.subgroup_decision_rate.reshape(rows.n_groups, -1)[rows.s[some]]
     each = forest.tree_decisions(codes[some], rows.s[some], rate)[:, :, 1]
     error = each.std(axis=1, ddof=1) / np.sqrt(forest.n_trees)
     p = norm.cdf((each.mean(axis=1) - 0.5) / np.maximum(error, 1e-12))
@@ -141,14 +145,16 @@ class Growing:
 
 
 def _scored(
-    rows: Rows, ordered: Sequence[bool] | None, rng: np.random.Generator
+    rows: Rows, own: Rows, ordered: Sequence[bool] | None, rng: np.random.Generator
 ) -> tuple[Scores, Growing]:
-    shares, values = _density(rows, rng)
-    filled = _filled(rows, shares, values, rng)
-    drawn = _drawn(filled, rows.weights, rng)
+    """Scores of rows, and what trees are grown on, of the same rows by subgroup."""
+    shares, values = _density(own, rng)
+    filled = _filled(own, shares, values, rng)
+    drawn = _drawn(filled, own.weights, rng)
     numbers = which_ordered(rows, ordered)
-    growing = Growing(filled, drawn, numbers, shares, values)
-    return label_scores(rows, numbers, rng, drawn), growing
+    scores = label_scores(rows, numbers, rng, drawn)
+    rest = [numbers[j] for j in rows.strata.rest(len(rows.names))]
+    return scores, Growing(filled, drawn, rest, shares, values)
 
 
 def _drawn(filled: Codes, weights: Floats, rng: np.random.Generator) -> Codes:
@@ -227,7 +233,11 @@ def _filled(
 
 
 def _grown(
-    rows: Rows, growing: Growing, scores: Scores, rates: TopRates, rng: np.random.Generator
+    rows: Rows,
+    growing: Growing,
+    scores: Scores,
+    rates: Sequence[tuple[Floats, Floats]],
+    rng: np.random.Generator,
 ) -> Forest:
     """Trees that imitate the scores of each fold, and what their leaves say of Df."""
     boxes: list[list[Bools]] = [[] for _ in growing.values]
@@ -288,10 +298,13 @@ def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints]) -> list[Bools]:
     return [np.stack([box[leaf][j] for leaf in leaves.tolist()]) for j in range(len(order))]
 
 
-def _leaf_rates(rows: Rows, leaves: Ints, scores: Scores, fold: int, rates: TopRates) -> Floats:
+def _leaf_rates(
+    rows: Rows, leaves: Ints, scores: Scores, fold: int, rates: Sequence[tuple[Floats, Floats]]
+) -> Floats:
     """P(l | f, s) of a tree, groups × classes × leaves, at a mechanism that is known.
 
-    ``leaves`` are those of the rows that were drawn, then of the rows of the table.
+    ``leaves`` are those of the rows that were drawn, then of the rows of the table; ``rates`` are
+    P(Df) and P(D | Df) of each group.
     """
     imitated, leaf = np.split(leaves, [scores.drawn.shape[1]])
     n_leaves = int(leaves.max()) + 1
@@ -308,7 +321,8 @@ def _leaf_rates(rows: Rows, leaves: Ints, scores: Scores, fold: int, rates: TopR
         said = (np.stack(sums, axis=1) + mean) / everyone[:, None]
         share = np.bincount(leaf[here], rows.weights[here], n_leaves)
         share = share + LEAF_SHARE * everyone / everyone.sum()
-        q = decided(counts + SCORE_ROWS * said, rates.mechanism[g], rates.decision_rate)
-        result[g] = (balanced(q, share / share.sum(), rates.decision_rate) * share[:, None]).T
-    rate: Floats = result / result.sum(axis=2, keepdims=True)
-    return rate
+        rate, mechanism = rates[g]
+        q = decided(counts + SCORE_ROWS * said, mechanism, rate)
+        result[g] = (balanced(q, share / share.sum(), rate) * share[:, None]).T
+    shares: Floats = result / result.sum(axis=2, keepdims=True)
+    return shares

@@ -53,8 +53,9 @@ class Structure:
 
 
 def cells_of(rows: Rows) -> list[Table]:
-    """The rows of each cell (d, s), with d as the slow index."""
-    return [rows.cell(d, s) for d in range(rows.n_classes) for s in range(rows.n_groups)]
+    """The rows of each cell (d, s), with d as the slow index; with strata s is the subgroup."""
+    own = rows.by_subgroup()
+    return [own.cell(d, s) for d in range(own.n_classes) for s in range(own.n_groups)]
 
 
 def learn_structure(
@@ -82,23 +83,24 @@ def initial_model(
     model: Model, rows: Rows, cells: CellCircuits | None, smoothing: float
 ) -> FairDistribution:
     """The model with parameters from the rows; ``cells`` None means naive Bayes."""
-    layout = Layout.of(model, rows)
+    layout, own = Layout.of(model, rows), rows.by_subgroup()
     # Weight of the rows in each [s, d]; rows that lack either are left out.
-    known = (rows.s >= 0) & (rows.d >= 0)
-    counts = np.zeros((rows.n_groups, rows.n_classes))
-    np.add.at(counts, (rows.s[known], rows.d[known]), rows.weights[known])
+    known = (own.s >= 0) & (own.d >= 0)
+    counts = np.zeros((own.n_groups, own.n_classes))
+    np.add.at(counts, (own.s[known], own.d[known]), own.weights[known])
     group_rate = smoothed(counts.sum(axis=1), smoothing)
     if layout.tied:
-        rate = smoothed(counts.sum(axis=0), smoothing)
-        decision_rate = np.tile(rate, (layout.n_groups, 1))
+        of_strata = counts.reshape(layout.n_groups, layout.strata.n, -1).sum(axis=0)
+        decision_rate = np.stack([smoothed(row, smoothing) for row in of_strata])
+        decision_rate = np.tile(decision_rate, (layout.n_groups, 1))
     else:
         decision_rate = np.stack([smoothed(row, smoothing) for row in counts])
     mechanism = agreeing_mechanism(layout) if layout.latent else None
 
-    def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
+    def graft(b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
         if cells is not None:
-            return cells.graft(b, f * layout.n_groups + s, columns)
-        return _naive(b, rows.cell(f, s), columns, smoothing, (f, s))
+            return cells.graft(b, f * own.n_groups + s, columns)
+        return _naive(b, own.cell(f, s), columns, smoothing, (f, s))
 
     circuit = build(layout, graft, group_rate, decision_rate, mechanism)
     return FairDistribution(model, layout, circuit)

@@ -77,7 +77,7 @@ class Scores:
         given: P(D = d | x, s) of each row by the learners of a fold that it is in, folds × rows ×
             classes; zeros where it is not in the fold.
         drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
-            classes.
+            classes; with strata P(D = d | x, S = s, A = a), of subgroups.
         held: weight of each row in each fold, rows × folds.
     """
 
@@ -100,10 +100,13 @@ def label_scores(
     rng: np.random.Generator,
     drawn: Codes | None = None,
 ) -> Scores:
-    """P(D | x, s) of every row by learners of every fold; see the head of this module."""
+    """P(D | x, s) of every row by learners of every fold; see the head of this module.
+
+    ``drawn`` are rows of the features that make no strata.
+    """
     numbers = which_ordered(rows, ordered)
     held = dealt(rows, N_FOLDS, rng)
-    x = rows.x[:0] if drawn is None else drawn
+    x = rows.by_subgroup().x[:0] if drawn is None else drawn
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     # Boosting on a few thousand rows gains nothing from threads, and loses much where
@@ -124,7 +127,8 @@ def which_ordered(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:
 
 def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
     """Weight of each row in each fold: rows of the table are dealt, of which one may be several."""
-    known = np.flatnonzero((rows.s >= 0) & (rows.d >= 0) & (rows.weights > 0))
+    groups = rows.subgroups
+    known = np.flatnonzero((groups >= 0) & (rows.d >= 0) & (rows.weights > 0))
     if not len(known):
         raise LearningError(
             "no row has both a group and a label: a forest and its score are learned from such "
@@ -133,7 +137,7 @@ def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
     each = rows.each
     row = np.repeat(known, each[known].astype(np.int64))
     mixed = rng.permutation(len(row))
-    cell = rows.s[row[mixed]].astype(np.int64) * rows.n_classes + rows.d[row[mixed]]
+    cell = groups[row[mixed]].astype(np.int64) * rows.n_classes + rows.d[row[mixed]]
     turn = np.empty(len(row), np.int64)
     turn[mixed[np.argsort(cell, kind="stable")]] = np.arange(len(row)) % n_folds
     held = np.zeros((rows.n_rows, n_folds))
@@ -168,7 +172,7 @@ def _learned(
     fold: int,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
-    """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every group."""
+    """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every subgroup."""
     weights = held.sum(axis=1) - held[:, fold]
     if not weights.any():
         weights = held.sum(axis=1)
@@ -176,7 +180,8 @@ def _learned(
     if len(used) > LEARNING_ROWS:
         used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
     y, w = rows.d[used], weights[used]
-    x = np.concatenate([rows.x, drawn])
+    strata, wide = rows.strata, rows.strata.widened(drawn, len(rows.names))
+    x = np.concatenate([rows.x, *(strata.placed(wide, a) for a in range(strata.n))])
     order = value_orders(rows, weights, numbers)
     places = np.stack(
         [np.where(c >= 0, o[np.maximum(c, 0)], np.nan) for c, o in zip(x.T, order, strict=True)],
@@ -186,7 +191,7 @@ def _learned(
     places[:, np.isnan(places[used]).all(axis=0)] = 0.0
     here = np.flatnonzero(held[:, fold] > 0)
     own = np.zeros((2, rows.n_rows, rows.n_classes))
-    said = np.zeros((2, len(drawn), rows.n_groups, rows.n_classes))
+    said = np.zeros((2, len(drawn), rows.n_subgroups, rows.n_classes))
     learners = _learners(x, places, numbers, rows, y, rng)
     for m, (learner, table) in enumerate(learners):
         if len(np.unique(y)) < 2:
@@ -197,9 +202,10 @@ def _learned(
         if len(here):
             told = learner.predict_proba(table(here, rows.s[here]))
             own[m, here[:, None], classes] = told
-        everyone = np.arange(rows.n_rows, len(x))
-        for g in range(rows.n_groups if len(drawn) else 0):
-            told = learner.predict_proba(table(everyone, np.full(len(drawn), g)))
+        for g in range(rows.n_subgroups if len(drawn) else 0):
+            s, a = divmod(g, strata.n)
+            everyone = rows.n_rows + a * len(drawn) + np.arange(len(drawn))
+            told = learner.predict_proba(table(everyone, np.full(len(drawn), s)))
             said[m, :, g, classes] = told.T
     own[:, here] = (1 - FLOOR) * own[:, here] + FLOOR / rows.n_classes
     return own, (1 - FLOOR) * said + FLOOR / rows.n_classes
@@ -255,10 +261,10 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
     """Rows of the table as bins of what was said of them by learners that had not seen them.
 
     A row is there once for each fold that it is in; rows without a group or a label are there once,
-    with no bin.
+    with no bin. Columns that make strata stay beside the bins.
     """
-    held = scores.held.copy()
-    unseen = (rows.s < 0) | (rows.d < 0) | ~held.any(axis=1)
+    held, groups = scores.held.copy(), rows.subgroups
+    unseen = (groups < 0) | (rows.d < 0) | ~held.any(axis=1)
     held[unseen, 0] = rows.weights[unseen]
     row, fold = np.nonzero(held)
     # A row of no weight stays, for those who count on the order of rows.
@@ -266,24 +272,28 @@ def score_bins(rows: Rows, scores: Scores) -> Rows:
     row, fold = np.append(row, lost), np.append(fold, np.zeros(len(lost), np.int64))
     order = np.argsort(row, kind="stable")
     row, fold = row[order], fold[order]
-    s, weights, unit = rows.s[row], held[row, fold], rows.unit[row]
+    s, weights, unit = groups[row], held[row, fold], rows.unit[row]
     copies = np.divide(weights, unit, out=np.zeros(len(row)), where=unit > 0)
     bins = np.full(len(row), -1, np.int16)
-    for g in range(rows.n_groups):
+    for g in range(rows.n_subgroups):
         here = np.flatnonzero((s == g) & ~unseen[row] & (weights > 0))
         if len(here):
             said = scores.given[fold[here], row[here]]
             bins[here] = _binned(said, weights[here], effective_size(weights[here], copies[here]))
+    strata = rows.strata
+    columns = list(strata.columns)
+    n_bins = max(int(bins.max(initial=0)) + 1, 2)
     binned = Rows(
-        s,
+        rows.s[row],
         rows.d[row],
-        np.asfortranarray(bins[:, None]),
+        np.asfortranarray(np.column_stack([bins, rows.x[row][:, columns]])),
         weights,
         rows.n_groups,
         rows.n_classes,
-        np.array([max(int(bins.max(initial=0)) + 1, 2)]),
-        ("score",),
+        np.array([n_bins, *strata.sizes]),
+        ("score", *(rows.names[j] for j in columns)),
         copies=copies,
+        strata=replace(strata, columns=tuple(range(1, len(columns) + 1))),
     )
     return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
 
@@ -327,8 +337,9 @@ def fit_mechanism(
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
     gain = last[0] - last[1]
-    # Labels that are not bent have the same rates in all groups, and that is all they must have.
-    n_rates = (bins.n_groups - 1) * (bins.n_classes - 1)
+    # Labels that are not bent have the same rates in all groups of a stratum, and that is all they
+    # must have.
+    n_rates = bins.strata.n * (bins.n_groups - 1) * (bins.n_classes - 1)
     if bins.f is None:
         # The prior keeps the bent model from its best fit; the rates themselves have none.
         gain = max(gain, _rates_apart(bins))
@@ -337,13 +348,17 @@ def fit_mechanism(
 
 
 def _rates_apart(rows: Rows) -> float:
-    """Mean log P(d | s) − log P(d) of rows whose group and label are known."""
-    known = (rows.s >= 0) & (rows.d >= 0)
-    counts = np.zeros((rows.n_groups, rows.n_classes))
-    np.add.at(counts, (rows.s[known], rows.d[known]), rows.weights[known])
-    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / max(counts.sum(), 1e-300)
-    each = xlogy(counts, counts) - xlogy(counts, expected)
-    return float(each.sum() / max(rows.weights.sum(), 1e-300))
+    """Mean log P(d | s, a) − log P(d | a) of rows whose group and label are known."""
+    groups, n = rows.subgroups, rows.strata.n
+    known = (groups >= 0) & (rows.d >= 0)
+    counts = np.zeros((rows.n_subgroups, rows.n_classes))
+    np.add.at(counts, (groups[known], rows.d[known]), rows.weights[known])
+    apart = 0.0
+    for of_stratum in (counts[a::n] for a in range(n)):
+        both = np.outer(of_stratum.sum(axis=1), of_stratum.sum(axis=0))
+        expected = both / max(of_stratum.sum(), 1e-300)
+        apart += float((xlogy(of_stratum, of_stratum) - xlogy(of_stratum, expected)).sum())
+    return apart / max(float(rows.weights.sum()), 1e-300)
 
 
 def _fit_bins(
@@ -388,7 +403,8 @@ def held_limits(
     """
     prior = options.mechanism_prior or RECIPE_MECHANISM
     quiet = replace(options, mechanism_prior=prior, journal=None)
-    rates = binned_model(rows, ordered, quiet)[1].distribution.top_rates
+    model = binned_model(rows, ordered, quiet)[1].distribution
+    rates = model.top_rates
     ends = [
         np.clip(value + sign * HELD, 0.0, 1.0)
         for value in (rates.decision_rate, rates.mechanism)
@@ -396,6 +412,8 @@ def held_limits(
     ]
     if known is None:
         return Limits(*ends)
+    if model.layout.strata:
+        known = known.spread(model.layout)
     mine = known.rate_lower, known.rate_upper, known.mechanism_lower, known.mechanism_upper
     rate = [np.clip(end, mine[0], mine[1]) for end in ends[:2]]
     return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in ends[2:]))
@@ -403,17 +421,18 @@ def held_limits(
 
 def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
     """The scores of rows as the model can have them: between the ends of the mechanism, and with
-    the same mean of Df in all groups."""
-    given = scores.given.copy()
+    the same mean of Df in all groups, within their strata."""
+    given, groups = scores.given.copy(), rows.subgroups
     row, fold = np.nonzero(scores.held)
-    for g in range(rows.n_groups):
-        here = np.flatnonzero(rows.s[row] == g)
+    for g in range(rows.n_subgroups):
+        here = np.flatnonzero(groups[row] == g)
         if len(here):
             at = fold[here], row[here]
             share = scores.held[row[here], fold[here]]
-            q = decided(scores.given[at], rates.mechanism[g], rates.decision_rate)
-            q = balanced(q, share / share.sum(), rates.decision_rate)
-            given[at] = np.maximum(q @ rates.mechanism[g], FLOOR / rows.n_classes)
+            rate, mechanism = rates.of_subgroup(g, rows.strata)
+            q = decided(scores.given[at], mechanism, rate)
+            q = balanced(q, share / share.sum(), rate)
+            given[at] = np.maximum(q @ mechanism, FLOOR / rows.n_classes)
     return replace(scores, given=given)
 
 

@@ -53,8 +53,8 @@ def assemble(
     """
     layout = Layout.of("FairPC", rows, len(components))
 
-    def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
-        cell = f * layout.n_groups + s
+    def graft(b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
+        cell = f * layout.n_subgroups + s
         roots = [c.graft(b, cell, columns, k) for k, c in enumerate(components)]
         if layout.component is None:
             return roots[0]
@@ -63,15 +63,15 @@ def assemble(
             return b.sum(named, weights.tolist(), tie="component")
         return b.sum(named, weights[cell].tolist(), tie=("component", cell))
 
-    rate = np.tile(rates.decision_rate, (layout.n_groups, 1))
+    rate = np.tile(rates.decision_rate, (layout.n_groups, 1))  # of strata, in each group
     circuit = build(layout, graft, rates.group_rate, rate, rates.mechanism)
     return FairDistribution("FairPC", layout, circuit)
 
 
 def log_densities(components: Sequence[Component], part: DistinctRows) -> Floats:
     """log P_k(x | f, s): components × places × classes."""
-    places, x = part.places, part.rows.x
-    n_groups, n_classes = part.rows.n_groups, part.rows.n_classes
+    places, own = part.places, part.rows.by_subgroup()
+    x, n_groups, n_classes = own.x, own.n_groups, own.n_classes
     result = np.empty((len(components), len(places.row), n_classes))
     for s in range(n_groups):
         here = np.flatnonzero(places.s == s)
@@ -122,7 +122,10 @@ def fit_top(
 
     Likelihoods of the history are per unit of weight, as of every fit.
     """
-    prior = top_prior(Layout.of("FairPC", part.rows), options)
+    layout, limits = Layout.of("FairPC", part.rows), options.limits
+    prior = top_prior(layout, options, start)
+    if limits is not None and layout.strata:
+        limits = limits.spread(layout)
     watched = {}
     for name, rows in evaluation.items():
         some = DistinctRows.of(rows)
@@ -130,7 +133,7 @@ def fit_top(
     densities = mixed(log_densities(components, part), weights)
     places = part.places
     history = History(places.total_weight, lambda step: step.rates.mechanism, watched)
-    steps = top_em(places, densities, start, prior, options.limits, options.equal_mass)
+    steps = top_em(places, densities, start, prior, limits, options.equal_mass)
     for reached in options.stopping.until(steps, places.total_weight):
         history.add(reached.step)
     fitted = assemble(part.rows, components, weights, reached.step.rates)
@@ -192,7 +195,7 @@ def shrinking_prior(
     """Pseudo-counts of all parameters of ``model``, which is assembled of these components."""
     weights = np.full(len(components), 1.0 / len(components))
     if model.layout.component is not None:
-        weights = np.tile(weights, (model.layout.n_classes * model.layout.n_groups, 1))
+        weights = np.tile(weights, (model.layout.n_classes * model.layout.n_subgroups, 1))
     base = assemble(rows, [c.base for c in components], weights, model.top_rates)
     prior: Floats = strength * base.circuit.parameters
     top = model.top

@@ -32,6 +32,8 @@ STRENGTHS: Final = (1.0, 5.0, 20.0)
 """What the recipe shrinks with, as multiples of the smoothing: held-out rows choose."""
 CLUSTER_ROWS: Final = 1.0
 """Prior rows of the clusters of a cell, shared alike."""
+STRATUM_ROWS: Final = 10.0
+"""Prior rows of P(Df | a), spread as P(Df) of all rows: strata of few rows are shrunk to it."""
 LEAST: Final = 1e-12
 """Smoothing of naive Bayes leaves where none is asked for: EM never leaves a zero."""
 
@@ -47,7 +49,7 @@ def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> Floats:
     k = layout.n_classes
     table = np.full((k, k), (1.0 - agreement) / (k - 1))
     np.fill_diagonal(table, agreement)
-    return np.tile(table, (layout.n_groups, 1, 1))
+    return np.tile(table, (layout.n_mechanisms, 1, 1))
 
 
 def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options) -> Floats:
@@ -55,16 +57,23 @@ def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options
     prior = laplace(circuit.graph, options.smoothing)
     if layout.latent and options.mechanism_prior > 0:
         prior[top.mechanism] = options.mechanism_prior * agreeing_mechanism(layout)
+    if layout.strata:
+        theta = circuit.parameters
+        prior[top.decision] = STRATUM_ROWS * (theta[top.group] @ theta[top.decision])
     return prior
 
 
-def top_prior(layout: Layout, options: Options) -> TopRates:
-    """The same of the upper layers alone."""
-    n, k, alpha = layout.n_groups, layout.n_classes, options.smoothing
-    mechanism = np.full((n, k, k), alpha / k)
+def top_prior(layout: Layout, options: Options, start: TopRates) -> TopRates:
+    """The same of the upper layers alone, which start as given."""
+    n, k, alpha = layout.n_subgroups, layout.n_classes, options.smoothing
+    mechanism = np.full((layout.n_mechanisms, k, k), alpha / k)
     if options.mechanism_prior > 0:
         mechanism = options.mechanism_prior * agreeing_mechanism(layout)
-    return TopRates(np.full(n, alpha / n), np.full(k, alpha / k), mechanism)
+    decision = np.full(k, alpha / k)
+    if layout.strata:
+        share = start.group_rate.reshape(layout.n_groups, -1).sum(axis=0)
+        decision = np.tile(STRATUM_ROWS * (share @ start.decision_rate), (layout.strata.n, 1))
+    return TopRates(np.full(n, alpha / n), decision, mechanism)
 
 
 def shrinkage(strength: float) -> Smoothing:

@@ -74,7 +74,10 @@ def fit_starts(
         distribution = fitted.distribution
         # Df is named by the classes that it agrees with, unless prior knowledge names it.
         named, limits = aligned(distribution), chosen.limits
-        allowed = limits is None or limits.allow(named.decision_rate[0], named.mechanism)
+        rates = named.top_rates
+        allowed = limits is None or limits.spread(named.layout).allow(
+            rates.decision_rate, rates.mechanism
+        )
         if rows.f is None and allowed:
             distribution = named
         fits.append(replace(fitted, distribution=distribution))

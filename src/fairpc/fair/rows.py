@@ -16,6 +16,7 @@ from fairpc.data.hashing import row_digest
 from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
+from fairpc.fair.strata import UNDIVIDED, Strata
 
 if TYPE_CHECKING:
     from fairpc.fair.top import Layout
@@ -34,6 +35,7 @@ class Rows:
         names: name of each feature.
         f: fair decision of each row, -1 where it is hidden; None where it is hidden in all.
         copies: how many rows of the table each row is; None where whole weights say it.
+        strata: which features make the strata within which Df is independent of S.
     """
 
     s: Codes
@@ -46,10 +48,17 @@ class Rows:
     names: tuple[str, ...]
     f: Codes | None = None
     copies: Floats | None = None
+    strata: Strata = UNDIVIDED
 
     @classmethod
     def coded(
-        cls, rows: CodedRows, arities: Sequence[int], names: tuple[str, ...], *, fair: bool = False
+        cls,
+        rows: CodedRows,
+        arities: Sequence[int],
+        names: tuple[str, ...],
+        *,
+        fair: bool = False,
+        strata: Strata = UNDIVIDED,
     ) -> Rows:
         """Rows of codes S, D, X and, with ``fair``, Df, as a ``RowEncoder`` makes them."""
         n_groups, n_classes, *sizes = arities
@@ -64,6 +73,7 @@ class Rows:
             np.array(sizes[: last - 2], np.int64),
             names,
             copies=rows.copies,
+            strata=strata,
         )
         return made.with_fair_decisions(rows.codes[:, last]) if fair else made
 
@@ -80,6 +90,7 @@ class Rows:
         arities: npt.ArrayLike | None = None,
         names: Sequence[str] | None = None,
         f: npt.ArrayLike | None = None,
+        strata: Strata = UNDIVIDED,
     ) -> Rows:
         """Checked rows; numbers of values default to one more than the largest code."""
         features = np.asarray(x)
@@ -96,7 +107,7 @@ class Rows:
             )
         codes = check_codes(features, sizes, labels)
         columns = groups[0], classes[0], codes, check_weights(weights, len(features))
-        result = cls(*columns, groups[1], classes[1], sizes, labels)
+        result = cls(*columns, groups[1], classes[1], sizes, labels, strata=strata)
         return result if f is None else result.with_fair_decisions(f)
 
     @property
@@ -120,6 +131,39 @@ class Rows:
             )
         codes = check_codes(column, [self.n_classes], ("Df",))[:, 0]
         return replace(self, f=codes if (codes >= 0).any() else None)
+
+    def with_strata(self, strata: Strata) -> Rows:
+        """The same rows with these strata."""
+        return replace(self, strata=strata)
+
+    @property
+    def subgroups(self) -> Codes:
+        """Group and stratum of each row as one number, -1 where either is not known."""
+        return self.strata.subgroups(self.s, self.x)
+
+    @property
+    def n_subgroups(self) -> int:
+        return self.n_groups * self.strata.n
+
+    def by_subgroup(self) -> Rows:
+        """The same rows with subgroups for groups, and without the features that make strata."""
+        if not self.strata:
+            return self
+        rest = self.strata.rest(len(self.names))
+        if not rest:
+            raise LearningError(
+                "every feature is in given: a model needs features beside its strata; give fewer "
+                "columns in given, or more features"
+            )
+        return replace(
+            self,
+            s=self.subgroups,
+            x=np.asfortranarray(self.x[:, rest]),
+            n_groups=self.n_subgroups,
+            arities=self.arities[rest],
+            names=tuple(self.names[j] for j in rest),
+            strata=UNDIVIDED,
+        )
 
     def with_weights(self, weights: Floats, copies: Floats | None = None) -> Rows:
         """The same rows with other weights."""

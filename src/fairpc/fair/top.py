@@ -7,15 +7,19 @@ The weights of the sums over the decision are *one* parameter block for all
 groups: that is Df ⟂ S (D ⟂ S without a latent decision), for any parameters.
 That D and X hang below one product is D ⟂ X given Df, S.
 
+With strata (:mod:`fairpc.fair.strata`) the root sums over subgroups (s, a), there is one such
+block for each stratum, which is Df ⟂ S given A, and the mechanism of a group is one block for all
+strata: D ⟂ (X, A) given Df, S.
+
 These layers can also be learned by themselves, with P(x | f, s) held fixed (:func:`top_em`).
 The M-step is then that of the paper (Section "Learning Fair Probabilistic Circuits") restricted to
 them. With expected counts N: P(s) = N_s / N, P(f) = N_f / N over all groups together, which is
-Df ⟂ S, and P(d | f, s) = N_sfd / N_sf.
+Df ⟂ S (given A over the groups of each stratum), and P(d | f, s) = N_sfd / N_sf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
@@ -29,6 +33,7 @@ from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
 from fairpc.errors import CircuitError, LearningError, counted
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.rows import Rows
+from fairpc.fair.strata import UNDIVIDED, Strata
 
 Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
 
@@ -42,8 +47,8 @@ EQUAL: Final = 1e-8
 EQUALISING: Final = 50
 """Share of the rows by which masses may differ, and rounds in which they are made equal."""
 
-Graft = Callable[[CircuitBuilder, int, int, range], int]
-"""Adds the sub-circuit of X for decision f in group s, given the columns of X; its root."""
+Graft = Callable[[CircuitBuilder, int, int, Sequence[int]], int]
+"""Adds the sub-circuit of X for decision f in subgroup s, given the columns of X; its root."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,30 @@ class Layout:
     latent: bool  #: whether there is a hidden decision Df between S and D
     tied: bool  #: whether the decision is independent of S (all models but TwoNB)
     n_components: int = 1  #: mixed in each P(x | f, s); with several, a last column tells which
+    strata: Strata = UNDIVIDED  #: within which the decision is independent of S
 
     @classmethod
     def of(cls, model: Model, rows: Rows, n_components: int = 1) -> Layout:
         sizes = rows.n_groups, rows.n_classes, rows.names, tuple(rows.arities.tolist())
-        return cls(*sizes, model in LATENT, model != "TwoNB", n_components)
+        if rows.strata and model not in LATENT:
+            raise LearningError(
+                f"given was set for {model}, which has no latent decision: use FairPC or LatNB"
+            )
+        return cls(*sizes, model in LATENT, model != "TwoNB", n_components, rows.strata)
+
+    @property
+    def n_subgroups(self) -> int:
+        """Groups times strata."""
+        return self.n_groups * self.strata.n
+
+    @property
+    def n_mechanisms(self) -> int:
+        """Mechanisms P(D | Df): one for each group, or for each subgroup."""
+        return self.n_subgroups if self.strata.within else self.n_groups
+
+    def mechanism_of(self, subgroup: Any) -> Any:
+        """Which mechanism a subgroup has."""
+        return subgroup if self.strata.within else subgroup // self.strata.n
 
     @property
     def d(self) -> int:
@@ -72,6 +96,11 @@ class Layout:
     def x(self) -> range:
         """Columns of the features."""
         return range(self.d + 1, self.d + 1 + len(self.names))
+
+    @property
+    def features(self) -> list[int]:
+        """Columns of the features that make no strata."""
+        return [self.x[j] for j in self.strata.rest(len(self.names))]
 
     @property
     def decision(self) -> int:
@@ -126,55 +155,70 @@ def build(
 ) -> Circuit:
     """The circuit of a model.
 
-    ``decision_rate`` is [s, f]; the rows are equal where the decision is tied.
-    ``mechanism`` is P(D = d | Df = f, S = s) as [s, f, d], for latent models.
+    ``group_rate`` is P(S), with strata P(S, A) of the subgroups. ``decision_rate`` is [s, f], of
+    subgroups; the rows of a stratum are equal where the decision is tied. ``mechanism`` is
+    P(D = d | Df = f, S = s) as [s, f, d], for latent models; of subgroups if it is within strata.
     """
-    b = CircuitBuilder(layout.variables)
+    b, strata = CircuitBuilder(layout.variables), layout.strata
     groups = []
-    for s in range(layout.n_groups):
+    for g in range(layout.n_subgroups):
+        s, a = divmod(g, strata.n)
         cells = []
         for f in range(layout.n_classes):
             parts = [b.indicator(layout.decision, f)]
             if mechanism is not None:
-                parts.append(b.categorical(layout.d, mechanism[s, f].tolist(), tie=("D", s, f)))
-            cells.append(b.product(*parts, graft(b, f, s, layout.x)))
-        tie = "decision" if layout.tied else ("decision", s)
-        groups.append(
-            b.product(b.indicator(S, s), b.sum(cells, decision_rate[s].tolist(), tie=tie))
-        )
+                m = layout.mechanism_of(g)
+                parts.append(b.categorical(layout.d, mechanism[m, f].tolist(), tie=("D", m, f)))
+            cells.append(b.product(*parts, graft(b, f, g, layout.features)))
+        tie = ("decision", a) if layout.tied else ("decision", s, a)
+        decided = b.sum(cells, decision_rate[g].tolist(), tie=tie)
+        named = zip(strata.columns, strata.values(a), strict=True)
+        within = [b.indicator(layout.x[j], value) for j, value in named]
+        groups.append(b.product(b.indicator(S, s), *within, decided))
     return b.build(b.sum(groups, group_rate.tolist(), tie="S"))
 
 
 @dataclass(frozen=True, eq=False)
 class Top:
-    """Where the parameters of the upper layers are."""
+    """Where the parameters of the upper layers are; s is a subgroup where there are strata."""
 
-    group: Ints  #: parameters of P(S)
-    decision: Ints  #: parameters of P(decision | s), [s, f]; all rows equal where it is tied
+    group: Ints  #: parameters of P(S), with strata of P(S, A)
+    decision: Ints  #: parameters of P(decision | s), [s, f]; equal in a stratum where it is tied
     mechanism: Ints  #: parameters of P(D = d | Df = f, S = s), [s, f, d]; empty without Df
 
     @classmethod
     def of(cls, graph: Graph, layout: Layout) -> Top:
         """Read off a graph made by :func:`build`."""
-        decisions, mechanism = [], []
-        for group in graph.children(graph.root).tolist():
+        decisions, mechanism = {}, {}
+        rates = _parameters(graph, graph.root)
+        groups = np.empty(layout.n_subgroups, np.int64)
+        for k, group in enumerate(graph.children(graph.root).tolist()):
+            g = _subgroup(graph, layout, group)
+            groups[g] = rates[k]
             node = next(c for c in graph.children(group).tolist() if graph.kind[c] == SUM)
             cells = graph.children(node).tolist()
             # The values of the decision may come in any order: their indicators tell.
             order = np.argsort([_decided(graph, layout.decision, cell) for cell in cells])
-            decisions.append(_parameters(graph, node)[order])
+            decisions[g] = _parameters(graph, node)[order]
             if layout.latent:
                 leaves = [_leaf(graph, layout.d, cells[k]) for k in order]
-                mechanism.append([_parameters(graph, leaf) for leaf in leaves])
-        return cls(
-            _parameters(graph, graph.root),
-            np.array(decisions, np.int64),
-            np.array(mechanism, np.int64),
-        )
+                mechanism[layout.mechanism_of(g)] = [_parameters(graph, leaf) for leaf in leaves]
+        return cls(groups, _in_order(decisions), _in_order(mechanism))
+
+
+def _in_order(found: Mapping[int, Any]) -> Ints:
+    return np.array([found[k] for k in sorted(found)], np.int64)
+
+
+def _subgroup(graph: Graph, layout: Layout, group: int) -> int:
+    """Subgroup of a child of the root, by its indicators of S and of the strata."""
+    columns = S, *(layout.x[j] for j in layout.strata.columns)
+    s, *values = (_decided(graph, column, group) for column in columns)
+    return int(np.ravel_multi_index((s, *values), (layout.n_groups, *layout.strata.sizes)))
 
 
 def _decided(graph: Graph, column: int, cell: int) -> int:
-    """Value of the decision in the product of a cell."""
+    """Value of a column by its indicator in a product."""
     for c in graph.children(cell).tolist():
         if graph.kind[c] == INDICATOR and graph.variable[c] == column:
             return int(graph.value[c])
@@ -196,7 +240,10 @@ def _parameters(graph: Graph, node: int) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Least and largest P(Df = f), [f], and P(D = d | Df = f, S = s), [s, f, d]."""
+    """Least and largest P(Df = f), [f], and P(D = d | Df = f, S = s), [s, f, d].
+
+    With strata they may be P(Df = f | A = a), [a, f], and those of subgroups.
+    """
 
     rate_lower: Floats
     rate_upper: Floats
@@ -211,9 +258,23 @@ class Limits:
         """The same as bounds of the parameters of a circuit."""
         top = Top.of(graph, layout)
         lower, upper = np.zeros(graph.n_parameters), np.ones(graph.n_parameters)
-        lower[top.decision], upper[top.decision] = self.rate_lower, self.rate_upper
-        lower[top.mechanism], upper[top.mechanism] = self.mechanism_lower, self.mechanism_upper
+        own = self.spread(layout)
+        many = layout.n_groups, 1
+        lower[top.decision], upper[top.decision] = (
+            np.tile(rate, many) for rate in (own.rate_lower, own.rate_upper)
+        )
+        lower[top.mechanism], upper[top.mechanism] = own.mechanism_lower, own.mechanism_upper
         return Bounds.of(graph, lower, upper)
+
+    def spread(self, layout: Layout) -> Limits:
+        """The same limits for every stratum, and for every mechanism of a layout."""
+        each = layout.n_mechanisms // len(self.mechanism_lower)
+        rates = (
+            np.broadcast_to(rate, (layout.strata.n, layout.n_classes)).copy()
+            for rate in (self.rate_lower, self.rate_upper)
+        )
+        ends = self.mechanism_lower, self.mechanism_upper
+        return Limits(*rates, *(np.repeat(end, each, axis=0) for end in ends))
 
     def shares(self, decision: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
         """P(Df) and the mechanism in proportion to counts, as nearly as the limits allow."""
@@ -233,9 +294,10 @@ class Limits:
         if rows.f is None:
             return
         known = np.flatnonzero((rows.f >= 0) & (rows.weights > 0))
-        s, f, d = rows.s[known], rows.f[known], rows.d[known]
+        own = rows.s if len(self.mechanism_upper) == rows.n_groups else rows.subgroups
+        s, f, d = own[known], rows.f[known], rows.d[known]
         labelled = (s >= 0) & (d >= 0)
-        bad = self.rate_upper[f] <= 0
+        bad = np.atleast_2d(self.rate_upper).max(axis=0)[f] <= 0
         bad[labelled] |= self.mechanism_upper[s[labelled], f[labelled], d[labelled]] <= 0
         if bad.any():
             n = counted(int(rows.each[known[bad]].sum()), "row has", "rows have")
@@ -247,25 +309,43 @@ class Limits:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Every row once for each group that it may be from: its own, or all where S is missing."""
+    """Every row once for each subgroup that it may be from: its own, or all that fit it."""
 
     row: Ints  #: row of each place
-    s: Ints  #: group of each place
+    s: Ints  #: subgroup of each place; the group where there are no strata
     d: Ints  #: observed label of each place, -1 = missing
     weights: Floats  #: weight of each row
     n_groups: int  #: number of values of S and of D
     n_classes: int
     f: Ints | None = None  #: fair decision of each place, -1 = hidden; None where all are
+    strata: Strata = UNDIVIDED
 
     @classmethod
     def of(cls, rows: Rows) -> Places:
-        known, unknown = np.flatnonzero(rows.s >= 0), np.flatnonzero(rows.s < 0)
-        row = np.concatenate([known, np.tile(unknown, rows.n_groups)])
-        s = np.concatenate([rows.s[known], np.repeat(np.arange(rows.n_groups), len(unknown))])
+        own, strata, n = rows.subgroups, rows.strata, rows.n_subgroups
+        known, unknown = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
+        row = np.concatenate([known, np.tile(unknown, n)])
+        s = np.concatenate([own[known], np.repeat(np.arange(n), len(unknown))]).astype(np.int64)
+        if strata:
+            fits = strata.allows(rows.s[row], rows.x[row], s)
+            row, s = row[fits], s[fits]
         d = rows.d[row].astype(np.int64)
         f = None if rows.f is None else rows.f[row].astype(np.int64)
-        sizes = rows.n_groups, rows.n_classes
-        return cls(row, s.astype(np.int64), d, rows.weights, *sizes, f)
+        return cls(row, s, d, rows.weights, rows.n_groups, rows.n_classes, f, strata)
+
+    @property
+    def n_subgroups(self) -> int:
+        return self.n_groups * self.strata.n
+
+    @property
+    def stratum(self) -> Ints:
+        """Stratum of each place."""
+        return self.s % self.strata.n
+
+    @property
+    def mechanism(self) -> Ints:
+        """Which mechanism each place has."""
+        return self.s if self.strata.within else self.s // self.strata.n
 
     @property
     def total_weight(self) -> float:
@@ -294,12 +374,14 @@ class Places:
     def equalised(self, joint: Floats, rate: Floats, shift: Floats) -> Floats:
         """The posterior with log-odds of f shifted so that its mass in each group follows ``rate``.
 
-        ``shift`` [s, f] is where the shifts start, and is set to where they end.
+        ``rate`` is P(f), or [a, f]. ``shift`` [s, f] is where the shifts start, and is set to
+        where they end.
         """
+        rates = np.tile(rate, (self.n_groups, 1))
         for _ in range(EQUALISING):
             posterior = self.normalised(joint + shift[self.s])[1]
             mass = self.counts(posterior).sum(axis=2)
-            wanted = rate * mass.sum(axis=1, keepdims=True)
+            wanted = rates * mass.sum(axis=1, keepdims=True)
             if np.abs(mass - wanted).max() <= EQUAL * self.total_weight:
                 break
             known = (mass > 0) & (wanted > 0)
@@ -312,13 +394,30 @@ class Places:
         d = np.where(self.d < 0, k, self.d)
         cell = self.s * (k + 1) + d
         weighted = posterior * self.weights[self.row, None]
-        sums = [np.bincount(cell, weighted[:, f], self.n_groups * (k + 1)) for f in range(k)]
-        return np.stack([total.reshape(self.n_groups, k + 1) for total in sums], axis=1)
+        n = self.n_subgroups
+        sums = [np.bincount(cell, weighted[:, f], n * (k + 1)) for f in range(k)]
+        return np.stack([total.reshape(n, k + 1) for total in sums], axis=1)
+
+    def by_stratum(self, counts: Floats) -> Floats:
+        """Sums over the groups of each stratum, [a, …]; without strata of all."""
+        sums: Floats = counts.reshape(self.n_groups, self.strata.n, -1).sum(axis=0)
+        return sums if self.strata else sums[0]
+
+    def by_mechanism(self, counts: Floats) -> Floats:
+        """Sums over the subgroups that have the same mechanism."""
+        if self.strata.within or not self.strata:
+            return counts
+        sums: Floats = counts.reshape(self.n_groups, self.strata.n, *counts.shape[1:]).sum(axis=1)
+        return sums
 
 
 @dataclass(frozen=True, eq=False)
 class TopRates:
-    """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes."""
+    """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes.
+
+    With strata: P(S, A) of the subgroups, P(Df | A), [a, f], and the mechanisms of the groups or of
+    the subgroups.
+    """
 
     group_rate: Floats
     decision_rate: Floats
@@ -342,18 +441,29 @@ class TopRates:
         # A label that is missing is summed out: one more value of probability 1.
         label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
         d = np.where(places.d < 0, places.n_classes, places.d)
-        result: Floats = label[places.s, :, d] + densities + group[places.s, None] + decision
+        if places.strata:
+            decision = decision[places.stratum]
+        told = label[places.mechanism, :, d]
+        result: Floats = told + densities + group[places.s, None] + decision
         return result
 
-    def updated(self, counts: Floats, prior: TopRates, limits: Limits | None = None) -> TopRates:
-        """The M-step from expected rows [s, f, d], the last d being "missing"; within limits."""
+    def of_subgroup(self, g: int, strata: Strata) -> tuple[Floats, Floats]:
+        """P(Df) and P(D | Df) of one subgroup."""
+        rate = self.decision_rate[g % strata.n] if strata else self.decision_rate
+        return rate, self.mechanism[g if strata.within else g // strata.n]
+
+    def updated(
+        self, places: Places, posterior: Floats, prior: TopRates, limits: Limits | None = None
+    ) -> TopRates:
+        """The M-step from the posterior of (s, f) of each place; within limits."""
+        counts = places.counts(posterior)  # [s, f, d], the last d being "missing"
         by_cell = counts.sum(axis=2)
-        labels = counts[:, :, :-1] + prior.mechanism
+        labels = places.by_mechanism(counts)[:, :, :-1] + prior.mechanism
         totals = labels.sum(axis=2, keepdims=True)
         mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
         group = by_cell.sum(axis=1) + prior.group_rate
-        decision = by_cell.sum(axis=0) + prior.decision_rate
-        rate = decision / decision.sum()
+        decision = places.by_stratum(by_cell) + prior.decision_rate
+        rate = decision / decision.sum(axis=-1, keepdims=True)
         if limits is not None:
             known = np.where(totals > 0, labels, self.mechanism)
             rate, mechanism = limits.shares(decision, known)
@@ -396,7 +506,7 @@ def top_em(
     may then fall.
     """
     rates, iteration = start, 0
-    shift = np.zeros((places.n_groups, places.n_classes))
+    shift = np.zeros((places.n_subgroups, places.n_classes))
     if limits is not None:
         shares = limits.shares(start.decision_rate, start.mechanism)
         rates, prior = TopRates(start.group_rate, *shares), prior.of_free(limits)
@@ -409,4 +519,4 @@ def top_em(
         yield TopStep(iteration, log_likelihood, objective, rates)
         if equal_mass:
             posterior = places.equalised(joint, rates.decision_rate, shift)
-        rates, iteration = rates.updated(places.counts(posterior), prior, limits), iteration + 1
+        rates, iteration = rates.updated(places, posterior, prior, limits), iteration + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
@@ -19,6 +19,7 @@ from fairpc.data.table import Table
 from fairpc.errors.arrays import Floats, Words
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.rows import Rows
+from fairpc.fair.strata import UNDIVIDED, Strata
 from fairpc.fair.top import Layout
 
 T = TypeVar("T")
@@ -32,6 +33,10 @@ class TrainingRows(Protocol):
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
         """What ``work`` makes of the rows, of one part after the other."""
+        ...
+
+    def with_strata(self, strata: Strata) -> TrainingRows:
+        """The same rows with these strata."""
         ...
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
@@ -58,6 +63,11 @@ class PartedRows:
     names: tuple[str, ...]  #: name of each feature
     fair: bool = False  #: whether some fair decisions are known
     kept_bytes: int = 0  #: what of parts on disk may stay in memory while EM runs
+    strata: Strata = UNDIVIDED
+
+    def with_strata(self, strata: Strata) -> PartedRows:
+        """The same rows with these strata."""
+        return replace(self, strata=strata)
 
     def map(self, work: Callable[[Rows], T]) -> Iterator[T]:
         return self.parts.map(partial(_worked, work=work, form=self._form))
@@ -95,7 +105,9 @@ class PartedRows:
     def _form(self) -> Callable[[CodedRows], Rows]:
         """What codes mean; sent to workers instead of the parts."""
         arities = self.parts.packing.arities
-        return partial(Rows.coded, arities=arities, names=self.names, fair=self.fair)
+        return partial(
+            Rows.coded, arities=arities, names=self.names, fair=self.fair, strata=self.strata
+        )
 
 
 def rows_fingerprint(rows: TrainingRows) -> str:

@@ -5,6 +5,7 @@ Paper, Section "Synthetic Data", and Appendix, "Likelihood comparison".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -108,7 +109,7 @@ def estimated_model(table: PaperTable, fold: int) -> Circuit:
     shown = replace(rows, d=table.decisions[fit].astype(np.int16))
     cells = learn_cells(cells_of(shown), method="chow-liu", trees="cell")
 
-    def graft(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
+    def graft(b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
         return cells.graft(b, 2 * f + s, columns)
 
     return build(

@@ -240,7 +240,7 @@ def _fits(
     return [
         _Fit(
             one.mechanism,
-            one.decision_rate[0],
+            one.fair_rate,
             one.decision(subject.rows.s, subject.rows.x),
             mean_log_likelihood(one, subject.rows),
         )

@@ -198,7 +198,7 @@ def stability(
             refits.append(_fold_refit(subject, fold))
             report(Progress("folds", n_steps + k + 1, total))
     names, found = (subject.groups, subject.classes), subject.distribution
-    learned = found.mechanism, found.decision_rate[0]
+    learned = found.mechanism, found.fair_rate
     return Stability(*names, *learned, own, tuple(starts), tuple(refits))
 
 
@@ -212,7 +212,7 @@ def _starts(
 ) -> list[Refit]:
     """EM from the model's parameters, then from random ones, all in one plan."""
     train, held_out = subject.rows.take(fold.fit), subject.rows.take(fold.test)
-    circuit, top = subject.distribution.circuit, subject.distribution.top
+    circuit = subject.distribution.circuit
     bench = Workbench.of(subject, train)
     points = [circuit.parameters] + [circuit.graph.random(rng) for _ in range(n_starts)]
     step = bench.run(np.stack(points), n_steps, on_step)
@@ -220,7 +220,7 @@ def _starts(
     ended = map(subject.with_parameters, step.parameters)
     tested = [mean_log_likelihood(distribution, held_out) for distribution in ended]
     fitness = zip(step.objective / total, step.log_likelihood / total, tested, strict=True)
-    return _refits(subject, Estimates.of(top, step.parameters), fitness)
+    return _refits(subject, Estimates.of(subject.distribution, step.parameters), fitness)
 
 
 def _fold_refit(subject: Subject, fold: Fold) -> Refit:
@@ -229,14 +229,14 @@ def _fold_refit(subject: Subject, fold: Fold) -> Refit:
     with one_blas_thread():
         found = fit_again(subject.model, train, subject.limits)
     fitness = np.nan, mean_log_likelihood(found, train), mean_log_likelihood(found, held_out)
-    return _refits(subject, Estimates.of_rates(found.top_rates), [fitness])[0]
+    return _refits(subject, Estimates.of_model(found), [fitness])[0]
 
 
 def _refits(
     subject: Subject, found: Estimates, fitness: Iterable[tuple[float, float, float]]
 ) -> list[Refit]:
     """Estimates in the order of the model's, each with its objective and log-likelihoods."""
-    own = Estimates.of(subject.distribution.top, subject.distribution.circuit.parameters)
+    own = Estimates.of_model(subject.distribution)
     aligned = aligned_to(own, found, named=subject.named)
     result = []
     for b, values in enumerate(fitness):

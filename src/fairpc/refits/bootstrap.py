@@ -282,7 +282,7 @@ def _refitted(
 ) -> tuple[Estimates, Estimates]:
     """The model after more EM on its own rows, and the same from there on each draw of them."""
     subject, n_steps = bench.subject, draws.n_steps
-    top, start = subject.distribution.top, subject.distribution.circuit.parameters[None]
+    model, start = subject.distribution, subject.distribution.circuit.parameters[None]
     total = (n_replicates + 1) * n_steps
     steps = steps_of(report, "the model on its own rows", total)
     own = bench.run(start, n_steps, steps).parameters
@@ -295,7 +295,7 @@ def _refitted(
         steps = steps_of(report, "bootstrap replicates", total, before=before, each=size)
         again = bench.run(starts, n_steps, steps, weights=np.array(merged, np.float64))
         found.append(again.parameters)
-    return Estimates.of(top, own), Estimates.of(top, np.concatenate(found))
+    return Estimates.of(model, own), Estimates.of(model, np.concatenate(found))
 
 
 def _learned(

@@ -29,7 +29,7 @@ from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.label_scores import BinsFitted, binned_model
 from fairpc.fair.priors import parameter_prior
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Limits, Top, TopRates
+from fairpc.fair.top import Limits, TopRates
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,7 @@ class Subject(OfModel):
                 f"the model was fitted with {counted(model.n_anchors_, 'fair label')} and none "
                 "are given here: pass the same fair_labels"
             )
+        rows = rows.with_strata(model.distribution_.layout.strata)
         limits = limits_of(model)
         if isinstance(model.distribution_, ForestDistribution):
             options = replace(em_options(model, limits), random_state=0)
@@ -170,8 +171,7 @@ class Subject(OfModel):
     @property
     def fair_rate(self) -> Floats:
         """P(Df = f), before anything is fitted again."""
-        rate: Floats = self.distribution.decision_rate[0]
-        return rate
+        return self.distribution.fair_rate
 
     def without_anchors(self) -> Subject:
         """The same, as if no fair decision were known."""
@@ -264,9 +264,25 @@ class Estimates:
     mechanism: Floats
 
     @classmethod
-    def of(cls, top: Top, parameters: Floats) -> Estimates:
-        sets = np.atleast_2d(parameters)
-        return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
+    def of(cls, model: FairDistribution, parameters: Floats) -> Estimates:
+        """Of parameter sets of a model; within strata the groups' own rates and mechanisms."""
+        top, strata, sets = model.top, model.layout.strata, np.atleast_2d(parameters)
+        if not strata:
+            return cls(sets[:, top.group], sets[:, top.decision[0]], sets[:, top.mechanism])
+        shape = len(sets), model.layout.n_groups, strata.n
+        share = sets[:, top.group].reshape(shape)
+        decided = sets[:, top.decision].reshape(*shape, -1) * share[..., None]
+        mechanism = sets[:, top.mechanism]
+        if strata.within:
+            k = decided.shape[-1]
+            weight = decided / decided.sum(axis=2, keepdims=True)
+            mechanism = np.einsum("bsaf,bsafd->bsfd", weight, mechanism.reshape(*shape, k, k))
+        return cls(share.sum(axis=2), decided.sum(axis=(1, 2)), mechanism)
+
+    @classmethod
+    def of_model(cls, model: FairDistribution) -> Estimates:
+        """Of a model as it is."""
+        return cls(model.group_rate[None], model.fair_rate[None], model.mechanism[None])
 
     @classmethod
     def of_rates(cls, *sets: TopRates) -> Estimates:
