@@ -1,18 +1,11 @@
 """Do the data contradict Df ⟂ S *given* attributes A, with one mechanism for all strata?
 
 Df may differ between strata, P(Df = 1 | a) = π_a, but within one not between groups. D is bent
-alike in all strata of a group, b_fs = P(D = 1 | Df = f, s). Then P(D = 1 | s, a) is
-
-    ρ_sa = b0s + (b1s − b0s) π_a,
-
-so over the strata the rates of two groups lie on a line, ρ_sa = α + β ρ_0a with β > 0, and
-b0s = α + β b00, b1s = α + β b10. A mechanism that is possible is a pair (b00, b10) of the reference
-group and a line for each other group. Both are bounded: b0s is at most the least, b1s at least the
-largest P(D = 1 | x, s, a), of which held-out sets of rows tell as in the plain test.
-
-A line is kept if Σ_a (ρ_sa − α − β ρ_0a)² / (v_sa + β² v_0a), v the variances of the rates, is at
-most a quantile of χ² with as many degrees of freedom as strata. This holds however little the
-strata differ (as the test of Anderson and Rubin does); of one stratum it is the plain set.
+alike in all strata of a group, b_fs = P(D = 1 | Df = f, s). A mechanism that is possible is a pair
+(b00, b10) of the reference group and a rising line for each other group, see
+``fairpc.evidence.lines``. Both are bounded: b0s is at most the least, b1s at least the largest
+P(D = 1 | x, s, a), of which held-out sets of rows tell as in the plain test. Of one stratum it is
+the plain set.
 """
 
 # ruff: noqa: PT028 - a test of hypotheses, not of code: its arguments may have defaults.
@@ -33,155 +26,16 @@ from fairpc.evidence.assumptions import SMALLEST_P, group_rows, positive_code, s
 from fairpc.evidence.classifiers import few_threads, learners
 from fairpc.evidence.crossfit import ClassRates, cross_fitted
 from fairpc.evidence.intervals import Interval, clopper_pearson, rate_sample, some_of
+from fairpc.evidence.lines import FEW_POINTS, Limits, Line, Region, lines, region
 from fairpc.evidence.plain import Record
 from fairpc.evidence.strata import check_strata
 
 INFORMATIVE: Final = 20
 """Rows that each group needs in a stratum for it to inform a line."""
-SLOPES: Final = 500
-POINTS: Final = 41
-FEW_POINTS: Final = 15
-"""Slopes of lines, and values of b00 and of b10, that are looked at; fewer for a p-value."""
-ZOOMS: Final = 2
-GRID: Final = 1.05
-"""Slopes lie on a grid, so the best of them misses the least statistic: limits are larger by this,
-to be on the safe side."""
-_ANGLES: Final = np.linspace(0.002, math.pi / 2 - 0.002, SLOPES)
-_CLOSE: Final = 1e-3
-"""b1 is larger than b0 by this at least."""
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """Lines of one group against the reference, for many slopes β.
-
-    Attributes:
-        n_strata: that inform it.
-        slope: of each line.
-        intercept: the α with the least statistic.
-        least: that statistic.
-        curvature: by which it grows with the square of the distance from this α.
-    """
-
-    n_strata: int
-    slope: Floats
-    intercept: Floats
-    least: Floats
-    curvature: Floats
-
-
-def lines(rates: Floats, variances: Floats) -> Line:
-    """Lines through rates [reference and other, stratum], most of them near to the best."""
-    coarse = _at(rates, variances, np.tan(_ANGLES))
-    best = int(np.argmin(coarse.least))
-    ends = _ANGLES[max(best - 2, 0)], _ANGLES[min(best + 2, SLOPES - 1)]
-    angles = np.unique(np.concatenate([_ANGLES, np.linspace(*ends, SLOPES)]))
-    return _at(rates, variances, np.tan(angles))
-
-
-def _at(rates: Floats, variances: Floats, slopes: Floats) -> Line:
-    weight = 1 / (variances[1] + np.square(slopes)[:, None] * variances[0])
-    gap = rates[1] - slopes[:, None] * rates[0]
-    total = weight.sum(axis=1)
-    intercept = (weight * gap).sum(axis=1) / total
-    least = (weight * np.square(gap - intercept[:, None])).sum(axis=1)
-    return Line(rates.shape[1], slopes, intercept, least, total)
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """Which mechanisms are possible.
-
-    Attributes:
-        b00, b10: values of the reference group that were looked at.
-        distance: per pair of them, [b00, b10], the statistic of the best line in units of its
-            limit, of the group where that is largest: up to 1 is possible.
-        ranges: of b0 and b1 of each group, over all that is possible; empty if nothing is.
-    """
-
-    b00: Floats
-    b10: Floats
-    distance: Floats
-    ranges: tuple[tuple[Interval, Interval], ...]
-
-    @property
-    def empty(self) -> bool:
-        return bool(self.distance.min() > 1)
-
-    @property
-    def area(self) -> float:
-        """Of the possible (b00, b10)."""
-        whole = float((self.b00[-1] - self.b00[0]) * (self.b10[-1] - self.b10[0]))
-        return whole * float((self.distance <= 1).mean())
-
-
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """What bounds a mechanism at some level: the largest b0 and the least b1 of each group, and
-    the largest statistic of each line."""
-
-    b0: Floats
-    b1: Floats
-    statistic: Floats
-
-
-def region(each: tuple[Line, ...], limits: Limits, points: int = POINTS) -> Region:
-    """The possible mechanisms, looked at again where something is possible or nearest to it."""
-    b00 = np.linspace(0.0, max(float(limits.b0[0]), 0.0), points)
-    b10 = np.linspace(min(float(limits.b1[0]), 1.0), 1.0, points)
-    found = _looked_at(each, limits, b00, b10)
-    for _ in range(ZOOMS):
-        nearest = float(found.distance.min())
-        if not math.isfinite(nearest):
-            break
-        near = found.distance <= max(1.0, 1.02 * nearest)
-        i, j = np.nonzero(near)
-        b00, b10 = _zoomed(b00, i), _zoomed(b10, j)
-        found = _looked_at(each, limits, b00, b10)
-    return found
-
-
-def _zoomed(values: Floats, at: Positions) -> Floats:
-    """As many values around those at some places."""
-    start, stop = max(int(at.min()) - 1, 0), min(int(at.max()) + 1, len(values) - 1)
-    return np.linspace(values[start], values[stop], len(values))
-
-
-def _looked_at(each: tuple[Line, ...], limits: Limits, b00: Floats, b10: Floats) -> Region:
-    low, high = b00[:, None, None], b10[None, :, None]
-    distance = np.where(high[..., 0] - low[..., 0] >= _CLOSE, 0.0, math.inf)
-    found = []
-    for s, line in enumerate(each, start=1):
-        rise, start = line.slope * (high - low), line.slope * low
-        # α at which 0 ≤ b0s ≤ its limit, and its limit ≤ b1s ≤ 1.
-        least = np.maximum(0.0, limits.b1[s] - rise) - start
-        most = np.minimum(limits.b0[s], 1 - rise) - start
-        alpha = np.clip(line.intercept, least, most)
-        value = line.least + line.curvature * np.square(alpha - line.intercept)
-        value = np.where(least <= most, value / limits.statistic[s - 1], math.inf)
-        distance = np.maximum(distance, value.min(axis=2))
-        found.append((line, least, most, value))
-    possible = distance <= 1
-    if not possible.any():
-        return Region(b00, b10, distance, ())
-    i, j = np.nonzero(possible)
-    ranges = [(_ends(b00[i]), _ends(b10[j]))]
-    for s, (line, least, most, value) in enumerate(found):
-        i, j, k = np.nonzero(possible[:, :, None] & (value <= 1))
-        room = np.sqrt(np.maximum(limits.statistic[s] - line.least[k], 0.0) / line.curvature[k])
-        alpha = np.stack(
-            [
-                np.maximum(least[i, j, k], line.intercept[k] - room),
-                np.minimum(most[i, j, k], line.intercept[k] + room),
-            ]
-        )
-        own = (_ends(alpha + line.slope[k] * b[at]) for b, at in ((b00, i), (b10, j)))
-        ranges.append((next(own), next(own)))
-    return Region(b00, b10, distance, tuple(ranges))
-
-
-def _ends(values: Floats) -> Interval:
-    return float(values.min()), float(values.max())
+FOR_ENDS: Final = 0.5
+FOR_FIT: Final = 0.1
+"""Shares of the error for the ends of all groups and for whether there is a line; the rest is for
+which line it is."""
 
 
 @dataclass(frozen=True)
@@ -298,19 +152,24 @@ class _Counted:
         return np.asarray((self.n[0] >= INFORMATIVE) & (self.n[1:] >= INFORMATIVE), np.bool_)
 
     def limits(self, alpha: float, each: tuple[Line, ...]) -> Limits:
-        """Bounds that are all right together with probability 1 − alpha: half for the ends."""
+        """Bounds that are all right together with probability 1 − alpha."""
         from scipy.stats import chi2
 
-        n_groups = len(self.n)
-        tail = alpha / 2 / (2 * n_groups)
-        b0, b1 = np.empty((2, n_groups))
+        tail = FOR_ENDS * alpha / (2 * len(self.n))
+        b0, b1 = np.empty((2, len(self.n)))
         for s, seeds in enumerate(self.tops):
             lows = [[_lowest(rates, tail) for rates in pair] for pair in seeds]
             other, positive = np.median(lows, axis=0)
             b0[s], b1[s] = 1 - other, positive
-        level = 1 - alpha / 2 / max(len(each), 1)
-        largest = np.array([GRID * chi2.ppf(level, line.n_strata) for line in each])
-        return Limits(b0, b1, largest)
+        share = alpha / max(len(each), 1)
+        excess, misfit = [], np.full(len(each), math.inf)
+        for i, line in enumerate(each):
+            # Two points always lie on a line.
+            fit = FOR_FIT * share if line.n_strata > 2 else 0.0
+            excess.append(line.limit((1 - FOR_ENDS) * share - fit))
+            if fit:
+                misfit[i] = chi2.isf(fit, line.n_strata - 2)
+        return Limits(b0, b1, tuple(excess), misfit)
 
 
 def _lowest(rates: ClassRates, tail: float) -> float:
@@ -403,8 +262,6 @@ def _record(
     level: float,
     n_seeds: int,
 ) -> StrataTest:
-    from scipy.stats import chi2
-
     each = [counted.line(s) for s in range(1, len(names))]
     if any(line is None for line in each):
         raise MetricError(
@@ -423,10 +280,7 @@ def _record(
     groups = []
     for s, name in enumerate(names):
         b0, b1 = found.ranges[s] if found.ranges else (None, None)
-        line_p = None
-        if s and known[s - 1].n_strata > 2:
-            line_p = float(chi2.sf(known[s - 1].least.min(), known[s - 1].n_strata - 2))
-        groups.append(GroupMechanism(name, b0, b1, line_p))
+        groups.append(GroupMechanism(name, b0, b1, known[s - 1].p_value if s else None))
     informed = np.logical_or.reduce(counted.informed).tolist()
     rows = tuple(
         StratumRates(
