@@ -173,14 +173,13 @@ def line() -> None:
 
 def _line_p(process: Process, n: int, seed: int, departure: float) -> float:
     """The p-value of the line alone, which takes no classifier."""
-    from fairpc.evidence.lines import lines
+    from fairpc.evidence.lines import lines, rate_variances
 
     _, y, s, a = process.draw(np.random.default_rng([20_000 + seed, n]), n, departure)
     cell = s * len(process.pi) + a
     rows = np.bincount(cell, minlength=2 * len(process.pi)).reshape(2, -1)
     hits = np.bincount(cell, y, rows.size).reshape(2, -1)
-    shrunk = (hits + 1) / (rows + 2)
-    found = lines(hits / rows, shrunk * (1 - shrunk) / rows).p_value
+    found = lines(hits / rows, rate_variances(hits / rows, rows.astype(np.float64))).p_value
     if found is None:
         raise AssertionError("five strata test a line")
     return found

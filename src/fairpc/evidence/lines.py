@@ -110,6 +110,29 @@ def lines(rates: Floats, variances: Floats) -> Line:
     return Line(rates.shape[1], slopes, *fitted, nulls, excess)
 
 
+def best_line(rates: Floats, n: Floats) -> tuple[float, float]:
+    """Intercept and slope of the rising line with the least statistic, of rates from n rows."""
+    from scipy.optimize import minimize_scalar
+
+    variances = rate_variances(rates, n)
+    fitted = lines(rates, variances)
+    i = int(np.argmin(fitted.least))
+    around = np.arctan(fitted.slope[[max(i - 1, 0), min(i + 1, len(fitted.slope) - 1)]])
+
+    def statistic(angle: float) -> float:
+        return float(_fit(rates, variances, np.array([math.tan(angle)]))[1][0])
+
+    found = minimize_scalar(statistic, bounds=around, method="bounded", options={"xatol": 1e-12})
+    slope = math.tan(found.x)
+    return float(_fit(rates, variances, np.array([slope]))[0][0]), slope
+
+
+def rate_variances(rates: Floats, n: Floats) -> Floats:
+    """Of rates from n rows each; shrunk a little, because rates of 0 and 1 are not certain."""
+    shrunk = (rates * n + 1) / (n + 2)
+    return np.asarray(shrunk * (1 - shrunk) / n, np.float64)
+
+
 def _fit(rates: Floats, variances: Floats, slopes: Floats) -> tuple[Floats, Floats, Floats]:
     """Per slope the best intercept, its statistic and its curvature; of many rates [2, …, a]."""
     weight = 1 / (variances[1] + np.square(slopes)[:, None] * variances[0])

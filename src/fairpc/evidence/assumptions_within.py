@@ -26,9 +26,9 @@ from fairpc.evidence.assumptions import SMALLEST_P, group_rows, positive_code, s
 from fairpc.evidence.classifiers import few_threads, learners
 from fairpc.evidence.crossfit import ClassRates, cross_fitted
 from fairpc.evidence.intervals import Interval, clopper_pearson, rate_sample, some_of
-from fairpc.evidence.lines import FEW_POINTS, Limits, Line, Region, lines, region
+from fairpc.evidence.lines import FEW_POINTS, Limits, Line, Region, lines, rate_variances, region
 from fairpc.evidence.plain import Record
-from fairpc.evidence.strata import check_strata
+from fairpc.evidence.strata import ARGUED, check_strata
 
 INFORMATIVE: Final = 20
 """Rows that each group needs in a stratum for it to inform a line."""
@@ -65,12 +65,14 @@ class GroupMechanism:
             where nothing is possible.
         line_p_value: smallest level at which its rates lie on no rising line with those of the
             reference; None for the reference, and where under three strata inform it.
+        ends: held-out rates of the positive class in its bottom and in its top set.
     """
 
     group: Any
     b0: Interval | None
     b1: Interval | None
     line_p_value: float | None
+    ends: Interval
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +90,7 @@ class StrataTest(Record):
         plain_area: the same without strata, all rows in one.
         n_seeds: ways of splitting over which the median was taken.
         region: the set on a grid of the reference's (b0, b1), to be drawn.
+        plain_region: the same without strata.
     """
 
     rejected: bool
@@ -100,19 +103,30 @@ class StrataTest(Record):
     plain_area: float
     n_seeds: int
     region: Region
+    plain_region: Region
 
-    _computed = ("summary",)
-    _long = ("region",)
+    _computed = ("outlines", "summary")
+    _long = ("region", "plain_region")
+
+    def ends(self) -> dict[Any, Interval]:
+        """Per group the held-out rates of the positive class in its bottom and in its top set.
+
+        Over all strata, for ``identified_set``.
+        """
+        return {g.group: g.ends for g in self.groups}
+
+    def outlines(self) -> dict[str, tuple[tuple[float, float], ...]]:
+        """Polygons around the possible (b0, b1) of the reference, within strata and without."""
+        return {"within": self.region.outline(), "plain": self.plain_region.outline()}
 
     def summary(self) -> str:
         """The result and what it does not mean, in plain words."""
         p = "below 1e-12" if self.p_value <= SMALLEST_P else f"= {self.p_value:.2g}"
-        argued = "An attribute must be argued for, not taken because the test then falls silent."
         if self.rejected:
             return (
                 f"Rejected at the {1 - self.level:.2g} level (p {p}): within {len(self.strata)} "
                 "strata, no mechanism that is the same in all of them fits the labels of every "
-                f"group. {argued}"
+                f"group. {ARGUED}"
             )
         parts = "; ".join(
             f"in group {g.group!r} {g.b1[0]:.3f} to {g.b1[1]:.3f} of those whose fair decision is "
@@ -124,7 +138,7 @@ class StrataTest(Record):
             f"Not rejected (p {p}). If fair decisions are independent of the group within strata, "
             f"and labels are bent alike in all of them, then with {self.level:.0%} confidence the "
             f"label {self.positive!r} was given to: {parts}. This does not show that the "
-            f"assumptions are true. {argued}"
+            f"assumptions are true. {ARGUED}"
         )
 
 
@@ -142,14 +156,20 @@ class _Counted:
         if not kept.any():
             return None
         n, rates = self.n[[0, s]][:, kept], self.rates[[0, s]][:, kept]
-        # Shrunk a little: rates of 0 and 1 are not certain.
-        shrunk = (rates * n + 1) / (n + 2)
-        return lines(rates, shrunk * (1 - shrunk) / n)
+        return lines(rates, rate_variances(rates, n))
 
     @property
     def informed(self) -> npt.NDArray[np.bool_]:
         """Which strata inform the line of each group but the first, [s − 1, a]."""
         return np.asarray((self.n[0] >= INFORMATIVE) & (self.n[1:] >= INFORMATIVE), np.bool_)
+
+    def ends(self, s: int) -> Interval:
+        """Medians of the rates of D = positive in the bottom and in the top set of a group."""
+        tops = [
+            [r.whole.mean if r.top is None else r.top.mean for r in pair] for pair in self.tops[s]
+        ]
+        other, positive = np.median(tops, axis=0).tolist()
+        return 1 - other, positive
 
     def limits(self, alpha: float, each: tuple[Line, ...]) -> Limits:
         """Bounds that are all right together with probability 1 − alpha."""
@@ -280,7 +300,8 @@ def _record(
     groups = []
     for s, name in enumerate(names):
         b0, b1 = found.ranges[s] if found.ranges else (None, None)
-        groups.append(GroupMechanism(name, b0, b1, known[s - 1].p_value if s else None))
+        line_p = known[s - 1].p_value if s else None
+        groups.append(GroupMechanism(name, b0, b1, line_p, counted.ends(s)))
     informed = np.logical_or.reduce(counted.informed).tolist()
     rows = tuple(
         StratumRates(
@@ -302,4 +323,5 @@ def _record(
         plain_area=0.0 if without.empty else without.area,
         n_seeds=n_seeds,
         region=found,
+        plain_region=without,
     )
