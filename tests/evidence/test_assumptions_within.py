@@ -180,6 +180,20 @@ def test_many_strata_do_not_hide_a_small_one() -> None:
     assert [r.stratum for r in found.strata if not r.informs] == ["few"]
 
 
+def test_an_outline_goes_around_all_that_is_possible() -> None:
+    """The shoelace area of the outline is that of the grid, and points inside are held."""
+    rng = np.random.default_rng(9)
+    x, y, s, a = drawn(rng, 4000, [0.2, 0.5, 0.8], np.array([[0.2, 0.8], [0.0, 1.0]]))
+    found = test_assumptions(x, y, s, given=a, classifier="logistic", n_seeds=1)
+    b0, b1 = np.array(found.region.outline()).T
+    area = abs(np.dot(b0, np.roll(b1, 1)) - np.dot(b1, np.roll(b0, 1))) / 2
+    assert area == pytest.approx(found.area, rel=0.1)
+    assert found.region.holds(float(b0.mean()), float(b1.mean()))
+    assert not found.region.holds(float(b0.max()) + 0.01, float(b1.mean()))
+    assert not found.region.holds(float(b0.mean()), float(b1.min()) - 0.01)
+    assert found.outlines()["plain"] == found.plain_region.outline()
+
+
 def test_three_groups_share_the_reference() -> None:
     rng = np.random.default_rng(4)
     x, y, s, a = drawn(rng, 4000, [0.2, 0.5, 0.8])

@@ -9,6 +9,7 @@ from fairpc.evidence.assumptions import (
 )
 from fairpc.evidence.assumptions_within import GroupMechanism, StrataTest, StratumRates
 from fairpc.evidence.by_stratum import IdentifiedByStratum, LeftOut, StratumTest, TestsByStratum
+from fairpc.evidence.candidate_strata import CandidateStrata, StrataComparison, compare_strata
 from fairpc.evidence.gaps import GroupMean, PairGap, Parity, ParityCurve, parity, parity_curve
 from fairpc.evidence.gaps_within import PairWithin, ParityWithin, StratumGap
 from fairpc.evidence.identified import (
@@ -25,6 +26,7 @@ from fairpc.evidence.thresholds import EqualRates, GroupThreshold, equal_rates
 __all__ = [
     "AssumptionTest",
     "BentSet",
+    "CandidateStrata",
     "ClassBound",
     "EqualRates",
     "GroupBounds",
@@ -45,6 +47,7 @@ __all__ = [
     "ParityCurve",
     "ParityMonitor",
     "ParityWithin",
+    "StrataComparison",
     "StrataTest",
     "StratumGap",
     "StratumRates",
@@ -52,6 +55,7 @@ __all__ = [
     "StratumWithin",
     "TestsByStratum",
     "class_bounds",
+    "compare_strata",
     "equal_rates",
     "identified_set",
     "parity",

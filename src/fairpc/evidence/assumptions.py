@@ -345,7 +345,7 @@ def test_assumptions(
     for name, rows in groups.items():
         with few_threads(len(rows.distinct)):
             found[name] = [cross_fitted(rows, options, i, single_split=single) for i in numbers]
-    return _record(classes, found, level, wanted, method)
+    return assumption_record(classes, found, level, wanted, method)
 
 
 test_assumptions.__test__ = False  # type: ignore[attr-defined]
@@ -381,13 +381,14 @@ def group_rows(
     return classes, groups
 
 
-def _record(
+def assumption_record(
     classes: tuple[Any, ...],
     found: dict[Any, list[SplitRates]],
     level: float,
     positive: int | None,
     method: Method,
 ) -> AssumptionTest:
+    """The test from what was counted: per group one way of splitting per seed."""
     bound = crossfit.joint_bound if method == "cross-fit" else crossfit.separate_bound
 
     def uppers(alpha: float, gamma: float = 1.0) -> Floats:

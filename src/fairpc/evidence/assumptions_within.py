@@ -22,9 +22,16 @@ import numpy.typing as npt
 
 from fairpc.errors import MetricError, arrays
 from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence.assumptions import SMALLEST_P, group_rows, positive_code, smallest_level
+from fairpc.evidence.assumptions import (
+    SMALLEST_P,
+    AssumptionTest,
+    assumption_record,
+    group_rows,
+    positive_code,
+    smallest_level,
+)
 from fairpc.evidence.classifiers import few_threads, learners
-from fairpc.evidence.crossfit import ClassRates, cross_fitted
+from fairpc.evidence.crossfit import ClassRates, SplitRates, cross_fitted
 from fairpc.evidence.intervals import Interval, clopper_pearson, rate_sample, some_of
 from fairpc.evidence.lines import FEW_POINTS, Limits, Line, Region, lines, rate_variances, region
 from fairpc.evidence.plain import Record
@@ -221,29 +228,11 @@ def test_within(
     arrays.check_level(level)
     strata, where = check_strata(given, len(_as_columns("X", X)))
     table = np.column_stack([_as_columns("X", X), _as_columns("given", given)])
-    classes, rows = group_rows(table, y, sensitive_features, clusters, sample_weight)
-    positive_code(classes, positive)  # says so where it is no class
-    if len(classes) != 2:
-        raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
-    wanted = 1 if positive is None else list(classes).index(positive)
-    names, ids = arrays.check_groups(sensitive_features, len(table), "sensitive_features")
-    order = np.argsort(-np.bincount(ids), kind="stable")  # the reference is the largest group
-    options = learners(classifier, weighted=sample_weight is not None)
-    tops = []
-    for g in order.tolist():
-        with few_threads(len(rows[names[g]].distinct)):
-            found = [cross_fitted(rows[names[g]], options, i).classes for i in seeds]
-        tops.append(tuple((c[1 - wanted], c[wanted]) for c in found))
-    labels = np.asarray(arrays.check_classes("y", y, len(table))[1] == wanted, np.float64)
-    weights = arrays.check_positive_weight(sample_weight, len(table))
-    persons = arrays.check_clusters(clusters, len(table))
-    n, rates = _cells(labels, ids, where, (len(names), len(strata)), weights, persons)
-    counted = _Counted(n[order], rates[order], tuple(tops))
-    pooled = _cells(labels, ids, np.zeros_like(where), (len(names), 1), weights, persons)
-    plain = _Counted(pooled[0][order], pooled[1][order], tuple(tops))
-    named = tuple(names[g] for g in order.tolist())
-    cells = np.bincount(ids * len(strata) + where, minlength=n.size).reshape(n.shape)[order]
-    return _record(counted, plain, named, strata, cells, classes[wanted], level, len(seeds))
+    weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
+    asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "seeds": seeds}
+    return CrossFit.of(table, y, sensitive_features, **asked, **weighing).within(
+        strata, where, level
+    )
 
 
 test_within.__test__ = False  # type: ignore[attr-defined]
@@ -252,6 +241,86 @@ test_within.__test__ = False  # type: ignore[attr-defined]
 def _as_columns(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     table = arrays.check_array(name, values)
     return table.reshape(len(table), -1).astype(object)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Checked rows and the sets that were chosen in each group: what no choice of strata changes.
+
+    Attributes:
+        classes: the two.
+        wanted: number of the positive one.
+        names: of the groups, in sorted order.
+        groups: number of each row's group.
+        labels: 1.0 where a row has the positive class.
+        weights, persons: of the rows, where they are given.
+        splits: of each group, per seed.
+    """
+
+    classes: tuple[Any, ...]
+    wanted: int
+    names: tuple[Any, ...]
+    groups: Positions
+    labels: Floats
+    weights: Floats | None
+    persons: Positions | None
+    splits: dict[Any, list[SplitRates]]
+
+    @classmethod
+    def of(
+        cls,
+        table: npt.ArrayLike,
+        y: npt.ArrayLike,
+        sensitive_features: npt.ArrayLike,
+        *,
+        positive: Any,
+        classifier: Any,
+        seeds: Sequence[int],
+        clusters: npt.ArrayLike | None,
+        sample_weight: npt.ArrayLike | None,
+    ) -> CrossFit:
+        classes, rows = group_rows(table, y, sensitive_features, clusters, sample_weight)
+        positive_code(classes, positive)  # says so where it is no class
+        if len(classes) != 2:
+            raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
+        wanted = 1 if positive is None else list(classes).index(positive)
+        names, ids = arrays.check_groups(sensitive_features, len(arrays.check_array("y", y)))
+        options = learners(classifier, weighted=sample_weight is not None)
+        splits = {}
+        for name in names:
+            with few_threads(len(rows[name].distinct)):
+                splits[name] = [cross_fitted(rows[name], options, i) for i in seeds]
+        labels = np.asarray(arrays.check_classes("y", y, len(ids))[1] == wanted, np.float64)
+        weights = arrays.check_positive_weight(sample_weight, len(ids))
+        persons = arrays.check_clusters(clusters, len(ids))
+        return cls(classes, wanted, names, ids, labels, weights, persons, splits)
+
+    def plain(self, level: float) -> AssumptionTest:
+        """The test without strata."""
+        return assumption_record(self.classes, self.splits, level, self.wanted, "cross-fit")
+
+    def within(self, strata: tuple[Any, ...], where: Positions, level: float) -> StrataTest:
+        """The test within strata: their names, and each row's."""
+        order = np.argsort(-np.bincount(self.groups), kind="stable")  # the largest group first
+        names = tuple(self.names[g] for g in order.tolist())
+        counted = self._counted(where, len(strata), order)
+        plain = self._counted(np.zeros_like(where), 1, order)
+        cell = np.argsort(order)[self.groups] * len(strata) + where
+        cells = np.bincount(cell, minlength=counted.n.size).reshape(counted.n.shape)
+        positive, n_seeds = self.classes[self.wanted], len(self.splits[names[0]])
+        return _record(counted, plain, names, strata, cells, positive, level, n_seeds)
+
+    def _counted(self, where: Positions, n_strata: int, order: Positions) -> _Counted:
+        shape = len(self.names), n_strata
+        n, rates = _cells(self.labels, self.groups, where, shape, self.weights, self.persons)
+        tops = tuple(
+            tuple(
+                (split.classes[1 - self.wanted], split.classes[self.wanted])
+                for split in self.splits[self.names[g]]
+            )
+            for g in order.tolist()
+        )
+        return _Counted(n[order], rates[order], tops)
 
 
 def _cells(
