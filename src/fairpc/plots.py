@@ -16,6 +16,7 @@ from fairpc.errors.arrays import Floats
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from fairpc.evidence import StrataTest
 
 MARKERS: Final = "osD^v<>Ph*Xp"
 HATCHES: Final = ("", "///", "...", "xxx", "\\\\\\", "++")
@@ -175,6 +176,33 @@ def trade_off(
     if caption:
         below: Style = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
         ax.annotate(fill(caption, 92), (0, 0), (0, -42), fontsize=8, annotation_clip=False, **below)
+    return ax
+
+
+def joint_set(test: StrataTest, ax: Axes | None = None) -> Axes:
+    """The mechanisms of the reference group that strata leave possible, beside the plain ones.
+
+    Args:
+        test: of ``test_assumptions(…, given=…)``.
+        ax: where to draw.
+    """
+    ax = ax or _new_axes(1, 6.4, 4.8)[0]
+    reference = test.groups[0].group
+    areas = {"plain": test.plain_area, "within": test.area}
+    names = {"plain": "without strata", "within": f"within {len(test.strata)} strata"}
+    for i, kind in enumerate(("plain", "within")):
+        corners = np.array(test.outlines()[kind]).reshape(-1, 2)
+        label = f"{names[kind]}: area {areas[kind]:.4f}"
+        if not len(corners):
+            label = f"{names[kind]}: nothing is possible"
+        look: Style = {"facecolor": COLOURS[i], "edgecolor": EDGE, "hatch": HATCHES[i]}
+        ax.fill(*corners.T, label=label, alpha=0.75, linewidth=1, **look)
+    ax.set_xlabel(f"P(D = {test.positive} | Df = other, S = {reference})")
+    ax.set_ylabel(f"P(D = {test.positive} | Df = {test.positive}, S = {reference})")
+    ax.set_title(f"Possible mechanisms, {test.level:.0%} confidence", loc="left", fontsize=11)
+    ax.grid(color="#e3e7eb", linewidth=0.6)
+    ax.margins(0.08)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, frameon=False)
     return ax
 
 

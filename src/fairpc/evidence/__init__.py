@@ -7,7 +7,11 @@ from fairpc.evidence.assumptions import (
     GroupBounds,
     test_assumptions,
 )
+from fairpc.evidence.assumptions_within import GroupMechanism, StrataTest, StratumRates
+from fairpc.evidence.by_stratum import IdentifiedByStratum, LeftOut, StratumTest, TestsByStratum
+from fairpc.evidence.candidate_strata import CandidateStrata, StrataComparison, compare_strata
 from fairpc.evidence.gaps import GroupMean, PairGap, Parity, ParityCurve, parity, parity_curve
+from fairpc.evidence.gaps_within import PairWithin, ParityWithin, StratumGap
 from fairpc.evidence.identified import (
     GroupRange,
     IdentifiedSet,
@@ -15,14 +19,14 @@ from fairpc.evidence.identified import (
     class_bounds,
     identified_set,
 )
+from fairpc.evidence.identified_within import GroupWithin, IdentifiedWithin, StratumWithin
 from fairpc.evidence.monitor import MonitorGap, ParityMonitor
-from fairpc.evidence.strata import PairWithin, ParityWithin, StratumGap
 from fairpc.evidence.thresholds import EqualRates, GroupThreshold, equal_rates
-from fairpc.evidence.within import GroupMechanism, StrataTest, StratumRates
 
 __all__ = [
     "AssumptionTest",
     "BentSet",
+    "CandidateStrata",
     "ClassBound",
     "EqualRates",
     "GroupBounds",
@@ -30,7 +34,11 @@ __all__ = [
     "GroupMechanism",
     "GroupRange",
     "GroupThreshold",
+    "GroupWithin",
+    "IdentifiedByStratum",
     "IdentifiedSet",
+    "IdentifiedWithin",
+    "LeftOut",
     "MechanismRange",
     "MonitorGap",
     "PairGap",
@@ -39,10 +47,15 @@ __all__ = [
     "ParityCurve",
     "ParityMonitor",
     "ParityWithin",
+    "StrataComparison",
     "StrataTest",
     "StratumGap",
     "StratumRates",
+    "StratumTest",
+    "StratumWithin",
+    "TestsByStratum",
     "class_bounds",
+    "compare_strata",
     "equal_rates",
     "identified_set",
     "parity",

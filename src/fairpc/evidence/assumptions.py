@@ -28,9 +28,11 @@ from fairpc.evidence.classifiers import design, distinct, few_threads, learners
 from fairpc.evidence.crossfit import GroupRows, SplitRates, cross_fitted
 from fairpc.evidence.intervals import check_enough_rows, some_of
 from fairpc.evidence.plain import Record
+from fairpc.evidence.strata import Mechanism, check_mechanism
 
 if TYPE_CHECKING:
-    from fairpc.evidence.within import StrataTest
+    from fairpc.evidence.assumptions_within import StrataTest
+    from fairpc.evidence.by_stratum import TestsByStratum
 
 Method = Literal["cross-fit", "single-split"]
 MIN_ROWS: Final = 10
@@ -225,6 +227,7 @@ def test_assumptions(
     sensitive_features: npt.ArrayLike,
     *,
     given: None = None,
+    mechanism: Mechanism = "shared",
     positive: Any = None,
     classifier: Any = None,
     level: float = 0.95,
@@ -243,6 +246,7 @@ def test_assumptions(
     sensitive_features: npt.ArrayLike,
     *,
     given: npt.ArrayLike,
+    mechanism: Literal["shared"] = "shared",
     positive: Any = None,
     classifier: Any = None,
     level: float = 0.95,
@@ -254,12 +258,14 @@ def test_assumptions(
 ) -> StrataTest: ...
 
 
+@overload
 def test_assumptions(
     X: npt.ArrayLike,
     y: npt.ArrayLike,
     sensitive_features: npt.ArrayLike,
     *,
-    given: npt.ArrayLike | None = None,
+    given: npt.ArrayLike,
+    mechanism: Literal["within"],
     positive: Any = None,
     classifier: Any = None,
     level: float = 0.95,
@@ -268,7 +274,25 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
-) -> AssumptionTest | StrataTest:
+) -> TestsByStratum: ...
+
+
+def test_assumptions(
+    X: npt.ArrayLike,
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    *,
+    given: npt.ArrayLike | None = None,
+    mechanism: Mechanism = "shared",
+    positive: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    method: Method = "cross-fit",
+    n_seeds: int = 11,
+    seeds: Iterable[int] | None = None,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> AssumptionTest | StrataTest | TestsByStratum:
     """Test the assumptions of the latent fair decision, and bound P(Df) if they hold.
 
     Within each group a classifier ranks the rows by P(D = c | X); sets in which
@@ -280,8 +304,11 @@ def test_assumptions(
         y: observed class per row.
         sensitive_features: group per row; several columns are crossed.
         given: stratum per row, several columns are crossed: test the weaker claim that Df is
-            independent of the group within strata, with one mechanism for all of them (two
-            classes, "cross-fit"); a :class:`StrataTest`.
+            independent of the group within strata.
+        mechanism: with ``given``, "shared": labels are bent alike in all strata of a group (two
+            classes, "cross-fit"; a :class:`StrataTest`); or "within": each stratum has its own
+            mechanism and is tested by itself, all together at the level; a
+            :class:`TestsByStratum`.
         positive: class that ``lower`` and ``upper`` are about; the last of two if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
             training part the better of the first two by log-loss on inner folds.
@@ -296,13 +323,18 @@ def test_assumptions(
     """
     arrays.check_level(level)
     numbers = _seeds(n_seeds, seeds, method)
+    check_mechanism(mechanism, given)
     if given is not None:
-        from fairpc.evidence.within import test_within
+        from fairpc.evidence.assumptions_within import test_within
+        from fairpc.evidence.by_stratum import test_by_stratum
 
         weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
         asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "level": level}
+        asked |= {"seeds": numbers} | weighing
+        if mechanism == "within":
+            return test_by_stratum(X, y, sensitive_features, given, method=method, **asked)
         _check_method(method, alike=method == "cross-fit")
-        return test_within(X, y, sensitive_features, given, seeds=numbers, **asked, **weighing)
+        return test_within(X, y, sensitive_features, given, **asked)
     classes, groups = group_rows(X, y, sensitive_features, clusters, sample_weight)
     wanted = positive_code(classes, positive)
     one = next(iter(groups.values()))
@@ -313,7 +345,7 @@ def test_assumptions(
     for name, rows in groups.items():
         with few_threads(len(rows.distinct)):
             found[name] = [cross_fitted(rows, options, i, single_split=single) for i in numbers]
-    return _record(classes, found, level, wanted, method)
+    return assumption_record(classes, found, level, wanted, method)
 
 
 test_assumptions.__test__ = False  # type: ignore[attr-defined]
@@ -349,13 +381,14 @@ def group_rows(
     return classes, groups
 
 
-def _record(
+def assumption_record(
     classes: tuple[Any, ...],
     found: dict[Any, list[SplitRates]],
     level: float,
     positive: int | None,
     method: Method,
 ) -> AssumptionTest:
+    """The test from what was counted: per group one way of splitting per seed."""
     bound = crossfit.joint_bound if method == "cross-fit" else crossfit.separate_bound
 
     def uppers(alpha: float, gamma: float = 1.0) -> Floats:

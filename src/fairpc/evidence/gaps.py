@@ -18,7 +18,7 @@ from fairpc.evidence.intervals import Interval, Sample
 from fairpc.evidence.plain import Record
 
 if TYPE_CHECKING:
-    from fairpc.evidence.strata import ParityWithin
+    from fairpc.evidence.gaps_within import ParityWithin
 
 FOUR_FIFTHS: Final = 0.8
 SMALL: Final = 30
@@ -260,7 +260,7 @@ def parity(
         counts: how many equal rows each row is, weight and all; the same as repeating it.
     """
     if given is not None:
-        from fairpc.evidence.strata import parity_within
+        from fairpc.evidence.gaps_within import parity_within
 
         if counts is not None:
             raise MetricError("given and counts were both given: repeat the rows, or leave one out")

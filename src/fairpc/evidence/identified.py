@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,12 @@ from fairpc.errors import MetricError, arrays
 from fairpc.errors.arrays import Floats, Positions
 from fairpc.evidence.intervals import Interval, check_enough_rows
 from fairpc.evidence.plain import Record
+from fairpc.evidence.strata import Mechanism, check_mechanism
+
+if TYPE_CHECKING:
+    from fairpc.evidence.assumptions_within import StrataTest
+    from fairpc.evidence.by_stratum import IdentifiedByStratum
+    from fairpc.evidence.identified_within import IdentifiedWithin
 
 # Rounding that is allowed when a single P(Df) is left.
 _SLACK: Final = 1e-12
@@ -206,28 +212,97 @@ class IdentifiedSet(Record):
         )
 
 
+@overload
 def identified_set(
     scores: npt.ArrayLike,
     groups: npt.ArrayLike,
     *,
-    ends: Mapping[Any, Interval] | None = None,
+    given: None = None,
+    mechanism: Mechanism = "shared",
+    ends: Mapping[Any, Any] | None = None,
+    test: None = None,
     pi: Interval | None = None,
     n_points: int = 11,
     counts: npt.ArrayLike | None = None,
-) -> IdentifiedSet:
+) -> IdentifiedSet: ...
+
+
+@overload
+def identified_set(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    given: npt.ArrayLike,
+    mechanism: Literal["shared"] = "shared",
+    ends: Mapping[Any, Any] | None = None,
+    test: StrataTest | None = None,
+    pi: None = None,
+    n_points: int = 11,
+    counts: npt.ArrayLike | None = None,
+) -> IdentifiedWithin: ...
+
+
+@overload
+def identified_set(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    given: npt.ArrayLike,
+    mechanism: Literal["within"],
+    ends: Mapping[Any, Any] | None = None,
+    test: None = None,
+    pi: Interval | None = None,
+    n_points: int = 11,
+    counts: npt.ArrayLike | None = None,
+) -> IdentifiedByStratum: ...
+
+
+def identified_set(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    *,
+    given: npt.ArrayLike | None = None,
+    mechanism: Mechanism = "shared",
+    ends: Mapping[Any, Any] | None = None,
+    test: StrataTest | None = None,
+    pi: Interval | None = None,
+    n_points: int = 11,
+    counts: npt.ArrayLike | None = None,
+) -> IdentifiedSet | IdentifiedWithin | IdentifiedByStratum:
     """Mechanisms and scores that fit the same P(D=1 | x, s), for every possible P(Df=1).
 
     Args:
         scores: P(D=1 | x, s) per row, of any model; taken as exact, so noise in the smallest
             and largest score narrows the set.
         groups: group per row; several columns are crossed.
+        given: stratum per row, several columns are crossed: Df may depend on it.
+        mechanism: with ``given``, "shared": labels are bent alike in all strata of a group, an
+            :class:`IdentifiedWithin`; or "within": each stratum is a problem of its own, an
+            :class:`IdentifiedByStratum`.
         ends: per group the least and the largest P(D=1 | x, s), where they are known better than
             from the scores, such as ``test_assumptions(…).ends()``; scores beyond count as these.
-            An end beyond the mean score of its group counts as that mean.
-        pi: keep to this range of P(Df=1), such as a confidence set or prior knowledge.
+            An end beyond the mean score of its group counts as that mean. With "within" by
+            stratum, then by group.
+        test: with ``given`` and "shared", ``test_assumptions(…, given=…)`` of the same rows: what
+            is possible is then its confidence set, which has the error of lines and ends.
+        pi: keep to this range of P(Df=1), such as a confidence set or prior knowledge; not with
+            "shared" strata, of which each has its own.
         n_points: grid of P(Df=1) on which the mechanism is listed.
         counts: how many equal rows each row is; the same as repeating it.
     """
+    check_mechanism(mechanism, given)
+    if test is not None and (given is None or mechanism != "shared"):
+        raise MetricError("test is of strata that share a mechanism: give given and 'shared'")
+    if given is not None:
+        from fairpc.evidence.by_stratum import identified_by_stratum
+        from fairpc.evidence.identified_within import identified_within
+
+        if mechanism == "within":
+            plain: dict[str, Any] = {"ends": ends, "pi": pi, "n_points": n_points}
+            return identified_by_stratum(scores, groups, given, counts=counts, **plain)
+        if pi is not None:
+            raise MetricError("pi is given with given: each stratum has a P(Df=1) of its own")
+        return identified_within(scores, groups, given, ends=ends, test=test, counts=counts)
     values = arrays.check_scores(scores).copy()
     names, ids = arrays.check_groups(groups, len(values))
     times = arrays.check_counts(counts, len(values))
@@ -236,7 +311,7 @@ def identified_set(
         raise MetricError(f"n_points is {n_points}: give at least 2, the ends of the set")
     each = np.ones(len(values)) if times is None else times
     ranges = tuple(
-        _range(name, values[ids == g], each[ids == g], ends) for g, name in enumerate(names)
+        score_range(name, values[ids == g], each[ids == g], ends) for g, name in enumerate(names)
     )
     for g, group in enumerate(ranges):
         values[ids == g] = np.clip(values[ids == g], group.low, group.high)
@@ -248,9 +323,9 @@ def identified_set(
     if upper < lower <= upper + _SLACK:
         lower = upper
     points = np.linspace(lower, upper, n_points).tolist() if lower <= upper else []
-    mechanism = tuple(g.mechanism(point) for point in points for g in ranges)
+    listed = tuple(g.mechanism(point) for point in points for g in ranges)
     bounds = _score_bounds(values, ids, ranges, lower, upper)
-    return IdentifiedSet(lower, upper, ranges, mechanism, *bounds, times)
+    return IdentifiedSet(lower, upper, ranges, listed, *bounds, times)
 
 
 def class_bounds(
@@ -278,9 +353,10 @@ def class_bounds(
     return tuple(lowers.tolist()), tuple(uppers.tolist())
 
 
-def _range(
+def score_range(
     name: Any, scores: Floats, counts: Floats, ends: Mapping[Any, Interval] | None
 ) -> GroupRange:
+    """One group by its scores, or by the ends that are known of it."""
     low, high = float(scores.min()), float(scores.max())
     # The mean of equal scores may miss them by rounding.
     rate = min(max(float(np.average(scores, weights=counts)), low), high)

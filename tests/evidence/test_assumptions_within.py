@@ -10,11 +10,13 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import chi2
 
 import oracle
 from fairpc.errors import MetricError
 from fairpc.evidence import StrataTest, test_assumptions
-from fairpc.evidence.within import GRID, Limits, _looked_at, lines, region
+from fairpc.evidence.lines import Limits, lines, looked_at, region
 
 Floats = npt.NDArray[np.float64]
 BENT = np.array([[0.10, 0.95], [0.05, 0.60]])
@@ -44,19 +46,83 @@ def test_the_set_is_that_of_a_search(seed: int, n_strata: int) -> None:
     b0, b1 = true[:, 0] + 0.1 * (1 - true[:, 0]), 0.9 * true[:, 1]
     first, last, best = oracle.possible_mechanisms(rates, variances, b0, b1, 9.0, 9)
     line = lines(rates, variances)
-    found = _looked_at((line,), Limits(b0, b1, np.array([9.0])), first, last)
-    finite = np.isfinite(best)
-    near = finite & (best <= 1)
-    assert (found.distance[near] <= GRID).all()
-    if (best <= 1).any():
-        whole = region((line,), Limits(b0, b1, np.array([GRID * 9.0])))
-        assert not whole.empty
-        i, j = np.nonzero(best <= 1)
-        (low, high), (least, most) = whole.ranges[0]
-        assert low <= first[i].min() + 1e-9
-        assert high >= first[i].max() - 1e-9
-        assert least <= last[j].min() + 1e-9
-        assert most >= last[j].max() - 1e-9
+
+    def limits(largest: float) -> Limits:
+        excess = np.full(len(line.slope), largest - line.misfit)
+        return Limits(b0, b1, (excess,), np.array([np.inf]))
+
+    if not (best <= 1).any():
+        return
+    assert line.misfit <= 9
+    found = looked_at((line,), limits(9.0), first, last)
+    assert (found.distance[best <= 1] <= 1.02).all()  # slopes lie on a grid
+    whole = region((line,), limits(9.2))
+    assert not whole.empty
+    i, j = np.nonzero(best <= 1)
+    (low, high), (least, most) = whole.ranges[0]
+    assert low <= first[i].min() + 1e-9
+    assert high >= first[i].max() - 1e-9
+    assert least <= last[j].min() + 1e-9
+    assert most >= last[j].max() - 1e-9
+
+
+def rates_on_a_line(
+    rng: np.random.Generator, n_strata: int, spread: float
+) -> tuple[Floats, Floats, float, float]:
+    """Rates of two groups with their variances, and the true intercept and slope."""
+    pi = 0.5 + spread * np.linspace(-1, 1, n_strata)
+    slope = float((BENT[1, 1] - BENT[1, 0]) / (BENT[0, 1] - BENT[0, 0]))
+    variances = rng.uniform(0.0003, 0.0015, (2, n_strata))
+    noise = rng.normal(size=(2, n_strata)) * np.sqrt(variances)
+    rates = BENT[:, :1] + (BENT[:, 1:] - BENT[:, :1]) * pi + noise
+    return rates, variances, float(BENT[1, 0] - slope * BENT[0, 0]), slope
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(2, 6))
+def test_no_other_line_fits_better(seed: int, n_strata: int) -> None:
+    """Against a general minimiser from several starts."""
+    rates, variances, *_ = rates_on_a_line(np.random.default_rng(seed), n_strata, 0.3)
+
+    def statistic(at: Floats) -> float:
+        gap = rates[1] - at[0] - np.exp(at[1]) * rates[0]
+        return float((gap**2 / (variances[1] + np.exp(2 * at[1]) * variances[0])).sum())
+
+    least = min(
+        minimize(statistic, [rates[1].mean() - np.exp(start) * rates[0].mean(), start]).fun
+        for start in (-1.0, 0.0, 1.0)
+    )
+    assert lines(rates, variances).misfit == pytest.approx(least, abs=0.02)
+
+
+def test_the_limit_lies_between_strata_that_differ_and_strata_that_do_not() -> None:
+    rng = np.random.default_rng(7)
+    apart = lines(*rates_on_a_line(rng, 6, 0.4)[:2])
+    alike = lines(*rates_on_a_line(rng, 6, 0.0)[:2])
+    for alpha in (0.1, 0.02, 1e-5):
+        least, most = chi2.isf(alpha, 2), chi2.isf(alpha, 6)
+        best = [float(line.limit(alpha)[np.argmin(line.least)]) for line in (apart, alike)]
+        assert least <= best[0] < best[1] <= most
+        # Beyond what draws can tell, the tail of strata that do not differ is taken for all.
+        if alpha > 1e-2:
+            assert best[0] <= least + 0.25 * (most - least)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spread", [0.0, 0.03, 0.1, 0.3])
+def test_the_true_line_is_kept_however_far_strata_differ(spread: float) -> None:
+    rng = np.random.default_rng(8)
+    n, kept, fits = 400, 0, 0
+    for _ in range(n):
+        rates, variances, intercept, slope = rates_on_a_line(rng, 5, spread)
+        line = lines(rates, variances)
+        gap = rates[1] - intercept - slope * rates[0]
+        excess = (gap**2 / (variances[1] + slope**2 * variances[0])).sum() - line.misfit
+        kept += excess <= np.interp(slope, line.slope, line.limit(0.05))
+        assert line.p_value is not None
+        fits += line.p_value >= 0.05
+    error = 2 * np.sqrt(0.95 * 0.05 / n)
+    assert min(kept, fits) / n >= 0.95 - error
 
 
 def test_the_true_mechanism_is_in_the_set_and_rates_are_told() -> None:
@@ -112,6 +178,20 @@ def test_many_strata_do_not_hide_a_small_one() -> None:
     few = np.where(np.arange(3000) < 15, "few", a.astype(str))
     found = test_assumptions(x, y, s, given=few, classifier="logistic", n_seeds=1)
     assert [r.stratum for r in found.strata if not r.informs] == ["few"]
+
+
+def test_an_outline_goes_around_all_that_is_possible() -> None:
+    """The shoelace area of the outline is that of the grid, and points inside are held."""
+    rng = np.random.default_rng(9)
+    x, y, s, a = drawn(rng, 4000, [0.2, 0.5, 0.8], np.array([[0.2, 0.8], [0.0, 1.0]]))
+    found = test_assumptions(x, y, s, given=a, classifier="logistic", n_seeds=1)
+    b0, b1 = np.array(found.region.outline()).T
+    area = abs(np.dot(b0, np.roll(b1, 1)) - np.dot(b1, np.roll(b0, 1))) / 2
+    assert area == pytest.approx(found.area, rel=0.1)
+    assert found.region.holds(float(b0.mean()), float(b1.mean()))
+    assert not found.region.holds(float(b0.max()) + 0.01, float(b1.mean()))
+    assert not found.region.holds(float(b0.mean()), float(b1.min()) - 0.01)
+    assert found.outlines()["plain"] == found.plain_region.outline()
 
 
 def test_three_groups_share_the_reference() -> None:

@@ -1,0 +1,396 @@
+"""Do the data contradict Df ⟂ S *given* attributes A, with one mechanism for all strata?
+
+Df may differ between strata, P(Df = 1 | a) = π_a, but within one not between groups. D is bent
+alike in all strata of a group, b_fs = P(D = 1 | Df = f, s). A mechanism that is possible is a pair
+(b00, b10) of the reference group and a rising line for each other group, see
+``fairpc.evidence.lines``. Both are bounded: b0s is at most the least, b1s at least the largest
+P(D = 1 | x, s, a), of which held-out sets of rows tell as in the plain test. Of one stratum it is
+the plain set.
+"""
+
+# ruff: noqa: PT028 - a test of hypotheses, not of code: its arguments may have defaults.
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Floats, Positions
+from fairpc.evidence.assumptions import (
+    SMALLEST_P,
+    AssumptionTest,
+    assumption_record,
+    group_rows,
+    positive_code,
+    smallest_level,
+)
+from fairpc.evidence.classifiers import few_threads, learners
+from fairpc.evidence.crossfit import ClassRates, SplitRates, cross_fitted
+from fairpc.evidence.intervals import Interval, clopper_pearson, rate_sample, some_of
+from fairpc.evidence.lines import FEW_POINTS, Limits, Line, Region, lines, rate_variances, region
+from fairpc.evidence.plain import Record
+from fairpc.evidence.strata import ARGUED, check_strata
+
+INFORMATIVE: Final = 20
+"""Rows that each group needs in a stratum for it to inform a line."""
+FOR_ENDS: Final = 0.5
+FOR_FIT: Final = 0.1
+"""Shares of the error for the ends of all groups and for whether there is a line; the rest is for
+which line it is."""
+
+
+@dataclass(frozen=True)
+class StratumRates:
+    """One stratum.
+
+    Attributes:
+        stratum: its name; a tuple where several attributes are crossed.
+        n: rows of each group.
+        rates: P(D = positive | s, a) of each group; NaN where it has no rows.
+        informs: whether it informs a line: the reference and another group have 20 rows here.
+    """
+
+    stratum: Any
+    n: tuple[int, ...]
+    rates: tuple[float, ...]
+    informs: bool
+
+
+@dataclass(frozen=True)
+class GroupMechanism:
+    """One group over the whole set.
+
+    Attributes:
+        group: its name.
+        b0, b1: ranges of P(D = positive | Df = other) and of P(D = positive | Df = positive); None
+            where nothing is possible.
+        line_p_value: smallest level at which its rates lie on no rising line with those of the
+            reference; None for the reference, and where under three strata inform it.
+        ends: held-out rates of the positive class in its bottom and in its top set.
+    """
+
+    group: Any
+    b0: Interval | None
+    b1: Interval | None
+    line_p_value: float | None
+    ends: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class StrataTest(Record):
+    """Confidence set of the mechanism under parity within strata, and whether it is empty.
+
+    Attributes:
+        rejected: whether no mechanism is left at the level.
+        p_value: smallest 1 − level at which none is; never said to be under 1e-12.
+        level: of the set.
+        groups: the reference first: the largest group.
+        strata: in sorted order.
+        positive: the class that rates are of.
+        area: of the set of the reference's (b0, b1).
+        plain_area: the same without strata, all rows in one.
+        n_seeds: ways of splitting over which the median was taken.
+        region: the set on a grid of the reference's (b0, b1), to be drawn.
+        plain_region: the same without strata.
+    """
+
+    rejected: bool
+    p_value: float
+    level: float
+    groups: tuple[GroupMechanism, ...]
+    strata: tuple[StratumRates, ...]
+    positive: Any
+    area: float
+    plain_area: float
+    n_seeds: int
+    region: Region
+    plain_region: Region
+
+    _computed = ("outlines", "summary")
+    _long = ("region", "plain_region")
+
+    def ends(self) -> dict[Any, Interval]:
+        """Per group the held-out rates of the positive class in its bottom and in its top set.
+
+        Over all strata, for ``identified_set``.
+        """
+        return {g.group: g.ends for g in self.groups}
+
+    def outlines(self) -> dict[str, tuple[tuple[float, float], ...]]:
+        """Polygons around the possible (b0, b1) of the reference, within strata and without."""
+        return {"within": self.region.outline(), "plain": self.plain_region.outline()}
+
+    def summary(self) -> str:
+        """The result and what it does not mean, in plain words."""
+        p = "below 1e-12" if self.p_value <= SMALLEST_P else f"= {self.p_value:.2g}"
+        if self.rejected:
+            return (
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): within {len(self.strata)} "
+                "strata, no mechanism that is the same in all of them fits the labels of every "
+                f"group. {ARGUED}"
+            )
+        parts = "; ".join(
+            f"in group {g.group!r} {g.b1[0]:.3f} to {g.b1[1]:.3f} of those whose fair decision is "
+            f"{self.positive!r}, and {g.b0[0]:.3f} to {g.b0[1]:.3f} of the others"
+            for g in self.groups
+            if g.b0 is not None and g.b1 is not None
+        )
+        return (
+            f"Not rejected (p {p}). If fair decisions are independent of the group within strata, "
+            f"and labels are bent alike in all of them, then with {self.level:.0%} confidence the "
+            f"label {self.positive!r} was given to: {parts}. This does not show that the "
+            f"assumptions are true. {ARGUED}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """What was counted: rates by group and stratum, and top sets of each group by seed."""
+
+    n: Floats  #: effective rows [s, a]
+    rates: Floats  #: [s, a]
+    tops: tuple[tuple[tuple[ClassRates, ClassRates], ...], ...]  #: [s][seed]: other, positive
+
+    def line(self, s: int) -> Line | None:
+        """Lines of a group against the reference; None where no stratum informs them."""
+        kept = self.informed[s - 1]
+        if not kept.any():
+            return None
+        n, rates = self.n[[0, s]][:, kept], self.rates[[0, s]][:, kept]
+        return lines(rates, rate_variances(rates, n))
+
+    @property
+    def informed(self) -> npt.NDArray[np.bool_]:
+        """Which strata inform the line of each group but the first, [s − 1, a]."""
+        return np.asarray((self.n[0] >= INFORMATIVE) & (self.n[1:] >= INFORMATIVE), np.bool_)
+
+    def ends(self, s: int) -> Interval:
+        """Medians of the rates of D = positive in the bottom and in the top set of a group."""
+        tops = [
+            [r.whole.mean if r.top is None else r.top.mean for r in pair] for pair in self.tops[s]
+        ]
+        other, positive = np.median(tops, axis=0).tolist()
+        return 1 - other, positive
+
+    def limits(self, alpha: float, each: tuple[Line, ...]) -> Limits:
+        """Bounds that are all right together with probability 1 − alpha."""
+        from scipy.stats import chi2
+
+        tail = FOR_ENDS * alpha / (2 * len(self.n))
+        b0, b1 = np.empty((2, len(self.n)))
+        for s, seeds in enumerate(self.tops):
+            lows = [[_lowest(rates, tail) for rates in pair] for pair in seeds]
+            other, positive = np.median(lows, axis=0)
+            b0[s], b1[s] = 1 - other, positive
+        share = alpha / max(len(each), 1)
+        excess, misfit = [], np.full(len(each), math.inf)
+        for i, line in enumerate(each):
+            # Two points always lie on a line.
+            fit = FOR_FIT * share if line.n_strata > 2 else 0.0
+            excess.append(line.limit((1 - FOR_ENDS) * share - fit))
+            if fit:
+                misfit[i] = chi2.isf(fit, line.n_strata - 2)
+        return Limits(b0, b1, tuple(excess), misfit)
+
+
+def _lowest(rates: ClassRates, tail: float) -> float:
+    """Lower confidence limit of the rate of a class in its top set."""
+    top = rates.top
+    return 0.0 if top is None else clopper_pearson(top.mean * top.size, top.size, tail)[0]
+
+
+def test_within(
+    X: npt.ArrayLike,  # noqa: N803
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    given: npt.ArrayLike,
+    *,
+    positive: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    seeds: Sequence[int] = range(11),
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> StrataTest:
+    """Test Df ⟂ S given A with one mechanism for all strata; see the head of this module.
+
+    Args:
+        X, y, sensitive_features, positive, classifier, level, seeds, clusters, sample_weight: as
+            for ``test_assumptions``; two classes.
+        given: stratum per row; several columns are crossed. It counts as a feature too.
+    """
+    arrays.check_level(level)
+    strata, where = check_strata(given, len(_as_columns("X", X)))
+    table = np.column_stack([_as_columns("X", X), _as_columns("given", given)])
+    weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
+    asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "seeds": seeds}
+    return CrossFit.of(table, y, sensitive_features, **asked, **weighing).within(
+        strata, where, level
+    )
+
+
+test_within.__test__ = False  # type: ignore[attr-defined]
+
+
+def _as_columns(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
+    table = arrays.check_array(name, values)
+    return table.reshape(len(table), -1).astype(object)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossFit:
+    """Checked rows and the sets that were chosen in each group: what no choice of strata changes.
+
+    Attributes:
+        classes: the two.
+        wanted: number of the positive one.
+        names: of the groups, in sorted order.
+        groups: number of each row's group.
+        labels: 1.0 where a row has the positive class.
+        weights, persons: of the rows, where they are given.
+        splits: of each group, per seed.
+    """
+
+    classes: tuple[Any, ...]
+    wanted: int
+    names: tuple[Any, ...]
+    groups: Positions
+    labels: Floats
+    weights: Floats | None
+    persons: Positions | None
+    splits: dict[Any, list[SplitRates]]
+
+    @classmethod
+    def of(
+        cls,
+        table: npt.ArrayLike,
+        y: npt.ArrayLike,
+        sensitive_features: npt.ArrayLike,
+        *,
+        positive: Any,
+        classifier: Any,
+        seeds: Sequence[int],
+        clusters: npt.ArrayLike | None,
+        sample_weight: npt.ArrayLike | None,
+    ) -> CrossFit:
+        classes, rows = group_rows(table, y, sensitive_features, clusters, sample_weight)
+        positive_code(classes, positive)  # says so where it is no class
+        if len(classes) != 2:
+            raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
+        wanted = 1 if positive is None else list(classes).index(positive)
+        names, ids = arrays.check_groups(sensitive_features, len(arrays.check_array("y", y)))
+        options = learners(classifier, weighted=sample_weight is not None)
+        splits = {}
+        for name in names:
+            with few_threads(len(rows[name].distinct)):
+                splits[name] = [cross_fitted(rows[name], options, i) for i in seeds]
+        labels = np.asarray(arrays.check_classes("y", y, len(ids))[1] == wanted, np.float64)
+        weights = arrays.check_positive_weight(sample_weight, len(ids))
+        persons = arrays.check_clusters(clusters, len(ids))
+        return cls(classes, wanted, names, ids, labels, weights, persons, splits)
+
+    def plain(self, level: float) -> AssumptionTest:
+        """The test without strata."""
+        return assumption_record(self.classes, self.splits, level, self.wanted, "cross-fit")
+
+    def within(self, strata: tuple[Any, ...], where: Positions, level: float) -> StrataTest:
+        """The test within strata: their names, and each row's."""
+        order = np.argsort(-np.bincount(self.groups), kind="stable")  # the largest group first
+        names = tuple(self.names[g] for g in order.tolist())
+        counted = self._counted(where, len(strata), order)
+        plain = self._counted(np.zeros_like(where), 1, order)
+        cell = np.argsort(order)[self.groups] * len(strata) + where
+        cells = np.bincount(cell, minlength=counted.n.size).reshape(counted.n.shape)
+        positive, n_seeds = self.classes[self.wanted], len(self.splits[names[0]])
+        return _record(counted, plain, names, strata, cells, positive, level, n_seeds)
+
+    def _counted(self, where: Positions, n_strata: int, order: Positions) -> _Counted:
+        shape = len(self.names), n_strata
+        n, rates = _cells(self.labels, self.groups, where, shape, self.weights, self.persons)
+        tops = tuple(
+            tuple(
+                (split.classes[1 - self.wanted], split.classes[self.wanted])
+                for split in self.splits[self.names[g]]
+            )
+            for g in order.tolist()
+        )
+        return _Counted(n[order], rates[order], tops)
+
+
+def _cells(
+    labels: Floats,
+    groups: Positions,
+    strata: Positions,
+    shape: tuple[int, int],
+    weights: Floats | None,
+    persons: Positions | None,
+) -> tuple[Floats, Floats]:
+    """Effective rows and rate of D = positive in each group and stratum."""
+    n, rates = np.zeros(shape), np.full(shape, math.nan)
+    for s, a in np.ndindex(shape):
+        here = (groups == s) & (strata == a)
+        if here.any():
+            found = rate_sample(labels[here], some_of(weights, here), some_of(persons, here))
+            n[s, a], rates[s, a] = found.size, found.mean
+    return n, rates
+
+
+def _record(
+    counted: _Counted,
+    plain: _Counted,
+    names: tuple[Any, ...],
+    strata: tuple[Any, ...],
+    cells: Positions,
+    positive: Any,
+    level: float,
+    n_seeds: int,
+) -> StrataTest:
+    each = [counted.line(s) for s in range(1, len(names))]
+    if any(line is None for line in each):
+        raise MetricError(
+            f"a group has no stratum with {INFORMATIVE} rows in common with {names[0]!r}, the "
+            "largest: merge strata or groups"
+        )
+    known = tuple(line for line in each if line is not None)
+    found = region(known, counted.limits(1 - level, known))
+    pooled = tuple(line for s in range(1, len(names)) if (line := plain.line(s)) is not None)
+    without = region(pooled, plain.limits(1 - level, pooled))
+
+    def empty(alpha: float) -> bool:
+        return region(known, counted.limits(alpha, known), FEW_POINTS).empty
+
+    p_value = smallest_level(empty)
+    groups = []
+    for s, name in enumerate(names):
+        b0, b1 = found.ranges[s] if found.ranges else (None, None)
+        line_p = known[s - 1].p_value if s else None
+        groups.append(GroupMechanism(name, b0, b1, line_p, counted.ends(s)))
+    informed = np.logical_or.reduce(counted.informed).tolist()
+    rows = tuple(
+        StratumRates(
+            name,
+            tuple(cells[:, a].tolist()),
+            tuple(counted.rates[:, a].tolist()),
+            informed[a],
+        )
+        for a, name in enumerate(strata)
+    )
+    return StrataTest(
+        rejected=found.empty,
+        p_value=p_value,
+        level=level,
+        groups=tuple(groups),
+        strata=rows,
+        positive=positive,
+        area=0.0 if found.empty else found.area,
+        plain_area=0.0 if without.empty else without.area,
+        n_seeds=n_seeds,
+        region=found,
+        plain_region=without,
+    )

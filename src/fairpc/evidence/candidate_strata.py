@@ -1,0 +1,167 @@
+"""Which columns, taken as strata, would remove a rejection of the plain test?
+
+A help to see what a rejection hangs on, not a way to choose strata: of many columns some make the
+test fall silent by chance, because they leave few rows, or because they are themselves results of
+unequal treatment. Classifiers learn from all columns once; strata change only which rates are
+compared, so that ten columns cost little more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.errors import MetricError, arrays
+from fairpc.errors.arrays import Array
+from fairpc.evidence.assumptions import AssumptionTest
+from fairpc.evidence.assumptions_within import INFORMATIVE, CrossFit
+from fairpc.evidence.gaps_within import parity_within
+from fairpc.evidence.plain import Record
+from fairpc.evidence.strata import ARGUED, check_strata, column_strata
+
+BINS: Final = 4
+
+
+@dataclass(frozen=True)
+class CandidateStrata:
+    """One column taken as strata.
+
+    Attributes:
+        column: its name, or its number.
+        n_strata: levels, or bins of numbers.
+        smallest: rows that a group has in a stratum, at least.
+        rejected: whether parity within it is rejected; None where it cannot be tested.
+        p_value: of that.
+        line_p_value: the least of all groups; None for under three strata.
+        area: of the possible mechanisms of the largest group.
+        mix: part of the largest gap of labels between groups that the mix of strata explains, as
+            a share of it; None where groups hardly differ.
+        why: it cannot be tested; empty where it was.
+    """
+
+    column: Any
+    n_strata: int
+    smallest: int
+    rejected: bool | None
+    p_value: float | None
+    line_p_value: float | None
+    area: float | None
+    mix: float | None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class StrataComparison(Record):
+    """The plain test, and each column taken as strata.
+
+    Attributes:
+        plain: the test without strata.
+        columns: in the order of the table.
+        level: of each set.
+    """
+
+    plain: AssumptionTest
+    columns: tuple[CandidateStrata, ...]
+    level: float
+
+    _computed = ("silent", "summary")
+
+    @property
+    def silent(self) -> tuple[Any, ...]:
+        """Columns within which nothing is rejected although it is without them."""
+        if not self.plain.rejected:
+            return ()
+        return tuple(c.column for c in self.columns if c.rejected is False)
+
+    def summary(self) -> str:
+        """What falls silent, and why that is no argument, in plain words."""
+        tested = sum(c.rejected is not None for c in self.columns)
+        if not self.plain.rejected:
+            return (
+                f"The plain test does not reject at the {1 - self.level:.2g} level, so no column "
+                f"is needed to remove a rejection; {tested} were tested."
+            )
+        named = ", ".join(repr(c) for c in self.silent) or "none"
+        return (
+            f"The plain test rejects. Of {tested} columns, taken as strata one by one, these "
+            f"remove the rejection: {named}. {ARGUED} Of many columns some do so by chance, "
+            "because few rows are left in each stratum, or because they are themselves results of "
+            "unequal treatment."
+        )
+
+
+def compare_strata(
+    X: Any,  # noqa: N803
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    *,
+    columns: Iterable[Any] | None = None,
+    bins: int = BINS,
+    positive: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    n_seeds: int = 3,
+    clusters: npt.ArrayLike | None = None,
+    sample_weight: npt.ArrayLike | None = None,
+) -> StrataComparison:
+    """Test parity within each of several columns, beside the plain test.
+
+    All columns of X are features of every test, also the one that is taken as strata.
+
+    Args:
+        X: features, a frame or an array.
+        columns: names, or numbers, of those to take as strata; all if None.
+        bins: into which numbers are cut.
+        y, sensitive_features, positive, classifier, level, n_seeds, clusters, sample_weight: as
+            for ``test_assumptions``; two classes.
+    """
+    arrays.check_level(level)
+    if bins < 2 or n_seeds < 1:
+        raise MetricError(f"bins is {bins}, n_seeds {n_seeds}: give at least 2, and at least 1")
+    table, names = _named_columns(X)
+    wanted = names if columns is None else list(columns)
+    unknown = [name for name in wanted if name not in names]
+    if unknown or not wanted:
+        raise MetricError(f"columns has {unknown[:3]}: give some of {list(names)[:5]}")
+    weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
+    asked: dict[str, Any] = {"positive": positive, "classifier": classifier}
+    fit = CrossFit.of(table, y, sensitive_features, seeds=range(n_seeds), **asked, **weighing)
+    found = []
+    for name in wanted:
+        strata = column_strata(table[:, names.index(name)], fit.groups, bins, INFORMATIVE)
+        found.append(_candidate(name, strata, fit, level, sample_weight, clusters))
+    return StrataComparison(fit.plain(level), tuple(found), level)
+
+
+def _named_columns(x: Any) -> tuple[Array, list[Any]]:
+    """The table as an array of objects, and the names of its columns."""
+    table = arrays.check_array("X", x)
+    table = table.reshape(len(table), -1).astype(object)
+    names: Sequence[Any] = getattr(x, "columns", range(table.shape[1]))
+    return table, list(names)
+
+
+def _candidate(
+    name: Any, strata: Array, fit: CrossFit, level: float, weights: Any, persons: Any
+) -> CandidateStrata:
+    known, where = check_strata(strata, len(strata))
+    rows = np.zeros((len(known), len(fit.names)), np.intp)
+    np.add.at(rows, (where, fit.groups), 1)
+    size = len(known), int(rows.min())
+    try:
+        if len(known) < 2:
+            raise MetricError("it has one stratum")
+        test = fit.within(known, where, level)
+        gaps = parity_within(
+            fit.labels, fit.groups, strata, clusters=persons, sample_weight=weights
+        )
+    except MetricError as error:
+        return CandidateStrata(name, *size, None, None, None, None, None, str(error))
+    pair = max(gaps.pairs, key=lambda p: abs(p.raw))
+    mix = pair.mix / pair.raw if abs(pair.raw) > 1e-3 else None
+    line = min((g.line_p_value for g in test.groups if g.line_p_value is not None), default=None)
+    return CandidateStrata(name, *size, test.rejected, test.p_value, line, test.area, mix)
