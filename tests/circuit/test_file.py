@@ -271,7 +271,7 @@ TEXTS = {
 
 def test_text_may_have_many_digits() -> None:
     text = "1" * 5000
-    assert parse_json(f'["{text}", "\\\"", 2]'.encode(), "here", 10_000) == [text, '"', 2]
+    assert parse_json(f'["{text}", "\\"", 2]'.encode(), "here", 10_000) == [text, '"', 2]
     with pytest.raises(FileFormatError, match="more than 1,000 digits"):
         parse_json(f'["{text}", {text}]'.encode(), "here", 10_000)
 
