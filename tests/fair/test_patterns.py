@@ -177,7 +177,7 @@ def test_by_hand() -> None:
     circuit = build(layout, features, np.array([0.5, 0.5]), rate, None)
     m = FairDistribution("TwoNB", layout, circuit)
     found, counts = search(m, np.eye(2, dtype=bool), replace(ALL, size=1))
-    assert counts == Counts(evaluated=6, found=6)
+    assert counts == Counts(size=1, evaluated=6, rare=0, bounded=0, found=6)
     at = found.x[:, 0].tolist().index(1), found.group.tolist()
     (one,) = (i for i in range(6) if found.x[i, 0] == 1 and at[1][i] == 1)
     oracle.agree(found.rate[one], 0.27 / 0.29)
@@ -235,6 +235,18 @@ def test_what_is_ruled_out_is_said() -> None:
         assert counts.evaluated + counts.rare + counts.bounded == total
         assert counts.rare > 0
         assert (counts.bounded > 0) == (asked.threshold > 0)
+
+
+@pytest.mark.parametrize("min_share", [0.0, 0.05])
+def test_a_search_may_end_early(min_share: float) -> None:
+    m = random_forest(Random(3), Sizes((3, 3, 3, 2)))
+    asked = replace(ALL, min_share=min_share, threshold=0.02)
+    for size, most_work in ((1, m.extension_work), (2, 11 * m.extension_work), (3, None)):
+        short, counts = search(m, np.eye(2, dtype=bool), replace(asked, most_work=most_work))
+        whole, expected = search(m, np.eye(2, dtype=bool), replace(asked, size=size))
+        assert counts == expected
+        assert counts.size == size
+        assert short.x.tolist() == whole.x.tolist()
 
 
 def test_patterns_of_equal_difference_have_an_order() -> None:

@@ -78,7 +78,8 @@ class Patterns(Record):
         n_candidates: groups × assignments of values.
         n_evaluated: candidates whose difference was computed.
         n_rare: candidates of which a part is already rarer than ``min_share``.
-        n_bounded: candidates of which a part already bounds the difference by the threshold.
+        n_bounded: candidates of which a part, already, is rare or bounds the difference by the
+            threshold, group by group.
         codes: of the features of each pattern, -1 where it does not name one.
         members: whether each value of S belongs to the group of each pattern.
     """
@@ -117,22 +118,25 @@ class Patterns(Record):
     @property
     def account(self) -> str:
         """What was searched, and why nothing was missed."""
-        least = f" that hold at least {self.min_share:.2%} of the people" if self.min_share else ""
-        ruled_out = [
-            f"{n:,} {why}"
-            for n, why in (
-                (self.n_rare, "because a part of them is already rarer than that"),
-                (self.n_bounded, "because a part of them already bounds the difference"),
-            )
-            if n
+        limit, least = _points(self.threshold), f"{self.min_share:.2%} of the people"
+        parts = [
+            f"There are {self.n_candidates:,} candidates: a group with values of up to "
+            f"{counted(self.size, 'feature')}. {self.n_evaluated:,} were evaluated exactly."
         ]
-        rest = f" and ruled out {', '.join(ruled_out)}" if ruled_out else ""
-        return (
-            f"Of all {self.n_candidates:,} candidates, a group with values of up to "
-            f"{counted(self.size, 'feature')}, the search evaluated {self.n_evaluated:,} exactly"
-            f"{rest}. So among those{least} there are {counted(self.n_found, 'pattern')} with a "
-            f"difference above {self.threshold:.1%}, and no others."
+        if self.n_rare:
+            rarer = f"holds less than {least}" if self.min_share else "is impossible"
+            parts.append(f"{self.n_rare:,} have a part that {rarer} by itself.")
+        if self.n_bounded:
+            parts.append(
+                f"{self.n_bounded:,} have a part that leaves room for no difference above {limit} "
+                "points."
+            )
+        held = f" that hold at least {least}" if self.min_share else ""
+        parts.append(
+            f"So these are all patterns{held} with a difference above {limit} points: "
+            f"{self.n_found:,}."
         )
+        return " ".join(parts)
 
     def summary(self) -> str:
         """The account, then a line per pattern."""
@@ -145,6 +149,10 @@ class Patterns(Record):
         return "\n".join((self.account, *lines))
 
     __str__ = summary
+
+
+def _points(difference: float) -> str:
+    return f"{100 * difference:.4g}"
 
 
 def _words(part: Mapping[str, str]) -> str:
@@ -194,7 +202,7 @@ def find_patterns(distribution: FairDistribution, coding: TableCoding, asked: Qu
         of=asked.of,
         outcome="Df" if latent else "D",
         positive=str(coding.labels.classes[asked.positive]),
-        size=asked.size,
+        size=counts.size,
         threshold=asked.threshold,
         min_share=asked.min_share,
         kept=asked.kept,

@@ -343,6 +343,11 @@ class ForestDistribution(FairDistribution):
                 result[start : start + EXTENDED, s] = found.reshape(len(some), 2, -1)
         return result
 
+    @property
+    def extension_work(self) -> float:
+        n_terms = len(self.forest.tree) * self.forest.n_clusters
+        return 2 * self.layout.n_groups * n_terms * float(self.forest.start[-1])
+
     def _posterior(
         self, s: npt.ArrayLike | None, x: Codes, d: npt.ArrayLike | None = None
     ) -> Floats:

@@ -25,10 +25,11 @@ b' and falls in b, so a' = 0, b' stays and b is what keeps P(s, z) at m; then a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -57,6 +58,8 @@ class Question:
         min_share: patterns have P(s, y) of at least this.
         kept: which of them are kept.
         top: how many at most; None for all.
+        most_work: multiplications that a further feature may take; where it would take more, the
+            search ends with patterns of fewer features. None for any number.
     """
 
     of: Outcome
@@ -66,6 +69,7 @@ class Question:
     min_share: float
     kept: Kept = "largest"
     top: int | None = None
+    most_work: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,21 +131,18 @@ class Counts:
     """How a search accounts for every candidate, a group with values of up to ``size`` features.
 
     Attributes:
-        evaluated: whose Δ was computed.
+        size: most features of a candidate.
+        evaluated: candidates whose Δ was computed.
         rare: not evaluated, because a part of them is less probable than what is asked for.
-        bounded: not evaluated, because a bound says that |Δ| is not above the threshold.
+        bounded: not evaluated, because a part of them is, or bounds |Δ| by the threshold.
         found: patterns among the evaluated ones.
     """
 
-    evaluated: int = 0
-    rare: int = 0
-    bounded: int = 0
-    found: int = 0
-
-    def plus(self, other: Counts) -> Counts:
-        """Both together."""
-        mine, theirs = vars(self), vars(other)
-        return Counts(**{name: mine[name] + theirs[name] for name in mine})
+    size: int
+    evaluated: int
+    rare: int
+    bounded: int
+    found: int
 
 
 def search(
@@ -152,17 +153,18 @@ def search(
     ``members`` says which values of S make up each group, groups × values of S.
     """
     finder = _Finder(distribution, members, question)
-    step = finder.nothing_known()
-    found, counts, level = step.found, step.counts, step.open
-    for size in range(1, question.size + 1):
+    steps = [finder.nothing_known()]
+    found, level, size = steps[0].found, steps[0].open, 0
+    while size < question.size and finder.affordable(level):
+        size += 1
         opened = [level[:0]]
         blocks = list(finder.blocks(level, size))
         for step in map_in_order(finder.extended, blocks, thread_count(None)):
             found = finder.kept(found.joined(step.found))
-            counts = counts.plus(step.counts)
             opened.append(step.open)
+            steps.append(replace(step, found=found.first(0), open=level[:0]))
         level = np.concatenate(opened)
-    return found.first(question.top), counts
+    return found.first(question.top), finder.account(steps, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,13 +184,23 @@ class _Candidates:
         return x
 
 
+class _Closed(NamedTuple):
+    """A kind of assignments that are not extended."""
+
+    size: int  #: features that are named
+    last: int  #: the last of them; -1 where none is
+    rare: bool  #: whether every group is too rare in them
+
+
 @dataclass(frozen=True, eq=False)
 class _Judged:
     """What was found of some candidates."""
 
     found: FoundPatterns
-    counts: Counts
     open: Codes  #: assignments whose extensions may be patterns
+    n_evaluated: int
+    n_found: int
+    closed: Counter[_Closed] = field(default_factory=Counter)  #: assignments that are not extended
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,28 +264,40 @@ class _Finder:
         at = np.nonzero(is_found & frequent)
         x = candidates.codes(*at[:2])
         found = FoundPatterns(at[2], x, difference[at], rate[at], either[at])
-        counts = Counts(evaluated=frequent.size, found=len(found))
+        sizes = frequent.size, len(found)
         if candidates.size == asked.size:
-            return _Judged(self.kept(found), counts, x[:0])
+            return _Judged(self.kept(found), x[:0], *sizes)
         inside = positive, either - positive
         outside = all_positive - positive, all_either - all_positive - inside[1]
         bound = _bound(*inside, *outside, least=asked.min_share)
         is_open = (frequent & (bound * (1 + ROUNDING) > asked.threshold)).any(axis=2)
-        ruled_out = self._ruled_out(candidates, is_open, frequent.any(axis=2))
         opened = candidates.codes(*np.nonzero(is_open))
-        return _Judged(self.kept(found), counts.plus(ruled_out), opened)
+        closed = Counter[_Closed]()
+        for rare, where in ((True, ~frequent.any(axis=2)), (False, frequent.any(axis=2))):
+            for j, n in zip(
+                candidates.feature.tolist(), (~is_open & where).sum(axis=0), strict=True
+            ):
+                closed[_Closed(candidates.size, j, rare)] += int(n)
+        return _Judged(self.kept(found), opened, *sizes, closed)
 
-    def _ruled_out(self, candidates: _Candidates, is_open: Bools, frequent: Bools) -> Counts:
-        """How many extensions the closed candidates have, and why they are closed."""
-        longer = [
-            sum(assignments(self.arities[j + 1 :].tolist(), self.question.size - candidates.size))
-            for j in candidates.feature.tolist()
-        ]
-        rare, bounded = (
-            len(self.members) * sum(int(n) * each for n, each in zip(closed, longer, strict=True))
-            for closed in ((~is_open & ~frequent).sum(axis=0), (~is_open & frequent).sum(axis=0))
+    def affordable(self, level: Codes) -> bool:
+        """Whether assignments may be extended."""
+        most = self.question.most_work
+        return most is None or len(level) * self.distribution.extension_work <= most
+
+    def account(self, steps: Sequence[_Judged], size: int) -> Counts:
+        """The account of all candidates of up to ``size`` features."""
+        ruled_out = {True: 0, False: 0}
+        for (named, j, rare), n in sum((step.closed for step in steps), Counter()).items():
+            longer = assignments(self.arities[j + 1 :].tolist(), max(size - named, 0))
+            ruled_out[rare] += len(self.members) * n * sum(longer)
+        return Counts(
+            size=size,
+            evaluated=sum(step.n_evaluated for step in steps),
+            rare=ruled_out[True],
+            bounded=ruled_out[False],
+            found=sum(step.n_found for step in steps),
         )
-        return Counts(rare=rare, bounded=bounded)
 
     def kept(self, found: FoundPatterns) -> FoundPatterns:
         """Those that the question asks for, in order."""
