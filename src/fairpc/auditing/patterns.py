@@ -185,8 +185,9 @@ def _sentence(found: Patterns, each: tuple[FoundPattern, ...]) -> str:
     way = "more" if first.difference > 0 else "less"
     on_rows = ""
     if first.row_rate is not None:
+        what_of_rows = "mean scores" if found.of == "decision" else "shares"
         on_rows = (
-            f" In the audited rows the shares are {share(first.row_rate)} and "
+            f" In the audited rows the {what_of_rows} are {share(first.row_rate)} and "
             f"{share(first.row_rate_of_all)}."
         )
     return (

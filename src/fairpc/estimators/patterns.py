@@ -177,11 +177,8 @@ def question(
     if positive is not None and positive not in classes:
         names = ", ".join(str(c) for c in classes)
         raise LearningError(f"positive is {positive!r}: give a class of the label, {names}")
-    if not (is_whole(size) and 0 <= size <= len(coding.features.names)):
-        raise LearningError(
-            f"size is {size!r}: give how many features a pattern may name, from 0 to "
-            f"{len(coding.features.names)}"
-        )
+    if not (is_whole(size) and size >= 0):
+        raise LearningError(f"size is {size!r}: give how many features a pattern may name, from 0")
     if top is not None and not (is_whole(top) and top >= 1):
         raise LearningError(f"top is {top!r}: give a whole number from 1 on, or None for all")
     for name, value in (("threshold", threshold), ("min_share", min_share)):
@@ -189,7 +186,8 @@ def question(
         if not (number and 0 <= value < 1):
             raise LearningError(f"{name} is {value!r}: give a number from 0 to below 1")
     wanted = coding.labels.positive if positive is None else classes.index(positive)
-    return Question(of, wanted, int(size), float(threshold), float(min_share), kept, top)
+    size = min(int(size), len(coding.features.names))
+    return Question(of, wanted, size, float(threshold), float(min_share), kept, top)
 
 
 def find_patterns(distribution: FairDistribution, coding: TableCoding, asked: Question) -> Patterns:

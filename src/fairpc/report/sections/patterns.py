@@ -47,7 +47,7 @@ def _table(of: str, part: PatternTable) -> view.Table:
                 _people(pattern),
                 *map(text.share, shares),
                 text.points(pattern.difference),
-                f"{text.count(pattern.n_rows)} of {text.count(pattern.n_alike)}",
+                text.count(pattern.n_rows),
                 *map(text.share, of_rows),
                 _IN_ROWS[pattern.in_rows],
             ]
@@ -58,7 +58,7 @@ def _table(of: str, part: PatternTable) -> view.Table:
     note = (
         f"Model: the share of all people, and the probability of {positive} for them and for all "
         "people with the same values, whatever their group. Rows: how many of the audited rows "
-        f"these are, of how many with the same values, {on_rows} of both, and whether these "
+        f"they are, {on_rows} of them and of all rows with the same values, and whether these "
         f"differ by more than {text.number(100 * part.threshold, 0)} points, too, the same way. "
         "After the first line, of patterns within one percentage point the one of most people is "
         "shown, unless a larger difference concerns more."
