@@ -24,8 +24,17 @@ from fairpc.fair.knowledge import Knowledge
 from fairpc.metrics import accuracy, auc
 from fairpc.refits import Progress
 
-FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "parity", "group_metrics")
-BACKGROUND = ("trade_off", "curves", "learning", "circuit", "limits", "provenance", "what_if")
+FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "parity", "patterns")
+BACKGROUND = (
+    "group_metrics",
+    "trade_off",
+    "curves",
+    "learning",
+    "circuit",
+    "limits",
+    "provenance",
+    "what_if",
+)
 SECTIONS = (*FINDINGS, *BACKGROUND, "left_out")
 
 

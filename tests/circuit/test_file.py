@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bounded import assert_refused, refusal
 from fairpc.circuit import Circuit, CircuitBuilder, load_circuit, save_circuit
-from fairpc.circuit.file import _checksum, from_dict, to_dict
+from fairpc.circuit.file import _checksum, from_dict, parse_json, to_dict
 from fairpc.errors import FileFormatError
 from strategies import any_circuits, examples
 
@@ -267,6 +267,13 @@ TEXTS = {
     "deep objects": (b'{"a":' * 100_000, "nested too deeply"),
     "a long number": (b"[" + b"9" * 5000 + b"]", "a number of more than 1,000 digits"),
 }
+
+
+def test_text_may_have_many_digits() -> None:
+    text = "1" * 5000
+    assert parse_json(f'["{text}", "\\"", 2]'.encode(), "here", 10_000) == [text, '"', 2]
+    with pytest.raises(FileFormatError, match="more than 1,000 digits"):
+        parse_json(f'["{text}", {text}]'.encode(), "here", 10_000)
 
 
 @pytest.mark.parametrize("case", TEXTS)

@@ -115,6 +115,23 @@ def test_conditionals_equal_enumeration(case: Case) -> None:
         oracle.agree(case.circuit.posterior(j, case.codes), truth)
 
 
+@settings(max_examples=examples(200))
+@given(cases(positive=False))
+def test_joint_with_values_equals_enumeration(case: Case) -> None:
+    """Also where the evidence is impossible."""
+    c = case.circuit
+    variables = list(range(0, c.graph.n_variables, 2))
+    found = c.joint_with_values(case.codes, variables)
+    expected = []
+    for j in variables:
+        for v in range(int(c.arities[j])):
+            clamped = case.codes.copy()
+            clamped[:, j] = v
+            fits = (case.codes[:, j] < 0) | (case.codes[:, j] == v)
+            expected.append(np.where(fits, oracle.marginals(c, clamped), 0.0))
+    oracle.agree(found, np.stack(expected, axis=1))
+
+
 @settings(max_examples=examples(500))
 @given(cases(deterministic=True))
 def test_mpe_equals_enumeration(case: Case) -> None:

@@ -18,8 +18,17 @@ from fairpc.report import render
 from fairpc.report.view import SHOWN
 from report import facts
 
-FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "parity", "group_metrics")
-BACKGROUND = ("trade_off", "curves", "learning", "circuit", "what_if", "limits", "provenance")
+FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "parity", "patterns")
+BACKGROUND = (
+    "group_metrics",
+    "trade_off",
+    "curves",
+    "learning",
+    "circuit",
+    "what_if",
+    "limits",
+    "provenance",
+)
 ORDER = FINDINGS + BACKGROUND
 AUDITS: dict[str, Callable[[], Audit]] = {
     "german": lambda: facts.german()[1],

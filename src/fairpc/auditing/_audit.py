@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from fairpc.auditing import agreement, background, decidable, gaps, mechanism
+from fairpc.auditing import agreement, background, decidable, gaps, mechanism, patterns
 from fairpc.auditing.agreement import GroupMetrics, ScoreCurves, TradeOff
 from fairpc.auditing.background import CircuitFacts, Limits, Provenance, WhatIf
 from fairpc.auditing.decidable import Decidable
@@ -23,6 +23,7 @@ from fairpc.auditing.gaps import LabelDisparity, ParityFacts
 from fairpc.auditing.job import Classifier, Job, Settings, Step
 from fairpc.auditing.learning import Learning, ScoreLearning, learning
 from fairpc.auditing.mechanism import MechanismFacts
+from fairpc.auditing.patterns import PatternFacts
 from fairpc.auditing.reading import ReadTable, read_table
 from fairpc.auditing.table import TableFacts, table_facts
 from fairpc.auditing.verdict import Verdict, verdict
@@ -54,6 +55,7 @@ class Audit:
         mechanism: P(D | Df, S), and how many labels were turned either way.
         decidable: what the data can and cannot decide.
         parity: gaps of scores and decisions between groups, under the model and on these rows.
+        patterns: whom naming the group moves most, and why there is nobody else.
         group_metrics: agreement with the observed label, by group.
         trade_off: the model beside other methods, out of sample.
         curves: ROC and calibration, by group.
@@ -71,6 +73,7 @@ class Audit:
     mechanism: MechanismFacts | None
     decidable: Decidable
     parity: ParityFacts | None
+    patterns: PatternFacts | None
     group_metrics: GroupMetrics | None
     trade_off: TradeOff | None
     curves: ScoreCurves | None
@@ -222,6 +225,7 @@ STEPS: Final = (
     Step("decidable.identified", decidable.identified_facts),
     Step("decidable.stability", decidable.spread_over_starts),
     Step("parity", gaps.parity_facts),
+    Step("patterns", patterns.pattern_facts),
     Step("group_metrics", agreement.group_metrics),
     Step("trade_off", agreement.trade_off),
     Step("curves", agreement.score_curves),

@@ -63,7 +63,7 @@ _LIMITS: Final = (
 )
 
 
-def _of_circuits(job: Job, without: str) -> CircuitClassifier:
+def of_circuits(job: Job, without: str) -> CircuitClassifier:
     """The model, if it is a circuit; an AuditError says what a classifier does not have."""
     if isinstance(job.model, CircuitClassifier):
         return job.model
@@ -90,7 +90,7 @@ class CircuitFacts:
 
 def circuit_facts(job: Job) -> CircuitFacts:
     """Facts about the circuit of a model."""
-    model = _of_circuits(job, "there is no circuit")
+    model = of_circuits(job, "there is no circuit")
     circuit = model.circuit_
     graph, layout = circuit.graph, model.distribution_.layout
     variables = list(layout.variables)
@@ -138,7 +138,7 @@ class WhatIf:
 
 def what_if(job: Job) -> WhatIf:
     """The circuit and the coding of a model as plain data."""
-    model = _of_circuits(
+    model = of_circuits(
         job,
         "the page cannot answer questions in which something is unknown: a classifier cannot sum "
         "out what it is not told",

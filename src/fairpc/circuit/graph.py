@@ -258,6 +258,12 @@ class Circuit:
 
         return queries.conditionals(self, codes)
 
+    def joint_with_values(self, codes: npt.ArrayLike, variables: Sequence[int | str]) -> Floats:
+        """P(e, X_j = v) for every value of some variables: rows × their values."""
+        from fairpc.circuit import queries
+
+        return queries.joint_with_values(self, codes, variables)
+
     def mpe(self, codes: npt.ArrayLike) -> tuple[Codes, Floats]:
         """Most probable completion of each row, and its log-probability (deterministic)."""
         from fairpc.circuit import queries

@@ -110,15 +110,35 @@ def conditionals(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Floats, ...]:
     "ef-node" of the appendix). Gives one array (rows, arity) per variable.
     """
     rows = check_codes(codes, circuit.arities, circuit.names)
+    result = _value_flows(circuit, rows)
+    if result:
+        refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
+    return result
+
+
+def _value_flows(circuit: Circuit, rows: Codes) -> tuple[Floats, ...]:
+    """Expected flow of every indicator; zeros in rows of probability zero."""
     g = circuit.graph
     result = tuple(np.zeros((len(rows), int(a))) for a in g.arities)
     leaves = np.flatnonzero(g.kind == INDICATOR).tolist()
     for start, stop, flow in node_flows(circuit, rows):
         for n in leaves:
             result[g.variable[n]][start:stop, g.value[n]] += flow[n]
-    if result:
-        refuse_impossible(np.where(result[0].sum(axis=1) > 0, 0.0, -np.inf))
     return result
+
+
+def joint_with_values(
+    circuit: Circuit, codes: npt.ArrayLike, variables: Sequence[int | str]
+) -> Floats:
+    """P(e, X_j = v) for every value of some variables: rows × their values, one after the other.
+
+    As :func:`conditionals`, times P(e); zero where the evidence is impossible.
+    """
+    rows = check_codes(codes, circuit.arities, circuit.names)
+    columns = [variable_index(circuit.graph, v) for v in variables]
+    flows = _value_flows(circuit, rows)
+    evidence = np.exp(log_marginal(circuit, rows))
+    return np.concatenate([flows[j] for j in columns], axis=1) * evidence[:, None]
 
 
 def refuse_impossible(log_evidence: Floats) -> None:

@@ -13,14 +13,25 @@ from fairpc.circuit.graph import Circuit
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, in_batches, over_groups
+from fairpc.estimators.patterns import (
+    MIN_SHARE,
+    SIZE,
+    THRESHOLD,
+    TOP,
+    Patterns,
+    find_patterns,
+    question,
+)
 from fairpc.estimators.strata import stratum_names
 from fairpc.evidence.ends import LabelEnds
 from fairpc.fair.distribution import (
     Contribution,
     FairDistribution,
+    Outcome,
     leave_one_out,
     turned_labels,
 )
+from fairpc.fair.patterns import Kept
 
 if TYPE_CHECKING:
     from fairpc.plots import ModelPlots
@@ -241,6 +252,40 @@ class FittedQueries(FittedDecisions):
             if value is not None
         ]
         return tuple(sorted(parts, key=lambda part: -abs(part.change)))
+
+    def discrimination_patterns(
+        self,
+        *,
+        of: Outcome = "decision",
+        size: int = SIZE,
+        threshold: float = THRESHOLD,
+        min_share: float = MIN_SHARE,
+        top: int | None = TOP,
+        keep: Kept = "largest",
+        positive: Any = None,
+    ) -> Patterns:
+        """Where naming the group moves P(positive | values of some features), with none missed.
+
+        A pattern is a group s and values y of some features with |P(positive | s, y) -
+        P(positive | y)| above the threshold (Choi et al. 2020; Selvam et al. 2023). It is about
+        the model, not about rows, and it is no proof of wrongdoing. The search is exact and
+        accounts for every candidate. Where sensitive attributes are crossed, patterns also name
+        some of them alone.
+
+        Args:
+            of: "decision" for Df (D without a latent decision), "label" for D.
+            size: most features of a pattern, besides the group.
+            threshold: above which a difference makes a pattern.
+            min_share: least P(s, y) of a pattern; 0 takes longest.
+            top: how many patterns are given at most, the largest first; None for all.
+            keep: "largest" differences; or "pareto", the patterns that no other exceeds in both
+                difference and share.
+            positive: class whose probability is compared; the model's by default.
+        """
+        distribution, coding = self._distribution(), self._coding()
+        options = {"size": size, "threshold": threshold, "min_share": min_share, "top": top}
+        asked = question(coding, of=of, positive=positive, kept=keep, **options)
+        return find_patterns(distribution, coding, asked)
 
     @property
     def plot(self) -> ModelPlots:

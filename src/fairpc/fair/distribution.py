@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,12 @@ from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Codes, Floats
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, S, Top, TopRates
+
+PER_EDGE: Final = 64
+"""Multiplications of a matrix product that take as long as an edge does, up and down."""
+
+Outcome = Literal["label", "decision"]
+"""What a probability is of: D, or Df (D where there is no latent decision)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +148,27 @@ class FairDistribution:
     def group(self, x: Codes) -> Floats:
         """P(S = s | x); rows × groups."""
         return self.circuit.posterior(S, self.layout.codes(None, None, x))
+
+    def joint_with_values(self, x: Codes, first: int, of: Outcome, positive: int) -> Floats:
+        """P(s, x, x_j = v), and the same with the outcome being positive, for features j ≥ first.
+
+        Those features are missing in x; what else is missing is summed out. Rows × groups ×
+        (whatever the outcome, positive) × values, the features one after the other.
+        """
+        layout = self.layout
+        n, each = len(x), 2 * layout.n_groups
+        codes = layout.codes(
+            np.tile(np.repeat(np.arange(layout.n_groups), 2), n), None, np.repeat(x, each, axis=0)
+        )
+        column = layout.d if of == "label" else layout.decision
+        codes[:, column] = np.tile([-1, positive], n * layout.n_groups)
+        found = self.circuit.joint_with_values(codes, layout.x[first:])
+        return found.reshape(n, layout.n_groups, 2, -1)
+
+    @property
+    def extension_work(self) -> float:
+        """Multiplications that :meth:`joint_with_values` takes per row, about."""
+        return 2 * self.layout.n_groups * self.circuit.graph.n_edges * PER_EDGE
 
     def parity_gap(self) -> Floats:
         """Largest difference between groups of P(decision = f | S = s), by exact query; per class.

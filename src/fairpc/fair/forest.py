@@ -33,12 +33,14 @@ from fairpc.circuit.queries import refuse_impossible
 from fairpc.data.table import MAX_ARITY, readonly
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints, Words
-from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.distribution import FairDistribution, Outcome
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, TopRates, build
 
 CHUNK: Final = 16_384
 """Rows that the kernel is given at once."""
+EXTENDED: Final = 256
+"""Rows whose boxes are multiplied with those of every value at once."""
 MAX_CELLS: Final = 2**28
 """Most numbers P(x_j in the box | c, s): all are in memory."""
 
@@ -178,6 +180,16 @@ class Forest:
             pass
         return out
 
+    def within(self, s: int) -> Floats:
+        """P(x_j = v | x_j in the box, c, s): values × (boxes × clusters), 0 beyond the box."""
+        n_boxes, n_clusters = len(self.tree), self.n_clusters
+        result = np.empty((int(self.start[-1]), n_boxes, n_clusters))
+        for j, (box, value) in enumerate(zip(self.allowed, self.values, strict=True)):
+            mass = self.mass[s, :, j]
+            inside = value[s].T[:, None, :] * box.T[:, :, None]
+            result[self.start[j] : self.start[j + 1]] = inside / np.where(mass > 0, mass, 1.0)
+        return result.reshape(-1, n_boxes * n_clusters)
+
     def tree_decisions(self, x: Codes, s: npt.ArrayLike, rate: Floats) -> Floats:
         """P_k(f | x, s) of complete rows by each tree alone; rows × trees × classes.
 
@@ -309,6 +321,35 @@ class ForestDistribution(FairDistribution):
         by_subgroup = self._posterior(None, x).sum(axis=2)
         shared: Floats = by_subgroup.reshape(len(x), self.layout.n_groups, -1).sum(axis=2)
         return shared
+
+    def joint_with_values(self, x: Codes, first: int, of: Outcome, positive: int) -> Floats:
+        """By one matrix product: P(x_j = v | x, box, c, s) does not depend on x beyond the box."""
+        forest, rates, n_groups = self.forest, self.rates, self.layout.n_groups
+        begin = int(forest.start[first])
+        result = np.empty((len(x), n_groups, 2, int(forest.start[-1]) - begin))
+        counts = np.eye(self.layout.n_classes)[positive]
+        for s in range(n_groups):
+            within = forest.within(s)
+            share = rates.mechanism[s, :, positive] if of == "label" else counts
+            either = np.stack([np.ones(len(share)), share])
+            rate = rates.group_rate[s] * forest.weight[s] * rates.decision_rate
+            weight = np.einsum("lf,of,lc->olc", rate, either, forest.cluster_mass[s])
+            flat = weight.reshape(2, -1)
+            for start in range(0, len(x), EXTENDED):
+                some = x[start : start + EXTENDED]
+                boxes = np.ones((len(some), flat.shape[1]))
+                for j, codes in enumerate(some.T):
+                    known = codes >= 0
+                    boxes[known] *= within[forest.start[j] + codes[known]]
+                weighed = (boxes[:, None] * flat).reshape(-1, flat.shape[1])
+                found = weighed @ within[begin:].T
+                result[start : start + EXTENDED, s] = found.reshape(len(some), 2, -1)
+        return result
+
+    @property
+    def extension_work(self) -> float:
+        n_terms = len(self.forest.tree) * self.forest.n_clusters
+        return 2 * self.layout.n_groups * n_terms * float(self.forest.start[-1])
 
     def _posterior(
         self, s: npt.ArrayLike | None, x: Codes, d: npt.ArrayLike | None = None
