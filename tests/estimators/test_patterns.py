@@ -112,7 +112,7 @@ def test_records_are_plain_data_and_frames() -> None:
     nothing = crossed().discrimination_patterns(threshold=0.9)
     assert nothing.patterns == ()
     assert nothing.frame.height == 0
-    assert nothing.account.endswith("above 90 points: 0.")
+    assert nothing.account.endswith("above 90 points were found: 0.")
 
 
 def test_the_pareto_front_starts_with_the_largest() -> None:

@@ -133,7 +133,7 @@ class Patterns(Record):
             )
         held = f" that hold at least {least}" if self.min_share else ""
         parts.append(
-            f"So these are all patterns{held} with a difference above {limit} points: "
+            f"So all patterns{held} with a difference above {limit} points were found: "
             f"{self.n_found:,}."
         )
         return " ".join(parts)

@@ -44,6 +44,8 @@ CELLS: Final = 1 << 21
 """Numbers P(s, y, x_j = v) that are evaluated at once."""
 ROUNDING: Final = 1e-9
 """Relative error that bounds allow for, so that rounding never rules out a pattern."""
+LOST: Final = 1e-14
+"""What rounding may take from a difference of probabilities, at most."""
 
 
 @dataclass(frozen=True)
@@ -314,11 +316,12 @@ class _Finder:
 def _bound(a: Floats, b: Floats, a_other: Floats, b_other: Floats, *, least: float) -> Floats:
     """The largest |Δ| of what is known besides, as long as P(s, y) is at least ``least``.
 
-    See the module; where ``least`` is zero, these are the limits.
+    See the module. Numbers are differences of probabilities: each may be too small by rounding,
+    and without a least share a rest that was lost so could be all there is.
     """
-    a, b, a_other, b_other = (np.maximum(p, 0.0) for p in (a, b, a_other, b_other))
     if least == 0:
-        return np.maximum((a > 0) & (b_other > 0), (b > 0) & (a_other > 0)) * 1.0
+        return np.ones_like(a)
+    a, b, a_other, b_other = (np.maximum(p, 0.0) + LOST for p in (a, b, a_other, b_other))
     up = np.minimum(a, least) / least * b_other / (least + b_other)
     down = np.minimum(b, least) / least * a_other / (least + a_other)
     result: Floats = np.maximum(up, down)
