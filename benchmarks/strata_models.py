@@ -130,7 +130,8 @@ CASES = (
     ("adult", "marital-status"),
     ("adult", "hours-per-week"),
     ("adult", "occupation"),
-    ("compas", "charge degree"),
+    ("compas", "c_charge_degree"),
+    ("compas", "priors_count"),
 )
 
 
