@@ -1,8 +1,9 @@
 """Prints the numbers of docs/evidence.md about parity within strata, part by part.
 
-    python benchmarks/strata.py [areas | coverage | kept | line | tables]
+    python benchmarks/strata.py [areas | coverage | kept | line | tables | cases]
 
-The first four draw tables from processes whose mechanism is known; "tables" reads bundled data.
+The first four draw tables from processes whose mechanism is known; "tables" and "cases" read
+bundled data.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from fairpc.datasets import load_adult, load_compas
 from fairpc.evidence import StrataTest, compare_strata, test_assumptions
+from fairpc.evidence.strata import column_strata
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -209,7 +211,7 @@ def kept() -> None:
                 gap = rates[1] - start - slope * rates[0]
                 q = float((gap**2 / (variances[1] + slope**2 * variances[0])).sum())
                 limits.append(np.interp(slope, found.slope, found.limit(0.05)))
-                lost += q - found.misfit > limits[-1]
+                lost += int(q - found.misfit > limits[-1])
             known = f"χ² {chi2.isf(0.05, 2):.2f} to {chi2.isf(0.05, n_strata):.2f}"
             print(
                 f"{n_strata} | {spread} | {lost / N_LINE:.3f} | {np.mean(limits):.2f}, {known}",
@@ -225,9 +227,52 @@ def tables() -> None:
     _describe("Adult, income > 50K by sex", x, adult.y, adult.sensitive, wanted, ">50K")
     compas = load_compas()
     two = compas.sensitive.is_in(["African-American", "Caucasian"])
-    rows = (part.filter(two) for part in (compas.X, compas.y, compas.sensitive))
+    x, y, s = (part.filter(two) for part in (compas.X, compas.y, compas.sensitive))
     wanted = ["c_charge_degree", "priors_count", "age", "sex"]
-    _describe("COMPAS, not charged again, two races", *rows, wanted, 0)
+    _describe("COMPAS, not charged again, two races", x, y, s, wanted, 0)
+
+
+def cases() -> None:
+    """Adult and COMPAS within strata that one may want to argue for: verdict and set.
+
+    Verdicts of models fitted within the same strata belong beside these.
+    """
+    adult = load_adult()
+    x, y, s = adult.X.drop("fnlwgt", "relationship"), adult.y, adult.sensitive
+    spouse = x["marital-status"].is_in(["Married-civ-spouse", "Married-AF-spouse"]).to_numpy()
+    named = {"spouse or none": np.where(spouse, "spouse", "none")}
+    named |= {c: _cut(x, s, c) for c in ("marital-status", "hours-per-week", "occupation")}
+    _verdicts("Adult", x, y, s, named, ">50K")
+    compas = load_compas()
+    two = compas.sensitive.is_in(["African-American", "Caucasian"])
+    x, y, s = (part.filter(two) for part in (compas.X, compas.y, compas.sensitive))
+    named = {c: _cut(x, s, c) for c in ("c_charge_degree", "priors_count")}
+    _verdicts("COMPAS", x, y, s, named, 0)
+
+
+def _cut(x: Any, s: Any, column: str) -> Any:
+    groups = np.unique(s.to_numpy(), return_inverse=True)[1]
+    return column_strata(x[column].to_numpy().astype(object), groups, 4, 20)
+
+
+def _verdicts(title: str, x: Any, y: Any, s: Any, named: dict[str, Any], positive: Any) -> None:
+    rows = x.to_numpy(), y.to_numpy(), s.to_numpy()
+    options: dict[str, Any] = {"positive": positive, "classifier": "logistic", "n_seeds": 3}
+    for name, given in named.items():
+        shared = test_assumptions(*rows, given=given, **options)
+        own = test_assumptions(*rows, given=given, mechanism="within", **options)
+        print(f"\n{title} within {name}, {len(shared.strata)} strata")
+        for kind, test in (("one mechanism", shared), ("one per stratum", own)):
+            verdict = "rejected" if test.rejected else "not rejected"
+            print(f"  {kind}: {verdict}, p {test.p_value:.2g}")
+        print(f"  area {shared.area:.4f}, without strata {shared.plain_area:.4f}")
+        for g in shared.groups:
+            if g.b0 is not None and g.b1 is not None:
+                b0, b1 = (f"{low:.3f} to {high:.3f}" for low, high in (g.b0, g.b1))
+                print(f"  {g.group}: P(D|other) {b0}, P(D|positive) {b1}")
+        clash = [str(each.stratum) for each in own.strata if each.test.rejected]
+        left = [str(each.stratum) for each in own.left_out]
+        print(f"  rejected by themselves: {clash}; left out: {left}", flush=True)
 
 
 def _describe(title: str, x: Any, y: Any, s: Any, wanted: list[str], positive: Any) -> None:
@@ -259,7 +304,14 @@ def _describe(title: str, x: Any, y: Any, s: Any, wanted: list[str], positive: A
     print(f"{found.summary()}\n{taken:.1f} s of one core", flush=True)
 
 
-PARTS = {"areas": areas, "coverage": coverage, "kept": kept, "line": line, "tables": tables}
+PARTS = {
+    "areas": areas,
+    "coverage": coverage,
+    "kept": kept,
+    "line": line,
+    "tables": tables,
+    "cases": cases,
+}
 
 
 def main() -> None:

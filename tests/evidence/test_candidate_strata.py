@@ -46,6 +46,7 @@ def test_each_column_is_tested_as_by_itself() -> None:
     assert same.rejected is None
     assert same.why == "it has one stratum"
     within = parity(y.astype(float), s, given=x["level"].to_numpy()).largest
+    assert level.mix is not None
     assert level.mix == pytest.approx(within.mix / within.raw)
     assert level.mix > 0.8
     assert noise.mix is not None

@@ -41,8 +41,8 @@ def column_strata(values: Array, groups: Positions, bins: int, least: int) -> Ar
     """Names of strata, one per row, from a column of any type; labels are not looked at.
 
     Numbers with more than twice as many values as bins are cut at quantiles; a value that holds
-    the share of a bin or more is a stratum of its own. Levels of which a group has under ``least``
-    rows become "other", and missing cells "missing".
+    the share of a bin or more is a stratum of its own, and not in the bin around it. Levels of
+    which a group has under ``least`` rows become "other", and missing cells "missing".
     """
     hidden = missing(values)
     named = np.full(len(values), "missing", object)
