@@ -170,11 +170,10 @@ def build(
                 m = layout.mechanism_of(g)
                 parts.append(b.categorical(layout.d, mechanism[m, f].tolist(), tie=("D", m, f)))
             cells.append(b.product(*parts, graft(b, f, g, layout.features)))
-        tie = ("decision", a) if layout.tied else ("decision", s, a)
-        decided = b.sum(cells, decision_rate[g].tolist(), tie=tie)
         named = zip(strata.columns, strata.values(a), strict=True)
-        within = [b.indicator(layout.x[j], value) for j, value in named]
-        groups.append(b.product(b.indicator(S, s), *within, decided))
+        where = [b.indicator(S, s), *(b.indicator(layout.x[j], value) for j, value in named)]
+        tie = ("decision", a) if layout.tied else ("decision", s, a)
+        groups.append(b.product(*where, b.sum(cells, decision_rate[g].tolist(), tie=tie)))
     return b.build(b.sum(groups, group_rate.tolist(), tie="S"))
 
 
