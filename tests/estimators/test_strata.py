@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
-from fairpc.errors import FairpcError, TableWarning
+from fairpc.errors import DriftWarning, FairpcError, TableWarning
 from fairpc.estimators.file import VERSION
 
 BENT = np.array([[0.02, 0.6], [0.1, 0.95]])
@@ -173,3 +173,20 @@ def test_files_are_fitted_in_batches_as_frames_are(tmp_path: Path) -> None:
     # Structure and start are of a sample of the parts, and EM is not at its end: near, not equal.
     parts = LatNB("sex", **given).fit(tmp_path / "t.csv", "label", max_memory="1MB")
     np.testing.assert_allclose(one.stratum_rate_, parts.stratum_rate_, atol=0.02)
+
+
+def test_a_mechanism_that_strata_cannot_share_is_said_to_be_wrong() -> None:
+    """Labels of one group are bent in one stratum alone, so a shared mechanism tells neither."""
+    rng = np.random.default_rng(0)
+    n = 6000
+    s, a = rng.integers(0, 2, n), rng.integers(0, 2, n)
+    f = rng.random(n) < 0.5
+    d = f & ~((s == 0) & (a == 0) & (rng.random(n) < 0.7))
+    columns = {"sex": np.array(["f", "m"])[s], "hours": np.array(["few", "many"])[a]}
+    X = pl.DataFrame(columns | {"x": rng.normal(size=n) + 4 * f, "y": rng.normal(size=n) + 4 * f})
+    with pytest.warns(DriftWarning, match="within these strata, or not bent alike"):
+        m = FairPC("sex", given="hours", structure="forest").fit(X, d)
+    assert m.warnings_
+    own = FairPC("sex", given="hours", mechanism="within", structure="forest").fit(X, d)
+    assert not own.warnings_
+    assert own.stratum_mechanism_[0, :, 1, 1] == pytest.approx([0.3, 1.0], abs=0.1)

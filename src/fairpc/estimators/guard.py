@@ -68,6 +68,11 @@ FOREST_ADVICE: Final = (
     "state less, or take another structure."
 )
 
+STRATA_ADVICE: Final = (
+    "Df may not be independent of S within these strata, or not bent alike in all of them: see "
+    "what fairpc.evidence.test_assumptions says of them, or take other strata."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Checked:
@@ -138,11 +143,12 @@ class Findings:
 
     def sentences(self) -> Iterator[str]:
         """One for each check that failed, with its numbers and what to do."""
-        for said in (self.unseen_labels(), self.outside_set()):
+        if said := self.unseen_labels():
+            yield f"{said} {FOREST_ADVICE if self.forest else ADVICE}"
+        for said, advice in ((self.outside_set(), ADVICE), (self.label_rates(), RATE_ADVICE)):
             if said:
-                yield f"{said} {FOREST_ADVICE if self.forest else ADVICE}"
-        if said := self.label_rates():
-            yield f"{said} {FOREST_ADVICE if self.forest else RATE_ADVICE}"
+                usual = FOREST_ADVICE if self.forest else advice
+                yield f"{said} {STRATA_ADVICE if self.strata else usual}"
 
     def unseen_labels(self) -> str:
         """(a) P(D = 1 | x, s) lies in [b0, b1], so a mechanism that is too narrow tells no label.
