@@ -221,7 +221,7 @@ def clustered_start(table: Table, n_clusters: int, rng: np.random.Generator) -> 
     likelihood if each cluster has parameters of its own: mutual informations within
     clusters are added up (as Friedman and others 1997 do with classes). A state is a pair
     of a cluster and a group of values of the variable; it keeps the cluster, but for a share
-    that is random. From random parameters EM takes many more steps, to lesser likelihoods.
+    that is random. From random parameters EM is far behind after as many passes.
     """
     arities, edges = table.arities, offsets(table.arities)
     share = soft_clusters(table, n_clusters, rng) * table.weights[:, None]
