@@ -138,9 +138,10 @@ def learn_ensemble(
         scores = np.stack([m.log_marginal(held_rows.codes) for m in members], axis=1)
     weights = component_weights(scores, held_rows.weights)
     kept = np.flatnonzero(weights >= min(LEAST_WEIGHT, weights.max()))
-    weights = component_weights(scores[:, kept], held_rows.weights)
+    scores = scores[:, kept]
+    weights = component_weights(scores, held_rows.weights)
     top = scores.max(axis=1)
-    logs = top + np.log(np.exp(scores[:, kept] - top[:, None]) @ weights)
+    logs = top + np.log(np.exp(scores - top[:, None]) @ weights)
     mean = float(logs @ held_rows.weights / held_rows.weights.sum())
     return HiddenTrees(train.names, train.arities, tuple(members[k] for k in kept), weights, mean)
 
@@ -156,9 +157,8 @@ def _same_values(table: Table, validation: Table) -> tuple[Table, Table]:
     if not validation.weights.any():
         raise LearningError("validation rows weigh nothing: give at least one of positive weight")
     arities = np.maximum(table.arities, validation.arities)
-    given = (Table(t.codes, t.weights, arities, t.names) for t in (table, validation))
-    train, held_out = given
-    return train, held_out
+    train = Table(table.codes, table.weights, arities, table.names)
+    return train, Table(validation.codes, validation.weights, arities, table.names)
 
 
 def _distinct(table: Table) -> Table:
