@@ -48,8 +48,8 @@ PUBLISHED: Final[dict[str, dict[str, float]]] = {
         "dna": -79.05,
     },
 }
-"""Mean test log-likelihoods to two decimals, quoted and not run again: Dang, Vergari and Van den Broeck
-(Strudel, 2020); Liang, Bekker and Van den Broeck (LearnPSDD, 2017); Liu and Van den Broeck
+"""Mean test log-likelihoods to two decimals, quoted and not run again: Dang, Vergari and Van den
+Broeck (Strudel, 2020); Liang, Bekker and Van den Broeck (LearnPSDD, 2017); Liu and Van den Broeck
 (regularised hidden Chow–Liu trees, 2021)."""
 
 
