@@ -1,4 +1,4 @@
-"""Structure learning: weighted rows of codes in, circuits out. No EM, no models.
+"""Structure learning: weighted rows of codes in, circuits out. No models.
 
     from fairpc.data import Table
     from fairpc.structure import learn
@@ -8,12 +8,15 @@
 In the order of the work (paper, Section "Structure Learning"): ``trees`` (Chow–Liu),
 ``compile`` (a tree as the first circuit), ``search`` (Strudel, exact gain: which edge is
 split on what, and when to stop), ``split`` (what a split does), ``parameters``, ``cells``
-(``learn`` and ``learn_cells``, which do all of it), ``mixture``. Compiled kernels are
-imported when something is learned.
+(``learn`` and ``learn_cells``, which do all of it), ``mixture``. ``hidden`` and ``ensemble``
+are the densities without determinism, whose states are hidden and fitted by EM of their
+own. Compiled kernels are imported when something is learned.
 """
 
 from fairpc.structure.cells import CellCircuits, CellSearch, learn, learn_cells
 from fairpc.structure.compile import compile_tree, graft, tree_circuit, vtree_of_tree
+from fairpc.structure.ensemble import Ensemble, HiddenTrees, learn_ensemble
+from fairpc.structure.hidden import HiddenTree
 from fairpc.structure.mixture import (
     Mixture,
     bootstrap_weights,
@@ -31,7 +34,10 @@ __all__ = [
     "MODEL_METHODS",
     "CellCircuits",
     "CellSearch",
+    "Ensemble",
     "Gain",
+    "HiddenTree",
+    "HiddenTrees",
     "Mixture",
     "Smoothing",
     "Step",
@@ -45,6 +51,7 @@ __all__ = [
     "graft",
     "learn",
     "learn_cells",
+    "learn_ensemble",
     "learn_mixture",
     "soft_clusters",
     "tree_circuit",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,9 @@ from fairpc.structure.trees import (
     pair_counts,
     tree_of_counts,
 )
+
+if TYPE_CHECKING:
+    from fairpc.structure.ensemble import Ensemble
 
 Trees = Literal["pooled", "cell"]
 TREES: Final = ("pooled", "cell")
@@ -214,7 +217,7 @@ def learn_cells(
 def learn(
     table: Table,
     *,
-    method: Method | MethodName = "strudel",
+    method: Method | Ensemble | MethodName | Literal["ensemble"] = "strudel",
     validation: Table | None = None,
     validation_fraction: float = 0.1,
     tree: Tree | None = None,
@@ -224,24 +227,42 @@ def learn(
     random_state: int | np.random.Generator | None = None,
     callback: Callable[[Step], None] | None = None,
 ) -> Circuit:
-    """Learn a smooth, decomposable and deterministic circuit from weighted rows.
+    """Learn a smooth and decomposable circuit from weighted rows.
 
         circuit = learn(Table.of(codes))
         circuit.log_marginal(codes)
 
+    The circuit is deterministic, too, except for that of an ensemble.
+
     Args:
         table: weighted rows; -1 = missing.
-        method: a :class:`Strudel` or :class:`Gain`, or a name: "strudel", "gain", "chow-liu".
-        validation: held-out rows that say when Strudel's search stops.
+        method: a :class:`Strudel`, :class:`Gain` or :class:`Ensemble`, or a name: "strudel",
+            "gain", "chow-liu", "ensemble".
+        validation: held-out rows that say when Strudel's search stops, and make the choices
+            of an ensemble.
         validation_fraction: where there are none, the share of the rows that is held out for
-            Strudel. They do not enter the parameters. Gain needs none and takes none.
+            Strudel or an ensemble. They do not enter the parameters. Gain needs none and takes
+            none.
         tree: tree to start from; the Chow–Liu tree by default.
-        vtree, prune, smoothing, callback: as in :func:`learn_cells`.
+        vtree, prune, smoothing, callback: as in :func:`learn_cells`. An ensemble has no use
+            for these, nor for a tree.
         random_state: seed of what is random: the held-out rows, completions of rows
-            with missing values, Strudel's random heuristics.
+            with missing values, Strudel's random heuristics, starts of an ensemble.
     """
-    check_table(table)
+    from fairpc.structure.ensemble import Ensemble, learn_ensemble
+
     rng = np.random.default_rng(random_state)
+    if method == "ensemble" or isinstance(method, Ensemble):
+        _check_of_searches(tree, vtree, prune, smoothing, callback)
+        check_table(table, lenient=True)
+        train = table
+        if validation is None:
+            train, validation = hold_out(table, validation_fraction, rng)
+        settings = method if isinstance(method, Ensemble) else None
+        return learn_ensemble(train, validation, settings, random_state=rng).circuit()
+    check_table(table)
+    if isinstance(method, str):
+        check_choice("method", method, (*METHODS, "ensemble"))
     train = table
     if validation is None and (method == "strudel" or isinstance(method, Strudel)):
         train, validation = hold_out(table, validation_fraction, rng)
@@ -257,6 +278,27 @@ def learn(
         callback=callback,
     )
     return learned.circuit(0)
+
+
+def _check_of_searches(
+    tree: Tree | None,
+    vtree: Shape,
+    prune: Criterion | None,
+    smoothing: Smoothing | float,
+    callback: Callable[[Step], None] | None,
+) -> None:
+    """Refuse what was given for a search where none is made."""
+    given = {
+        "tree": tree is not None,
+        "vtree": vtree != "balanced",
+        "prune": prune is not None,
+        "smoothing": smoothing != 1.0,
+        "callback": callback is not None,
+    }
+    for name in (n for n, is_given in given.items() if is_given):
+        raise LearningError(
+            f"method 'ensemble' has no use for {name}: leave it out, or take a method that searches"
+        )
 
 
 def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[Table, Table]:

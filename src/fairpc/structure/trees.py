@@ -200,7 +200,7 @@ def tree_of_counts(
     edges = spanning_tree(information)
     if prune is not None:
         edges = edges[_worthwhile(edges, counts, arities, prune)]
-    return _hang(edges, m, root)
+    return tree_of_edges(edges, m, root)
 
 
 def spanning_tree(weights: Floats) -> Ints:
@@ -244,7 +244,7 @@ def _worthwhile(edges: Ints, counts: Floats, sizes: Ints, prune: Criterion) -> B
     return keep
 
 
-def _hang(edges: Ints, m: int, root: int | None) -> Tree:
+def tree_of_edges(edges: Ints, m: int, root: int | None = None) -> Tree:
     """Root each component at its centre (the component of ``root`` at that)."""
     neighbours: list[list[int]] = [[] for _ in range(m)]
     for i, j in edges.tolist():
