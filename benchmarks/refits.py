@@ -155,7 +155,8 @@ def count_hits(
     model_of: Callable[[int], Any], tables: Tables, n_replicates: int, n_steps: int
 ) -> None:
     """How often 95 % intervals contain the truth."""
-    truths, lows, highs, values, sds, sets, refused = [], [], [], [], [], [], 0
+    counted: list[tuple[Truth, ...]] = []
+    sets, refused = [], 0
     for seed, truth, x, y, s in tables:
         test = test_assumptions(x, y, s, classifier="logistic", n_seeds=1)
         model = model_of(seed).fit(x, y, sensitive_features=s)
@@ -172,18 +173,20 @@ def count_hits(
         if found.refused:
             refused += 1
             continue
-        truths.append(truth)
-        for into, mechanism, rate in (
-            (values, found.mechanism, found.fair_rate),
-            (lows, found.lower, found.fair_rate_lower),
-            (highs, found.upper, found.fair_rate_upper),
-            (sds, found.sd, found.fair_rate_sd),
-        ):
-            into.append(np.append(mechanism[..., 1].ravel(), rate[1]))
+        entries = (
+            np.append(mechanism[..., 1].ravel(), rate[1])
+            for mechanism, rate in (
+                (found.lower, found.fair_rate_lower),
+                (found.upper, found.fair_rate_upper),
+                (found.mechanism, found.fair_rate),
+                (found.sd, found.fair_rate_sd),
+            )
+        )
+        counted.append((truth, *entries))
         if isinstance(model, LatentDecision):
             least, most = model.fair_rate_set_
             sets.append(least <= truth[-1] <= most)
-    print_hits(*(np.array(v) for v in (truths, lows, highs, values, sds)))
+    print_hits(*map(np.array, zip(*counted, strict=True)))
     print("refused", refused)
     if sets:
         print("sets of P(Df=1) that contain it", np.mean(sets).round(3))

@@ -251,7 +251,7 @@ class Draws:
         if self.counts is not None:
             return effective_size(given, self.counts)
         ids = np.arange(len(given)) if self.persons is None else self.persons
-        weights = np.bincount(ids, given)
+        weights = np.asarray(np.bincount(ids, given), np.float64)
         return effective_size(weights, np.ones(len(weights)))
 
 
@@ -395,9 +395,20 @@ def _ends(
         rate_ends = normal_ends(rate, RATE_WIDENING * rate_sd, draws.level)
     if limits is None:
         return ends, rate_ends
-    low, high = (np.clip(e, limits.mechanism_lower, limits.mechanism_upper) for e in ends)
-    least, most = (np.clip(e, limits.rate_lower, limits.rate_upper) for e in rate_ends)
-    return (low, high), (least, most)
+    box = _implied(limits.mechanism_lower, limits.mechanism_upper)
+    rate_box = _implied(limits.rate_lower, limits.rate_upper)
+    return _clipped(ends, box), _clipped(rate_ends, rate_box)
+
+
+def _implied(lower: Floats, upper: Floats) -> Ends:
+    """Limits of shares that sum to 1: each is also what the others leave it."""
+    least = 1 - (upper.sum(axis=-1, keepdims=True) - upper)
+    most = 1 - (lower.sum(axis=-1, keepdims=True) - lower)
+    return np.maximum(lower, least), np.minimum(upper, most)
+
+
+def _clipped(ends: Ends, box: Ends) -> Ends:
+    return np.clip(ends[0], *box), np.clip(ends[1], *box)
 
 
 def _tested(
