@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,8 @@ from fairpc.paper.sources import Sources
 
 TABLES = ("adult", "compas", "german")
 FIRST_SEED = 10_000  # tables of earlier seeds chose how intervals are made
-N_SMALL, N_LARGE, N_SCORED = 1_000, 100, 60
+N_SMALL, N_LARGE = 1_000, 100
+SCORED_SEEDS = range(100, 160)
 
 Table = tuple[npt.NDArray[np.int16], npt.NDArray[np.int16], npt.NDArray[np.int16]]
 
@@ -87,7 +88,7 @@ def coverage() -> None:
             lambda seed: FairPC(n_components=1, guard=False, random_state=seed),
             Tables(6, 1_500, N_SMALL, truth_of),
             n_replicates=32,
-            n_steps=300,
+            n_steps=200,
         )
     for kind, truth_of in (("the paper's mechanism", papers_truth), ("drawn ones", drawn_truth)):
         print(f"{kind}, 5,000 rows, 10 features, all defaults of the model", flush=True)
@@ -99,7 +100,7 @@ def coverage() -> None:
 def coverage_of_scores() -> None:
     count_hits(
         lambda seed: LatentDecision(TableClassifier("logistic"), random_state=seed),
-        Tables(10, 5_000, N_SCORED, papers_truth),
+        tables_of_scores(),
         50,
         500,
     )
@@ -107,6 +108,8 @@ def coverage_of_scores() -> None:
 
 Truth = npt.NDArray[np.float64]
 """P(D=1 | f, s) for (s, f) = 00 01 10 11, then P(Df=1)."""
+Drawn = tuple[int, Truth, Any, Any, Any]
+"""Seed, truth, features, labels and groups of a table."""
 
 
 def papers_truth(rng: np.random.Generator) -> Truth:
@@ -134,7 +137,7 @@ class Tables:
     n_tables: int
     truth_of: Callable[[np.random.Generator], Truth]
 
-    def __iter__(self) -> Iterator[tuple[int, Truth, Any, Any, Any]]:
+    def __iter__(self) -> Iterator[Drawn]:
         for seed in range(FIRST_SEED, FIRST_SEED + self.n_tables):
             rng = np.random.default_rng([seed, 7])
             truth = self.truth_of(rng)
@@ -151,8 +154,15 @@ class Tables:
         return circuit.with_parameters(theta)
 
 
+def tables_of_scores() -> Iterator[Drawn]:
+    for seed in SCORED_SEEDS:
+        data = make_synthetic(10, 5_000, random_state=seed)
+        truth = papers_truth(np.random.default_rng(seed))
+        yield seed, truth, data.X, data.y, data.sensitive
+
+
 def count_hits(
-    model_of: Callable[[int], Any], tables: Tables, n_replicates: int, n_steps: int
+    model_of: Callable[[int], Any], tables: Iterable[Drawn], n_replicates: int, n_steps: int
 ) -> None:
     """How often 95 % intervals contain the truth."""
     counted: list[tuple[Truth, ...]] = []
@@ -201,6 +211,7 @@ def print_hits(truths: Truth, lows: Truth, highs: Truth, values: Truth, sds: Tru
         print("of truths under .05 or over .95", hits[:, :4][edge].mean().round(3))
     print("mean width", (highs - lows).mean(axis=0).round(3))
     print("bias", errors.mean(axis=0).round(4))
+    print("spread of the estimates", np.std(errors, axis=0, ddof=1).round(4))
     print("root mean square error", np.sqrt((errors**2).mean(axis=0)).round(4))
     print("mean standard error", sds.mean(axis=0).round(4), flush=True)
 

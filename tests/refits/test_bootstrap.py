@@ -334,7 +334,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(bent: str | None) -> Non
             mechanism = np.stack([rng.uniform(0, 0.4, 2), rng.uniform(0.6, 1, 2)], axis=1)
         y = (rng.random(1500) < mechanism[s, f]).astype(int)
         model = FairPC(n_components=1, guard=False, random_state=seed)
-        options: dict[str, Any] = {"n_replicates": 32, "n_steps": 300, "random_state": seed}
+        options: dict[str, Any] = {"n_replicates": 32, "n_steps": 200, "random_state": seed}
         options |= {"sensitive_features": s, "assumptions": not_rejected()}
         found = bootstrap_mechanism(
             model.fit(data.X, y, sensitive_features=s), data.X, y, **options
