@@ -30,8 +30,9 @@ DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
 _OF_CIRCUITS: Final = (
-    "They are around where more updates of EM take the mechanism. They cover sampling noise given "
-    "the structure, not what the data leave open; see the next section."
+    "They are around where more updates of EM take the mechanism without its prior, which pulls "
+    "it towards D = Df: the learned value may be outside. They cover sampling noise, not what the "
+    "data leave open; see the next section."
 )
 _OF_SCORES: Final = (
     "They are around the point that was chosen of all that the data leave open, with the "

@@ -5,10 +5,16 @@ the chance of these rows, given structure and family. They do not cover what no
 number of rows decides: the identified set is given beside them. Where the data
 reject the assumptions there is no mechanism to put an interval on.
 
-EM that stopped at a tolerance may be short of the optimum, nearer to its start. The
-intervals are therefore around where ``n_steps`` more updates bring the model. A mixture inside
-P(x | f, s) is fitted by parts, and EM over all its parameters would take it elsewhere: the
-intervals are then those of its heaviest component, alone.
+EM that stopped at a tolerance may be short of the optimum, nearer to its start. A prior of the
+mechanism pulls it towards D = Df, and draws of the rows would not show by how much. The
+intervals are therefore around where ``n_steps`` more updates bring the model without that prior.
+A mixture inside P(x | f, s) is fitted by parts, and EM over all its parameters would take it
+elsewhere: the intervals are then those of its heaviest component, alone.
+
+The structure was learned from the same rows, and draws that keep it do not show what another one
+would say. Near 0 and 1 draws hardly differ, and less the nearer the estimate is. The standard
+error of P(Df) is therefore widened, none of the mechanism is less than if Df were known, and each
+end is the farther of a normal and a score interval (``docs/decisions/refits.md``).
 
 Of a LatentDecision the classifiers are kept, and with them the score of each row. What is drawn
 are rows with their scores, and calibration, held-out ends, P(Df) and mechanism are learned again
@@ -26,11 +32,12 @@ import numpy.typing as npt
 from scipy import stats
 
 from fairpc.errors import LearningError, MetricError, counted
-from fairpc.errors.arrays import Codes, Floats, Ints, Positions
+from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
 from fairpc.evidence.intervals import some_of
 from fairpc.evidence.plain import Record
+from fairpc.fair.distinct_rows import effective_size
 from fairpc.refits.scored import ScoredSubject
 from fairpc.refits.workbench import (
     Estimates,
@@ -48,20 +55,26 @@ from fairpc.refits.workbench import (
 
 BLOCK: Final = 32
 """Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
+RATE_WIDENING: Final = 1.25
+"""Errors of P(Df) with a structure learned from the same rows over those with a given one."""
+ADDED: Final = 2.0
+"""Rows of either kind that Agresti and Coull add to a share, so that 0 of n is not certain."""
 MOVED: Final = 0.005
 """A difference to the model's own mechanism that is worth a sentence."""
 
 
 @dataclass(frozen=True, eq=False)
 class MechanismIntervals(Record):
-    """The learned mechanism with normal intervals from a bootstrap, or why there are none.
+    """The mechanism that the rows say, with intervals from a bootstrap, or why there are none.
 
     Attributes:
         groups, classes: names, in the order of the arrays.
         positive: position of the positive class.
         mechanism, fair_rate: P(D = d | Df = f, S = s), [s, f, d], and P(Df = f) after ``n_steps``
-            more updates of EM on these rows; for a mixture, of its heaviest component alone.
-        lower, upper, sd: ends and standard error of each entry of the mechanism; NaN if refused.
+            more updates of EM on these rows, without the prior of the mechanism; for a mixture, of
+            its heaviest component alone.
+        lower, upper: ends of each entry of the mechanism; NaN if refused.
+        sd: standard deviation of the replicates, which the ends widen.
         fair_rate_lower, fair_rate_upper, fair_rate_sd: the same of P(Df).
         replicates, fair_rate_replicates: what each draw gave, [b, s, f, d] and [b, f].
         switched: replicates in which Df has another order than in the model inside some group.
@@ -124,8 +137,8 @@ class MechanismIntervals(Record):
                 lines.append(f"{name} = {_shown(values)}")
         if self.moved > MOVED:
             lines.append(
-                f"They are around the mechanism after {self.n_steps} more updates of EM, from "
-                f"which that of the model itself differs by up to {self.moved:.3f}."
+                f"They are around the mechanism after {self.n_steps} more updates of EM without "
+                f"its prior, from which that of the model itself differs by up to {self.moved:.3f}."
             )
         if self.switched:
             lines.append(
@@ -170,7 +183,8 @@ def bootstrap_mechanism(
     assumptions.
 
     Args:
-        model: a fitted FairPC or LatNB; its structure, priors and knowledge are kept. Or a fitted
+        model: a fitted FairPC or LatNB; its structure, smoothing and knowledge are kept, its prior
+            of the mechanism is not. Or a fitted
             LatentDecision, not loaded from a file: its classifiers are kept, so the chance that is
             in their scores is not in the intervals; calibration, P(Df) and mechanism are learned
             again from each draw.
@@ -232,6 +246,14 @@ class Draws:
         drawn: Floats = given * (times if self.persons is None else times[self.persons])
         return drawn
 
+    def n_effective(self, given: Floats) -> float:
+        """Rows or persons of equal weight that say as much (Kish)."""
+        if self.counts is not None:
+            return effective_size(given, self.counts)
+        ids = np.arange(len(given)) if self.persons is None else self.persons
+        weights = np.asarray(np.bincount(ids, given), np.float64)
+        return effective_size(weights, np.ones(len(weights)))
+
 
 def intervals(
     subject: Subject | ScoredSubject,
@@ -252,17 +274,22 @@ def intervals(
     if isinstance(subject, ScoredSubject):
         centre, found, straight = _learned(subject, *given)
     else:
-        centre, found = _refitted(Workbench.of(subject), *given)
+        bench = Workbench.of(subject).without_mechanism_prior()
+        centre, found = _refitted(bench, *given)
     mechanism, rate = centre.mechanism[0], centre.fair_rate[0]
     aligned = aligned_to(centre, found, named=subject.named)
+    sd, rate_sd = _spread(aligned.mechanism), _spread(aligned.fair_rate)
+    ends, rate_ends = _ends(subject, draws, centre, sd, rate_sd)
     return MechanismIntervals(
         subject.groups,
         subject.classes,
         subject.positive,
         mechanism,
-        *_normal(mechanism, aligned.mechanism, draws.level),
+        *ends,
+        sd,
         rate,
-        *_normal(rate, aligned.fair_rate, draws.level),
+        *rate_ends,
+        rate_sd,
         replicates=aligned.mechanism,
         fair_rate_replicates=aligned.fair_rate,
         switched=int(aligned.switched.any(axis=1).sum()),
@@ -317,14 +344,71 @@ def _learned(
     return sets[:1], sets[1:], sum(one.straight for one in found)
 
 
-def _normal(centre: Floats, draws: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Ends of normal intervals within 0 to 1, and the standard error; NaN without draws."""
+def _spread(draws: Floats) -> Floats:
+    """Standard deviation over draws; NaN where there are none."""
     if not len(draws):
-        nothing = np.full(centre.shape, np.nan)
-        return nothing, nothing.copy(), nothing.copy()
+        return np.full(draws.shape[1:], np.nan)
     sd: Floats = draws.std(axis=0, ddof=1)
+    return sd
+
+
+Ends = tuple[Floats, Floats]
+
+
+def normal_ends(centre: Floats, sd: Floats, level: float) -> Ends:
+    """Ends of normal intervals within 0 to 1."""
     half = float(stats.norm.ppf((1 + level) / 2)) * sd
-    return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1), sd
+    return np.clip(centre - half, 0, 1), np.clip(centre + half, 0, 1)
+
+
+def farther_ends(centre: Floats, sd: Floats, rows: Floats, level: float) -> Ends:
+    """The farther one of a normal and a score interval, at either end.
+
+    The score interval (Wilson 1927) has the shares b for which |centre - b| is at most z standard
+    errors *at b*, √(b(1-b) / m); a normal one takes that at the centre, which is too small
+    where the centre is nearer to 0 or 1 than the truth. m is the number of rows that would
+    give the standard error of the draws. It is not more than ``rows``, those of which Df would be
+    known at best, and 2 of either kind (Agresti and Coull 1998).
+    """
+    nearer = (rows * centre + ADDED) / (rows + 2 * ADDED)
+    variance = nearer * (1 - nearer)
+    error = np.maximum(sd, np.sqrt(variance / (rows + 2 * ADDED)))
+    z2 = float(stats.norm.ppf((1 + level) / 2)) ** 2 * error**2 / variance
+    middle = (centre + z2 / 2) / (1 + z2)
+    half = np.sqrt(z2 * (centre * (1 - centre) + z2 / 4)) / (1 + z2)
+    low, high = normal_ends(centre, error, level)
+    return np.minimum(low, middle - half), np.maximum(high, middle + half)
+
+
+def _ends(
+    subject: Subject | ScoredSubject, draws: Draws, centre: Estimates, sd: Floats, rate_sd: Floats
+) -> tuple[Ends, Ends]:
+    """Those of the mechanism and of P(Df), as far as the model's knowledge allows."""
+    mechanism, rate, limits = centre.mechanism[0], centre.fair_rate[0], subject.limits
+    if isinstance(subject, ScoredSubject):
+        ends = normal_ends(mechanism, sd, draws.level)
+        rate_ends = normal_ends(rate, rate_sd, draws.level)
+    else:
+        cells = centre.group_rate[0][:, None, None] * rate[:, None]
+        rows = draws.n_effective(subject.rows.weights) * cells
+        ends = farther_ends(mechanism, sd, rows, draws.level)
+        rate_ends = normal_ends(rate, RATE_WIDENING * rate_sd, draws.level)
+    if limits is None:
+        return ends, rate_ends
+    box = _implied(limits.mechanism_lower, limits.mechanism_upper)
+    rate_box = _implied(limits.rate_lower, limits.rate_upper)
+    return _clipped(ends, box), _clipped(rate_ends, rate_box)
+
+
+def _implied(lower: Floats, upper: Floats) -> Ends:
+    """Limits of shares that sum to 1: each is also what the others leave it."""
+    least = 1 - (upper.sum(axis=-1, keepdims=True) - upper)
+    most = 1 - (lower.sum(axis=-1, keepdims=True) - lower)
+    return np.maximum(lower, least), np.minimum(upper, most)
+
+
+def _clipped(ends: Ends, box: Ends) -> Ends:
+    return np.clip(ends[0], *box), np.clip(ends[1], *box)
 
 
 def _tested(
@@ -370,12 +454,22 @@ def _identified(
     known = np.flatnonzero(rows.s >= 0)
     scores = subject.observed()[known]
     groups = np.array(subject.groups)[rows.s[known]]
-    ends = None
+    each, ends = some_of(counts, known), None
     if test is not None and test.positive is not None:
         ends = {str(name): pair for name, pair in test.ends().items()}
         if set(groups) - set(ends):
             ends = None  # A group was too small to be tested.
-    return identified_set(scores, groups, ends=ends, counts=some_of(counts, known))
+        else:
+            ends = {g: _around_mean(ends[g], groups == g, scores, each) for g in ends}
+    return identified_set(scores, groups, ends=ends, counts=each)
+
+
+def _around_mean(
+    pair: tuple[float, float], here: Bools, scores: Floats, counts: Floats | None
+) -> tuple[float, float]:
+    """Held-out ends; those of features that tell nothing may cross, the mean is between them."""
+    mean = float(np.average(scores[here], weights=some_of(counts, here)))
+    return min(pair[0], mean), max(pair[1], mean)
 
 
 def _shown(values: tuple[Any, Any, Any]) -> str:

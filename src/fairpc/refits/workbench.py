@@ -228,6 +228,13 @@ class Workbench:
         balanced = BalancedPlan.of(plan, layout) if options.equal_mass else plan
         return cls(subject, balanced, row_of, table.weights, prior)
 
+    def without_mechanism_prior(self) -> Workbench:
+        """The same with the mechanism smoothed as other parameters are, whatever its prior was."""
+        subject, prior = self.subject, self.prior.copy()
+        smoothing = em_options(subject.model, subject.limits).smoothing
+        prior[subject.distribution.top.mechanism] = smoothing / len(subject.classes)
+        return replace(self, prior=prior)
+
     def bounds(self, limits: Limits | None) -> Bounds | None:
         layout = self.subject.distribution.layout
         return None if limits is None else limits.bounds(self.plan.graph, layout)
