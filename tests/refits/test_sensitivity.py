@@ -116,3 +116,13 @@ def test_bad_input_is_told_so() -> None:
     for options, message in bad:
         with pytest.raises(FairpcError, match=message):
             found(naive(), **options)
+
+
+def test_within_strata_the_mechanism_is_bent_and_no_rate() -> None:
+    x, y, s, _ = drawn()
+    model = LatNB(given=0, random_state=0).fit(x, y, sensitive_features=s)
+    record = found(model)
+    assert record.bent
+    assert all("P(Df" not in one.name for one in record.bent)
+    with pytest.raises(FairpcError, match="every stratum has a rate of its own"):
+        found(model, fair_rates=[0.4])

@@ -190,6 +190,11 @@ def _cases(
         wanted[str(name)] = said
     if not wanted and not anchored:
         raise LearningError("no assumption to change: give fair_rates, knowledge or fair_labels")
+    if subject.rows.strata and any(said.fair_rate is not None for said in wanted.values()):
+        raise LearningError(
+            "a rate of fair decisions was given for a model with strata: every stratum has a rate "
+            "of its own; give knowledge of the mechanism"
+        )
     coding, own = subject.model.coding_, subject.model.knowledge_
     groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
     return [
@@ -207,7 +212,8 @@ def _usual(subject: Subject | ScoredSubject) -> dict[str, Knowledge]:
     label = subject.classes[subject.positive]
     rate = float(subject.fair_rate[subject.positive])
     result = {}
-    for value in (round(rate + step, 3) for step in STEPS):
+    # Within strata there is no one rate to change.
+    for value in () if subject.rows.strata else (round(rate + step, 3) for step in STEPS):
         if 0 < value < 1:
             result[f"P(Df = {label}) = {value:g}"] = Knowledge(fair_rate=value)
     for group in subject.groups:

@@ -34,7 +34,14 @@ from scipy import stats
 from fairpc.errors import LearningError, MetricError, counted
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.latent import LatentDecision
-from fairpc.evidence import AssumptionTest, IdentifiedSet, identified_set, test_assumptions
+from fairpc.evidence import (
+    AssumptionTest,
+    IdentifiedSet,
+    StrataTest,
+    TestsByStratum,
+    identified_set,
+    test_assumptions,
+)
 from fairpc.evidence.intervals import some_of
 from fairpc.evidence.plain import Record
 from fairpc.fair.distinct_rows import effective_size
@@ -57,6 +64,8 @@ BLOCK: Final = 32
 """Replicates that are fitted together: bounds memory, and each gets its turn at Ctrl-C."""
 RATE_WIDENING: Final = 1.25
 """Errors of P(Df) with a structure learned from the same rows over those with a given one."""
+Tested = AssumptionTest | StrataTest | TestsByStratum
+"""A test of the assumptions, of a model with strata within these."""
 ADDED: Final = 2.0
 """Rows of either kind that Agresti and Coull add to a share, so that 0 of n is not certain."""
 MOVED: Final = 0.005
@@ -82,7 +91,8 @@ class MechanismIntervals(Record):
         n_steps: updates of EM per replicate; 0 where scores of classifiers are drawn.
         moved: how far this mechanism is from the model's own, at most.
         assumptions: the test of the assumptions; None where it could not be made.
-        identified: mechanisms that fit these rows equally well; None for more than two classes.
+        identified: mechanisms that fit these rows equally well; None for more than two classes, or
+            strata.
         refused: why there are no intervals; None where there are.
         kept: what no draw changes: "structure", or "classifiers".
         straight: replicates in which labels did not reject D = Df, which was then kept.
@@ -105,7 +115,7 @@ class MechanismIntervals(Record):
     level: float
     n_steps: int
     moved: float
-    assumptions: AssumptionTest | None
+    assumptions: Tested | None
     identified: IdentifiedSet | None
     refused: str | None
     kept: Kept = "structure"
@@ -175,7 +185,7 @@ def bootstrap_mechanism(
     n_steps: int = 500,
     level: float = 0.95,
     random_state: int | np.random.Generator | None = None,
-    assumptions: AssumptionTest | None = None,
+    assumptions: Tested | None = None,
     verbose: bool = False,
     callback: Report | None = None,
 ) -> MechanismIntervals:
@@ -258,7 +268,7 @@ class Draws:
 def intervals(
     subject: Subject | ScoredSubject,
     draws: Draws,
-    test: AssumptionTest | None,
+    test: Tested | None,
     refused: str | None,
     random_state: int | np.random.Generator | None,
     report: Report,
@@ -413,20 +423,25 @@ def _clipped(ends: Ends, box: Ends) -> Ends:
 
 def _tested(
     subject: Subject | ScoredSubject, persons: Positions | None, sample_weight: npt.ArrayLike | None
-) -> tuple[AssumptionTest | None, str | None]:
+) -> tuple[Tested | None, str | None]:
     """The test of the assumptions on the features as the model sees them; or why there is none."""
     rows = subject.rows
-    known = (rows.s >= 0) & (rows.d >= 0)
+    known = (rows.subgroups >= 0) & (rows.d >= 0)
     names, labels = np.array(subject.groups), np.array(subject.classes)
     two = len(subject.classes) == 2
+    within: dict[str, Any] = {}
+    if rows.strata:
+        bending = "within" if rows.strata.within else "shared"
+        within = {"given": rows.strata.codes(rows.x[known]), "mechanism": bending}
     try:
-        found = test_assumptions(
+        found: Tested = test_assumptions(
             _indicators(rows.x[known], rows.arities),
             labels[rows.d[known]],
             names[rows.s[known]],
             positive=subject.classes[subject.positive] if two else None,
             clusters=some_of(persons, known),
             sample_weight=None if sample_weight is None else rows.weights[known],
+            **within,
         )
     except MetricError as error:
         return None, f"The assumptions could not be tested on these rows: {error}"
@@ -445,17 +460,17 @@ def _indicators(codes: Codes, arities: Ints) -> Floats:
 
 
 def _identified(
-    subject: Subject | ScoredSubject, counts: Floats | None, test: AssumptionTest | None
+    subject: Subject | ScoredSubject, counts: Floats | None, test: Tested | None
 ) -> IdentifiedSet | None:
     """Mechanisms that fit the model's own P(D = 1 | x, s) equally well."""
-    if len(subject.classes) != 2:
-        return None
     rows = subject.rows
+    if len(subject.classes) != 2 or rows.strata:
+        return None
     known = np.flatnonzero(rows.s >= 0)
     scores = subject.observed()[known]
     groups = np.array(subject.groups)[rows.s[known]]
     each, ends = some_of(counts, known), None
-    if test is not None and test.positive is not None:
+    if isinstance(test, AssumptionTest) and test.positive is not None:
         ends = {str(name): pair for name, pair in test.ends().items()}
         if set(groups) - set(ends):
             ends = None  # A group was too small to be tested.
