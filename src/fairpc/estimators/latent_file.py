@@ -78,7 +78,8 @@ def _refuse_others(model: LatentDecision) -> None:
 
 def read(content: dict[str, Any], coding: TableCoding) -> LatentDecision:
     """The model of a file; errors are raised as they come."""
-    if content["version"] < _VERSION:
+    younger = _STRATA_SINCE if set(_USUAL) & set(content["settings"]) else _VERSION
+    if content["version"] < younger:
         raise FileFormatError(f"its model {NAME} is younger than its version: it was altered")
     if len(coding.labels.classes) != 2:
         raise FileFormatError("its label has more than two classes: it was altered")

@@ -34,7 +34,7 @@ from fairpc.evidence.ends_within import SharedEnds, StrataEnds, ends_of, ends_wi
 from fairpc.evidence.intervals import Interval, kish
 from fairpc.fair.fit import Options
 from fairpc.fair.label_scores import Scores, fit_mechanism, score_bins
-from fairpc.fair.priors import RECIPE_MECHANISM
+from fairpc.fair.priors import RECIPE_MECHANISM, STRATUM_ROWS
 from fairpc.fair.rows import Rows
 from fairpc.fair.strata import UNDIVIDED, Strata
 from fairpc.fair.top import Limits, TopRates
@@ -636,7 +636,7 @@ def _middle(ends: StrataEnds, n_groups: int, n_strata: int) -> tuple[Floats, Flo
                 "mechanism='within'"
             )
         shared = np.mean(np.array(boxes), axis=2)
-        return ends.stratum_rates(_apart(shared)), shared[:, None]
+        return ends.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
     # Of a subgroup without rows nothing is known.
     pi, mechanism = np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
     for a, own in enumerate(ends.strata):
@@ -652,7 +652,7 @@ def _kept_within(pi: Floats, mechanism: Floats, ends: StrataEnds) -> tuple[Float
     """
     if isinstance(ends, SharedEnds):
         shared = _apart(ends.nearest(mechanism[:, 0], LEVEL))
-        return ends.stratum_rates(shared), shared[:, None]
+        return ends.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
     pi, mechanism = pi.copy(), mechanism.copy()
     for a, own in enumerate(ends.strata):
         if own is not None:

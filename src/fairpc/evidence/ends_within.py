@@ -75,18 +75,21 @@ class SharedEnds(Record):
             anchored_known(self.known, hits.sum(axis=1), totals.sum(axis=1), tail)
         )
 
-    def stratum_rates(self, mechanism: Floats) -> Floats:
+    def stratum_rates(self, mechanism: Floats, prior_rows: float) -> Floats:
         """π_a that fits the rates of all groups best, where b0 and b1 are these, [s, f]; per a.
 
-        Least squares: a group whose labels tell more of Df counts for more.
+        Least squares: a group whose labels tell more of Df counts for more. Each stratum has prior
+        rows at the rate of the whole table.
         """
         n, rates = self._counts
         b0, b1 = mechanism[:, :1], mechanism[:, 1:]
         weight = n * np.square(b1 - b0)
         own = np.where(n > 0, (rates - b0) / (b1 - b0), 0.0)
-        total = weight.sum(axis=0)
         whole = float((weight * own).sum() / weight.sum())
-        return np.where(total > 0, (weight * own).sum(axis=0) / np.maximum(total, 1e-300), whole)
+        prior = prior_rows * float(weight.sum() / n.sum())
+        total = weight.sum(axis=0) + prior
+        found = (weight * own).sum(axis=0) + prior * whole
+        return np.where(total > 0, found / np.maximum(total, 1e-300), whole)
 
     def boxes(self, level: float | None) -> tuple[Box, ...] | None:
         """b0 and b1 of each group; None where labels contradict the assumptions.
