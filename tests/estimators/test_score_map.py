@@ -26,7 +26,7 @@ from fairpc.estimators.score_map import (
     isotonic_steps,
     within_limits,
 )
-from fairpc.evidence.ends import label_ends
+from fairpc.evidence.ends import LabelEnds, label_ends
 from fairpc.fair.rows import Rows
 from strategies import examples
 
@@ -180,7 +180,7 @@ def test_the_same_on_many_rows(calibration: Method | None, select: Select) -> No
     rows = scored(3000, n_groups=3)
     found = fitted(rows, calibration=calibration, select=select)
     check_parity(found, rows)
-    lower, upper = found.ends.rate_set(0.95)
+    lower, upper = found.rate_set(0.95)
     assert lower <= found.decision_rate <= upper
     # P(Df=1 | z) is symmetric, so that P(Df) is one half.
     assert lower < 0.5 < upper
@@ -283,6 +283,8 @@ def test_known_decisions_cut_the_set() -> None:
     f[some] = 1
     anchored = replace(rows, rows=replace(rows.rows, f=f))
     free, found = fitted(rows, select="middle"), fitted(anchored, select="middle")
+    assert isinstance(found.ends, LabelEnds)
+    assert isinstance(free.ends, LabelEnds)
     low, high = found.ends.known[1].b1
     assert low < 0.6 < high < 0.75
     assert free.ends.known[1].b1 == (0.0, 1.0)

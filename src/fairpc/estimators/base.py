@@ -42,7 +42,7 @@ from fairpc.estimators.settings import (
     generator,
     plain,
 )
-from fairpc.estimators.strata import small_strata, strata_of
+from fairpc.estimators.strata import refuse_rate, small_strata, strata_of
 from fairpc.estimators.tables import GivenTable, check_fit_input, listed, note_columns
 from fairpc.estimators.training import FitFolder, Training, coded_rows
 from fairpc.fair.choice import LabelGain, compare_labels
@@ -465,13 +465,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             )
         if not self.knowledge:
             return None
-        if listed(self.given) and self.knowledge.fair_rate is not None:
-            raise LearningError(
-                "fair_rate and ",
-                Argument("given"),
-                " cannot be combined: every stratum has a rate of its own, and EM would hold each "
-                "to it; state bounds of the mechanism, or leave one out",
-            )
+        refuse_rate(self.knowledge, self.given)
         return limits_of_coding(self.knowledge, coding)
 
     def _rng(self) -> np.random.Generator:

@@ -14,11 +14,13 @@ from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.models import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.estimators.settings import plain
 from fairpc.evidence.ends import LabelEnds
+from fairpc.evidence.ends_within import StrataEnds, ends_of
 from fairpc.evidence.plain import plain as numbers
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.recipe_log import Choices
+from fairpc.fair.strata import Strata
 from fairpc.fair.top import LATENT, Layout, Model, TopRates
 
 MODELS: Final = {c.__name__: c for c in (FairPC, LatNB, NLatPC, TwoNB)}
@@ -101,7 +103,7 @@ def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
     model.converged_ = bool(content["converged"])
     model.starts_ = ()
     model.choices_ = _choices(content, model)
-    model.label_ends_ = _ends(content, coding)
+    model.label_ends_ = _ends(content, coding, layout.strata)
     return model
 
 
@@ -121,10 +123,12 @@ def _choices(content: dict[str, Any], model: CircuitClassifier) -> Choices | Non
     return choices
 
 
-def _ends(content: dict[str, Any], coding: TableCoding) -> LabelEnds | None:
+def _ends(
+    content: dict[str, Any], coding: TableCoding, strata: Strata
+) -> LabelEnds | StrataEnds | None:
     if content.get("ends") is None:
         return None
-    ends = LabelEnds.from_dict(content["ends"])
+    ends = ends_of(content["ends"], strata.n if strata else None, within=strata.within)
     names = tuple(group.group for group in ends.groups)
     if names != coding.groups.names or len(coding.labels.classes) != 2:
         raise FileFormatError("its held-out ends are not of its groups: it was altered")

@@ -120,12 +120,14 @@ class Asked:
         X: the rows.
         groups: their groups, -1 where one is not known; None where none is given.
         n_rows: how many there are.
+        strata: of the rows, -1 where one is not known; None where the model has none.
     """
 
     model: LatentDecision
     X: Any
     groups: Codes | None
     n_rows: int
+    strata: Positions | None = None
 
     def over_groups(self, of: Callable[[Floats, Positions], Floats]) -> Floats:
         """What a function of scores [classifier, row] and groups says; see ``over_groups``."""
@@ -134,6 +136,18 @@ class Asked:
             return of(self.scores(rows, s), s.astype(np.intp))
 
         return over_groups(self.groups, self.n_rows, said, self.chances)
+
+    def over_strata(self, of: Callable[[Floats, Positions, Positions | None], Floats]) -> Floats:
+        """The same for a function that takes strata too."""
+
+        def said(rows: Ints, s: Codes) -> Floats:
+            return of(self.scores(rows, s), s.astype(np.intp), self.strata_of(rows))
+
+        return over_groups(self.groups, self.n_rows, said, self.chances)
+
+    def strata_of(self, rows: Ints) -> Positions | None:
+        """Of some of the rows."""
+        return None if self.strata is None else self.strata[rows]
 
     def scores(self, rows: Ints, s: Codes) -> Floats:
         """P(D = positive | x, s) of rows as if of these groups, by each fold's classifiers."""

@@ -27,6 +27,7 @@ from fairpc.errors import ContradictionWarning, LearningError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, check_level
 from fairpc.estimators.tables import FittedColumns, check_not_apart
 from fairpc.evidence.ends import LabelEnds
+from fairpc.evidence.ends_within import StrataEnds
 from fairpc.fair.distribution import BiasAccount, Threshold, equalised, fixed, for_rate
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.rows import Rows
@@ -244,8 +245,18 @@ class FittedDecisions(ABC):
         """Least and largest P(Df = positive | x, s) of each row, rows × 2."""
 
     @abstractmethod
-    def _ends(self) -> LabelEnds:
+    def _possible(self) -> LabelEnds | StrataEnds:
         """What held-out labels leave possible; a LearningError where it was not looked at."""
+
+    def _ends(self) -> LabelEnds:
+        """The same without strata; a LearningError where there are some."""
+        found = self._possible()
+        if not isinstance(found, LabelEnds):
+            raise LearningError(
+                "the model has strata, and one set of P(Df) is asked for: every stratum has a rate "
+                "of its own; fit without given"
+            )
+        return found
 
     @abstractmethod
     def _model_gap(self) -> Floats:

@@ -22,7 +22,8 @@ from fairpc.evidence import drift
 from fairpc.evidence.classifiers import design
 from fairpc.evidence.drift import Bounds, GroupRates, LabelFit, LabelledRows
 from fairpc.evidence.ends import LabelEnds, label_ends
-from fairpc.evidence.intervals import kish
+from fairpc.evidence.ends_within import StrataEnds, ends_within
+from fairpc.evidence.intervals import kish, some_of
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit_parameters
@@ -80,7 +81,7 @@ class Checked:
     P(D = positive | x, s), None where there are too few rows or too many classes."""
 
     sentences: tuple[str, ...] = ()
-    ends: LabelEnds | None = None
+    ends: LabelEnds | StrataEnds | None = None
 
 
 def guard(
@@ -127,7 +128,7 @@ class Findings:
         bounds: what the rows leave of P(Df) and of the mechanism.
         rates: P(D | S) of the rows.
         forest: whether the model is a forest, which does not drift.
-        ends: of P(D = positive | x, s) in each group; None for more than two classes, or strata.
+        ends: of P(D = positive | x, s) in each group; None for more than two classes.
         strata: within which Df is independent of S.
     """
 
@@ -138,7 +139,7 @@ class Findings:
     bounds: Bounds
     rates: GroupRates
     forest: bool = False
-    ends: LabelEnds | None = None
+    ends: LabelEnds | StrataEnds | None = None
     strata: Strata = UNDIVIDED
 
     def sentences(self) -> Iterator[str]:
@@ -273,19 +274,29 @@ def findings(
         drift.bounds(known, scores, LEVEL),
         drift.group_rates(known, LABEL_LEVEL),
         isinstance(distribution, ForestDistribution),
-        None if distribution.layout.strata else _ends(known, scores, coding),
+        _ends(known, scores, coding, joined(kept, held)),
         distribution.layout.strata,
     )
 
 
-def _ends(rows: LabelledRows, scores: Floats, coding: TableCoding) -> LabelEnds | None:
-    if rows.n_classes > 2 or len(np.unique(rows.groups)) < rows.n_groups:
+def _ends(
+    known: LabelledRows, scores: Floats, coding: TableCoding, rows: Rows
+) -> LabelEnds | StrataEnds | None:
+    """Of rows one by one; ``rows`` are the distinct ones that they are of."""
+    if known.n_classes > 2:
         return None
-    positive = coding.labels.positive
-    labels = np.asarray(rows.labels == positive, np.intp)
-    names = coding.groups.names
-    given = scores[:, positive], rows.groups, rows.folds, names, rows.weights
-    return label_ends(labels, *given)
+    positive, strata = coding.labels.positive, rows.strata
+    # What is missing in a row says nothing of its stratum.
+    where = np.asarray(strata.codes(rows.x), np.intp)[known.index]
+    at = np.flatnonzero(where >= 0)
+    if len(np.unique(known.groups[at])) < known.n_groups:
+        return None
+    labels = np.asarray(known.labels == positive, np.intp)[at]
+    own = scores[at, positive], known.groups[at], known.folds[at]
+    given = labels, *own, coding.groups.names, some_of(known.weights, at)
+    if not strata:
+        return label_ends(*given)
+    return ends_within(*given, strata=where[at], n_strata=strata.n, within=strata.within)
 
 
 def _label_fit(

@@ -58,14 +58,17 @@ from fairpc.estimators.score_map import (
     is_constant,
 )
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
+from fairpc.estimators.strata import NAMED, refuse_rate, small_strata, strata_of, stratum_names
 from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence import Parity, parity
 from fairpc.evidence.crossfit import deal
 from fairpc.evidence.ends import LabelEnds
+from fairpc.evidence.ends_within import SharedEnds, StrataEnds, WithinEnds
 from fairpc.fair.distribution import fixed
 from fairpc.fair.knowledge import Knowledge, limits_of_coding
 from fairpc.fair.rows import Rows
+from fairpc.fair.strata import UNDIVIDED, Bending, Strata
 from fairpc.fair.training_rows import rows_fingerprint
 
 ERRORS: Final = 2.0
@@ -99,6 +102,10 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             numbers where X holds no text.
         sensitive: columns of X that are the sensitive attribute; or give ``sensitive_features``.
         positive: the class that is meant by "positive"; the last one by default.
+        given: columns of X that may rightly matter, numbers in bins: Df is then independent of S
+            within each crossing of their values, and may differ between them. They stay features.
+        mechanism: with ``given``, "shared": labels are bent alike in all strata of a group; or
+            "within": each stratum has its own P(D | Df, S).
         cv: folds.
         calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
         select: the point of the identified set: "prior", least bending, or "middle".
@@ -115,6 +122,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     score_map_: ScoreMap
 
+    _strata: Strata = UNDIVIDED
     _needs_table = True  # what a classifier uses is its own affair
 
     def __init__(
@@ -123,6 +131,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         *,
         sensitive: Sensitive = None,
         positive: Any = None,
+        given: Sequence[str | int] | str | int = (),
+        mechanism: Bending = "shared",
         cv: int = 5,
         calibration: Method | None = "isotonic",
         select: Select = "prior",
@@ -137,6 +147,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.estimator = estimator
         self.sensitive = sensitive
         self.positive = positive
+        self.given = given
+        self.mechanism = mechanism
         self.cv = cv
         self.calibration = calibration
         self.select = select
@@ -160,7 +172,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     ) -> Self:
         """Fit to a table, its labels and its groups.
 
-        Rows without a label or a group are left out, with a warning.
+        Rows without a label, a group or, with ``given``, a stratum are left out, with a warning.
 
         Args:
             X: frame or array, as the classifier takes it.
@@ -181,12 +193,15 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         check_fit_input(self, X, y)
         given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
         coding = self._fit_coding(X, y, fair_labels, **given)
+        strata = strata_of(self.given, self.mechanism, coding)
+        refuse_rate(self.knowledge, self.given)
         all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
+        all_rows = all_rows.with_strata(strata)
         plain = isinstance(self.estimator, TableClassifier | None)
         view = GroupView.of(coding, X, all_rows.s, plain=plain)
         table, rows, who = _used(X, all_rows, clusters)
         _warn_left_out(all_rows, rows.n_rows)
-        _warn_small(coding)
+        _warn_small(coding, small_strata(rows, strata, coding))
         folds = _folds(rows, who, self.cv, coding, rng, self.per_group)
         weighted = sample_weight is not None
         estimators = self._fit_folds(table, rows, folds, coding, view, rng, weighted)
@@ -200,7 +215,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             limits=limits_of_coding(self.knowledge, coding),
         )
         groups = self._fit_groups(table, rows, view, rng)
-        self._store(coding, view, estimators, groups, found, scored)
+        self._store(coding, strata, view, estimators, groups, found, scored)
         note_columns(self, X)
         self.threshold_ = threshold
         self.data_fingerprint_ = rows_fingerprint(all_rows)
@@ -326,6 +341,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     def _store(
         self,
         coding: TableCoding,
+        strata: Strata,
         view: GroupView,
         estimators: list[tuple[Any, ...]],
         groups: tuple[Any, ...],
@@ -334,17 +350,19 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
         self.coding_ = coding
+        self._strata = strata
         self.group_view_ = view
         self.estimators_ = estimators
         self.group_estimators_ = groups
         self.score_map_ = found
         self.knowledge_ = self.knowledge or Knowledge()
         self.n_anchors_ = scored.rows.n_anchors
-        self.warnings_ = tuple(_findings(found, scored, coding))
+        self.warnings_ = tuple(_findings(found, scored, coding, strata))
         self.folds_ = scored.folds
         self.fold_rows_ = _name_in_order(scored.rows)
-        q = _anchored(found.decision(scored.scores[None], scored.groups), scored.rows, coding)
-        counts = found.turned(q, scored.labels, scored.groups, scored.rows.weights)
+        at = scored.groups, scored.strata
+        q = _anchored(found.decision(scored.scores[None], *at), scored.rows, coding)
+        counts = found.turned(q, scored.labels, at[0], scored.rows.weights, at[1])
         self.label_counts_ = self._classes_in_order(counts)
 
     def cross_fitted(
@@ -364,7 +382,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         """
         coding = self._coding()
         all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
-        table, rows, who = _used(X, all_rows, clusters)
+        table, rows, who = _used(X, all_rows.with_strata(self._strata), clusters)
         if not hasattr(self, "folds_"):
             raise LearningError(
                 "this LatentDecision was loaded from a file, which does not say what fold each row "
@@ -394,12 +412,36 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         return self._map().group_rate
 
     @property
+    def strata_(self) -> tuple[str, ...]:
+        """Names of the strata within which Df is independent of S; one, "", without any."""
+        return stratum_names(self._fitted_strata(), self._coding())
+
+    @property
+    def stratum_rate_(self) -> Floats:
+        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
+        own = self._map().strata
+        return self.fair_rate_[None] if own is None else self._by_class(own.decision_rate)
+
+    @property
+    def stratum_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
+        own = self._map().strata
+        if own is None:
+            return self.bias_mechanism_[:, None]
+        each = np.stack([1 - own.mechanism, own.mechanism], axis=3)
+        return each if self._coding().labels.positive else each[:, :, ::-1, ::-1]
+
+    @property
     def fair_rate_set_(self) -> tuple[float, float]:
         """The P(Df = positive) that held-out labels leave possible, with 95 % confidence.
 
         The first is larger than the second where they leave none.
         """
-        return self._map().ends.rate_set(LEVEL)
+        return self._map().rate_set(LEVEL)
+
+    def _fitted_strata(self) -> Strata:
+        self._map()
+        return self._strata
 
     def _map(self) -> ScoreMap:
         check_is_fitted(self, "score_map_")
@@ -416,7 +458,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
         asked = self._asked(X, sensitive_features)
-        return self._by_class(asked.over_groups(self._map().decision)), asked.groups
+        return self._by_class(asked.over_strata(self._map().decision)), asked.groups
 
     def _observed(self, X: Any, sensitive_features: Any) -> Floats:
         found = self._map()
@@ -431,8 +473,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         d = np.where(labels < 0, -1, labels == positive).astype(np.intp)
 
         def said(rows: Ints, s: Codes) -> Floats:
-            q = found.decision(asked.scores(rows, s), s.astype(np.intp))
-            return found.posterior(q, d[rows], s.astype(np.intp))
+            at = s.astype(np.intp), asked.strata_of(rows)
+            return found.posterior(found.decision(asked.scores(rows, s), *at), d[rows], *at)
 
         def chances(rows: Ints) -> Floats:
             return asked.chances_given(rows, d[rows])
@@ -442,13 +484,13 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
         found = self._map()
         asked = self._asked(X, sensitive_features)
-        return asked.over_groups(lambda scores, s: found.bounds(scores, s, level))
+        return asked.over_strata(lambda scores, s, a: found.bounds(scores, s, level, a))
 
-    def _ends(self) -> LabelEnds:
+    def _possible(self) -> LabelEnds | StrataEnds:
         return self._map().ends
 
     def _model_gap(self) -> Floats:
-        """Df is independent of S under the model, whatever was learned."""
+        """Df is independent of S under the model, within its strata, whatever was learned."""
         self._map()
         return np.zeros(2)
 
@@ -459,16 +501,17 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
         found, rows = self._map(), given.codes
 
-        def both(scores: Floats, s: Positions) -> Floats:
-            means = found.decision(scores, s), found.observed(scores, s).mean(axis=0)
+        def both(scores: Floats, s: Positions, a: Positions | None) -> Floats:
+            means = found.decision(scores, s, a), found.observed(scores, s).mean(axis=0)
             return np.column_stack(means)
 
-        decided, observed = Asked(self, given.table, rows.s, rows.n_rows).over_groups(both).T
+        asked = Asked(self, given.table, rows.s, rows.n_rows, self._strata_of(rows.x))
+        decided, observed = asked.over_strata(both).T
         return self._by_class(decided), self._by_class(observed)
 
     def _turned(self, given: GivenRows) -> Floats:
         found, rows = self._map(), given.codes
-        asked = Asked(self, given.table, rows.s, rows.n_rows)
+        asked = Asked(self, given.table, rows.s, rows.n_rows, self._strata_of(rows.x))
         d = np.where(rows.d < 0, -1, rows.d == self._coding().labels.positive).astype(np.intp)
         shares = np.eye(rows.n_groups)[rows.s]
         hidden = np.flatnonzero(rows.s < 0)
@@ -479,10 +522,11 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             at = np.flatnonzero(shares[:, g])
             s = np.full(len(at), g, np.int16)
             own = rows.take(at)
-            q = found.decision(asked.scores(at, s), s.astype(np.intp))
+            strata = asked.strata_of(at)
+            q = found.decision(asked.scores(at, s), s.astype(np.intp), strata)
             weights = own.weights * shares[at, g]
             q = _anchored(q, own, self._coding())
-            counts += found.turned(q, d[at], s.astype(np.intp), weights)
+            counts += found.turned(q, d[at], s.astype(np.intp), weights, strata)
         return self._classes_in_order(counts)
 
     def _fingerprint(self) -> str:
@@ -497,9 +541,15 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         frame = read_frame(X)
         self._check_columns(frame)
         groups = coding.group_codes(X, frame, sensitive_features)
-        if all(isinstance(c, TableClassifier) for c in self.estimators_[0]):
-            coding.features.transform(frame, allow_absent=True)  # names levels that are new
-        return Asked(self, self._as_fitted(X), groups, frame.n_rows)
+        strata = None
+        if self._strata or all(isinstance(c, TableClassifier) for c in self.estimators_[0]):
+            codes = coding.features.transform(frame, allow_absent=True)  # names levels that are new
+            strata = self._strata_of(codes)
+        return Asked(self, self._as_fitted(X), groups, frame.n_rows, strata)
+
+    def _strata_of(self, x: Codes) -> Positions | None:
+        """Stratum of each row of codes, -1 where it is not known; None without strata."""
+        return np.asarray(self._strata.codes(x), np.intp) if self._strata else None
 
     def _as_fitted(self, X: Any) -> Any:
         """Rows as classifiers know them: frames by name, arrays by position."""
@@ -618,9 +668,10 @@ class Distilled:
 def _used(
     X: Any, all_rows: Rows, clusters: npt.ArrayLike | None
 ) -> tuple[Any, Rows, Positions | None]:
-    """Of rows with a label, a group and weight: the table, their codes, their persons."""
+    """Of rows with a label, a subgroup and weight: the table, their codes, their persons."""
     persons = check_clusters(clusters, all_rows.n_rows)
-    used = np.flatnonzero((all_rows.s >= 0) & (all_rows.d >= 0) & (all_rows.weights > 0))
+    known = (all_rows.subgroups >= 0) & (all_rows.d >= 0)
+    used = np.flatnonzero(known & (all_rows.weights > 0))
     table = X if len(used) == all_rows.n_rows else take_rows(X, used)
     who = None if persons is None else np.unique(persons[used], return_inverse=True)[1]
     return table, all_rows.take(used), who
@@ -641,15 +692,18 @@ def _anchored(q: Floats, rows: Rows, coding: TableCoding) -> Floats:
 def _warn_left_out(rows: Rows, n_used: int) -> None:
     lost = int((rows.weights > 0).sum()) - n_used
     if lost:
+        lacking = "no label, no group or no stratum" if rows.strata else "no label or no group"
         warnings.warn(
-            f"{counted(lost, 'row')} of {rows.n_rows} have no label or no group: they are left "
+            f"{counted(lost, 'row')} of {rows.n_rows} have {lacking}: they are left "
             "out; FairPC can learn from them",
             TableWarning,
             stacklevel=3,
         )
 
 
-def _warn_small(coding: TableCoding) -> None:
+def _warn_small(coding: TableCoding, strata: str) -> None:
+    if strata:
+        warnings.warn(strata, TableWarning, stacklevel=3)
     small = coding.groups.small()
     if small:
         named = ", ".join(f"{name} ({counted(n, 'row')})" for name, n in small)
@@ -689,18 +743,46 @@ def _folds(
     return folds
 
 
-def _findings(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
+def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list[str]:
+    """A sentence where held-out labels leave nothing possible."""
+    ends, tail = found.ends, "or what was stated as known is wrong."
+    if isinstance(ends, SharedEnds):
+        if ends.boxes(LEVEL) is not None:
+            return []
+        return [
+            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): within "
+            f"{strata.n} strata, no mechanism that is the same in all of them fits the labels of "
+            "every group; Df cannot be independent of the group within them, or labels are bent "
+            f"differently in some, or depend on features otherwise than through Df, {tail}"
+        ]
+    if isinstance(ends, WithinEnds):
+        empty = ends.rejected(LEVEL)
+        if not empty:
+            return []
+        names = stratum_names(strata, coding)
+        shown = "; ".join(names[a] for a in empty[:NAMED]) + ("; …" if len(empty) > NAMED else "")
+        return [
+            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): in "
+            f"{counted(len(empty), 'stratum', 'strata')} ({shown}) no P(Df = "
+            f"{coding.labels.positive_class}) fits every group; Df cannot be independent of the "
+            f"group there, or the label depends on features otherwise than through Df, {tail}"
+        ]
+    lower, upper = ends.rate_set(LEVEL)
+    if lower <= upper:
+        return []
+    return [
+        f"The labels contradict the assumptions ({LEVEL:.0%} confidence): no P(Df = "
+        f"{coding.labels.positive_class}) fits every group, {lower:.3f} is the least that one "
+        f"needs and {upper:.3f} the most that another allows; Df cannot be independent of the "
+        f"group, or the label depends on features otherwise than through Df, {tail}"
+    ]
+
+
+def _findings(
+    found: ScoreMap, scored: ScoredRows, coding: TableCoding, strata: Strata
+) -> list[str]:
     """What must be said of a fit before anything else."""
-    sentences = []
-    lower, upper = found.ends.rate_set(LEVEL)
-    if lower > upper:
-        sentences.append(
-            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): no P(Df = "
-            f"{coding.labels.positive_class}) fits every group, {lower:.3f} is the least that one "
-            f"needs and {upper:.3f} the most that another allows; Df cannot be independent of the "
-            "group, or the label depends on features otherwise than through Df, or what was stated "
-            "as known is wrong."
-        )
+    sentences = _contradiction(found, coding, strata)
     sentences += _silent_groups(found, scored, coding)
     if _gain(found, scored) < ERRORS:
         sentences.append(

@@ -14,10 +14,14 @@ from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
 from fairpc.estimators.latent import LatentDecision
 from fairpc.estimators.score_map import ScoreMap
 from fairpc.estimators.settings import plain
+from fairpc.estimators.strata import strata_of
 from fairpc.fair.knowledge import Knowledge
 
 NAME: Final = LatentDecision.__name__
 _VERSION: Final = 6
+_STRATA_SINCE: Final = 7
+_USUAL: Final = {"given": [], "mechanism": "shared"}
+"""Settings that are written where they are not as usual: older readers take them for an error."""
 FIELDS: Final = frozenset(
     ("warnings", "score_map", "group_view", "classifiers", "group_classifiers")
 )
@@ -34,9 +38,12 @@ def content(model: LatentDecision) -> dict[str, Any]:
     for name in _ESTIMATORS:
         given = getattr(model, name)
         settings[name] = given.kind if isinstance(given, TableClassifier) else given
+    for name, usual in _USUAL.items():
+        if settings[name] == usual:
+            del settings[name]
     view = model.group_view_
     return {
-        "version": _VERSION,
+        "version": _STRATA_SINCE if set(_USUAL) & set(settings) else _VERSION,
         "settings": settings,
         "warnings": list(model.warnings_),
         "score_map": model.score_map_.to_dict(),
@@ -71,22 +78,24 @@ def _refuse_others(model: LatentDecision) -> None:
 
 def read(content: dict[str, Any], coding: TableCoding) -> LatentDecision:
     """The model of a file; errors are raised as they come."""
-    if content["version"] < _VERSION:
+    younger = _STRATA_SINCE if set(_USUAL) & set(content["settings"]) else _VERSION
+    if content["version"] < younger:
         raise FileFormatError(f"its model {NAME} is younger than its version: it was altered")
     if len(coding.labels.classes) != 2:
         raise FileFormatError("its label has more than two classes: it was altered")
-    found = ScoreMap.from_dict(content["score_map"])
+    given = _settings(content["settings"])
+    strata = strata_of(given.get("given", ()), given.get("mechanism", "shared"), coding)
+    found = ScoreMap.from_dict(content["score_map"], strata)
     if tuple(g.group for g in found.ends.groups) != coding.groups.names:
         raise FileFormatError("its map of scores is not of its groups: it was altered")
     view = _view(content["group_view"], coding)
     folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in content["classifiers"]]
     groups = tuple(map(TableClassifier.from_dict, content["group_classifiers"]))
     _check_classifiers(folds, groups, coding, view)
-    given = _settings(content["settings"])
     for name, first in zip(_ESTIMATORS, (folds[0][:1], groups[:1]), strict=True):
         given[name] = _estimator(given[name], name, first)
     model = LatentDecision(**given)
-    model.score_map_, model.group_view_ = found, view
+    model.score_map_, model.group_view_, model._strata = found, view, strata
     model.estimators_, model.group_estimators_ = folds, groups
     return model
 
@@ -145,6 +154,8 @@ def _check_classifiers(
 def _settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Constructor arguments: tuples where tuples were."""
     result = dict(settings) | {"missing_values": tuple(settings["missing_values"])}
+    if isinstance(settings.get("given"), list):
+        result["given"] = tuple(settings["given"])
     if result["knowledge"] is not None:
         result["knowledge"] = Knowledge.from_dict(result["knowledge"])
     return result

@@ -24,6 +24,7 @@ from fairpc.estimators.patterns import (
 )
 from fairpc.estimators.strata import stratum_names
 from fairpc.evidence.ends import LabelEnds
+from fairpc.evidence.ends_within import StrataEnds
 from fairpc.fair.distribution import (
     Contribution,
     FairDistribution,
@@ -45,7 +46,7 @@ class FittedQueries(FittedDecisions):
     """Queries of a fitted circuit; what they read is set by ``fit`` or by ``fairpc.load``."""
 
     distribution_: FairDistribution
-    label_ends_: LabelEnds | None
+    label_ends_: LabelEnds | StrataEnds | None
 
     @property
     def circuit_(self) -> Circuit:
@@ -123,14 +124,15 @@ class FittedQueries(FittedDecisions):
 
     def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
         """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""
-        ends = self._ends()
+        ends = self._possible()
         groups, features = self._evidence(X, sensitive_features)
         distribution, positive = self._distribution(), self._coding().labels.positive
 
         def bounds(rows: Ints, s: Codes) -> Floats:
             x = features[rows]
             r, q = (of(s, x)[:, positive] for of in (distribution.observed, distribution.decision))
-            return ends.around(q, r, r, s.astype(np.intp), level)
+            strata = np.asarray(distribution.layout.strata.codes(x), np.intp)
+            return ends.around(q, r, r, s.astype(np.intp), level, strata)
 
         found = over_groups(
             groups, len(features), bounds, lambda rows: distribution.group(features[rows])
@@ -139,7 +141,7 @@ class FittedQueries(FittedDecisions):
         q = distribution.decision(groups, features)[:, positive]
         return np.column_stack([np.minimum(found[:, 0], q), np.maximum(found[:, 1], q)])
 
-    def _ends(self) -> LabelEnds:
+    def _possible(self) -> LabelEnds | StrataEnds:
         """What held-out rows leave possible; a LearningError where it was not looked at."""
         if not self._latent:
             raise LearningError(

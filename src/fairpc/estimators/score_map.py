@@ -12,13 +12,17 @@ middle of that set. Then q = (r − b0) / (b1 − b0).
 Scores beyond b0 and b1 are bent towards 0 and 1, so that their order is kept, and the odds of
 each group are shifted so that the mean of q in its training rows is P(Df = 1).
 
+With strata (:mod:`fairpc.fair.strata`) P(Df = 1 | a) takes the place of P(Df = 1), and the odds of
+each subgroup are shifted so that the mean of q in it is that of its stratum. The mechanism is that
+of the group, or of the subgroup where it is *within* strata.
+
 Here D = 1 means the positive class, whatever the order of the classes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args, overload
 
 import numpy as np
 from scipy.special import expit, logit
@@ -26,11 +30,13 @@ from scipy.special import expit, logit
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats, Ints, Positions, check_choice
 from fairpc.evidence.ends import Known, LabelEnds, label_ends
-from fairpc.evidence.intervals import kish
+from fairpc.evidence.ends_within import SharedEnds, StrataEnds, ends_of, ends_within
+from fairpc.evidence.intervals import Interval, kish
 from fairpc.fair.fit import Options
 from fairpc.fair.label_scores import Scores, fit_mechanism, score_bins
-from fairpc.fair.priors import RECIPE_MECHANISM
+from fairpc.fair.priors import RECIPE_MECHANISM, STRATUM_ROWS
 from fairpc.fair.rows import Rows
+from fairpc.fair.strata import UNDIVIDED, Strata
 from fairpc.fair.top import Limits, TopRates
 
 Method = Literal["isotonic", "sigmoid"]
@@ -152,6 +158,46 @@ def _log_odds(scores: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
+class StrataMap:
+    """What differs between strata.
+
+    Attributes:
+        share: P(S, A), [s, a].
+        decision_rate: P(Df = 1 | A), [a].
+        mechanism: b0 and b1 of each subgroup, [s, a, f].
+        shifts: of the log-odds of q, [s, a].
+    """
+
+    share: Floats
+    decision_rate: Floats
+    mechanism: Floats
+    shifts: Floats
+
+    @property
+    def group_decision_rate(self) -> Floats:
+        """P(Df = 1 | S), [s]: groups differ by the mix of strata alone."""
+        return np.asarray(self.share @ self.decision_rate / self.share.sum(axis=1), np.float64)
+
+    @property
+    def group_mechanism(self) -> Floats:
+        """b0 and b1 of each group, [s, f]: the mean over P(a | f, s)."""
+        decided = np.stack([1 - self.decision_rate, self.decision_rate], axis=1)
+        joint = self.share[:, :, None] * decided
+        return np.asarray((joint * self.mechanism).sum(axis=1) / joint.sum(axis=1), np.float64)
+
+    def is_sound(self, n_groups: int) -> bool:
+        """Whether the numbers can be those of strata of so many groups."""
+        n = len(self.decision_rate)
+        shapes = self.share.shape, self.mechanism.shape, self.shifts.shape
+        rates = np.concatenate([self.share.ravel(), self.decision_rate, self.mechanism.ravel()])
+        return (
+            shapes == ((n_groups, n), (n_groups, n, 2), (n_groups, n))
+            and bool(np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all())
+            and bool((self.mechanism[..., 1] > self.mechanism[..., 0]).all())
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class ScoreMap:
     """What turns the scores of a classifier into P(Df = 1 | x, s).
 
@@ -159,10 +205,11 @@ class ScoreMap:
         calibrations: per group.
         group_rate: P(S).
         decision_rate: P(Df = 1).
-        mechanism: b0 and b1 of each group, [s, f].
-        shifts: of the log-odds of q, per group.
+        mechanism: b0 and b1 of each group, [s, f]; their mean where strata have their own.
+        shifts: of the log-odds of q, per group; with strata, for rows whose stratum is not known.
         ends: what held-out rows leave possible.
         straight: whether D = Df was kept, because the labels do not reject it.
+        strata: what differs between them; None without strata.
     """
 
     calibrations: tuple[Calibration, ...]
@@ -170,8 +217,9 @@ class ScoreMap:
     decision_rate: float
     mechanism: Floats
     shifts: Floats
-    ends: LabelEnds
+    ends: LabelEnds | StrataEnds
     straight: bool = False
+    strata: StrataMap | None = None
 
     def rates(self, positive: int) -> TopRates:
         """P(S), P(Df) and P(D | Df, S) by the codes of the classes."""
@@ -188,16 +236,44 @@ class ScoreMap:
             found[..., here] = np.clip(calibration(scores[..., here]), 0.0, 1.0)
         return found
 
-    def decision(self, scores: Floats, groups: Positions) -> Floats:
-        """q = P(Df = 1 | x, s): the mean over classifiers, [classifier, row] to [row]."""
+    def rate_set(self, level: float) -> Interval:
+        """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected."""
+        if isinstance(self.ends, LabelEnds):
+            return self.ends.rate_set(level)
+        share = self.group_rate[:, None] if self.strata is None else self.strata.share
+        return self.ends.rate_set(level, share)
+
+    def _lines(self, groups: Positions, strata: Positions | None) -> tuple[Floats, Floats]:
+        """b0 and b1 of each row, [row, f], and its shift; of the group where strata are unknown."""
+        mechanism, shifts = self.mechanism[groups], self.shifts[groups]
+        if self.strata is not None and strata is not None:
+            known = strata >= 0
+            at = groups[known], strata[known]
+            mechanism[known], shifts[known] = self.strata.mechanism[at], self.strata.shifts[at]
+        return mechanism, shifts
+
+    def decision(
+        self, scores: Floats, groups: Positions, strata: Positions | None = None
+    ) -> Floats:
+        """q = P(Df = 1 | x, s): the mean over classifiers, [classifier, row] to [row].
+
+        Strata are by number, -1 where one is not known.
+        """
         q = np.empty_like(scores)
+        mechanism, shifts = self._lines(groups, strata)
         for g, calibration in enumerate(self.calibrations):
             here = groups == g
-            b0, b1 = self.mechanism[g]
+            b0, b1 = mechanism[here].T
             q[..., here] = _bent((calibration(scores[..., here]) - b0) / (b1 - b0))
-        return _shifted(np.atleast_2d(q).mean(axis=0), self.shifts[groups])
+        return _shifted(np.atleast_2d(q).mean(axis=0), shifts)
 
-    def bounds(self, scores: Floats, groups: Positions, level: float | None) -> Floats:
+    def bounds(
+        self,
+        scores: Floats,
+        groups: Positions,
+        level: float | None,
+        strata: Positions | None = None,
+    ) -> Floats:
         """Least and largest P(Df = 1 | x, s), rows × 2; see ``LabelEnds.score_bounds``.
 
         With a level, half of 1 − level is for the set, half for what is not known of r: the
@@ -211,35 +287,53 @@ class ScoreMap:
             half = _half_width(self, each, np.atleast_2d(scores), groups, level)
             low, high = np.clip(r - half, 0.0, 1.0), np.clip(r + half, 0.0, 1.0)
             level = (1 + level) / 2
-        return self.ends.around(self.decision(scores, groups), low, high, groups, level)
+        q = self.decision(scores, groups, strata)
+        return self.ends.around(q, low, high, groups, level, strata)
 
-    def posterior(self, q: Floats, labels: Positions, groups: Positions) -> Floats:
+    def posterior(
+        self,
+        q: Floats,
+        labels: Positions,
+        groups: Positions,
+        strata: Positions | None = None,
+    ) -> Floats:
         """P(Df = 1 | x, s, d) ∝ q P(d | Df = 1, s); q where the label is not known (-1)."""
-        b0, b1 = self.mechanism[groups].T
+        b0, b1 = self._lines(groups, strata)[0].T
         one = np.where(labels == 1, b1, 1 - b1) * q
         zero = np.where(labels == 1, b0, 1 - b0) * (1 - q)
         total = one + zero
         known = np.divide(one, total, out=np.array(q), where=total > 0)
         return np.where(labels >= 0, known, q)
 
-    def turned(self, q: Floats, labels: Positions, groups: Positions, weights: Floats) -> Floats:
+    def turned(
+        self,
+        q: Floats,
+        labels: Positions,
+        groups: Positions,
+        weights: Floats,
+        strata: Positions | None = None,
+    ) -> Floats:
         """Expected weight of rows with Df = f and D = d in group s, [s, f, d], 1 = positive.
 
         Of a row whose label is not known (-1) either is counted, as probable as it is.
         """
-        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)  # [s, f, d]
+        own = self._lines(groups, strata)[0]
+        mechanism = np.stack([1 - own, own], axis=2)  # [row, f, d]
         # Not zero: a decision that is known may contradict it.
-        joint = np.stack([1 - q, q], axis=1)[:, :, None] * np.maximum(mechanism, LEAST)[groups]
+        joint = np.stack([1 - q, q], axis=1)[:, :, None] * np.maximum(mechanism, LEAST)
         for d in (0, 1):
             joint[labels == 1 - d, :, d] = 0.0
         joint *= (weights / joint.sum(axis=(1, 2)))[:, None, None]
-        counts = np.zeros(mechanism.shape)
+        counts = np.zeros((len(self.mechanism), 2, 2))
         np.add.at(counts, groups, joint)
         return counts
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-safe data."""
-        return {
+        own = {}
+        if self.strata is not None:
+            own = {"strata": {name: v.tolist() for name, v in vars(self.strata).items()}}
+        return own | {
             "calibrations": [
                 {name: values.tolist() for name, values in vars(c).items()}
                 for c in self.calibrations
@@ -253,7 +347,7 @@ class ScoreMap:
         }
 
     @classmethod
-    def from_dict(cls, data: Any) -> ScoreMap:
+    def from_dict(cls, data: Any, strata: Strata = UNDIVIDED) -> ScoreMap:
         """The map of ``to_dict``; a FileFormatError says what is wrong with anything else."""
         try:
             calibrations = tuple(
@@ -266,15 +360,16 @@ class ScoreMap:
                 float(data["decision_rate"]),
                 np.array(data["mechanism"], np.float64),
                 np.array(data["shifts"], np.float64),
-                LabelEnds.from_dict(data["ends"]),
+                ends_of(data["ends"], strata.n if strata else None, within=strata.within),
                 bool(data["straight"]),
+                _strata_of(data["strata"]) if strata else None,
             )
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise FileFormatError(f"the map of scores is not as saved: {error}") from error
-        found._check()
+        found._check(strata)
         return found
 
-    def _check(self) -> None:
+    def _check(self, strata: Strata) -> None:
         """A FileFormatError where the parts do not fit together."""
         n = len(self.calibrations)
         shapes = self.group_rate.shape, self.mechanism.shape, self.shifts.shape
@@ -283,10 +378,16 @@ class ScoreMap:
         sound = sound and bool(
             np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all()
         )
+        if sound and self.strata is not None:
+            sound = len(self.strata.decision_rate) == strata.n and self.strata.is_sound(n)
         if not (sound and all(c.is_sound() for c in self.calibrations)):
             raise FileFormatError("the map of scores does not fit together: it was altered")
         if not (self.mechanism[:, 1] > self.mechanism[:, 0]).all():
             raise FileFormatError("the map of scores has a mechanism that turns no labels: altered")
+
+
+def _strata_of(data: Any) -> StrataMap:
+    return StrataMap(*(np.array(data[f.name], np.float64) for f in fields(StrataMap)))
 
 
 def _half_width(
@@ -332,7 +433,8 @@ class ScoredRows:
     """Rows whose group and label are known, with cross-fitted scores.
 
     Attributes:
-        rows: groups, labels, weights and known fair decisions; the features are not looked at.
+        rows: groups, labels, weights and known fair decisions; of the features only those that
+            make strata are looked at.
         scores: P(D = positive | x, s) by a classifier that had not seen the row's fold.
         folds: of the cross-fit.
         positive: code of the positive class.
@@ -353,6 +455,11 @@ class ScoredRows:
     @property
     def groups(self) -> Positions:
         return np.asarray(self.rows.s, np.intp)
+
+    @property
+    def strata(self) -> Positions:
+        """Number of each row's stratum; without strata all rows are in one."""
+        return np.asarray(self.rows.strata.codes(self.rows.x), np.intp)
 
     def drawn(self, times: Ints) -> ScoredRows:
         """Each row as often as it was drawn; a person who was drawn twice counts as two."""
@@ -388,25 +495,62 @@ def fit_score_map(
     check_choice("select", select, get_args(Select))
     labels, groups, weights = scored.labels, scored.groups, scored.rows.weights
     _refuse_constant(scored, names)
-    alike = None if np.ptp(weights) == 0 else weights
-    given = scored.scores, groups, scored.folds, names, alike, scored.persons
-    ends = _with_known(label_ends(labels, *given), scored, limits)
+    ends = _with_known(_ends(scored, names), scored, limits)
     each = [groups == g for g in range(len(names))]
     calibrations = tuple(
         calibrate(scored.scores[h], labels[h], weights[h], calibration) for h in each
     )
     rates = np.array([weights[h].sum() for h in each]) / weights.sum()
+    if not isinstance(ends, LabelEnds):
+        own, straight = _strata_point(scored, ends, limits, select)
+        whole = rates, float(own.share.sum(axis=0) @ own.decision_rate), own.group_mechanism
+        _refuse_alike(whole[1])
+        found = ScoreMap(calibrations, *whole, np.zeros(len(names)), ends, straight, own)
+        return _shifted_within(found, own, scored)
     pi, mechanism, straight = _point(scored, ends, limits, select)
     mechanism = _apart(mechanism)
+    _refuse_alike(pi)
+    found = ScoreMap(calibrations, rates, pi, mechanism, np.zeros(len(names)), ends, straight)
+    q = found.decision(scored.scores[None], groups)
+    shifts = np.array([_shift(q[h], weights[h], pi) for h in each])
+    return replace(found, shifts=shifts)
+
+
+def _ends(scored: ScoredRows, names: tuple[str, ...]) -> LabelEnds | StrataEnds:
+    weights = scored.rows.weights
+    alike = None if np.ptp(weights) == 0 else weights
+    given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
+    own = scored.rows.strata
+    if not own:
+        return label_ends(*given)
+    return ends_within(*given, strata=scored.strata, n_strata=own.n, within=own.within)
+
+
+def _refuse_alike(pi: float) -> None:
     if not FEWEST < pi < 1 - FEWEST:
         raise LearningError(
             f"P(Df = positive) is estimated at {pi:.4f}: nearly all fair decisions are alike, and "
             "nothing is left to tell apart; state a fair_rate as knowledge, or give other rows"
         )
-    found = ScoreMap(calibrations, rates, pi, mechanism, np.zeros(len(names)), ends, straight)
-    q = found.decision(scored.scores[None], groups)
-    shifts = np.array([_shift(q[h], weights[h], pi) for h in each])
-    return replace(found, shifts=shifts)
+
+
+def _shifted_within(found: ScoreMap, own: StrataMap, scored: ScoredRows) -> ScoreMap:
+    """The map whose q has the mean of its stratum in every subgroup.
+
+    Rows whose stratum is not known are shifted so that each group has its mean over all strata.
+    """
+    groups, strata, weights = scored.groups, scored.strata, scored.rows.weights
+    q = found.decision(scored.scores[None], groups, strata)
+    shifts = np.zeros(own.share.shape)
+    for s, a in zip(*np.nonzero(own.share), strict=True):
+        here = (groups == s) & (strata == a)
+        shifts[s, a] = _shift(q[here], weights[here], own.decision_rate[a])
+    unknown = found.decision(scored.scores[None], groups)
+    rates = own.group_decision_rate
+    whole = [
+        _shift(unknown[groups == s], weights[groups == s], rate) for s, rate in enumerate(rates)
+    ]
+    return replace(found, shifts=np.array(whole), strata=replace(own, shifts=shifts))
 
 
 def is_constant(scored: ScoredRows, group: int) -> bool:
@@ -433,11 +577,18 @@ def _point(
     scored: ScoredRows, ends: LabelEnds, limits: Limits | None, select: Select
 ) -> tuple[float, Floats, bool]:
     """P(Df = 1), the mechanism [s, f], and whether D = Df was kept."""
-    lower, upper = ends.point_set()
     if select == "middle":
-        pi = (lower + upper) / 2
-        b1 = np.array([np.mean(r.b1(pi)) for r in ends.ranges()])
-        return (*_with_rates(pi, b1, ends), False)
+        return (*_middle_of(ends), False)
+    rates, straight = _of_bins(scored, limits)
+    f = [1 - scored.positive, scored.positive]
+    pi, mechanism = float(rates.decision_rate[f[1]]), rates.mechanism[:, f, f[1]]
+    if straight:
+        return pi, mechanism, True
+    return (*_kept_inside(pi, mechanism, ends), False)
+
+
+def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]:
+    """P(Df) and the mechanism of the bins of the score, and whether D = Df was kept."""
     rows, n = scored.rows, scored.rows.n_rows
     n_folds = int(scored.folds.max()) + 1
     said, held = np.zeros((n_folds, n, 2)), np.zeros((n, n_folds))
@@ -447,24 +598,89 @@ def _point(
     held[at[::-1]] = rows.weights
     options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
     fitted = fit_mechanism(score_bins(rows, Scores(said, said[:, :0], held)), options)
-    rates = fitted.distribution.top_rates
-    f = [1 - scored.positive, scored.positive]
-    pi, mechanism = float(rates.decision_rate[f[1]]), rates.mechanism[:, f, f[1]]
-    if fitted.straight:
-        return pi, mechanism, True
-    return (*_kept_inside(pi, mechanism, ends), False)
+    return fitted.distribution.top_rates, fitted.straight
 
 
-def _kept_inside(pi: float, mechanism: Floats, ends: LabelEnds) -> tuple[float, Floats]:
+def _strata_point(
+    scored: ScoredRows, ends: StrataEnds, limits: Limits | None, select: Select
+) -> tuple[StrataMap, bool]:
+    """P(Df = 1 | a) and the mechanism, not shifted yet, and whether D = Df was kept."""
+    n, strata = len(ends.groups), scored.rows.strata
+    straight = False
+    if select == "middle":
+        pi, mechanism = _middle(ends, n, strata.n)
+    else:
+        rates, straight = _of_bins(scored, limits)
+        f = [1 - scored.positive, scored.positive]
+        pi, mechanism = rates.decision_rate[:, f[1]], rates.mechanism[:, f, f[1]]
+        mechanism = mechanism.reshape(n, -1, 2)
+        if not straight:
+            pi, mechanism = _kept_within(pi, mechanism, ends)
+    share = np.zeros((n, strata.n))
+    np.add.at(share, (scored.groups, scored.strata), scored.rows.weights)
+    share /= scored.rows.weights.sum()
+    mechanism = np.broadcast_to(_apart(mechanism), (n, strata.n, 2)).copy()
+    # A stratum of decisions that are all alike still has scores with odds.
+    pi = np.clip(pi, FEWEST, 1 - FEWEST)
+    return StrataMap(share, pi, mechanism, np.zeros((n, strata.n))), straight
+
+
+def _middle(ends: StrataEnds, n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
+    """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
+    if isinstance(ends, SharedEnds):
+        boxes = ends.boxes(None)
+        if boxes is None:
+            raise LearningError(
+                "no mechanism that is the same in all strata fits the labels of every group, so "
+                "there is no middle: take select='prior', other columns in given, or "
+                "mechanism='within'"
+            )
+        shared = np.mean(np.array(boxes), axis=2)
+        return ends.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
+    # Of a subgroup without rows nothing is known.
+    pi, mechanism = np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
+    for a, own in enumerate(ends.strata):
+        if own is not None:
+            pi[a], mechanism[ends.of(a), a] = _middle_of(own)
+    return pi, mechanism
+
+
+def _kept_within(pi: Floats, mechanism: Floats, ends: StrataEnds) -> tuple[Floats, Floats]:
+    """The nearest P(Df = 1 | a) and mechanism that held-out rows leave possible.
+
+    Where strata share a mechanism, P(Df = 1 | a) are those that fit the rates of their labels best.
+    """
+    if isinstance(ends, SharedEnds):
+        shared = _apart(ends.nearest(mechanism[:, 0], LEVEL))
+        return ends.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
+    pi, mechanism = pi.copy(), mechanism.copy()
+    for a, own in enumerate(ends.strata):
+        if own is not None:
+            at, level = ends.of(a), ends.level_each(LEVEL)
+            pi[a], mechanism[at, a] = _kept_inside(float(pi[a]), mechanism[at, a], own, level)
+    return pi, mechanism
+
+
+def _middle_of(ends: LabelEnds) -> tuple[float, Floats]:
+    """The middle of the plain set, at the estimates."""
+    lower, upper = ends.point_set()
+    pi = (lower + upper) / 2
+    b1 = np.array([np.mean(r.b1(pi)) for r in ends.ranges()])
+    return _with_rates(pi, b1, ends)
+
+
+def _kept_inside(
+    pi: float, mechanism: Floats, ends: LabelEnds, level: float = LEVEL
+) -> tuple[float, Floats]:
     """The nearest P(Df) and mechanism that held-out rows leave possible, with sampling error.
 
     Bins are wider than the sets of held-out rows, so that their rates are less extreme. How far
     b0 and b1 are apart is kept where it can be: it is the same from either class.
     """
-    lower, upper = ends.rate_set(LEVEL)
+    lower, upper = ends.rate_set(level)
     if lower > upper:
         return pi, mechanism  # Nothing is possible: the assumptions do not fit.
-    tail = ends.tail(LEVEL)
+    tail = ends.tail(level)
     pi = min(max(pi, lower), upper)
     rates = np.array([g.rate for g in ends.groups])
     b1 = rates + (1 - pi) * (mechanism[:, 1] - mechanism[:, 0])
@@ -484,11 +700,13 @@ def _with_rates(pi: float, b1: Floats, ends: LabelEnds) -> tuple[float, Floats]:
 
 def _apart(mechanism: Floats) -> Floats:
     """The same, with b1 above b0 also where all labels of a group are alike."""
-    top = np.maximum(mechanism[:, 1], WIDTH)
-    return np.column_stack([np.minimum(mechanism[:, 0], top - WIDTH), top])
+    top = np.maximum(mechanism[..., 1], WIDTH)
+    return np.stack([np.minimum(mechanism[..., 0], top - WIDTH), top], axis=-1)
 
 
-def _with_known(ends: LabelEnds, scored: ScoredRows, limits: Limits | None) -> LabelEnds:
+def _with_known(
+    ends: LabelEnds | StrataEnds, scored: ScoredRows, limits: Limits | None
+) -> LabelEnds | StrataEnds:
     """What held-out rows leave, cut by knowledge and by rows whose fair decision is known."""
     if limits is not None:
         ends = within_limits(ends, limits, scored.positive)
@@ -496,18 +714,34 @@ def _with_known(ends: LabelEnds, scored: ScoredRows, limits: Limits | None) -> L
         return ends
     decided = np.where(scored.rows.f < 0, -1, scored.rows.f == scored.positive)
     known = np.flatnonzero(decided >= 0)
-    totals, hits = np.zeros((2, len(ends.groups), 2))
-    at = scored.groups[known], decided[known]
+    totals, hits = np.zeros((2, len(ends.groups), scored.rows.strata.n, 2))
+    at = scored.groups[known], scored.strata[known], decided[known].astype(np.intp)
     np.add.at(totals, at, 1.0)
     np.add.at(hits, at, scored.labels[known])
+    if isinstance(ends, LabelEnds):
+        return ends.anchored(hits[:, 0], totals[:, 0], LEVEL)
     return ends.anchored(hits, totals, LEVEL)
 
 
-def within_limits(ends: LabelEnds, limits: Limits, positive: int) -> LabelEnds:
+@overload
+def within_limits(ends: LabelEnds, limits: Limits, positive: int) -> LabelEnds: ...
+
+
+@overload
+def within_limits(
+    ends: LabelEnds | StrataEnds, limits: Limits, positive: int
+) -> LabelEnds | StrataEnds: ...
+
+
+def within_limits(
+    ends: LabelEnds | StrataEnds, limits: Limits, positive: int
+) -> LabelEnds | StrataEnds:
     """The same ends within what is known beforehand."""
     p = positive
     lower, upper = limits.mechanism_lower[:, :, p], limits.mechanism_upper[:, :, p]
     boxes = np.stack([lower[:, [1 - p, p]], upper[:, [1 - p, p]]], axis=2)  # [s, f, end]
     known = tuple(Known((b0[0], b0[1]), (b1[0], b1[1])) for b0, b1 in boxes.tolist())
+    if not isinstance(ends, LabelEnds):
+        return ends.with_known(known)
     pi = float(limits.rate_lower[p]), float(limits.rate_upper[p])
     return replace(ends, pi=pi, known=known)

@@ -11,6 +11,7 @@ from fairpc.data.table_coding import TableCoding
 from fairpc.errors import Argument, LearningError, counted
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.tables import listed
+from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.rows import Rows
 from fairpc.fair.strata import Bending, Strata
 from fairpc.fair.training_rows import TrainingRows
@@ -41,6 +42,17 @@ def strata_of(given: Any, bending: Bending, coding: TableCoding) -> Strata:
             )
         columns.append(features.names.index(name))
     return Strata.of(tuple(dict.fromkeys(columns)), features.arities, bending)
+
+
+def refuse_rate(knowledge: Knowledge | None, given: Any) -> None:
+    """A LearningError where one rate of fair decisions is stated for several strata."""
+    if knowledge and listed(given) and knowledge.fair_rate is not None:
+        raise LearningError(
+            "fair_rate and ",
+            Argument("given"),
+            " cannot be combined: every stratum has a rate of its own, and EM would hold each "
+            "to it; state bounds of the mechanism, or leave one out",
+        )
 
 
 def stratum_names(strata: Strata, coding: TableCoding) -> tuple[str, ...]:

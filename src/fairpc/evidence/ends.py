@@ -149,14 +149,7 @@ class LabelEnds(Record):
             totals: how many there are.
             level: of the set that they cut; each of their limits has half of its tail.
         """
-        tail = self.tail(level) / 2
-        known = []
-        for own, successes, n in zip(self.known, hits.tolist(), totals.tolist(), strict=True):
-            b0, b1 = (
-                _narrowed(box, successes[f], n[f], tail) for f, box in enumerate((own.b0, own.b1))
-            )
-            known.append(Known(b0, b1))
-        return replace(self, known=tuple(known))
+        return replace(self, known=anchored_known(self.known, hits, totals, self.tail(level) / 2))
 
     def rate_set(self, level: float) -> Interval:
         """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected."""
@@ -216,10 +209,16 @@ class LabelEnds(Record):
         return found[0], found[1]
 
     def around(
-        self, q: Floats, low: Floats, high: Floats, groups: Positions, level: float | None
+        self,
+        q: Floats,
+        low: Floats,
+        high: Floats,
+        groups: Positions,
+        level: float | None,
+        strata: Positions | None = None,
     ) -> Floats:
         """The same as rows × 2, widened to the scores that a model gives: it may be just outside
-        where its own mechanism is estimated in another way."""
+        where its own mechanism is estimated in another way. Strata play no part here."""
         least, most = self.score_bounds(low, high, groups, level)
         return np.column_stack([np.minimum(least, q), np.maximum(most, q)])
 
@@ -227,11 +226,7 @@ class LabelEnds(Record):
     def from_dict(cls, data: Any) -> LabelEnds:
         """The ends of ``to_dict``; a FileFormatError says what is wrong with anything else."""
         try:
-            groups = tuple(
-                GroupEnds(g["group"], _rates(g["positive"]), _rates(g["negative"]))
-                for g in data["groups"]
-            )
-            known = tuple(Known(_pair(k["b0"]), _pair(k["b1"])) for k in data["known"])
+            groups, known = group_ends_of(data["groups"]), known_of(data["known"])
             if not groups or len(known) != len(groups):
                 raise ValueError("each group needs its ends")
             return cls(groups, _pair(data["pi"]), known)
@@ -256,6 +251,19 @@ def _extremes(
     return np.clip(least, 0.0, 1.0), np.clip(most, 0.0, 1.0)
 
 
+def anchored_known(
+    known: tuple[Known, ...], hits: Floats, totals: Floats, tail: float
+) -> tuple[Known, ...]:
+    """What is known of each group, cut by rows whose fair decision is known, [s, f]."""
+    found = []
+    for own, successes, n in zip(known, hits.tolist(), totals.tolist(), strict=True):
+        b0, b1 = (
+            _narrowed(box, successes[f], n[f], tail) for f, box in enumerate((own.b0, own.b1))
+        )
+        found.append(Known(b0, b1))
+    return tuple(found)
+
+
 def _narrowed(box: Interval, hits: float, n: float, tail: float) -> Interval:
     """The range of P(D = 1 | Df = f, s), cut by rows of which Df = f is known."""
     if n <= 0:
@@ -265,13 +273,24 @@ def _narrowed(box: Interval, hits: float, n: float, tail: float) -> Interval:
     return low, max(min(box[1], high), low)
 
 
+def group_ends_of(data: Any) -> tuple[GroupEnds, ...]:
+    """The ends of groups from plain data; a ValueError or a KeyError where it is none."""
+    return tuple(GroupEnds(g["group"], _rates(g["positive"]), _rates(g["negative"])) for g in data)
+
+
+def known_of(data: Any) -> tuple[Known, ...]:
+    """What is known of groups, from plain data."""
+    return tuple(Known(_pair(k["b0"]), _pair(k["b1"])) for k in data)
+
+
 def _rates(data: Any) -> ClassRates:
-    top = None if data["top"] is None else _sample(data["top"])
+    top = None if data["top"] is None else sample_of(data["top"])
     n, n_top = int(data["n"]), int(data["n_top"])
-    return ClassRates(n, _sample(data["whole"]), n_top, top, _share(data["correlation"]))
+    return ClassRates(n, sample_of(data["whole"]), n_top, top, _share(data["correlation"]))
 
 
-def _sample(data: Any) -> Sample:
+def sample_of(data: Any) -> Sample:
+    """A rate from plain data."""
     size, variance = float(data["size"]), float(data["variance"])
     if not (0 < size < math.inf and 0 <= variance < math.inf):
         raise ValueError("a rate needs rows")
