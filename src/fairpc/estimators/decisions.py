@@ -318,7 +318,8 @@ class FittedDecisions(ABC):
         """Least and largest P(Df = positive | x, s) over the identified set, rows × 2.
 
         Labels leave several mechanisms possible, however many rows there are, and each gives
-        other scores; the order of rows within a group is the same in all. Where an absent group is
+        other scores; the order of rows within a group is the same in all, if strata have no
+        mechanisms of their own. With strata the set is that within them. Where an absent group is
         summed out, so are its bounds. Without ``level`` sampling error is not in them. NaN, with a
         warning, where the data contradict the assumptions.
 
@@ -432,9 +433,10 @@ class FittedDecisions(ABC):
     def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:
         """Gap between groups in P(decision = positive): under the model and, apart, on rows.
 
-        ``model`` is the largest difference of P(decision | S = s) by exact query; it is
-        zero for every model but TwoNB. ``rows`` is the largest difference of the mean
-        scores of the groups in the given rows; the first says nothing about it.
+        ``model`` is the largest difference of P(decision | S = s) by exact query, within any
+        stratum where the model has some; it is zero for every model but TwoNB. ``rows`` is the
+        largest difference of the mean scores of the groups in the given rows, whatever their
+        strata; the first says nothing about it.
         """
         gaps = {"model": float(self._model_gap()[self._coding().labels.positive])}
         if X is not None:
