@@ -30,7 +30,8 @@ def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
         yield view.Paragraph(f"Not tested. {view.sentence(found.untested)}")
     else:
         yield from _test(audit, found.test)
-    yield view.Heading("What stays open at any number of rows")
+    tested = found.identified is not None and found.identified.level is not None
+    yield view.Heading("What stays open" + ("" if tested else " at any number of rows"))
     if found.identified is None:
         yield view.absent(audit, "decidable.identified")
     else:
@@ -47,7 +48,6 @@ def _within(own: OwnStrata) -> view.Block:
     test, where = own.test, "The section on strata below shows it beside the test without strata."
     if test is None:
         return view.Paragraph(f"Not tested within strata. {view.sentence(own.untested)}")
-    share = text.share(test.level, 0)
     if test.rejected:
         return view.Notice(
             "Rejected: the data contradict the assumptions, within strata too.",
@@ -64,9 +64,9 @@ def _within(own: OwnStrata) -> view.Block:
     return view.Notice(
         "Not rejected: the data do not contradict the assumptions within strata.",
         (
-            f"p {test.p_words}, at the {share} level, on {text.counted(test.n_rows, 'row')}. That "
-            "they are not rejected does not show that they are true: some violations cannot be "
-            "seen however many rows there are.",
+            f"p {test.p_words}, on {text.counted(test.n_rows, 'row')}. That they are not rejected "
+            "does not show that they are true: some violations cannot be seen however many rows "
+            "there are.",
             f"{where} {own.argued}",
         ),
     )

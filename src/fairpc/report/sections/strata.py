@@ -48,7 +48,7 @@ def _own(audit: Audit, own: facts.OwnStrata) -> Iterator[view.Block]:
     )
     yield view.Notice("These strata must be argued for.", (own.argued,))
     yield view.KeyNumbers(_key_numbers(own))
-    yield view.Points([*own.sentences, *_tested(own)])
+    yield view.Points([own.sentences[0], *_tested(own), *own.sentences[1:]])
     if own.labels:
         yield _parts(own)
     yield _rates(audit, own)
@@ -74,11 +74,15 @@ def _tested(own: facts.OwnStrata) -> Iterator[str]:
         yield f"Within strata the assumptions were not tested. {view.sentence(own.untested)}"
         return
     if test.rejected:
-        yield f"Within strata these rows contradict them, too (p {test.p_words}): {test.outcome}."
+        yield (
+            "Within strata, these rows contradict a fair decision that is independent of the group "
+            f"(p {test.p_words}): {test.outcome}."
+        )
     else:
         yield (
-            f"Within strata these rows do not contradict them (p {test.p_words}). That does not "
-            "show that they hold: some violations cannot be seen however many rows there are."
+            "Within strata, these rows do not contradict a fair decision that is independent of "
+            f"the group (p {test.p_words}). That does not show that there is one: some violations "
+            "cannot be seen however many rows there are."
         )
     if test.untested:
         yield f"Too few rows of some group to inform the test: {text.listed(test.untested)}."
@@ -130,8 +134,10 @@ def _rates(audit: Audit, own: facts.OwnStrata) -> view.Table:
         rows.append(cells)
     note = (
         "Learned: P(Df | stratum), the same in every group under the model. "
-        f"{possible(audit.decidable.identified)} {_NONE}"
+        f"{possible(audit.decidable.identified)}"
     )
+    if any(one.possible is None for one in own.strata):
+        note += f" {_NONE}"
     if any(one.small for one in own.strata):
         note += " Strata with under 30 rows of some group are to be read with care."
     caption = "Rates in each stratum: fair decisions as learned, labels as recorded"
@@ -177,7 +183,9 @@ def _subgroups(audit: Audit, own: facts.OwnStrata) -> view.Table:
         )
         for one in own.subgroups
     ]
-    note = f"{possible(audit.decidable.identified)} {_NONE}"
+    note = possible(audit.decidable.identified)
+    if any(one.b0_possible is None for one in own.subgroups):
+        note += f" {_NONE}"
     caption = "Mechanism of each group in each stratum as learned, beside what is possible"
     return view.Table(caption, head, rows, words={1, 3, 5}, note=note, folded=len(rows) > 2 * _LONG)
 
@@ -186,7 +194,10 @@ def _joint(own: facts.OwnStrata, joint: facts.JointSet) -> view.Figure:
     """The possible mechanisms of the largest group, with strata and without."""
     learned = next(g for g in own.groups if g.group == joint.group)
     name, label = text.short(joint.group, 40), text.quoted(own.positive)
-    sets = (Area("possible without strata", joint.plain), Area("possible within", joint.within))
+    sets = (
+        Area("possible without strata", joint.plain),
+        Area("possible within strata", joint.within),
+    )
     empty = [area.name.removeprefix("possible ") for area in sets if not area.corners]
     void = f" Nothing is possible {' and '.join(empty)}: there is no area." if empty else ""
     explained = (
@@ -200,7 +211,8 @@ def _joint(own: facts.OwnStrata, joint: facts.JointSet) -> view.Figure:
         ("without strata", text.number(joint.plain_area)),
         ("within strata", text.number(joint.area)),
     ]
-    numbers = view.Table("Area of the possible mechanisms", ("Parity", "Area"), cells)
+    caption = "Area of the possible mechanisms; all that are conceivable have 0.5"
+    numbers = view.Table(caption, ("Parity", "Area"), cells)
     title = f"Mechanisms that labels leave possible, group {name}"
     return view.Figure(title, explained, picture, numbers)
 
