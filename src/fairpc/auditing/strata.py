@@ -12,7 +12,7 @@ from typing import Final, cast
 import numpy as np
 
 from fairpc.auditing.job import Job
-from fairpc.auditing.numbers import gap, p_words, share
+from fairpc.auditing.numbers import counted, gap, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError, FairpcError
 from fairpc.errors.arrays import Bools, Floats, Positions
@@ -178,15 +178,16 @@ def candidates(job: Job) -> Candidates | None:
         watch=lambda name: job.tell("strata.candidates", f": {name}"),
     )
     n_tested = sum(c.rejected is not None for c in found.columns)
-    listed = ", ".join(map(repr, found.silent)) or "none of them"
+    listed = f"these remove the rejection: {', '.join(map(repr, found.silent))}"
     return Candidates(
         columns=found.columns,
         silent=found.silent,
         n_untried=len(names) - len(shown),
         level=found.level,
         n_rows=len(tested.table),
-        sentence=f"Of {n_tested} columns that could be tested as strata, one by one and with one "
-        f"mechanism for all strata of a group, these remove the rejection: {listed}.",
+        sentence=f"Of {counted(n_tested, 'column')} that could be tested as strata, one by one and "
+        "with one mechanism for all strata of a group, "
+        f"{listed if found.silent else 'none removes the rejection'}.",
     )
 
 
