@@ -24,7 +24,9 @@ from fairpc.fair.knowledge import Knowledge
 from fairpc.metrics import accuracy, auc
 from fairpc.refits import Progress
 
-FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "parity", "patterns")
+FINDINGS = (
+    *("verdict", "data", "labels", "mechanism", "decidable", "strata", "parity", "patterns"),
+)
 BACKGROUND = (
     "group_metrics",
     "trade_off",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from auditing.tables import job_of_table
-from fairpc.auditing.decidable import assumption_test
+from fairpc.auditing.assumptions import assumption_test
 from fairpc.auditing.rows import AuditedRows
 
 
@@ -14,5 +14,5 @@ def test_many_rows_are_split_in_fewer_ways(
     n_distinct: int, n_seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
-    assert assumption_test(job_of_table(n_seeds=None)).n_seeds == n_seeds
-    assert assumption_test(job_of_table(n_seeds=2)).n_seeds == 2
+    assert assumption_test(job_of_table(n_seeds=None)).plain.n_seeds == n_seeds
+    assert assumption_test(job_of_table(n_seeds=2)).plain.n_seeds == 2

@@ -37,7 +37,7 @@ def found() -> Audit:
 def test_every_section_is_there_but_those_of_a_circuit() -> None:
     record = found()
     lacking = {name for name, value in vars(record).items() if value is None}
-    assert lacking == {"patterns", "circuit", "what_if"}
+    assert lacking == {"strata", "patterns", "circuit", "what_if"}
     assert set(record.left_out) == {*lacking, "decidable.stability"}
     assert (
         "a classifier cannot sum out what it is not told; use FairPC"

@@ -9,7 +9,7 @@ import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, plain_json, table
 from fairpc.auditing import audit, mechanism
-from fairpc.auditing.decidable import assumption_test
+from fairpc.auditing.assumptions import assumption_test
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.refits.bootstrap import Draws

@@ -44,6 +44,38 @@ def scored() -> Audit:
 
 
 @cache
+def strata() -> Audit:
+    """Df depends on hours, and hours on sex; parity without strata is rejected."""
+    return _within_strata("shared")
+
+
+@cache
+def strata_apart() -> Audit:
+    """The same with a mechanism of its own in each stratum."""
+    return _within_strata("within")
+
+
+def _within_strata(mechanism: Any) -> Audit:
+    X, y = rejected_without_strata()
+    model = LatNB("sex", given="hours", mechanism=mechanism, max_iter=100).fit(X, y)
+    return audit(model, X, y, **QUICK)
+
+
+def rejected_without_strata(n: int = 4000) -> tuple[pl.DataFrame, Any]:
+    """Fair decisions depend on hours alone, and men work more; labels err alike in both groups."""
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 2, n)
+    a = (rng.random(n) < np.array([0.2, 0.8])[s]).astype(int) + (rng.random(n) < 0.3)
+    f = (rng.random(n) < np.array([0.1, 0.5, 0.9])[a]).astype(int)
+    sure = rng.random(n) < 0.6
+    columns: dict[str, Any] = {"sex": np.array(["f", "m"])[s], "hours": [f"h{k}" for k in a]}
+    columns["x"] = np.where(sure, f * 2, 1)
+    columns["noise"] = rng.normal(size=n)
+    d = (rng.random(n) < np.array([0.03, 0.95])[f]).astype(int)
+    return pl.DataFrame(columns), np.array(["no", "yes"])[d]
+
+
+@cache
 def hostile() -> tuple[LatNB, Audit]:
     """Every name in the table, of columns, levels, groups and classes, wants to be a page."""
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from fairpc.report import render
 from fairpc.report.view import SHOWN
 from report import facts
 
-FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "parity", "patterns")
+FINDINGS = ("verdict", "data", "labels", "mechanism", "decidable", "strata", "parity", "patterns")
 BACKGROUND = (
     "group_metrics",
     "trade_off",
@@ -36,6 +36,8 @@ AUDITS: dict[str, Callable[[], Audit]] = {
     "three classes": facts.three_classes,
     "without labels": facts.without_labels,
     "scored": facts.scored,
+    "strata": facts.strata,
+    "strata apart": facts.strata_apart,
 }
 
 

@@ -15,7 +15,16 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from fairpc.auditing import agreement, background, decidable, gaps, mechanism, patterns
+from fairpc.auditing import (
+    agreement,
+    assumptions,
+    background,
+    decidable,
+    gaps,
+    mechanism,
+    patterns,
+    strata,
+)
 from fairpc.auditing.agreement import GroupMetrics, ScoreCurves, TradeOff
 from fairpc.auditing.background import CircuitFacts, Limits, Provenance, WhatIf
 from fairpc.auditing.decidable import Decidable
@@ -25,6 +34,7 @@ from fairpc.auditing.learning import Learning, ScoreLearning, learning
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.auditing.patterns import PatternFacts
 from fairpc.auditing.reading import ReadTable, read_table
+from fairpc.auditing.strata import StrataFacts
 from fairpc.auditing.table import TableFacts, table_facts
 from fairpc.auditing.verdict import Verdict, verdict
 from fairpc.data.atomic import AnyPath, write_atomically
@@ -54,6 +64,7 @@ class Audit:
         labels: how far apart the groups are in the observed labels.
         mechanism: P(D | Df, S), and how many labels were turned either way.
         decidable: what the data can and cannot decide.
+        strata: parity within strata of the model, and which columns a rejection hangs on.
         parity: gaps of scores and decisions between groups, under the model and on these rows.
         patterns: whom naming the group moves most, and why there is nobody else.
         group_metrics: agreement with the observed label, by group.
@@ -72,6 +83,7 @@ class Audit:
     labels: LabelDisparity | None
     mechanism: MechanismFacts | None
     decidable: Decidable
+    strata: StrataFacts | None
     parity: ParityFacts | None
     patterns: PatternFacts | None
     group_metrics: GroupMetrics | None
@@ -219,11 +231,15 @@ def _read_so_far(now: ReadingProgress) -> str:
 STEPS: Final = (
     Step("data", table_facts, needed=True),
     Step("labels", gaps.label_disparity),
-    Step("decidable.test", decidable.assumption_test),
+    Step("decidable.test", assumptions.assumption_test),
+    Step("strata.test", assumptions.test_within_strata),
     Step("mechanism", mechanism.mechanism_facts),
     Step("mechanism.intervals", mechanism.with_intervals),
     Step("decidable.identified", decidable.identified_facts),
     Step("decidable.stability", decidable.spread_over_starts),
+    Step("strata.gaps", strata.gap_parts),
+    Step("strata.candidates", strata.candidates),
+    Step("strata", strata.strata_facts),
     Step("parity", gaps.parity_facts),
     Step("patterns", patterns.pattern_facts),
     Step("group_metrics", agreement.group_metrics),

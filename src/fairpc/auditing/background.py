@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal, cast
 
 from fairpc.auditing.job import Job
+from fairpc.auditing.strata import ARGUED
 from fairpc.auditing.verdict import DISCLAIMER
 from fairpc.circuit.file import to_dict
 from fairpc.circuit.picture import depth, summary, to_svg
@@ -30,6 +31,18 @@ _FREE: Final = ("Nothing: P(S, D) is free, and the scores may depend on the grou
 _BY_CIRCUIT: Final = (
     "Under the model the mean of P(decision | X, S) is the same in every group, whatever was "
     "learned: the circuit shares one set of parameters for it.",
+)
+_WITHIN: Final = (
+    "The hidden decision Df is independent of the group S within each stratum of {columns}. In the "
+    "whole table it need not be.",
+    "The observed label D depends on the features X through {through} only.",
+    "In every group{each} a label is most likely under the hidden decision of the same name.",
+    ARGUED,
+)
+_BY_STRATUM: Final = (
+    "Under the model the mean of P(decision | X, S) is the same in every group within each "
+    "stratum, whatever was learned: the circuit shares one set of parameters for it.",
+    "In the whole table the means differ by the mix of strata alone.",
 )
 _CALIBRATED: Final = (
     "The classifier, after its calibration, gives P(D | X, S): in each group, of the rows with "
@@ -184,7 +197,18 @@ def limits(job: Job) -> Limits:
     layout = cast(CircuitClassifier, model).distribution_.layout
     if not layout.tied:
         return Limits(_FREE, (), _LIMITS)
+    if job.strata:
+        return Limits((*_assumed_within(job), *_told(job)), _BY_STRATUM, _LIMITS)
     return Limits((*(_LATENT if layout.latent else _TIED), *_told(job)), _BY_CIRCUIT, _LIMITS)
+
+
+def _assumed_within(job: Job) -> list[str]:
+    columns = " × ".join(job.rows.features.names[j] for j in job.strata.columns)
+    own = job.strata.within
+    words = {"through": "Df, S and the stratum", "each": " and stratum"}
+    if not own:
+        words = {"through": "Df and S", "each": ""}
+    return [sentence.format(columns=columns, **words) for sentence in _WITHIN]
 
 
 def _told(job: Job) -> list[str]:

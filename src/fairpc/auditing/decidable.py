@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
+from fairpc.auditing.assumptions import named_test
 from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, p_words, share
 from fairpc.auditing.rows import AuditedRows
-from fairpc.comparison.table import typed_columns
-from fairpc.data.frame import read_frame
 from fairpc.errors import AuditError
-from fairpc.errors.arrays import Bools
+from fairpc.errors.arrays import Bools, Floats
 from fairpc.estimators.base import CircuitClassifier
-from fairpc.evidence import AssumptionTest, BentSet, IdentifiedSet, identified_set, test_assumptions
-from fairpc.evidence.assumptions import MIN_ROWS
-from fairpc.evidence.intervals import some_of
+from fairpc.evidence import (
+    AssumptionTest,
+    BentSet,
+    IdentifiedByStratum,
+    IdentifiedSet,
+    IdentifiedWithin,
+    TestsByStratum,
+    identified_set,
+)
 from fairpc.refits import Stability as Stability
 from fairpc.refits import stability
-
-MOST_SEEDS: Final = 11
-FEWEST_SEEDS: Final = 3
-_SEED_ROWS: Final = 60_000
 
 N_BANDS: Final = 10
 
@@ -92,15 +94,29 @@ class ScoreBand:
 
 
 @dataclass(frozen=True)
+class StratumRange:
+    """P(Df = positive | stratum) that is possible; None where nothing is."""
+
+    stratum: str
+    possible: tuple[float, float] | None
+
+
+@dataclass(frozen=True)
 class IdentifiedFacts:
-    """Mechanisms and scores that fit the same P(D = 1 | x, s); sampling error is not in it."""
+    """Mechanisms and scores that fit the same P(D = 1 | x, s)."""
 
     positive: str  #: the class
-    lower: float  #: least possible P(Df = positive); ``lower > upper`` is empty
+    #: of the set, with strata that share a mechanism; None where sampling error is not in it
+    level: float | None
+    #: least possible P(Df = positive); ``lower > upper`` is empty; NaN with strata, of which each
+    #: has its own
+    lower: float
     upper: float  #: largest possible P(Df = positive)
-    empty: bool  #: whether it is
-    #: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1)
+    empty: bool  #: whether nothing is possible; with strata, in some of them
+    #: per group its bounds of P(Df), and ranges of b0 = P(D=1 | Df=0), b1 = P(D=1 | Df=1); with
+    #: strata that have their own mechanisms per stratum and group
     groups: tuple[Mapping[str, Any], ...]
+    strata: tuple[StratumRange, ...]  #: of a model with strata
     #: bounds of a person's score, by group and tenth of the model's score
     bands: tuple[ScoreBand, ...]
     mean_width: float | None  #: mean over rows of upper − lower bound; None where the set is empty
@@ -114,63 +130,16 @@ class IdentifiedFacts:
 class Decidable:
     """What the data can and cannot decide."""
 
-    test: AssumptionFacts | None  #: of the assumptions; None where these rows do not allow one
+    test: AssumptionFacts | None  #: without strata; None where these rows do not allow one
     untested: str  #: why there is none; empty where there is one
+    #: whether the rows contradict what the model assumes, within its strata if it has any; None
+    #: where that was not tested
+    rejected: bool | None
     #: what the data leave open at any number of rows; None for models without Df
     identified: IdentifiedFacts | None
     #: spread over random starts and half tables; None where it was left out
     stability: Stability | None
     stability_rows: int  #: rows that it is of: a sample of a large table
-
-    @property
-    def rejected(self) -> bool | None:
-        return None if self.test is None else self.test.rejected
-
-
-def assumption_test(job: Job) -> AssumptionTest:
-    """Test on rows with label and group, in groups that have every class and 10 rows.
-
-    11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
-    hardly differs from another.
-    """
-    settings, n_seeds = job.settings, job.settings.n_seeds
-    rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
-    kept = rows.comparable(rows.d >= 0, MIN_ROWS, every_class=True)
-    # The features as they came: bins were chosen with labels, which a held-out fold may not see.
-    frame, features = read_frame(rows.table), rows.features
-    if frame.from_array:  # Columns of an array are known by position.
-        frame = replace(frame, names=features.names_in)
-    columns = typed_columns(frame, features.missing_values).select(features.names)
-    binary = len(rows.classes) == 2
-    if n_seeds is None:
-        affordable = _SEED_ROWS // max(rows.n_distinct, 1)
-        # The median over an odd number is one of them.
-        n_seeds = min(MOST_SEEDS, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
-    return test_assumptions(
-        columns.to_numpy()[kept],
-        rows.d[kept].astype(np.intp),
-        rows.s[kept].astype(np.intp),
-        positive=rows.positive if binary else None,
-        level=settings.level,
-        n_seeds=n_seeds,
-        classifier=None if settings.classifier == "best" else settings.classifier,
-        clusters=some_of(rows.persons, kept),
-        sample_weight=some_of(rows.weights, kept),
-    )
-
-
-def named_test(test: AssumptionTest, rows: AuditedRows) -> AssumptionTest:
-    """A test on codes of groups and classes, told by name."""
-    groups = []
-    for found in test.groups:
-        bounds = tuple(replace(c, label=rows.classes[c.label]) for c in found.classes)
-        groups.append(replace(found, group=rows.groups[found.group], classes=bounds))
-    return replace(
-        test,
-        groups=tuple(groups),
-        classes=tuple(rows.classes[k] for k in test.classes),
-        positive=None if test.positive is None else rows.classes[test.positive],
-    )
 
 
 def _assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
@@ -218,6 +187,8 @@ def identified_facts(job: Job) -> IdentifiedFacts:
             "the label has more than two classes: the closed form of the set needs two; see the "
             "bounds of the test"
         )
+    if job.strata:
+        return _identified_within(job)
     kept = rows.comparable(rows.s >= 0)
     scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
     ends = None if job.test is None or job.test.positive is None else job.test.ends()
@@ -227,31 +198,110 @@ def identified_facts(job: Job) -> IdentifiedFacts:
     ranges = tuple(replace(g, group=rows.groups[g.group]) for g in found.groups)
     mechanism = tuple(replace(m, group=rows.groups[m.group]) for m in found.mechanism)
     record = replace(found, groups=ranges, mechanism=mechanism)
-    width = always = never = undecided = None
-    if not found.empty:
-        threshold, width = model.threshold_.unknown, found.score_spread
-        always = float(np.average(found.score_lower > threshold, weights=found.counts))
-        never = float(np.average(found.score_upper <= threshold, weights=found.counts))
-        undecided = 1 - always - never
+    room = _Room.of(job, found.score_lower, found.score_upper, kept)
     return IdentifiedFacts(
         positive=rows.classes[rows.positive],
+        level=None,
         lower=found.lower,
         upper=found.upper,
         empty=found.empty,
         groups=record.table(),
-        bands=() if found.empty else _bands(rows, found, kept),
-        mean_width=width,
-        always=always,
-        never=never,
-        open=undecided,
-        sentence=_sentence(record, rows.classes[rows.positive], width, undecided),
+        strata=(),
+        **vars(room),
+        sentence=_sentence(record, rows.classes[rows.positive], room),
     )
 
 
-def _sentence(
-    found: IdentifiedSet, positive: str, width: float | None, undecided: float | None
+@dataclass(frozen=True)
+class _Room:
+    """How far scores and decisions are open; None where nothing is possible."""
+
+    bands: tuple[ScoreBand, ...]
+    mean_width: float | None = None
+    always: float | None = None
+    never: float | None = None
+    open: float | None = None
+
+    @classmethod
+    def of(cls, job: Job, lower: Floats, upper: Floats, kept: Bools) -> _Room:
+        """From the bounds of the scores of the entries that are kept; NaN where nothing is."""
+        rows, known = job.rows, np.isfinite(lower)
+        if not known.any():
+            return cls(())
+        kept = kept.copy()
+        kept[kept] = known
+        lower, upper, counts = lower[known], upper[known], rows.each_count[kept]
+        threshold = job.model.threshold_.unknown
+        always, never = (
+            float(np.average(part, weights=counts))
+            for part in (lower > threshold, upper <= threshold)
+        )
+        width = float(np.average(upper - lower, weights=counts))
+        return cls(_bands(rows, lower, upper, kept), width, always, never, 1 - always - never)
+
+
+def _identified_within(job: Job) -> IdentifiedFacts:
+    """The set under parity within strata: of all together, or of each by itself."""
+    rows, strata, test = job.rows, job.strata, job.found.get("strata.test")
+    names = cast(CircuitClassifier, job.model).strata_
+    where = strata.codes(rows.x)
+    known = (rows.s >= 0) & (where >= 0)
+    if isinstance(test, TestsByStratum):  # Ends of the others are not known.
+        known &= np.isin(where, [s.stratum for s in test.strata])
+    kept = rows.comparable(known)
+    scores, groups, counts = rows.observed[kept, rows.positive], rows.s[kept], rows.each_count[kept]
+    given: dict[str, Any] = {"given": where[kept], "counts": counts}
+    level = None
+    if isinstance(test, TestsByStratum):
+        given["ends"] = {s.stratum: s.test.ends() for s in test.strata}
+    elif test is not None and {g.group for g in test.groups} == set(groups.tolist()):
+        # Lines are estimated: the confidence set has their error, and that of the ends.
+        given["test"], level = test, test.level
+    found: IdentifiedWithin | IdentifiedByStratum
+    table: list[Mapping[str, Any]]
+    if strata.within:
+        found = by_stratum = identified_set(scores, groups, mechanism="within", **given)
+        sets = [(names[a], own) for a, own in zip(found.strata, by_stratum.sets, strict=True)]
+        each = [StratumRange(a, None if own.empty else (own.lower, own.upper)) for a, own in sets]
+        table = [{"stratum": a, **row} for a, own in sets for row in own.table()]
+    else:
+        found = together = identified_set(scores, groups, **given)
+        each = [StratumRange(names[s.stratum], s.pi) for s in together.strata]
+        table = list(together.table())
+    table = [{**row, "group": rows.groups[row["group"]]} for row in table]
+    room = _Room.of(job, found.score_lower, found.score_upper, kept)
+    return IdentifiedFacts(
+        positive=rows.classes[rows.positive],
+        level=level,
+        lower=math.nan,
+        upper=math.nan,
+        empty=found.empty,
+        groups=tuple(table),
+        strata=tuple(each),
+        **vars(room),
+        sentence=_sentence_within(each, rows.classes[rows.positive], room, level),
+    )
+
+
+def _sentence_within(
+    each: list[StratumRange], positive: str, room: _Room, level: float | None
 ) -> str:
-    if width is None or undecided is None:
+    known = "with P(D | X, S) taken as estimated"
+    if level is not None:
+        known = f"with {share(level, 0)} confidence"
+    if room.mean_width is None or room.open is None:
+        return f"No share of hidden decisions {positive!r} within strata fits every group, {known}."
+    wide = [r.possible[1] - r.possible[0] for r in each if r.possible is not None]
+    return (
+        f"If the assumptions hold, {known}, the share of hidden decisions {positive!r} in a "
+        f"stratum may vary over up to {gap(max(wide))}: a person's score then ranges over "
+        f"{gap(room.mean_width)} on average, and for {share(room.open)} of the rows the decision "
+        "depends on it."
+    )
+
+
+def _sentence(found: IdentifiedSet, positive: str, room: _Room) -> str:
+    if room.mean_width is None or room.open is None:
         low = max(found.groups, key=lambda g: g.lower)
         high = min(found.groups, key=lambda g: g.upper)
         return (
@@ -261,13 +311,13 @@ def _sentence(
     return (
         "Even if P(D | X, S) were exactly as estimated, the share of hidden decisions "
         f"{positive!r} could be anything from {share(found.lower)} to {share(found.upper)}: a "
-        f"person's score then ranges over {gap(width)} on average, and for {share(undecided)} of "
-        "the rows the decision depends on it. The order of people within a group is fixed, the "
-        "level and the spread of their scores are not."
+        f"person's score then ranges over {gap(room.mean_width)} on average, and for "
+        f"{share(room.open)} of the rows the decision depends on it. The order of people within a "
+        "group is fixed, the level and the spread of their scores are not."
     )
 
 
-def _bands(rows: AuditedRows, found: IdentifiedSet, kept: Bools) -> tuple[ScoreBand, ...]:
+def _bands(rows: AuditedRows, lower: Floats, upper: Floats, kept: Bools) -> tuple[ScoreBand, ...]:
     own, groups, counts = rows.scores[kept, rows.positive], rows.s[kept], rows.each_count[kept]
     place = np.minimum((own * N_BANDS).astype(np.intp), N_BANDS - 1)
     result = []
@@ -277,7 +327,7 @@ def _bands(rows: AuditedRows, found: IdentifiedSet, kept: Bools) -> tuple[ScoreB
             name, n = rows.groups[g], int(counts[here].sum())
             means = (
                 float(np.average(values[here], weights=counts[here]))
-                for values in (own, found.score_lower, found.score_upper)
+                for values in (own, lower, upper)
             )
             result.append(ScoreBand(name, band / N_BANDS, (band + 1) / N_BANDS, n, *means))
     return tuple(result)
@@ -328,6 +378,7 @@ def decidable_facts(job: Job) -> Decidable:
     return Decidable(
         test=None if job.test is None else _assumption_facts(job.test, job.rows),
         untested=job.left_out.get("decidable.test", ""),
+        rejected=None if job.own_test is None else job.own_test.rejected,
         identified=job.found["decidable.identified"],
         stability=job.found["decidable.stability"],
         stability_rows=job.sample.n_rows,

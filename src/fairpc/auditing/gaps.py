@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, number, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors.arrays import Bools, Codes, Floats, Positions
+from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import EqualRates as EqualRates
 from fairpc.evidence import Parity as Parity
 from fairpc.evidence import equal_rates, parity, parity_curve
@@ -77,9 +78,12 @@ class LabelDisparity:
 class ParityFacts:
     """What is equal between groups, and what is not."""
 
-    #: largest difference between groups of P(decision | S) by exact query, over the classes; zero
-    #: by construction for all models but TwoNB. It says nothing about rows.
+    #: largest difference between groups of P(decision | S) by exact query, over the classes; with
+    #: strata of P(decision | S, stratum). Zero by construction for all models but TwoNB. It says
+    #: nothing about rows.
     model_gap: float
+    #: the same over the whole table where strata let it differ, by their mix; None without strata
+    mix_gap: float | None
     #: gaps in mean scores on these rows, before thresholding; per class shown
     scores: tuple[Disparity, ...]
     #: gaps in selection rates on these rows, after thresholding; per class shown
@@ -127,9 +131,13 @@ def parity_facts(job: Job) -> ParityFacts:
     if binary := len(rows.classes) == 2:
         positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)
         curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
-    model_gap = float(model._model_gap().max())
+    model_gap, mix_gap = float(model._model_gap().max()), None
+    if job.strata:
+        rates = cast(CircuitClassifier, model).distribution_.decision_rate
+        mix_gap = float(np.ptp(rates, axis=0).max())
     return ParityFacts(
         model_gap=model_gap,
+        mix_gap=mix_gap,
         scores=scores,
         decisions=decisions,
         thresholds=model.threshold_.values if binary else (),
@@ -138,7 +146,7 @@ def parity_facts(job: Job) -> ParityFacts:
         gap=max(d.gap for d in both),
         gap_upper=max(d.gap_upper for d in both),
         n_unknown=rows.number(rows.s < 0),
-        sentences=_sentences(model_gap, level, scores, decisions),
+        sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
     )
 
 
@@ -218,17 +226,30 @@ def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates
     return replace(found, groups=groups)
 
 
-def _sentences(model_gap: float, level: float, *gaps: tuple[Disparity, ...]) -> tuple[str, ...]:
+def under_model(model_gap: float, mix_gap: float | None) -> str:
+    """What is equal between groups under the model, by construction, and what is not."""
+    if mix_gap is not None:
+        return (
+            "Under the model the groups have the same mean score within each stratum, by "
+            f"construction; in the whole table their mean scores differ by up to {gap(mix_gap)}, "
+            "by the mix of strata alone"
+        )
+    if model_gap < 1e-9:
+        return "Under the model the groups have the same mean score, by construction"
+    return f"Under the model the mean scores of the groups differ by up to {gap(model_gap)}"
+
+
+def _sentences(
+    model_gap: float, mix_gap: float | None, level: float, *gaps: tuple[Disparity, ...]
+) -> tuple[str, ...]:
     """In words: the gaps of mean scores, then those of decisions."""
-    under = (
-        "Under the model the groups have the same mean score, by construction"
-        if model_gap < 1e-9
-        else f"Under the model the mean scores of the groups differ by up to {gap(model_gap)}"
-    )
     score, decision = (max(part, key=lambda d: d.gap_upper) for part in gaps)
+    why = "equal mean scores are not equal rates"
+    if mix_gap is not None:
+        why = "nothing in the model makes them equal"
     return (
-        f"{under}. On these rows mean scores differ by {gap(score.gap)}, at most "
-        f"{number(100 * score.gap_upper, 1)} with {share(level, 0)} confidence.",
+        f"{under_model(model_gap, mix_gap)}. On these rows mean scores differ by {gap(score.gap)}, "
+        f"at most {number(100 * score.gap_upper, 1)} with {share(level, 0)} confidence.",
         f"After thresholding, selection rates differ by {gap(decision.gap)}, at most "
-        f"{number(100 * decision.gap_upper, 1)}: equal mean scores are not equal rates.",
+        f"{number(100 * decision.gap_upper, 1)}: {why}.",
     )

@@ -6,13 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError, FairpcError
+from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.decisions import FittedDecisions
-from fairpc.evidence import AssumptionTest
+from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
+from fairpc.fair.strata import UNDIVIDED, Strata
 from fairpc.refits.workbench import Progress, Report
+
+if TYPE_CHECKING:
+    from fairpc.auditing.assumptions import Tested
 
 Classifier = Literal["logistic", "boosting", "best"]
 
@@ -109,9 +114,27 @@ class Job:
         """Rows that models are fitted to."""
         return self.drawn.sample(self.settings.max_rows, self.settings.random_state)
 
+    @cached_property
+    def strata(self) -> Strata:
+        """Within what Df is independent of S; one stratum for most models."""
+        if isinstance(self.model, CircuitClassifier):
+            return self.model.distribution_.layout.strata
+        return UNDIVIDED
+
+    @property
+    def tested(self) -> Tested | None:
+        """The plain test and its rows; None where these rows do not allow one."""
+        return self.found.get("decidable.test")
+
     @property
     def test(self) -> AssumptionTest | None:
-        return self.found.get("decidable.test")
+        """The plain test: Df is independent of S in the whole table."""
+        return None if self.tested is None else self.tested.plain
+
+    @property
+    def own_test(self) -> AssumptionTest | StrataTest | TestsByStratum | None:
+        """The test of what the model assumes: the plain one, or that within its strata."""
+        return self.found.get("strata.test") if self.strata else self.test
 
     def run(self, step: Step) -> None:
         """Compute a step; where it has no answer, keep the reason and leave out its parts too."""

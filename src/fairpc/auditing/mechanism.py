@@ -7,7 +7,8 @@ from typing import Final, cast
 
 import numpy as np
 
-from fairpc.auditing.decidable import named_test, refit_cost
+from fairpc.auditing.assumptions import named_test
+from fairpc.auditing.decidable import refit_cost
 from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
@@ -15,7 +16,7 @@ from fairpc.errors.arrays import Floats, Positions
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.decisions import FittedDecisions
 from fairpc.estimators.latent import LatentDecision
-from fairpc.evidence import AssumptionTest
+from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
 from fairpc.fair.distribution import BiasAccount
 from fairpc.fair.label_scores import STRAIGHT_LEVEL
 from fairpc.refits.bootstrap import Draws, intervals
@@ -78,6 +79,8 @@ class MechanismFacts:
     classes: tuple[str, ...]
     positive: str  #: the positive class
     decision_rate: tuple[float, ...]  #: P(Df = k), per class
+    #: P(Df = k | group) by group where strata let it differ, by their mix; empty without strata
+    group_decision_rate: tuple[tuple[float, ...], ...]
     #: bootstrap intervals of these; empty where there are none
     decision_rate_intervals: tuple[tuple[float, float], ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
@@ -116,6 +119,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         classes=rows.classes,
         positive=rows.classes[rows.positive],
         decision_rate=tuple(float(p) for p in model.fair_rate_),
+        group_decision_rate=_by_group(job),
         decision_rate_intervals=(),
         cells=tuple(cells),
         turned=turned,
@@ -125,6 +129,13 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         sentences=sentences,
         sentence=sentence,
     )
+
+
+def _by_group(job: Job) -> tuple[tuple[float, ...], ...]:
+    if not job.strata:
+        return ()
+    rates = cast(CircuitClassifier, job.model).distribution_.decision_rate
+    return tuple(map(tuple, rates.tolist()))
 
 
 def with_intervals(job: Job) -> MechanismFacts:
@@ -137,7 +148,7 @@ def with_intervals(job: Job) -> MechanismFacts:
     rows = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
     if n_replicates == 0:
         raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
-    tested = _check_drawable(rows, job.test)
+    _check_drawable(rows, job.own_test)
     if model.warnings_:
         raise AuditError(
             "the fit warned that its mechanism must not be read as what happened: an interval "
@@ -147,8 +158,10 @@ def with_intervals(job: Job) -> MechanismFacts:
         n_replicates = _affordable(model, rows)
     subject, persons = _subject(model, rows)
     draws = Draws(n_replicates, UPDATES, settings.level, persons, rows.counts)
-    test, report = named_test(tested, rows), job.within("mechanism.intervals")
-    found = intervals(subject, draws, test, None, settings.random_state, report)
+    # The plain test says nothing about a model with strata.
+    plain = None if job.strata or job.test is None else named_test(job.test, rows)
+    report = job.within("mechanism.intervals")
+    found = intervals(subject, draws, plain, None, settings.random_state, report)
     if found.refused is not None:
         raise AuditError(found.refused)
     facts: MechanismFacts = job.found["mechanism"]
@@ -198,8 +211,10 @@ def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
     return n_replicates
 
 
-def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> AssumptionTest:
-    """The test that allows intervals; an AuditError says what forbids them."""
+def _check_drawable(
+    rows: AuditedRows, test: AssumptionTest | StrataTest | TestsByStratum | None
+) -> None:
+    """An AuditError says what forbids intervals: other rows, or the test."""
     if not rows.same_rows_as_fit:
         other = "other rows were audited: audit the training rows to get them"
         if rows.same_rows_as_fit is None:
@@ -222,7 +237,6 @@ def _check_drawable(rows: AuditedRows, test: AssumptionTest | None) -> Assumptio
             "these rows contradict the assumptions behind a mechanism: an interval would "
             "have no meaning"
         )
-    return test
 
 
 def _turned(group: str, counts: Floats, positive: int) -> Turned:

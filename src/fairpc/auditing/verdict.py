@@ -14,6 +14,7 @@ from fairpc.auditing.gaps import LabelDisparity, ParityFacts
 from fairpc.auditing.job import Job
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.auditing.numbers import counted
+from fairpc.auditing.strata import OwnStrata, StrataFacts, strata_words
 from fairpc.auditing.table import TableFacts
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
@@ -40,12 +41,19 @@ def verdict(job: Job) -> Verdict:
     parity: ParityFacts | None = job.found["parity"]
     decidable = decidable_facts(job)
     drift = job.model.warnings_
-    sentences = [_assumptions(decidable)]
+    strata: StrataFacts | None = job.found["strata"]
+    own = None if strata is None else strata.own
+    sentences = [_assumptions(decidable) if own is None else _within_strata(own)]
     # Of assumptions that are rejected no model is right, whatever its Df describes.
     sentences[1 if decidable.rejected else 0 : 0] = map(_drifted, drift[:1])
-    sentences += [*drift[1:], _rows(data)]
+    sentences += drift[1:]
+    if own is not None:
+        sentences += [*own.sentences[:1], own.argued]
+    sentences.append(_rows(data))
     if labels is not None:
         sentences.append(labels.sentence)
+    if own is not None:
+        sentences += own.sentences[1:]
     if mechanism is not None and not decidable.rejected and not drift:
         sentences.append(mechanism.sentence)
     if decidable.identified is not None and not decidable.identified.empty:
@@ -87,6 +95,24 @@ def _assumptions(decidable: Decidable) -> str:
     return (
         "These rows do not contradict the assumptions behind a hidden fair decision "
         f"(p {test.p_words}); that does not show that they hold."
+    )
+
+
+def _within_strata(own: OwnStrata) -> str:
+    """The same for a model whose Df is independent of S within strata only."""
+    claim = f"a hidden fair decision that is independent of the group within {strata_words(own)}"
+    test = own.test
+    if test is None:
+        why = own.untested.rstrip(".")
+        return f"The assumptions behind {claim} were not tested on these rows: {why}."
+    if test.rejected:
+        return (
+            f"These rows contradict the assumptions behind {claim} (p {test.p_words}): "
+            f"{test.outcome}, so a mechanism learned under them must not be read as what happened."
+        )
+    return (
+        f"These rows do not contradict the assumptions behind {claim} (p {test.p_words}); that "
+        "does not show that they hold."
     )
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from fairpc.cli.options import LATENT, Engine, Keeping, Learner, Roles, TextFormat, named
 from fairpc.cli.screen import Screen, grid, print_json, say
+from fairpc.cli.strata import alike, show_strata, strata_facts
 from fairpc.cli.tables import (
     STDIN,
     LabelledTable,
@@ -20,6 +22,7 @@ from fairpc.cli.tables import (
     is_large,
     labelled,
     opened,
+    strata_columns,
     streamed,
     under_types,
 )
@@ -72,6 +75,7 @@ def run(
         _refuse_streaming(keeping, engine)
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
+        learner = replace(learner, given=strata_columns(learner.given, roles, files))
         large = engine.clustered or keeping != Keeping() or is_large(files)
         parted = large and not in_memory
         rows = streamed(files, roles, client) if parted else labelled(files, roles)
@@ -122,6 +126,11 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Fitte
     if learner.model not in MODELS:
         known = ", ".join((*MODELS, LATENT))
         raise LearningError(f"there is no model {learner.model!r}: use {known}")
+    if learner.given and learner.model not in DECIDING:
+        raise OptionError(
+            f"--given is for models with a hidden decision, and {learner.model} has none: take "
+            "--model FairPC or LatNB, or leave --given out"
+        )
     settings = learner.settings | {
         "sensitive": roles.sensitive,
         "positive": roles.positive,
@@ -147,7 +156,7 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
 
     usual = Learner()
-    for name in ("structure", "components", "bins"):
+    for name in ("structure", "components", "bins", "given"):
         if getattr(learner, name) != getattr(usual, name):
             raise OptionError(
                 f"--{name} is for circuits, and --model {LATENT} has a classifier instead: leave "
@@ -264,7 +273,8 @@ def _learned(model: FittedModel) -> Facts:
         for d, label in enumerate(account.classes)
     ]
     possible: Facts = {}
-    if type(model).__name__ == FROM_SCORES:
+    from_scores = type(model).__name__ == FROM_SCORES
+    if from_scores:
         from fairpc.estimators.score_map import LEVEL
 
         lower, upper = model.fair_rate_set_
@@ -276,6 +286,7 @@ def _learned(model: FittedModel) -> Facts:
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
         "mechanism": mechanism if latent else [],
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
+        "strata": None if from_scores else strata_facts(model),
     }
 
 
@@ -311,7 +322,12 @@ def show_learned(found: Mapping[str, Any]) -> None:
     say(f"{model} in {found['seconds']:.1f} s: {_how_learned(found)}", "bold")
     decision, positive = facts["decision"], found["label"]["positive"]
     tied = ", the same in every group under the model" if model != "TwoNB" else ""
+    strata = facts["strata"]
+    if strata is not None:
+        tied = " in the whole table"
     say(f"P({decision} = {positive}) = {facts['decision_rate'][positive]:.3f}{tied}")
+    if strata is not None:
+        show_strata(strata, positive)
     possible = facts.get("positive_rate_set")
     if possible is not None and possible["lower"] <= possible["upper"]:
         say(
@@ -322,22 +338,44 @@ def show_learned(found: Mapping[str, Any]) -> None:
     cells, classes = facts["mechanism"], found["label"]["classes"]
     if not cells:
         return
-    say("How labels depend on the latent decision Df and the group, P(D | Df, S):\n")
-    rows = [cells[i : i + len(classes)] for i in range(0, len(cells), len(classes))]
-    grid(
-        ("group", "Df", *(f"D = {c}" for c in classes)),
-        [
-            (row[0]["group"], row[0]["decision"], *(f"{c['probability']:.3f}" for c in row))
-            for row in rows
-        ],
-    )
+    which = "" if strata is None else alike(strata)
+    say(f"How labels depend on the latent decision Df and the group, P(D | Df, S){which}:\n")
+    _show_mechanism(cells, classes, ("group",))
+    if strata is not None and strata["stratum_mechanism"]:
+        say("In each stratum, P(D | Df, S, stratum):\n")
+        _show_mechanism(strata["stratum_mechanism"], classes, ("stratum", "group"))
     if len(facts["sentences"]) <= MAX_SENTENCES:
         for sentence in facts["sentences"]:
             say(sentence)
+    within = "" if strata is None else " within strata"
     say(
-        "\nThis is what the model learned under its assumptions: Df does not depend on S, and D "
-        "depends on the features only through Df and S.\nOther mechanisms may fit as well, and "
-        "the data may contradict the assumptions: `fairpc audit` checks both."
+        "\nThis is what the model learned under its assumptions: Df does not depend on S"
+        f"{within}, and D depends on the features only through {_through(strata)}.\nOther "
+        "mechanisms may fit as well, and the data may contradict the assumptions: `fairpc audit` "
+        "checks both."
+    )
+
+
+def _through(strata: Mapping[str, Any] | None) -> str:
+    own = strata is not None and strata["mechanism"] == "within"
+    return "Df, S and the stratum" if own else "Df and S"
+
+
+def _show_mechanism(
+    cells: Sequence[Mapping[str, Any]], classes: Sequence[str], named: Sequence[str]
+) -> None:
+    """Print a row per group and decision, a column per label."""
+    rows = [cells[i : i + len(classes)] for i in range(0, len(cells), len(classes))]
+    grid(
+        (*named, "Df", *(f"D = {c}" for c in classes)),
+        [
+            (
+                *(row[0][name] for name in named),
+                row[0]["decision"],
+                *(f"{c['probability']:.3f}" for c in row),
+            )
+            for row in rows
+        ],
     )
 
 

@@ -65,7 +65,9 @@ MaxMemory = Annotated[
 ARGUMENTS: Final = {
     "categorical": "--categorical",
     "checkpoint": "--checkpoint",
+    "given": "--given",
     "max_memory": "--max-memory",
+    "mechanism": "--mechanism",
     "missing_values": "--missing",
     "n_bins": "--bins",
     "n_components": "--components",
@@ -81,6 +83,7 @@ LATENT: Final = "latent"
 """The model that has a classifier."""
 ENGINES: Final = ("local", "dask")
 GAPS: Final = ("either", "scores", "decisions")
+BENDINGS: Final = ("shared", "within")
 
 
 @dataclass(frozen=True)
@@ -172,9 +175,34 @@ class Learner:
         option("N", "Circuits mixed in each P(x | Df, S); default: auto chooses.", min=1, max=64),
     ] = None
     bins: Bins = None
+    given: Annotated[
+        list[str],
+        option(
+            "COL",
+            "A column that may rightly matter: Df is then independent of the group within each of "
+            "its values (a stratum), not in the whole table. May be repeated; several are crossed.",
+        ),
+    ] = field(default_factory=list)
+    mechanism: Annotated[
+        str,
+        option(
+            "NAME",
+            "With --given: shared, labels are bent alike in all strata of a group; within, each "
+            "stratum has a P(D | Df, S) of its own.",
+        ),
+    ] = BENDINGS[0]
     seed: Seed = 0
 
     def __post_init__(self) -> None:
+        if self.mechanism not in BENDINGS:
+            raise OptionError(
+                f"--mechanism is {self.mechanism!r}: choose one of {', '.join(BENDINGS)}"
+            )
+        if self.mechanism != BENDINGS[0] and not self.given:
+            raise OptionError(
+                f"--mechanism {self.mechanism} is about strata: give their columns with --given, "
+                "or leave it out"
+            )
         if self.classifier is not None and self.model != LATENT:
             raise OptionError(
                 f"--classifier is for --model {LATENT}: give that, or leave --classifier out"

@@ -373,6 +373,20 @@ def resolved(roles: Roles, files: TableFiles) -> Roles:
     return Roles([label], sensitive, roles.positive, missing=roles.missing, **lists)
 
 
+def strata_columns(given: Sequence[str], roles: Roles, files: TableFiles) -> list[str]:
+    """The columns of --given under the names of the table; an error where one has another role."""
+    names, source, wanted = files.names(), files.source, resolved(roles, files)
+    others = {"label": [wanted.label], "sensitive": wanted.sensitive, "drop": wanted.drop}
+    found = list(dict.fromkeys(column(names, w, "--given", source) for w in given))
+    for option, taken in others.items():
+        if both := set(found) & set(taken):
+            raise TableError(
+                f"{source}: column {min(both)!r} is given as --given and as --{option}: strata are "
+                "made of features, take one of the two away"
+            )
+    return found
+
+
 def _column(series: pl.Series, roles: Roles) -> pl.Series:
     """A column under its type: text that is nothing but numbers or dates as such, missing as null.
 

@@ -8,7 +8,7 @@ compared, so that ten columns cost little more than one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -130,10 +130,30 @@ def compare_strata(
     weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier}
     fit = CrossFit.of(table, y, sensitive_features, seeds=range(n_seeds), **asked, **weighing)
+    return compared(fit, {name: table[:, names.index(name)] for name in wanted}, level, bins=bins)
+
+
+def compared(
+    fit: CrossFit,
+    columns: Mapping[Any, Array],
+    level: float,
+    *,
+    bins: int = BINS,
+    watch: Callable[[Any], None] | None = None,
+) -> StrataComparison:
+    """Columns taken as strata, one by one, on splits that were made before.
+
+    Args:
+        fit: the splits, of the same rows.
+        columns: the values of each, by name.
+        watch: called with the name of each column before it is tried.
+    """
     found = []
-    for name in wanted:
-        strata = column_strata(table[:, names.index(name)], fit.groups, bins, INFORMATIVE)
-        found.append(_candidate(name, strata, fit, level, sample_weight, clusters))
+    for name, values in columns.items():
+        if watch is not None:
+            watch(name)
+        strata = column_strata(values, fit.groups, bins, INFORMATIVE)
+        found.append(_candidate(name, strata, fit, level))
     return StrataComparison(fit.plain(level), tuple(found), level)
 
 
@@ -145,9 +165,7 @@ def _named_columns(x: Any) -> tuple[Array, list[Any]]:
     return table, list(names)
 
 
-def _candidate(
-    name: Any, strata: Array, fit: CrossFit, level: float, weights: Any, persons: Any
-) -> CandidateStrata:
+def _candidate(name: Any, strata: Array, fit: CrossFit, level: float) -> CandidateStrata:
     known, where = check_strata(strata, len(strata))
     rows = np.zeros((len(known), len(fit.names)), np.intp)
     np.add.at(rows, (where, fit.groups), 1)
@@ -156,9 +174,8 @@ def _candidate(
         if len(known) < 2:
             raise MetricError("it has one stratum")
         test = fit.within(known, where, level)
-        gaps = parity_within(
-            fit.labels, fit.groups, strata, clusters=persons, sample_weight=weights
-        )
+        weighing: dict[str, Any] = {"clusters": fit.persons, "sample_weight": fit.weights}
+        gaps = parity_within(fit.labels, fit.groups, strata, **weighing)
     except MetricError as error:
         return CandidateStrata(name, *size, None, None, None, None, None, str(error))
     pair = max(gaps.pairs, key=lambda p: abs(p.raw))

@@ -269,6 +269,32 @@ def scatter(plane: Plane, points: Sequence[Point]) -> Picture:
     return Picture(body, y.start + 40)
 
 
+@dataclass(frozen=True)
+class Area:
+    """A polygon and its name; without corners it is empty."""
+
+    name: str
+    corners: Sequence[Ends]
+
+
+def areas(plane: Plane, sets: Sequence[Area], mark: Point) -> Picture:
+    """Polygons over each other, each with its colour and dash, and a point; a key above."""
+    x, y, body = plane.frame(len(sets) + 1)
+    for i, one in enumerate(sets):
+        row = 12 + _KEY * i
+        body.append(box(6, row - 12, 28, 12, f"area {style(i)}"))
+        name = one.name if one.corners else f"{one.name}: nothing"
+        body.append(words(42, row, name, "key"))
+        points = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in one.corners)
+        if one.corners:
+            body.append(element("polygon", points=points, class_=f"area {style(i)}"))
+    row, i = 12 + _KEY * len(sets), len(sets)
+    body.append(marker(i, 20, row - 4))
+    body.append(words(42, row, text.short(mark.name, 40), "key"))
+    body.append(marker(i, x(mark.x), y(mark.y), 5.5))
+    return Picture(body, y.start + 40)
+
+
 def _curve(i: int, one: Series, x: Scale, y: Scale, marked: bool, joined: bool) -> Iterator[Markup]:
     points = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in zip(one.x, one.y, strict=True))
     for a, (low, high) in zip(one.x, one.spreads, strict=False):

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fairpc.auditing import Audit
 from fairpc.auditing import decidable as facts
+from fairpc.auditing.strata import OwnStrata
 from fairpc.report import text, view
 from fairpc.report.drawing import Mark, Plane, Row, Series, curves, estimates, ranges
 
@@ -22,11 +23,15 @@ def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
         "lead",
     )
     yield view.Heading("Do the data contradict the assumptions?")
-    if found.test is None:
+    own = None if audit.strata is None else audit.strata.own
+    if own is not None:
+        yield _within(own)
+    elif found.test is None:
         yield view.Paragraph(f"Not tested. {view.sentence(found.untested)}")
     else:
         yield from _test(audit, found.test)
-    yield view.Heading("What stays open at any number of rows")
+    tested = found.identified is not None and found.identified.level is not None
+    yield view.Heading("What stays open" + ("" if tested else " at any number of rows"))
     if found.identified is None:
         yield view.absent(audit, "decidable.identified")
     else:
@@ -36,6 +41,35 @@ def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
         yield view.absent(audit, "decidable.stability")
     else:
         yield from _stability(audit, found.stability)
+
+
+def _within(own: OwnStrata) -> view.Block:
+    """The test of what a model with strata assumes."""
+    test, where = own.test, "The section on strata below shows it beside the test without strata."
+    if test is None:
+        return view.Paragraph(f"Not tested within strata. {view.sentence(own.untested)}")
+    if test.rejected:
+        return view.Notice(
+            "Rejected: the data contradict the assumptions, within strata too.",
+            (
+                f"p {test.p_words}: {test.outcome}. At least one of these fails: fair decisions "
+                "are independent of the group within strata; the label depends on the features "
+                "through the fair decision only; in every group a label is most likely under the "
+                "fair decision of the same name"
+                + ("." if own.mechanism == "within" else "; labels are bent alike in all strata."),
+                where,
+            ),
+            alert=True,
+        )
+    return view.Notice(
+        "Not rejected: the data do not contradict the assumptions within strata.",
+        (
+            f"p {test.p_words}, on {text.counted(test.n_rows, 'row')}. That they are not rejected "
+            "does not show that they are true: some violations cannot be seen however many rows "
+            "there are.",
+            f"{where} {own.argued}",
+        ),
+    )
 
 
 def _test(audit: Audit, test: facts.AssumptionFacts) -> Iterator[view.Block]:
@@ -148,7 +182,7 @@ def _confidence_set(
 
 def _identified(audit: Audit, found: facts.IdentifiedFacts) -> Iterator[view.Block]:
     yield view.Paragraph(_open(found))
-    if not found.empty:
+    if found.bands:
         width = text.NOTHING if found.mean_width is None else text.number(100 * found.mean_width, 1)
         yield view.KeyNumbers(
             [
@@ -159,11 +193,18 @@ def _identified(audit: Audit, found: facts.IdentifiedFacts) -> Iterator[view.Blo
             ]
         )
         yield _bands(found, view.group_order(audit))
-    yield _ranges(audit, found)
+    if any("stratum" in group for group in found.groups):
+        yield view.Paragraph(
+            "What is possible in each stratum is in the section on strata.", "note"
+        )
+    else:
+        yield _ranges(audit, found)
 
 
 def _open(found: facts.IdentifiedFacts) -> str:
     label = text.short(found.positive, 40)
+    if found.strata:
+        return found.sentence
     if found.empty:
         return (
             f"No rate of {text.quoted(found.positive)} is possible in every group at once, "
@@ -214,17 +255,28 @@ def _ranges(audit: Audit, found: facts.IdentifiedFacts) -> view.Table:
     rows = []
     for group in found.groups:
         name = text.short(group["group"])
-        rows.append((name, f"P(Df = {label}), from this group alone", _span(group, ""), rate))
+        if not found.strata:
+            rows.append((name, f"P(Df = {label}), from this group alone", _span(group, ""), rate))
         for key, given in (("b0", "Df otherwise"), ("b1", f"Df = {label}")):
             quantity = f"P(D = {label} given {given})"
             own = learned.get((group["group"], key), text.NOTHING)
             rows.append((name, quantity, _span(group, f"{key}_"), own))
     head = ("Group", "Quantity", "Possible", "Learned")
     note = (
-        "Possible: every value that fits the same P(D | X, S), without sampling error. "
-        "Learned: the model's value, with its bootstrap interval where there is one."
+        f"{possible(found)} Learned: the model's value, with its bootstrap interval where there is "
+        "one."
     )
     return view.Table("Identified set of the mechanism", head, rows, words={1}, note=note)
+
+
+def possible(found: facts.IdentifiedFacts | None) -> str:
+    """What is meant by possible."""
+    if found is not None and found.level is not None:
+        return (
+            "Possible: what the labels of all groups together leave, with "
+            f"{text.share(found.level, 0)} confidence."
+        )
+    return "Possible: every value that fits the same P(D | X, S), without sampling error."
 
 
 def _span(group: Mapping[str, Any], key: str) -> str:

@@ -14,7 +14,6 @@ from fairpc.report.drawing import Ends, Mark, Plane, Row, Series, bars, curves, 
 FOUR_FIFTHS: Final = 0.8
 _DRAWN: Final = 12
 _LONG: Final = 10
-_EXACT: Final = 1e-9
 
 
 @view.section("labels", "Disparity of the observed labels")
@@ -40,6 +39,11 @@ def parity(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
     """What is equal between groups, with a bound where it is not exact."""
     yield view.Paragraph(_sentence(found), "lead")
     pairs = [("Gap under the model, points", _points(found.model_gap))]
+    if found.mix_gap is not None:
+        pairs = [
+            ("Gap within strata under the model, points", _points(found.model_gap)),
+            ("Gap by the mix of strata under the model, points", _points(found.mix_gap)),
+        ]
     for name, part in (("mean scores", found.scores), ("decisions", found.decisions)):
         worst = max(part, key=lambda d: d.gap)
         shown = f"{_points(worst.gap)} (at most {_points(worst.gap_upper)})"
@@ -60,13 +64,9 @@ def parity(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
 
 
 def _sentence(found: facts.ParityFacts) -> str:
-    under = (
-        "Under the model every group has the same mean score, by construction."
-        if found.model_gap < _EXACT
-        else f"Under the model mean scores differ by {_points(found.model_gap)} points."
-    )
+    under = facts.under_model(found.model_gap, found.mix_gap)
     return (
-        f"{under} On rows that is not exact: a model is not the data, and a threshold turns equal "
+        f"{under}. On rows that is not exact: a model is not the data, and a threshold turns equal "
         "means into unequal rates. The bounds say how far the gaps may go beyond what was seen."
     )
 

@@ -30,13 +30,9 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
             (*audit.verdict.drift, "What follows is what the model learned, not a finding."),
             alert=True,
         )
-    rates = ", ".join(
-        f"{text.quoted(name)} {text.share(rate)}"
-        for name, rate in zip(found.classes, found.decision_rate, strict=True)
-    )
     yield view.Paragraph(
-        f"The latent decision Df has the same rate in every group by construction: {rates}. The "
-        "mechanism says how often each decision was recorded as each label, group by group.",
+        f"{_rates(found)} The mechanism says how often each decision was recorded as each label, "
+        "group by group.",
         "lead",
     )
     if len(found.sentences) <= _SAID and not audit.verdict.drift:
@@ -48,6 +44,26 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
     yield _probabilities(audit, found)
     caption = "Estimated number of audited labels"
     yield _matrix(found, caption, lambda cell: text.count(cell.count), folded=True)
+
+
+def _rates(found: MechanismFacts) -> str:
+    """P(Df): one for all groups, or with strata one for each, by their mix."""
+    if not found.group_decision_rate:
+        rates = ", ".join(
+            f"{text.quoted(name)} {text.share(rate)}"
+            for name, rate in zip(found.classes, found.decision_rate, strict=True)
+        )
+        return f"The latent decision Df has the same rate in every group by construction: {rates}."
+    k = found.classes.index(found.positive)
+    rates = ", ".join(
+        f"{text.share(rates[k])} in group {text.short(group, 40)}"
+        for group, rates in zip(found.groups, found.group_decision_rate, strict=True)
+    )
+    return (
+        "The latent decision Df has the same rate in every group within each stratum, by "
+        f"construction. In the whole table the rate of {text.quoted(found.positive)} is {rates}: "
+        "the mix of strata alone makes them differ."
+    )
 
 
 def _flows(found: MechanismFacts) -> view.Side:

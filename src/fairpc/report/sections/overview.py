@@ -47,7 +47,8 @@ def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
             gap = max(d.gap for d in part)
             pairs.append((f"Gap in {name}, points", text.number(100 * gap, 1)))
     word = {True: "rejected", False: "not rejected", None: "not tested"}[found.rejected]
-    return [*pairs, ("Assumptions", word)]
+    within = " within strata" if audit.strata is not None and audit.strata.own is not None else ""
+    return [*pairs, (f"Assumptions{within}", word)]
 
 
 @view.section("data", "Data, groups, missing values")

@@ -1,0 +1,132 @@
+"""Strata on the command line: what ``fit`` says of them, what it refuses, who can use the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fairpc
+from cli.calls import answer, called, names
+from estimators.test_strata import table
+from fairpc.cli import main
+
+ROLES = ("--label", "label", "--sensitive", "sex", "--structure", "chow-liu")
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table, and a model of each kind of mechanism."""
+    folder = tmp_path_factory.mktemp("strata")
+    X, y, _ = table(900)
+    X.with_columns(label=pl.Series(["no", "yes"])[y]).write_csv(folder / "t.csv")
+    for bending in ("shared", "within"):
+        call = ["fit", str(folder / "t.csv"), *ROLES, "--given", "hours", "--mechanism", bending]
+        with pytest.raises(SystemExit) as ended:
+            main([*call, "-o", str(folder / f"{bending}.fairpc"), "-q"])
+        assert ended.value.code == 0
+    return folder
+
+
+def test_fit_says_what_is_equal_within_strata_and_what_is_not(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(capsys, "fit", "t.csv", *ROLES, "--given", "hours", "-o", "n.fairpc")
+    assert ended.code == 0
+    model: Any = fairpc.load("n.fairpc")
+    assert (
+        "Strata by 'hours': within each of 3, Df is independent of S under the model" in ended.out
+    )
+    assert "In the whole table it need not be" in ended.out
+    assert "the same in every group" not in ended.out
+    for name, rate in zip(model.strata_, model.stratum_rate_[:, 1], strict=True):
+        assert any(line.split()[:2] == [name, f"{rate:.3f}"] for line in ended.out.splitlines())
+    for group, rate in zip("fm", model.distribution_.decision_rate[:, 1], strict=True):
+        assert any(line.split() == [group, f"{rate:.3f}"] for line in ended.out.splitlines())
+    assert "in all strata alike" in ended.out
+    assert "Df does not depend on S within strata" in ended.out
+
+
+def test_fit_prints_the_mechanism_of_each_stratum(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ("fit", "t.csv", *ROLES, "--given", "hours", "--mechanism", "within", "-o", "n.fairpc")
+    ended = called(capsys, *call)
+    model: Any = fairpc.load("n.fairpc")
+    own = model.stratum_mechanism_[1, 2, 0]
+    line = ["hours=h2", "m", "no", *(f"{p:.3f}" for p in own)]
+    assert any(shown.split() == line for shown in ended.out.splitlines())
+    assert "only through Df, S and the stratum" in ended.out
+
+
+@pytest.mark.parametrize("bending", ["shared", "within"])
+def test_fit_as_json_equals_the_model(
+    folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ("fit", "t.csv", *ROLES, "--given", "hours", "--mechanism", bending, "-o", "n.fairpc")
+    found = answer(capsys, *call)["learned"]["strata"]
+    model: Any = fairpc.load("n.fairpc")
+    assert found["columns"] == ["hours"]
+    assert found["mechanism"] == bending
+    rates = [s["decision_rate"]["yes"] for s in found["strata"]]
+    np.testing.assert_allclose(rates, model.stratum_rate_[:, 1])
+    # The rate of a group is that of the strata, weighted by its own mix of them.
+    for group, rate in found["group_decision_rate"].items():
+        mix = [s["share_of_group"][group] for s in found["strata"]]
+        assert sum(mix) == pytest.approx(1)
+        assert np.dot(mix, rates) == pytest.approx(rate["yes"])
+    own = [cell["probability"] for cell in found["stratum_mechanism"]]
+    expected = model.stratum_mechanism_.transpose(1, 0, 2, 3) if bending == "within" else []
+    np.testing.assert_allclose(own, np.ravel(expected))
+
+
+def test_models_without_strata_say_so_in_json(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(capsys, "fit", "t.csv", *ROLES, "-o", "n.fairpc")["learned"]["strata"] is None
+
+
+@pytest.mark.parametrize("bending", ["shared", "within"])
+def test_queries_and_scores_of_such_models(
+    folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, asked = f"{bending}.fairpc", "Df=yes | hours=h1, sex={}"
+    rates = [answer(capsys, "query", model, asked.format(s))["probability"] for s in "fm"]
+    assert rates[0] == pytest.approx(rates[1], abs=1e-9)
+    assert called(capsys, "predict", model, "t.csv", "-o", "out.csv").code == 0
+    scores = pl.read_csv("out.csv")["p_df_yes"].to_numpy()
+    expected = fairpc.load(model).predict_proba(pl.read_csv("t.csv"))[:, 1]
+    np.testing.assert_allclose(scores, expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--given", "hour"), "did you mean 'hours'"),
+        (("--given", "sex"), "column 'sex' is given as --given and as --sensitive"),
+        (("--given", "label"), "column 'label' is given as --given and as --label"),
+        (("--given", "hours", "--drop", "hours"), "is given as --given and as --drop"),
+        (("--given", "hours", "--mechanism", "some"), "--mechanism is 'some': choose one of"),
+        (("--mechanism", "within"), "give their columns with --given"),
+        (("--given", "hours", "--model", "NLatPC"), "--given is for models with a hidden decision"),
+    ],
+)
+def test_what_cannot_be_strata_is_refused_in_one_sentence(
+    folder: Path, options: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = names(folder)
+    ended = called(capsys, "fit", "t.csv", *ROLES, *options, "-o", "n.fairpc")
+    assert ended.code == 2
+    assert text in ended.err
+    assert ended.err.count("\n") == 1
+    assert names(folder) == before
+
+
+def test_a_classifier_takes_no_strata(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("--label", "label", "--sensitive", "sex", "--model", "latent", "--given", "hours")
+    ended = called(capsys, "fit", "t.csv", *call, "-o", "n.fairpc")
+    assert ended.code == 2
+    assert "--given is for circuits" in ended.err
