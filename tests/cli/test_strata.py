@@ -130,3 +130,17 @@ def test_a_classifier_takes_no_strata(folder: Path, capsys: pytest.CaptureFixtur
     ended = called(capsys, "fit", "t.csv", *call, "-o", "n.fairpc")
     assert ended.code == 2
     assert "--given is for circuits" in ended.err
+
+
+@pytest.mark.parametrize("bending", ["shared", "within"])
+def test_audits_of_such_models(
+    folder: Path, bending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ("audit", f"{bending}.fairpc", "t.csv", "-o", "report.html", "--no-trade-off")
+    found = answer(capsys, *call)
+    own = found["strata"]["own"]
+    assert own["columns"] == ["hours"]
+    assert own["mechanism"] == bending
+    assert own["test"]["rejected"] == found["verdict"]["rejected"]
+    assert "within strata of 'hours'" in found["verdict"]["headline"]
+    assert "Within strata" in Path("report.html").read_text("utf-8")
