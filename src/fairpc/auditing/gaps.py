@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, number, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors.arrays import Bools, Codes, Floats, Positions
-from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import EqualRates as EqualRates
 from fairpc.evidence import Parity as Parity
 from fairpc.evidence import equal_rates, parity, parity_curve
@@ -133,7 +132,7 @@ def parity_facts(job: Job) -> ParityFacts:
         curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
     model_gap, mix_gap = float(model._model_gap().max()), None
     if job.strata:
-        rates = cast(CircuitClassifier, model).distribution_.decision_rate
+        rates = model.group_decision_rate_
         mix_gap = float(np.ptp(rates, axis=0).max())
     return ParityFacts(
         model_gap=model_gap,

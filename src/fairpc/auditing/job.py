@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError, FairpcError
-from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.decisions import FittedDecisions
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
-from fairpc.fair.strata import UNDIVIDED, Strata
+from fairpc.fair.strata import Strata
 from fairpc.refits.workbench import Progress, Report
 
 if TYPE_CHECKING:
@@ -117,9 +116,7 @@ class Job:
     @cached_property
     def strata(self) -> Strata:
         """Within what Df is independent of S; one stratum for most models."""
-        if isinstance(self.model, CircuitClassifier):
-            return self.model.distribution_.layout.strata
-        return UNDIVIDED
+        return self.model._fitted_strata()
 
     @property
     def tested(self) -> Tested | None:

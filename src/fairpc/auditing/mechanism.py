@@ -134,7 +134,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
 def _by_group(job: Job) -> tuple[tuple[float, ...], ...]:
     if not job.strata:
         return ()
-    rates = cast(CircuitClassifier, job.model).distribution_.decision_rate
+    rates = job.model.group_decision_rate_
     return tuple(map(tuple, rates.tolist()))
 
 

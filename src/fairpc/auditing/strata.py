@@ -246,8 +246,8 @@ def strata_facts(job: Job) -> StrataFacts:
 
 
 def _own(job: Job) -> OwnStrata:
-    model, rows, strata = cast(CircuitClassifier, job.model), job.rows, job.strata
-    distribution, where, names = model.distribution_, strata.codes(rows.x), model.strata_
+    model, rows, strata = job.model, job.rows, job.strata
+    where, names = strata.codes(rows.x), model.strata_
     identified, test = job.found["decidable.identified"], job.found["strata.test"]
     possible = {} if identified is None else {r.stratum: r.possible for r in identified.strata}
     each = []
@@ -260,7 +260,7 @@ def _own(job: Job) -> OwnStrata:
         sets = {rows.groups[g.group]: (g.b0, g.b1) for g in test.groups}
     groups = []
     for s, name in enumerate(rows.groups):
-        rates = distribution.decision_rate[s]
+        rates = model.group_decision_rate_[s]
         ends = _ends(model.bias_mechanism_[s], rates, rows.positive)
         own_rate = float(rates[rows.positive])
         groups.append(GroupFacts(name, own_rate, *ends, *sets.get(name, (None, None))))

@@ -156,7 +156,7 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
 
     usual = Learner()
-    for name in ("structure", "components", "bins", "given"):
+    for name in ("structure", "components", "bins"):
         if getattr(learner, name) != getattr(usual, name):
             raise OptionError(
                 f"--{name} is for circuits, and --model {LATENT} has a classifier instead: leave "
@@ -167,7 +167,10 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     given: dict[str, Any] = {"missing_values": roles.sentinels, "random_state": learner.seed}
     # The first one is what LatentDecision takes by itself.
     own = None if kind == CLASSIFIER_KINDS[0] else TableClassifier(kind, **given)
-    return LatentDecision(own, sensitive=roles.sensitive, positive=roles.positive, **given)
+    strata: Any = {"given": learner.given, "mechanism": learner.mechanism}
+    return LatentDecision(
+        own, sensitive=roles.sensitive, positive=roles.positive, **strata, **given
+    )
 
 
 @contextmanager
@@ -286,7 +289,7 @@ def _learned(model: FittedModel) -> Facts:
         "group_rate": dict(zip(account.groups, map(float, model.group_rate_), strict=True)),
         "mechanism": mechanism if latent else [],
         "sentences": list(account.sentences) if latent and not model.warnings_ else [],
-        "strata": None if from_scores else strata_facts(model),
+        "strata": strata_facts(model),
     }
 
 

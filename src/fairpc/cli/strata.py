@@ -14,7 +14,7 @@ import numpy as np
 from fairpc.cli.screen import grid, say
 
 if TYPE_CHECKING:
-    from fairpc.estimators.base import CircuitClassifier
+    from fairpc.estimators.file import FittedModel
 
 Facts = dict[str, Any]
 
@@ -22,13 +22,14 @@ MAX_SHARES: Final = 4
 """Groups up to which the table of strata has a column for each."""
 
 
-def strata_facts(model: CircuitClassifier) -> Facts | None:
+def strata_facts(model: FittedModel) -> Facts | None:
     """Within what Df is independent of S, and its rates there and by group; None without strata."""
-    if not model.distribution_.layout.strata:
+    strata = model._fitted_strata()
+    if not strata:
         return None
-    distribution, groups = model.distribution_, model.coding_.groups.names
+    groups = model.coding_.groups.names
     classes = [str(c) for c in model.classes_]
-    shares = distribution.subgroup_rate / distribution.group_rate[:, None]
+    shares = model.subgroup_rate_ / model.subgroup_rate_.sum(axis=1, keepdims=True)
 
     def rates(of: Any) -> Facts:
         return dict(zip(classes, map(float, of), strict=True))
@@ -41,7 +42,7 @@ def strata_facts(model: CircuitClassifier) -> Facts | None:
         }
         for a, name in enumerate(model.strata_)
     ]
-    by_group = {g: rates(distribution.decision_rate[s]) for s, g in enumerate(groups)}
+    by_group = {g: rates(model.group_decision_rate_[s]) for s, g in enumerate(groups)}
     own = model.stratum_mechanism_
     within = [
         {
@@ -55,7 +56,7 @@ def strata_facts(model: CircuitClassifier) -> Facts | None:
     ]
     features = model.coding_.features.names
     return {
-        "columns": [features[j] for j in distribution.layout.strata.columns],
+        "columns": [features[j] for j in strata.columns],
         "mechanism": model.mechanism,
         "strata": each,
         "group_decision_rate": by_group,

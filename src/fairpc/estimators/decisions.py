@@ -25,12 +25,14 @@ from fairpc.data.table import check_weights
 from fairpc.data.table_coding import TableCoding, check_rows
 from fairpc.errors import ContradictionWarning, LearningError, TableError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, check_level
+from fairpc.estimators.strata import stratum_names
 from fairpc.estimators.tables import FittedColumns, check_not_apart
 from fairpc.evidence.ends import LabelEnds
 from fairpc.evidence.ends_within import StrataEnds
 from fairpc.fair.distribution import BiasAccount, Threshold, equalised, fixed, for_rate
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.rows import Rows
+from fairpc.fair.strata import Strata
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -223,6 +225,37 @@ class FittedDecisions(ABC):
     @abstractmethod
     def group_rate_(self) -> Floats:
         """P(S)."""
+
+    @property
+    @abstractmethod
+    def subgroup_rate_(self) -> Floats:
+        """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
+
+    @property
+    @abstractmethod
+    def stratum_rate_(self) -> Floats:
+        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
+
+    @property
+    @abstractmethod
+    def stratum_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
+
+    @property
+    def strata_(self) -> tuple[str, ...]:
+        """Names of the strata within which Df is independent of S; one, "", without any."""
+        return stratum_names(self._fitted_strata(), self._coding())
+
+    @property
+    def group_decision_rate_(self) -> Floats:
+        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata alone."""
+        share = self.subgroup_rate_
+        rates: Floats = (share / share.sum(axis=1, keepdims=True)) @ self.stratum_rate_
+        return rates
+
+    @abstractmethod
+    def _fitted_strata(self) -> Strata:
+        """The strata within which Df is independent of S."""
 
     def _coding(self) -> TableCoding:
         check_is_fitted(self, "coding_")

@@ -412,9 +412,10 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         return self._map().group_rate
 
     @property
-    def strata_(self) -> tuple[str, ...]:
-        """Names of the strata within which Df is independent of S; one, "", without any."""
-        return stratum_names(self._fitted_strata(), self._coding())
+    def subgroup_rate_(self) -> Floats:
+        """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
+        own = self._map().strata
+        return self.group_rate_[:, None] if own is None else own.share
 
     @property
     def stratum_rate_(self) -> Floats:

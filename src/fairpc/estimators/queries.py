@@ -22,7 +22,6 @@ from fairpc.estimators.patterns import (
     find_patterns,
     question,
 )
-from fairpc.estimators.strata import stratum_names
 from fairpc.evidence.ends import LabelEnds
 from fairpc.evidence.ends_within import StrataEnds
 from fairpc.fair.distribution import (
@@ -33,6 +32,7 @@ from fairpc.fair.distribution import (
     turned_labels,
 )
 from fairpc.fair.patterns import Kept
+from fairpc.fair.strata import Strata
 
 if TYPE_CHECKING:
     from fairpc.plots import ModelPlots
@@ -71,9 +71,14 @@ class FittedQueries(FittedDecisions):
         return self._distribution().group_rate
 
     @property
-    def strata_(self) -> tuple[str, ...]:
-        """Names of the strata within which Df is independent of S; one, "", without any."""
-        return stratum_names(self._distribution().layout.strata, self._coding())
+    def subgroup_rate_(self) -> Floats:
+        """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
+        return self._distribution().subgroup_rate
+
+    @property
+    def group_decision_rate_(self) -> Floats:
+        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata alone."""
+        return self._distribution().decision_rate
 
     @property
     def stratum_rate_(self) -> Floats:
@@ -84,6 +89,9 @@ class FittedQueries(FittedDecisions):
     def stratum_mechanism_(self) -> Floats:
         """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
         return self._distribution().subgroup_mechanism
+
+    def _fitted_strata(self) -> Strata:
+        return self._distribution().layout.strata
 
     def _distribution(self) -> FairDistribution:
         check_is_fitted(self, "distribution_")
