@@ -125,11 +125,19 @@ def test_what_cannot_be_strata_is_refused_in_one_sentence(
     assert names(folder) == before
 
 
-def test_a_classifier_takes_no_strata(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_classifier_is_fitted_and_audited_within_strata(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     call = ("--label", "label", "--sensitive", "sex", "--model", "latent", "--given", "hours")
-    ended = called(capsys, "fit", "t.csv", *call, "-o", "n.fairpc")
-    assert ended.code == 2
-    assert "--given is for circuits" in ended.err
+    found = answer(capsys, "fit", "t.csv", *call, "--classifier", "logistic", "-o", "n.fairpc")
+    strata = found["learned"]["strata"]
+    assert strata["columns"] == ["hours"]
+    model = load(folder / "n.fairpc")
+    for a, one in enumerate(strata["strata"]):
+        assert one["stratum"] == model.strata_[a]
+        assert list(one["decision_rate"].values()) == pytest.approx(model.stratum_rate_[a])
+    seen = answer(capsys, "audit", "n.fairpc", "t.csv", "-o", "r.html", "--no-trade-off")
+    assert seen["strata"]["own"]["columns"] == ["hours"]
 
 
 @pytest.mark.parametrize("bending", ["shared", "within"])

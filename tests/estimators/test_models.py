@@ -112,7 +112,7 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
     good = json.loads(path.read_text())
     for change, message in [
         ({"format": "pickle"}, "no fairpc model file"),
-        ({"version": 99}, "reads up to 6"),
+        ({"version": 99}, "reads up to 7"),
         ({"model": "FairPC"}, "checksum"),
         ({"extra": 1}, "'extra' is unknown or lacking"),
     ]:

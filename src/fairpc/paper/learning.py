@@ -20,7 +20,7 @@ from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, 
 from fairpc.paper.figures import Figure, legend_below, panels
 from fairpc.paper.methods import FAIRPC_RAND, Outcome
 from fairpc.paper.runs import Runs, Study
-from fairpc.paper.sources import TITLES, PaperTable
+from fairpc.paper.sources import TITLES, PaperTable, folds_in_words
 
 STARTS: Final = {"FairPC": "prior", FAIRPC_RAND: "random"}
 FAR: Final = 0.25
@@ -171,6 +171,7 @@ def starts(study: Study) -> Exhibit:
         records=records,
         grids=[_start_grid(records)],
         notes=(
+            folds_in_words(tables),
             "After one permutation of Df for all groups; a swap inside one group stays: it is "
             "another model, and often as likely.",
         ),

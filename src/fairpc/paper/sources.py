@@ -108,22 +108,29 @@ class Sources:
             path = self.data_dir / "synthetic" / f"{name}.csv"
             rows, truth = read_table(path, *SYNTHETIC_ROLES)
             return PaperTable(name, rows, self._folds(f"synthetic/{name}", rows), truth)
-        return drawn(n_features, self.seed, self._n_folds)
+        return drawn(n_features, self.seed, self.folds_used)
 
     @property
-    def _n_folds(self) -> int:
+    def folds_used(self) -> int:
+        """How many folds of a table are run."""
         return 2 if self.quick else self.n_folds
 
     def _folds(self, name: str, rows: Rows, persons: Ints | None = None) -> tuple[Fold, ...]:
         if self.splits is None:
-            return own_folds(rows, self.seed, persons)[: self._n_folds]
+            return own_folds(rows, self.seed, persons)[: self.folds_used]
         folder = self.splits / name
         if not folder.is_dir():
             raise FileFormatError(
                 f"{folder} is no folder: give with --splits a folder laid out as the authors' "
                 "splits, one folder per table"
             )
-        return read_folds(folder, rows.n_rows)[: self._n_folds]
+        return read_folds(folder, rows.n_rows)[: self.folds_used]
+
+
+def folds_in_words(tables: Sequence[PaperTable]) -> str:
+    """How many of the ten folds of these tables were run."""
+    counts = sorted({len(table.folds) for table in tables})
+    return f"Run on {' or '.join(map(str, counts))} of the {N_FOLDS} folds of each table."
 
 
 def own_folds(rows: Rows, seed: int, persons: Ints | None = None) -> tuple[Fold, ...]:

@@ -20,7 +20,7 @@ from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, 
 from fairpc.paper.figures import Figure, panels, point
 from fairpc.paper.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS, FAIRPC_RAND, METHODS, Outcome
 from fairpc.paper.runs import Study, held_out_gap
-from fairpc.paper.sources import PaperTable
+from fairpc.paper.sources import PaperTable, folds_in_words
 from fairpc.structure import learn_cells
 
 SIZES: Final = tuple(range(10, 31))
@@ -76,6 +76,7 @@ def exhibit(study: Study) -> Exhibit:
         records=records,
         grids=[_summary(records), _likelihoods(records, truth)],
         notes=(
+            f"{folds_in_words(found)} The paper runs all of them.",
             "Accuracy is to the true Df, which no method sees; discrimination is signed, "
             "minority (S = 1) minus majority. A point is a fold of a table of 10 to 30 features.",
             "Likelihoods are held out; in parentheses the paper's, on tables drawn from the same "
