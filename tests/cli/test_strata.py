@@ -132,7 +132,7 @@ def test_a_classifier_is_fitted_and_audited_within_strata(
     found = answer(capsys, "fit", "t.csv", *call, "--classifier", "logistic", "-o", "n.fairpc")
     strata = found["learned"]["strata"]
     assert strata["columns"] == ["hours"]
-    model = load(folder / "n.fairpc")
+    model: Any = fairpc.load("n.fairpc")
     for a, one in enumerate(strata["strata"]):
         assert one["stratum"] == model.strata_[a]
         assert list(one["decision_rate"].values()) == pytest.approx(model.stratum_rate_[a])
