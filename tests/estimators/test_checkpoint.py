@@ -138,6 +138,89 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path: Path) -> None:
         LatNB("sex", random_state=0, max_iter=3).fit(X, y, checkpoint=tmp_path)
 
 
+LEFT = ".{}.0123456789abcdef.tmp"
+"""Name of a file that a killed write leaves behind."""
+
+
+def fit_quickly(folder: Path) -> LatNB:
+    frame = table(300)
+    model = LatNB("sex", random_state=0, max_iter=3, guard=False)
+    return model.fit(frame.drop("label"), frame["label"], checkpoint=folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_only_what_a_killed_fit_left_is_removed(tmp_path: Path) -> None:
+    theirs = dict.fromkeys(
+        (
+            ".editor.tmp",
+            LEFT.format("thesis.tex"),
+            ".coding.json.tmp",
+            "deep/.x.tmp",
+            f"deep/{LEFT.format('fit.json')}",
+            f"parts/{LEFT.format('letter')}",
+        ),
+        b"not ours",
+    )
+    fit_quickly(tmp_path)
+    ours = [
+        LEFT.format("em-000.npz"),
+        LEFT.format("fit.json"),
+        f"parts/{LEFT.format('parts.json')}",
+    ]
+    for name in [*theirs, *ours]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"not ours")
+    fit_quickly(tmp_path)
+    found = contents(tmp_path)
+    assert {name: found.get(name) for name in theirs} == theirs
+    assert not set(ours) & set(found)
+
+
+def test_a_folder_without_the_mark_loses_nothing(tmp_path: Path) -> None:
+    for name in (LEFT.format("coding.json"), ".x.tmp", "notes.txt"):
+        (tmp_path / name).write_bytes(b"not ours")
+    before = contents(tmp_path)
+    (tmp_path / LEFT.format("fit.json")).write_bytes(b"the mark, half written")
+    fit_quickly(tmp_path)
+    assert set(before) <= set(contents(tmp_path))
+    assert not (tmp_path / LEFT.format("fit.json")).exists()
+
+
+@pytest.mark.parametrize("name", ["fit.json", "coding.json", "rows.npz", "em-000.npz"])
+def test_a_folder_of_somebody_else_is_left_as_it_is(tmp_path: Path, name: str) -> None:
+    for each in (name, ".x.tmp", LEFT.format(name)):
+        (tmp_path / each).write_bytes(b"{}")
+    before = contents(tmp_path)
+    with pytest.raises(FileFormatError, match="no checkpoint: give another folder"):
+        fit_quickly(tmp_path)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("name", ["fit.json", "em-000.npz", "em-007.npz", "parts"])
+@pytest.mark.parametrize("dangling", [False, True])
+def test_links_out_of_the_folder_are_refused(
+    tmp_path: Path, marked: bool, name: str, dangling: bool
+) -> None:
+    folder, far = tmp_path / "fit", tmp_path / "far"
+    folder.mkdir()
+    if marked:
+        fit_quickly(folder)
+    if not dangling:
+        far.mkdir()
+        (far / LEFT.format("part-000000.arrow")).write_bytes(b"not ours")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(far)
+    with pytest.raises(FileFormatError, match="is a link: a checkpoint holds its files itself"):
+        fit_quickly(folder)
+    assert far.exists() != dangling
+    assert dangling or contents(far) == {LEFT.format("part-000000.arrow"): b"not ours"}
+
+
 def test_a_run_that_began_elsewhere_is_refused(tmp_path: Path) -> None:
     frame = table(300)
     X, y = frame.drop("label"), frame["label"]

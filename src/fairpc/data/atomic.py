@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from fairpc.errors import FileFormatError
 AnyPath = str | os.PathLike[str]
 
 _PIECE: Final = 2**20
+_TEMPORARY: Final = re.compile(r"\.(.{1,100})\.[0-9a-f]{16}\.tmp")
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:
@@ -59,6 +61,15 @@ def replacing(path: AnyPath) -> Iterator[Path]:
     # Makes the rename durable. Where folders cannot be synced, the file system orders it itself.
     with contextlib.suppress(OSError):
         _sync(target.parent, os.O_RDONLY)
+
+
+def replaced_by(name: str) -> str | None:
+    """Name of the file that one of this name was to replace; None if it is not of ``replacing``.
+
+    Only a process that was killed leaves such a file behind. Names are cut after 100 characters.
+    """
+    found = _TEMPORARY.fullmatch(name)
+    return None if found is None else found[1]
 
 
 def check_writable(path: AnyPath) -> None:

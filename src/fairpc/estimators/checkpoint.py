@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.circuit.file import parse_json
-from fairpc.data.atomic import AnyPath, read_whole, write_atomically
+from fairpc.data.atomic import AnyPath, read_whole, replaced_by, write_atomically
 from fairpc.data.distinct import Distinct
 from fairpc.data.source import Source
 from fairpc.data.table_coding import TableCoding
@@ -29,14 +30,18 @@ FORMAT: Final = "fairpc checkpoint"
 VERSION: Final = 1
 _MAX_BYTES: Final = 1 << 34
 _IDLE: Final = ("verbose", "n_jobs")  # settings that change nothing about the result
-_LEFT_OVER: Final = ".*.tmp"
+_FIT: Final = "fit.json"
+_PARTS: Final = "parts"
+_OWN: Final = re.compile(r"fit\.json|coding\.json|rows\.npz|parts|em-\d{3,}\.npz")
+_OWN_PARTS: Final = re.compile(r"parts\.json|part-\d{6,}\.arrow")
+"""Names of what a checkpoint writes, and of what it writes to its folder of rows."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """The folder of one fit: what it is a fit of, its rows if they were streamed, its runs of EM.
 
-    Every file is written whole or not at all.
+    Every file is written whole or not at all. What others keep in the folder is left alone.
     """
 
     folder: Path
@@ -59,17 +64,20 @@ class Checkpoint:
             raise FileFormatError(
                 f"{folder} is, or lies in, a file: a checkpoint is a folder, give another name"
             ) from None
-        for left_over in folder.rglob(_LEFT_OVER):
-            left_over.unlink(missing_ok=True)
         kept = {name: value for name, value in settings.items() if name not in _IDLE}
         kept = json.loads(json.dumps(kept, sort_keys=True))
         fit = {"format": FORMAT, "version": VERSION, "fairpc": __version__, "data": data}
         fit |= {"settings": kept}
-        file = folder / "fit.json"
-        if file.exists():
+        file, entries = folder / _FIT, _entries(folder)
+        _refuse_links(entries)
+        if file in entries:
             _compare(folder, _read_json(file), fit)
         else:
+            _refuse_strangers(folder, entries)
             write_atomically(file, json.dumps(fit, sort_keys=True).encode())
+            # Before the mark was there, nothing but the mark can have been begun.
+            entries = [path for path in entries if replaced_by(path.name) == _FIT]
+        _remove_left_overs(entries)
         return cls(folder)
 
     @property
@@ -80,7 +88,7 @@ class Checkpoint:
     @property
     def parts(self) -> Path:
         """The folder of rows that do not fit into memory."""
-        return self.folder / "parts"
+        return self.folder / _PARTS
 
     def keep_coding(self, coding: TableCoding) -> None:
         """Keep how the table becomes codes."""
@@ -139,6 +147,45 @@ def ending_on_sigterm() -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What lies in a checkpoint under a name of ours, whole or begun; no link is followed."""
+    found = [path for path in folder.iterdir() if _is_own(path.name, _OWN)]
+    parts = folder / _PARTS
+    if parts in found and parts.is_dir() and not parts.is_symlink():
+        found += [path for path in parts.iterdir() if _is_own(path.name, _OWN_PARTS)]
+    return sorted(found)
+
+
+def _is_own(name: str, names: re.Pattern[str]) -> bool:
+    return names.fullmatch(replaced_by(name) or name) is not None
+
+
+def _refuse_links(entries: Iterable[Path]) -> None:
+    """An error where writing, reading or removing a file would do so outside of the folder."""
+    for path in entries:
+        if path.is_symlink():
+            raise FileFormatError(
+                f"{path} is a link: a checkpoint holds its files itself, use a new folder"
+            )
+
+
+def _refuse_strangers(folder: Path, entries: Iterable[Path]) -> None:
+    """An error where a folder without the mark has files that would be taken for those of a fit."""
+    for path in entries:
+        if replaced_by(path.name) is None:
+            raise FileFormatError(
+                f"{folder} holds {path.name} and no {_FIT}, so it is no checkpoint: give another "
+                "folder, or a new one"
+            )
+
+
+def _remove_left_overs(entries: Iterable[Path]) -> None:
+    """Remove what a killed fit had begun to write."""
+    for path in entries:
+        if replaced_by(path.name) is not None and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
