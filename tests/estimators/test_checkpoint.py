@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import pytest
 
 from fairpc import FairPC, LatNB, load
 from fairpc.circuit.em import Step
+from fairpc.data.atomic import read_sealed, write_sealed
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.fair import journal
 
@@ -138,13 +140,157 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path: Path) -> None:
         LatNB("sex", random_state=0, max_iter=3).fit(X, y, checkpoint=tmp_path)
 
 
+LEFT = ".{}.0123456789abcdef.tmp"
+"""Name of a file that a killed write leaves behind."""
+
+
+def fit_quickly(folder: Path) -> LatNB:
+    frame = table(300)
+    model = LatNB("sex", random_state=0, max_iter=3, guard=False)
+    return model.fit(frame.drop("label"), frame["label"], checkpoint=folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_only_what_a_killed_fit_left_is_removed(tmp_path: Path) -> None:
+    theirs = dict.fromkeys(
+        (
+            ".editor.tmp",
+            LEFT.format("thesis.tex"),
+            ".coding.json.tmp",
+            "deep/.x.tmp",
+            f"deep/{LEFT.format('fit.json')}",
+            f"parts/{LEFT.format('letter')}",
+        ),
+        b"not ours",
+    )
+    fit_quickly(tmp_path)
+    ours = [
+        LEFT.format("em-000.npz"),
+        LEFT.format("fit.json"),
+        f"parts/{LEFT.format('parts.json')}",
+    ]
+    for name in [*theirs, *ours]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"not ours")
+    fit_quickly(tmp_path)
+    found = contents(tmp_path)
+    assert {name: found.get(name) for name in theirs} == theirs
+    assert not set(ours) & set(found)
+
+
+def test_a_folder_without_the_mark_loses_nothing(tmp_path: Path) -> None:
+    for name in (LEFT.format("coding.json"), ".x.tmp", "notes.txt"):
+        (tmp_path / name).write_bytes(b"not ours")
+    before = contents(tmp_path)
+    (tmp_path / LEFT.format("fit.json")).write_bytes(b"the mark, half written")
+    fit_quickly(tmp_path)
+    assert set(before) <= set(contents(tmp_path))
+    assert not (tmp_path / LEFT.format("fit.json")).exists()
+
+
+@pytest.mark.parametrize("name", ["fit.json", "coding.json", "rows.npz", "em-000.npz"])
+def test_a_folder_of_somebody_else_is_left_as_it_is(tmp_path: Path, name: str) -> None:
+    for each in (name, ".x.tmp", LEFT.format(name)):
+        (tmp_path / each).write_bytes(b"{}")
+    before = contents(tmp_path)
+    with pytest.raises(FileFormatError, match="no checkpoint: give another folder"):
+        fit_quickly(tmp_path)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("name", ["fit.json", "em-000.npz", "em-007.npz", "parts"])
+@pytest.mark.parametrize("dangling", [False, True])
+def test_links_out_of_the_folder_are_refused(
+    tmp_path: Path, marked: bool, name: str, dangling: bool
+) -> None:
+    folder, far = tmp_path / "fit", tmp_path / "far"
+    folder.mkdir()
+    if marked:
+        fit_quickly(folder)
+    if not dangling:
+        far.mkdir()
+        (far / LEFT.format("part-000000.arrow")).write_bytes(b"not ours")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(far)
+    with pytest.raises(FileFormatError, match="is a link: a checkpoint holds its files itself"):
+        fit_quickly(folder)
+    assert far.exists() != dangling
+    assert dangling or contents(far) == {LEFT.format("part-000000.arrow"): b"not ours"}
+
+
+def fit_from_files(folder: Path, memory: str | None) -> FairPC:
+    path = folder / "t.parquet"
+    if not path.exists():
+        table(2000).write_parquet(path)
+    model = FairPC("sex", structure="chow-liu", random_state=0, max_iter=3, guard=False)
+    return model.fit(path, "label", checkpoint=folder / "fit", max_memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("memory", "kept"),
+    [
+        (None, {"fit.json", "coding.json", "rows.npz", "em-000.npz"}),
+        ("1MB", {"fit.json", "coding.json", "parts.json", "part-000000.arrow", "em-000.npz"}),
+    ],
+)
+def test_a_byte_that_was_altered_is_noticed(
+    tmp_path: Path, memory: str | None, kept: set[str]
+) -> None:
+    whole = fit_from_files(tmp_path, memory)
+    files = [path for path in (tmp_path / "fit").rglob("*") if path.is_file()]
+    assert kept <= {path.name for path in files}
+    chance = random.Random(0)
+    for path in files:
+        data = path.read_bytes()
+        place = chance.randrange(len(data))
+        for altered in (
+            data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :],
+            data[:place],
+            b"",
+            data + b"\n",
+        ):
+            if path.name == "fit.json" and altered == data + b"\n":
+                continue  # space after JSON means nothing
+            path.write_bytes(altered)
+            with pytest.raises((FileFormatError, LearningError)) as caught:
+                fit_from_files(tmp_path, memory)
+            assert "\n" not in str(caught.value)
+        path.write_bytes(data)
+    assert same(whole, fit_from_files(tmp_path, memory))
+
+
+def test_files_of_another_checkpoint_are_refused(tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for k, folder in enumerate(folders):
+        folder.mkdir()
+        table(2000, seed=k).write_parquet(folder / "t.parquet")
+        fit_from_files(folder, None)
+    for name in ("coding.json", "rows.npz", "em-000.npz"):
+        one, two = (folder / "fit" / name for folder in folders)
+        own = one.read_bytes()
+        one.write_bytes(two.read_bytes())
+        with pytest.raises(FileFormatError, match=f"{name} is damaged, or was altered or put"):
+            fit_from_files(folders[0], None)
+        one.write_bytes(own)
+
+
 def test_a_run_that_began_elsewhere_is_refused(tmp_path: Path) -> None:
     frame = table(300)
     X, y = frame.drop("label"), frame["label"]
     for name, seed in (("a", 0), ("b", 1)):
         model = LatNB("sex", init="random", random_state=seed, max_iter=3, guard=False)
         model.fit(X, y, checkpoint=tmp_path / name)
-    (tmp_path / "a" / "em-000.npz").write_bytes((tmp_path / "b" / "em-000.npz").read_bytes())
+    marks = (
+        hashlib.sha256((tmp_path / name / "fit.json").read_bytes()).hexdigest() for name in "ab"
+    )
+    one, two = (tmp_path / name / "em-000.npz" for name in "ab")
+    ours, theirs = marks
+    write_sealed(one, read_sealed(two, 10**9, theirs), ours)
     with pytest.raises(FileFormatError, match="another start"):
         model.set_params(random_state=0).fit(X, y, checkpoint=tmp_path / "a")
 

@@ -5,6 +5,8 @@ A row may be in several parts; what is summed over rows is then summed over its 
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 
-from fairpc.data.atomic import read_whole, replacing, write_atomically
+from fairpc.data.atomic import read_sealed, read_whole, write_atomically, write_sealed
 from fairpc.data.distinct import CodedRows, Distinct, Packing
 from fairpc.data.schema import Record
 from fairpc.errors import FileFormatError
@@ -25,8 +27,9 @@ PART_CELLS: Final = 1 << 20
 """Rows, and rows × columns, of a part: two, made ready for EM, are in memory at a time."""
 
 _INDEX: Final = "parts.json"
-_FIELDS: Final = ("arities", "unit", "rows", "copies", "weights")
+_FIELDS: Final = ("arities", "unit", "rows", "copies", "weights", "checksums")
 _MAX_INDEX: Final = 1 << 24
+_MAX_PART: Final = 1 << 28
 
 
 class RowParts(Protocol):
@@ -72,13 +75,14 @@ class RowParts(Protocol):
 
 @dataclass(frozen=True)
 class Parts(RowParts):
-    """Parts in a folder."""
+    """Parts in a folder, each with the checksum of its file: a part is verified when it is read."""
 
     folder: Path
     packing: Packing
     rows: tuple[int, ...]
     copies: tuple[float, ...]
     weights: tuple[float, ...]
+    checksums: tuple[str, ...]
     repeats: bool = True
 
     def read(self, k: int) -> CodedRows:
@@ -86,10 +90,18 @@ class Parts(RowParts):
 
         path, arities = _path(self.folder, k), self.packing.arities
         try:
-            frame = pl.read_ipc(path)
-        except (OSError, pl.exceptions.PolarsError) as error:
+            data = read_whole(path, _MAX_PART)
+        except OSError as error:
             raise FileFormatError(f"{path} is gone or damaged ({error}): fit again") from error
-        if frame.shape != (self.rows[k], len(arities) + 1 + self.packing.unit):
+        if _checksum(data) != self.checksums[k]:
+            raise FileFormatError(
+                f"{path} is gone or damaged (its checksum does not fit): fit again, in a new folder"
+            )
+        try:
+            frame = pl.read_ipc(io.BytesIO(data))
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise FileFormatError(f"{path} holds no rows ({error}): fit again") from error
+        if frame.height != self.rows[k] or frame.columns != _columns(self.packing):
             raise FileFormatError(f"{path} is of another table: fit again, in a new folder")
         codes = np.empty((len(frame), len(arities)), np.int16, order="F")
         for j in range(len(arities)):
@@ -98,32 +110,41 @@ class Parts(RowParts):
         return CodedRows(codes, np.array(frame["weight"].to_numpy(), np.float64), copies)
 
     @classmethod
-    def find(cls, folder: Path) -> Parts | None:
-        """The parts that were written to a folder; None if they were not all written."""
+    def find(cls, folder: Path, mark: str) -> Parts | None:
+        """The parts that were kept in a folder under this mark; None if none were."""
         path = folder / _INDEX
         if not path.exists():
             return None
         try:
-            data = json.loads(read_whole(path, _MAX_INDEX))
+            data = json.loads(read_sealed(path, _MAX_INDEX, mark))
         except ValueError as error:
             raise FileFormatError(f"{path} is damaged ({error}): fit again") from error
         record = Record(data, str(path), _FIELDS)
         arities, rows = (tuple(int(v) for v in record.numbers(f)) for f in ("arities", "rows"))
         packing = Packing(arities, record.flag("unit"))
-        return cls(folder, packing, rows, record.numbers("copies"), record.numbers("weights"))
+        copies, weights = record.numbers("copies"), record.numbers("weights")
+        checksums = record.texts("checksums")
+        if {len(copies), len(weights), len(checksums)} != {len(rows)}:
+            raise FileFormatError(f"{path} does not list its parts: fit again, in a new folder")
+        return cls(folder, packing, rows, copies, weights, checksums)
+
+    def keep(self, mark: str) -> None:
+        """Write what :meth:`find` needs to find them again."""
+        own = {"arities": self.packing.arities, "unit": self.packing.unit}
+        index = own | {name: getattr(self, name) for name in _FIELDS[2:]}
+        write_sealed(self.folder / _INDEX, json.dumps(index).encode(), mark)
 
 
 @dataclass
 class PartWriter:
-    """Writes parts as they come; they are there when all of them are."""
+    """Writes parts as they come."""
 
     folder: Path
     packing: Packing
-    _sizes: list[tuple[int, float, float]] = field(default_factory=list)
+    _written: list[tuple[int, float, float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / _INDEX).unlink(missing_ok=True)
 
     def write(self, distinct: Distinct) -> None:
         """One part more, or several where it is long."""
@@ -135,12 +156,8 @@ class PartWriter:
 
     def finish(self) -> Parts:
         """All parts that were written."""
-        rows, copies, weights = zip(*self._sizes, strict=True)
-        parts = Parts(self.folder, self.packing, rows, copies, weights)
-        sizes = {"rows": rows, "copies": copies, "weights": weights}
-        index = {"arities": self.packing.arities, "unit": self.packing.unit, **sizes}
-        write_atomically(self.folder / _INDEX, json.dumps(index).encode())
-        return parts
+        rows, copies, weights, checksums = zip(*self._written, strict=True)
+        return Parts(self.folder, self.packing, rows, copies, weights, checksums)
 
     def _write(self, rows: CodedRows) -> None:
         import polars as pl
@@ -152,9 +169,22 @@ class PartWriter:
         columns["weight"] = rows.weights
         if rows.copies is not None:
             columns["copies"] = rows.copies
-        with replacing(_path(self.folder, len(self._sizes))) as path:
-            pl.DataFrame(columns).write_ipc(path, compression="uncompressed")
-        self._sizes.append(rows.sizes)
+        buffer = io.BytesIO()
+        pl.DataFrame(columns).select(_columns(self.packing)).write_ipc(
+            buffer, compression="uncompressed"
+        )
+        data = buffer.getvalue()
+        write_atomically(_path(self.folder, len(self._written)), data)
+        self._written.append((*rows.sizes, _checksum(data)))
+
+
+def _columns(packing: Packing) -> list[str]:
+    names = [f"c{j}" for j in range(len(packing.arities))]
+    return [*names, "weight", *(["copies"] if packing.unit else [])]
+
+
+def _checksum(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def _path(folder: Path, k: int) -> Path:

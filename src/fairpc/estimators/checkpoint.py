@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
+import hashlib
 import json
 import os
+import re
 import signal
 import threading
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,28 +18,43 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.circuit.file import parse_json
-from fairpc.data.atomic import AnyPath, read_whole, write_atomically
-from fairpc.data.distinct import Distinct
+from fairpc.data.atomic import (
+    AnyPath,
+    read_sealed,
+    read_whole,
+    replaced_by,
+    write_atomically,
+    write_sealed,
+)
+from fairpc.data.distinct import Distinct, Packing
+from fairpc.data.parts import Parts, RowParts
 from fairpc.data.source import Source
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import Argument, FileFormatError, LearningError
-from fairpc.fair.journal import Journal
+from fairpc.errors import Argument, FairpcError, FileFormatError, LearningError
+from fairpc.fair.journal import Journal, read_arrays, write_arrays
 
 FORMAT: Final = "fairpc checkpoint"
-VERSION: Final = 1
+VERSION: Final = 2
 _MAX_BYTES: Final = 1 << 34
 _IDLE: Final = ("verbose", "n_jobs")  # settings that change nothing about the result
-_LEFT_OVER: Final = ".*.tmp"
+_FIT: Final = "fit.json"
+_PARTS: Final = "parts"
+_OWN: Final = re.compile(r"fit\.json|coding\.json|rows\.npz|parts|em-\d{3,}\.npz")
+_OWN_PARTS: Final = re.compile(r"parts\.json|part-\d{6,}\.arrow")
+"""Names of what a checkpoint writes, and of what it writes to its folder of rows."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """The folder of one fit: what it is a fit of, its rows if they were streamed, its runs of EM.
 
-    Every file is written whole or not at all.
+    Every file is written whole or not at all, with a checksum that also covers ``mark``, which
+    names the fit; it is verified before the file is used. What others keep in the folder is left
+    alone.
     """
 
     folder: Path
+    mark: str
 
     @classmethod
     def open(cls, path: AnyPath, settings: Mapping[str, Any], data: str) -> Checkpoint:
@@ -59,54 +74,77 @@ class Checkpoint:
             raise FileFormatError(
                 f"{folder} is, or lies in, a file: a checkpoint is a folder, give another name"
             ) from None
-        for left_over in folder.rglob(_LEFT_OVER):
-            left_over.unlink(missing_ok=True)
         kept = {name: value for name, value in settings.items() if name not in _IDLE}
         kept = json.loads(json.dumps(kept, sort_keys=True))
         fit = {"format": FORMAT, "version": VERSION, "fairpc": __version__, "data": data}
         fit |= {"settings": kept}
-        file = folder / "fit.json"
-        if file.exists():
+        told = json.dumps(fit, sort_keys=True).encode()
+        file, entries = folder / _FIT, _entries(folder)
+        _refuse_links(entries)
+        if file in entries:
             _compare(folder, _read_json(file), fit)
         else:
-            write_atomically(file, json.dumps(fit, sort_keys=True).encode())
-        return cls(folder)
+            _refuse_strangers(folder, entries)
+            write_atomically(file, told)
+            # Before the mark was there, nothing but the mark can have been begun.
+            entries = [path for path in entries if replaced_by(path.name) == _FIT]
+        _remove_left_overs(entries)
+        return cls(folder, hashlib.sha256(told).hexdigest())
 
     @property
     def journal(self) -> Journal:
         """A journal at its beginning."""
-        return Journal(self.folder)
+        return Journal(self.folder, self.mark)
 
     @property
     def parts(self) -> Path:
         """The folder of rows that do not fit into memory."""
-        return self.folder / "parts"
+        return self.folder / _PARTS
 
     def keep_coding(self, coding: TableCoding) -> None:
         """Keep how the table becomes codes."""
-        write_atomically(self.folder / "coding.json", json.dumps(coding.to_dict()).encode())
+        write_sealed(self._coding, json.dumps(coding.to_dict()).encode(), self.mark)
 
     def coding(self) -> TableCoding | None:
         """The coding that was kept; None if none was."""
-        path = self.folder / "coding.json"
-        return TableCoding.from_dict(_read_json(path)) if path.exists() else None
-
-    def keep_rows(self, rows: Distinct) -> None:
-        """Keep the distinct rows of a streamed table."""
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, words=rows.words, weights=rows.weights)
-        write_atomically(self.folder / "rows.npz", buffer.getvalue())
-
-    def rows(self) -> Distinct | None:
-        """The rows that were kept; None if none were."""
-        path = self.folder / "rows.npz"
+        path = self._coding
         if not path.exists():
             return None
+        data = read_sealed(path, _MAX_BYTES, self.mark)
         try:
-            with np.load(io.BytesIO(read_whole(path, _MAX_BYTES)), allow_pickle=False) as file:
-                return Distinct(file["words"], file["weights"])
-        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise FileFormatError(f"{path} is damaged ({error}): use a new folder") from error
+            return TableCoding.from_dict(parse_json(data, os.fspath(path), _MAX_BYTES))
+        except (FairpcError, TypeError, ValueError, LookupError, AttributeError) as error:
+            raise FileFormatError(f"{path} holds no coding ({error}): use a new folder") from error
+
+    def keep_rows(self, rows: Distinct | RowParts) -> None:
+        """Keep the distinct rows of a streamed table, or the list of their parts on disk."""
+        if isinstance(rows, Distinct):
+            write_arrays(self._rows, self.mark, words=rows.words, weights=rows.weights)
+        elif isinstance(rows, Parts):
+            rows.keep(self.mark)
+
+    def rows(self, packing: Packing) -> Distinct | Parts | None:
+        """The rows that were kept; None if none were."""
+        path = self._rows
+        if not path.exists():
+            parts = Parts.find(self.parts, self.mark)
+            if parts is not None and parts.packing != packing:
+                raise FileFormatError(f"{self.parts} holds rows of another table: use a new folder")
+            return parts
+        data = read_arrays(path, self.mark, ("words", "weights"))
+        words, weights = data["words"], data["weights"]
+        shape = len(packing.words) + packing.unit, len(weights)
+        if words.shape != shape or words.dtype != np.uint64 or weights.dtype != np.float64:
+            raise FileFormatError(f"{path} holds rows of another table: use a new folder")
+        return Distinct(words, weights)
+
+    @property
+    def _coding(self) -> Path:
+        return self.folder / "coding.json"
+
+    @property
+    def _rows(self) -> Path:
+        return self.folder / "rows.npz"
 
 
 def identity(source: Source) -> str:
@@ -141,6 +179,45 @@ def ending_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _entries(folder: Path) -> list[Path]:
+    """What lies in a checkpoint under a name of ours, whole or begun; no link is followed."""
+    found = [path for path in folder.iterdir() if _is_own(path.name, _OWN)]
+    parts = folder / _PARTS
+    if parts in found and parts.is_dir() and not parts.is_symlink():
+        found += [path for path in parts.iterdir() if _is_own(path.name, _OWN_PARTS)]
+    return sorted(found)
+
+
+def _is_own(name: str, names: re.Pattern[str]) -> bool:
+    return names.fullmatch(replaced_by(name) or name) is not None
+
+
+def _refuse_links(entries: Iterable[Path]) -> None:
+    """An error where writing, reading or removing a file would do so outside of the folder."""
+    for path in entries:
+        if path.is_symlink():
+            raise FileFormatError(
+                f"{path} is a link: a checkpoint holds its files itself, use a new folder"
+            )
+
+
+def _refuse_strangers(folder: Path, entries: Iterable[Path]) -> None:
+    """An error where a folder without the mark has files that would be taken for those of a fit."""
+    for path in entries:
+        if replaced_by(path.name) is None:
+            raise FileFormatError(
+                f"{folder} holds {path.name} and no {_FIT}, so it is no checkpoint: give another "
+                "folder, or a new one"
+            )
+
+
+def _remove_left_overs(entries: Iterable[Path]) -> None:
+    """Remove what a killed fit had begun to write."""
+    for path in entries:
+        if replaced_by(path.name) is not None and path.is_file():
+            path.unlink(missing_ok=True)
+
+
 def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
     if not isinstance(old, dict) or old.get("format") != FORMAT:
         raise FileFormatError(f"{folder} holds no checkpoint: give another folder, or a new one")
@@ -150,6 +227,8 @@ def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
                 f"the checkpoint in {folder} is of another {what}: go on with the same one, or "
                 "use a new folder"
             )
+    if set(old) != set(new):
+        raise FileFormatError(f"{folder / _FIT} has other fields than it should: use a new folder")
     theirs, ours = old.get("settings"), new["settings"]
     if theirs != ours:
         keys = sorted({*ours, *(theirs if isinstance(theirs, dict) else {})})

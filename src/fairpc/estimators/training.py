@@ -21,7 +21,7 @@ from fairpc.data.columns import Options
 from fairpc.data.distinct import UNBOUNDED, Distinct
 from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.frame import Frame, read_frame
-from fairpc.data.parts import Parts, RowParts
+from fairpc.data.parts import RowParts
 from fairpc.data.source import Roles, Source, Watcher
 from fairpc.data.table import check_some_weights, check_weights
 from fairpc.data.table_coding import RowEncoder, TableCoding, check_rows
@@ -199,14 +199,14 @@ class FitFolder:
         checkpoint = self.checkpoint
         rows: Distinct | RowParts | None = None
         if checkpoint is not None:
-            rows = checkpoint.rows() or Parts.find(checkpoint.parts)
+            rows = checkpoint.rows(encoder.packing)
         if rows is None:
             folder = None
             if not source.in_memory:
                 folder = checkpoint.parts if checkpoint else self._scratch()
             most = self._bytes // ROW_BYTES
             rows = _some(source.distinct(encoder, most=most, folder=folder, watch=watch))
-            if checkpoint is not None and isinstance(rows, Distinct):
+            if checkpoint is not None:
                 checkpoint.keep_rows(rows)
         return self._formed(encoder, rows)
 

@@ -10,9 +10,11 @@ executed.
 from __future__ import annotations
 
 import io
+import struct
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +24,7 @@ import numpy.typing as npt
 
 from fairpc.circuit.em import Reached, Step
 from fairpc.circuit.graph import Graph
-from fairpc.data.atomic import read_whole, write_atomically
+from fairpc.data.atomic import read_sealed, write_sealed
 from fairpc.data.hashing import fingerprint
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Array, Floats
@@ -33,7 +35,12 @@ VALIDATION: Final = "validation_log_likelihood"
 EVERY = 30.0
 """Seconds between two writings of a run that goes on."""
 
-MAX_BYTES: Final = 1 << 32
+MAX_BYTES: Final = 1 << 34
+_NO_ARRAYS: Final = (
+    *(ValueError, LookupError, TypeError, AttributeError, OSError, EOFError, MemoryError),
+    *(NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error, struct.error),
+)
+"""What NumPy raises on a file that is none of its own."""
 _NAMES: Final = "origin scalars whole parameters flows records mechanisms shifts"
 
 
@@ -76,7 +83,9 @@ class Run:
     """One run of EM in the journal."""
 
     path: Path
+    mark: str  #: of the fit; a run of another one is refused
     origin: str
+    n_parameters: int
     every: float
     _written: float = field(default_factory=time.monotonic)
 
@@ -89,10 +98,9 @@ class Run:
         """Keep this state, and the history up to it, instead of the last one."""
         reached, step = state.reached, state.reached.step
         n = step.iteration + 1
-        buffer = io.BytesIO()
-        np.savez(
-            buffer,
-            allow_pickle=False,
+        write_arrays(
+            self.path,
+            self.mark,
             origin=np.frombuffer(self.origin.encode(), np.uint8),
             scalars=np.array([step.log_likelihood, step.objective]),
             whole=np.array([step.iteration, reached.converged, reached.ended], np.int64),
@@ -102,7 +110,6 @@ class Run:
             mechanisms=np.array(history.mechanisms[:n]),
             shifts=np.zeros(0) if state.shifts is None else state.shifts,
         )
-        write_atomically(self.path, buffer.getvalue())
         self._written = time.monotonic()
 
     def read(self, history: History) -> RunState | None:
@@ -112,12 +119,14 @@ class Run:
         """
         if not self.path.exists():
             return None
-        data = _read_arrays(self.path)
+        data = read_arrays(self.path, self.mark, _NAMES.split())
         if bytes(data["origin"]).decode(errors="replace") != self.origin:
             raise FileFormatError(
                 f"{self.path} is of a run of EM with another start: the checkpoint was made from "
                 "other rows, other settings or another version of fairpc, use a new folder"
             )
+        if not self._fits(data):
+            raise FileFormatError(f"{self.path} is no run of EM: it was altered, use a new folder")
         iteration, converged, ended = (int(v) for v in data["whole"])
         log_likelihood, objective = (float(v) for v in data["scalars"])
         step = Step(iteration, log_likelihood, objective, data["parameters"], data["flows"])
@@ -126,12 +135,24 @@ class Run:
         shifts = data["shifts"] if data["shifts"].size else None
         return RunState(Reached(step, bool(converged), bool(ended)), shifts)
 
+    def _fits(self, data: Mapping[str, Array]) -> bool:
+        """Whether arrays are of the kinds and sizes that :meth:`write` writes."""
+        n = (self.n_parameters,)
+        shapes = {"scalars": (2,), "whole": (3,), "parameters": n, "flows": n}
+        if any(data[name].shape != shape for name, shape in shapes.items()):
+            return False
+        numbers = {data[name].dtype for name in _NAMES.split() if name not in ("origin", "whole")}
+        steps = {len(data[name]) for name in ("records", "mechanisms") if data[name].ndim >= 2}
+        whole = data["whole"].dtype == np.int64 and data["whole"][0] >= 0
+        return whole and numbers == {np.dtype(np.float64)} and steps == {data["whole"][0] + 1}
+
 
 @dataclass
 class Journal:
     """The runs of one fit, numbered in the order in which they begin."""
 
     folder: Path
+    mark: str
     every: float = field(default_factory=lambda: EVERY)
     _n_runs: int = 0
 
@@ -142,15 +163,24 @@ class Journal:
         )
         path = self.folder / f"em-{self._n_runs:03}.npz"
         self._n_runs += 1
-        return Run(path, origin, self.every)
+        return Run(path, self.mark, origin, graph.n_parameters, self.every)
 
 
-def _read_arrays(path: Path) -> dict[str, Array]:
+def write_arrays(path: Path, mark: str, **arrays: Array) -> None:
+    """Write arrays of numbers to a sealed file."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_sealed(path, buffer.getvalue(), mark)
+
+
+def read_arrays(path: Path, mark: str, names: Collection[str]) -> dict[str, Array]:
+    """The arrays of a sealed file, which has these and no others."""
+    sealed = read_sealed(path, MAX_BYTES, mark)
     try:
-        with np.load(io.BytesIO(read_whole(path, MAX_BYTES)), allow_pickle=False) as file:
+        with np.load(io.BytesIO(sealed), allow_pickle=False) as file:
             data = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError) as error:
-        raise FileFormatError(f"{path} is damaged ({error}): remove it, and fit again") from error
-    if set(data) != set(_NAMES.split()):
-        raise FileFormatError(f"{path} is no run of EM: remove it, and fit again")
+    except _NO_ARRAYS as error:
+        raise FileFormatError(f"{path} holds no arrays ({error}): use a new folder") from error
+    if set(data) != set(names):
+        raise FileFormatError(f"{path} has other arrays than it should: use a new folder")
     return data
