@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from decisions import table
+from estimators.test_strata import table as strata_table
 from fairpc import FairPC, LatNB
 from fairpc.circuit.em import Step
 from fairpc.data.points import MOST
@@ -56,6 +57,20 @@ def test_a_dask_frame_gives_the_model_of_the_table_in_memory(
     assert here.data_fingerprint_ == there.data_fingerprint_
     assert list(there.feature_names_in_) == [n for n in frame.columns if n != "label"]
     assert np.array_equal(here.label_counts_, there.label_counts_)
+
+
+def test_strata_of_a_dask_frame_are_those_of_the_table_in_memory(
+    client: Any, small_parts: None
+) -> None:
+    frame = strata_table(900)[0].with_columns(label=pl.Series(strata_table(900)[1]))
+    settings: dict[str, Any] = {"given": "hours", "max_iter": 20}
+    here = LatNB("sex", **settings).fit(frame.drop("label"), frame["label"])
+    there = LatNB("sex", **settings).fit(partitioned(frame, 3), "label")
+    assert np.array_equal(here.circuit_.parameters, there.circuit_.parameters)
+    assert here.strata_ == there.strata_
+    # With rows in parts, the start is that of a sample.
+    parts = LatNB("sex", **settings).fit(partitioned(frame, 3), "label", max_memory=SMALL)
+    np.testing.assert_allclose(parts.stratum_rate_, here.stratum_rate_, atol=0.03)
 
 
 @pytest.mark.parametrize("n_partitions", [2, 7])
