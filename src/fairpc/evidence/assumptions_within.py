@@ -150,7 +150,7 @@ class StrataTest(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class _Counted:
+class CountedStrata:
     """What was counted: rates by group and stratum, and top sets of each group by seed."""
 
     n: Floats  #: effective rows [s, a]
@@ -310,7 +310,7 @@ class CrossFit:
         positive, n_seeds = self.classes[self.wanted], len(self.splits[names[0]])
         return _record(counted, plain, names, strata, cells, positive, level, n_seeds)
 
-    def _counted(self, where: Positions, n_strata: int, order: Positions) -> _Counted:
+    def _counted(self, where: Positions, n_strata: int, order: Positions) -> CountedStrata:
         shape = len(self.names), n_strata
         n, rates = _cells(self.labels, self.groups, where, shape, self.weights, self.persons)
         tops = tuple(
@@ -320,7 +320,7 @@ class CrossFit:
             )
             for g in order.tolist()
         )
-        return _Counted(n[order], rates[order], tops)
+        return CountedStrata(n[order], rates[order], tops)
 
 
 def _cells(
@@ -342,8 +342,8 @@ def _cells(
 
 
 def _record(
-    counted: _Counted,
-    plain: _Counted,
+    counted: CountedStrata,
+    plain: CountedStrata,
     names: tuple[Any, ...],
     strata: tuple[Any, ...],
     cells: Positions,

@@ -21,7 +21,7 @@ import numpy as np
 
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence.assumptions_within import INFORMATIVE, _Counted
+from fairpc.evidence.assumptions_within import INFORMATIVE, CountedStrata
 from fairpc.evidence.ends import (
     GroupEnds,
     Known,
@@ -184,10 +184,10 @@ class SharedEnds(Record):
         return np.array(n), np.array(rates)
 
     @cached_property
-    def _counted(self) -> _Counted:
+    def _counted(self) -> CountedStrata:
         n, rates = self._counts
         tops = tuple((((g := self.groups[s]).negative, g.positive),) for s in self._order.tolist())
-        return _Counted(n[self._order], rates[self._order], tops)
+        return CountedStrata(n[self._order], rates[self._order], tops)
 
     @cached_property
     def _lines(self) -> tuple[Line | None, ...]:
