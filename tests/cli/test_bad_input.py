@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pytest
+from pyarrow import ipc
 
 from cli.calls import FIT, HEADER, called, names, small_table
 
@@ -386,3 +388,43 @@ def test_debug_shows_the_traceback(folder: Path) -> None:
     ended = outside(folder, "fit", "none.csv", *FIT, "-o", "m", "--debug")
     assert ended.returncode == 1
     assert "Traceback" in ended.stderr
+
+
+def arrow_columns() -> dict[str, pa.Array]:
+    """Columns that Arrow has and polars has not, 20 rows each."""
+    places = pa.array([k // 2 for k in range(20)], pa.int32())
+    kinds, whole = pa.array([0, 1] * 10, pa.int8()), pa.array(range(10))
+    return {
+        "twice": pa.array(range(20)),
+        "union": pa.UnionArray.from_dense(kinds, places, [whole, pa.array(["a"] * 10)]),
+        "runs": pa.RunEndEncodedArray.from_arrays(pa.array([9, 20], pa.int32()), whole[:2]),
+        "interval": pa.array([pa.MonthDayNano([1, 2, 3])] * 20, pa.month_day_nano_interval()),
+    }
+
+
+@pytest.mark.parametrize("kind", ["twice", "union", "runs", "interval"])
+def test_a_panic_of_polars_is_a_sentence(kind: str, tmp_path: Path) -> None:
+    columns = [pa.array([0, 1] * 10), pa.array(["f", "m", "m", "f"] * 5), arrow_columns()[kind]]
+    names = ["hired", "sex", "x"]
+    if kind == "twice":
+        columns, names = [*columns, columns[-1]], [*names, "x"]
+    table = pa.Table.from_arrays(columns, names=names)
+    with ipc.new_file(tmp_path / "bad.arrow", table.schema) as file:
+        file.write_table(table)
+    ended = outside(tmp_path, "fit", "bad.arrow", *FIT, "-o", "m")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("fairpc: bad.arrow cannot be read")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_any_other_panic_has_not_the_code_of_a_gap(tmp_path: Path) -> None:
+    prelude = """
+import fairpc.cli.data, polars as pl
+def panic(*_, **__):
+    raise pl.exceptions.PanicException("entered unreachable code")
+fairpc.cli.data.run = panic
+"""
+    ended = outside(tmp_path, "data", "german", "-o", "g.csv", prelude=prelude)
+    assert ended.returncode == 2
+    assert "entered unreachable code" in ended.stderr
+    assert ended.stderr.count("\n") == 1

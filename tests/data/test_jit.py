@@ -1,11 +1,14 @@
-"""The first compilation is announced, once, and only that of our own kernels."""
+"""Compilation is announced, once, needs no cache, and goes one way."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import fairpc
 
 SCRIPT = """
 import logging
@@ -35,3 +38,40 @@ def test_the_first_compilation_is_logged_and_later_processes_need_none(tmp_path:
     assert len(first) == 2
     assert first[1].startswith("compiling for this machine, once")
     assert run(tmp_path) == ["foreign code was compiled"]
+
+
+NO_CACHE = """
+import warnings
+from numba.core import caching
+
+def refuse(self):
+    raise PermissionError("read-only")
+
+caching._CacheLocator.ensure_cache_path = refuse
+import numpy as np
+from fairpc.data.table import Table
+from fairpc.structure import learn
+
+codes = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(np.int16)
+circuit = learn(Table.of(codes), method="chow-liu")
+print("learned", circuit.graph.n_variables, flush=True)
+"""
+
+
+def test_structure_is_learned_where_nothing_can_be_cached() -> None:
+    command = [sys.executable, "-c", NO_CACHE]
+    output = subprocess.check_output(command, text=True, stderr=subprocess.STDOUT).splitlines()
+    assert output[-1] == "learned 3"
+    notices = [line for line in output if "set NUMBA_CACHE_DIR to a folder that can" in line]
+    assert len(output) == 2
+    assert len(notices) == 1
+
+
+def test_there_is_one_way_to_compile() -> None:
+    package = Path(fairpc.__file__).parent
+    using = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if re.search(r"^\s*(import|from) numba|njit\(", path.read_text(), re.MULTILINE)
+    }
+    assert using == {"data/jit.py"}

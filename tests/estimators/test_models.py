@@ -26,7 +26,7 @@ from fairpc.errors import (
     TableError,
 )
 from fairpc.estimators.base import em_options
-from fairpc.estimators.file import _checksum
+from fairpc.estimators.file import VERSION, _checksum
 from fairpc.refits.workbench import Subject, Workbench
 
 MODELS: list[Any] = [
@@ -112,7 +112,7 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
     good = json.loads(path.read_text())
     for change, message in [
         ({"format": "pickle"}, "no fairpc model file"),
-        ({"version": 99}, "reads up to 7"),
+        ({"version": 99}, f"reads up to {VERSION}"),
         ({"model": "FairPC"}, "checksum"),
         ({"extra": 1}, "'extra' is unknown or lacking"),
     ]:

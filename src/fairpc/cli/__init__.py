@@ -63,7 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not isinstance(ended.__context__, BrokenPipeError):
             raise
         _stop_writing()
-    except Exception as error:
+    except BaseException as error:
+        # A panic of polars is no Exception, and code 1 is that of a gap.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         if len(rest) < len(given):
             raise
         if not rest:
@@ -87,7 +90,7 @@ def _note(message: Warning | str, *_: object, **__: object) -> None:
     complain("note: " + " ".join(str(message).split()))
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
     """What went wrong, for a reader who writes no Python."""
     if isinstance(error, typer.TyperException):
         text, context = error.format_message(), getattr(error, "ctx", None)

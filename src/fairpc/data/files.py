@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -125,7 +126,8 @@ class Reading:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         import polars as pl
 
-        if isinstance(error, pl.exceptions.PolarsError):
+        # A panic is no Exception: who catches those would let it end the program.
+        if isinstance(error, (pl.exceptions.PolarsError, pl.exceptions.PanicException)):
             raise FileFormatError(
                 f"{self.source} cannot be read ({reason_of(error)}): it is damaged or of another "
                 "kind, write it again"
@@ -154,6 +156,8 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
                 "one format"
             )
     if formats[0] != "text":
+        if formats[0] == "arrow":
+            _refuse_unknown_types(paths, called)
         types = _types(paths, formats[0]) if len(paths) > 1 else None
         return TableFiles(called, paths, formats[0], types=types)
     dialects = tuple(
@@ -177,6 +181,30 @@ def _scan(paths: tuple[Path, ...], kind: Format) -> pl.LazyFrame:
 
     read = pl.scan_parquet if kind == "parquet" else pl.scan_ipc
     return read(list(paths), glob=False)
+
+
+def _refuse_unknown_types(paths: tuple[Path, ...], called: str) -> None:
+    """A FileFormatError where polars panics at an Arrow file: names given twice, unions, intervals.
+
+    It is asked for a row before all else, because it writes its own account of a panic past Python
+    to stderr, and no longer than this may stderr be closed.
+    """
+    for path in paths:
+        with Reading(called if len(paths) == 1 else str(path)), _without_stderr():
+            _scan((path,), "arrow").head(1).collect(engine="streaming")
+
+
+@contextlib.contextmanager
+def _without_stderr() -> Iterator[None]:
+    """A block in which nothing reaches the stderr of the process."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
@@ -316,7 +344,7 @@ def _sink(rows: pl.LazyFrame, path: Path, chosen: Format, delimiter: str, called
             rows.sink_parquet(path, row_group_size=_ROW_GROUP)
         else:
             rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise TableError(
             f"{called} cannot be written ({reason_of(error)}): write Parquet, which holds any "
             "column"

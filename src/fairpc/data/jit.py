@@ -3,6 +3,7 @@
 Kernels run from Python threads over fixed chunks of rows, so they release the
 lock and are not parallel themselves. Fast-math is limited to reordering and
 fusing: infinities and NaN keep their meaning, because log 0 is one of our values.
+Kernels that compare sums to break ties are strict: they have no fast-math.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _OPTIONS: dict[str, Any] = {
     "fastmath": {"reassoc", "contract"},
     "error_model": "numpy",
 }
+_STRICT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 
 
 class _FirstCompilation(event.Listener):  # type: ignore[misc]
@@ -42,14 +44,44 @@ class _FirstCompilation(event.Listener):  # type: ignore[misc]
 event.register("numba:compile", _FirstCompilation())
 
 
+class _NoCache:
+    """Says once that nothing compiled can be kept; the log of "fairpc" has it as a warning."""
+
+    said = False
+
+    @classmethod
+    def say(cls) -> None:
+        if not cls.said:
+            cls.said = True
+            logging.getLogger("fairpc").warning(
+                "no folder for compiled code can be written, so every process compiles anew: set "
+                "NUMBA_CACHE_DIR to a folder that can"
+            )
+
+
 def kernel(function: F) -> F:
     """Compile ``function`` on first call and keep the machine code on disk.
 
     Numba looks for a folder beside the source, then in the user's cache. Where
     none of them can be written the kernel still works, compiled per process.
     """
+    return _compiled(function, _OPTIONS)
+
+
+def strict_kernel(function: F) -> F:
+    """As :func:`kernel`, with the order of sums kept as it is written."""
+    return _compiled(function, _STRICT)
+
+
+def inner_kernel(function: F) -> F:
+    """As :func:`strict_kernel`, for what only other kernels call."""
+    return _compiled(function, _STRICT | {"no_cpython_wrapper": True})
+
+
+def _compiled(function: F, options: dict[str, Any]) -> F:
     try:
-        compiled = njit(cache=True, **_OPTIONS)(function)
+        compiled = njit(cache=True, **options)(function)
     except RuntimeError:
-        compiled = njit(**_OPTIONS)(function)
+        _NoCache.say()
+        compiled = njit(**options)(function)
     return compiled  # type: ignore[no-any-return]

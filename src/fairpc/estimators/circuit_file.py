@@ -16,6 +16,7 @@ from fairpc.estimators.settings import plain
 from fairpc.evidence.ends import LabelEnds
 from fairpc.evidence.ends_within import StrataEnds, ends_of
 from fairpc.evidence.plain import plain as numbers
+from fairpc.fair.claims import verify_claims, verify_parity
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.knowledge import Knowledge
@@ -95,7 +96,8 @@ def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
     )
     model.distribution_ = _distribution(model._model, layout, circuit, content)
     if circuit is not None:
-        model.distribution_.top  # noqa: B018 - another shape has no upper layers to read
+        verify_claims(model.distribution_)
+    verify_parity(model.distribution_)
     model.history_ = {
         name: np.array(values, np.float64) for name, values in content["history"].items()
     }
@@ -139,7 +141,8 @@ def _distribution(
     model: Model, layout: Layout, circuit: Circuit | None, content: dict[str, Any]
 ) -> FairDistribution:
     if circuit is not None:
-        if dict(zip(circuit.names, circuit.arities.tolist(), strict=True)) != layout.variables:
+        variables = list(zip(circuit.names, circuit.arities.tolist(), strict=True))
+        if variables != list(layout.variables.items()):
             raise FileFormatError("its circuit is not over its columns: it was altered")
         return FairDistribution(model, layout, circuit)
     forest, rates = Forest.from_dict(content["forest"]), TopRates.from_dict(content["forest"])

@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-jit = njit(**_OPTIONS)
-inner = njit(**_OPTIONS, no_cpython_wrapper=True)
-"""For what only other kernels call."""
+from fairpc.data.jit import inner_kernel, strict_kernel
 
 
-@jit
+@strict_kernel
 def pair_information(counts, start, possible, pseudocount):
     """Mutual information of all pairs from stacked counts of possible values.
 
@@ -53,7 +49,7 @@ def pair_information(counts, start, possible, pseudocount):
     return result
 
 
-@inner
+@inner_kernel
 def popcount(x):
     """Number of bits set."""
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -62,7 +58,7 @@ def popcount(x):
     return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
 
 
-@jit
+@strict_kernel
 def bit_products(columns, w, start, plane, n_planes):
     """Weighted joint counts of planes by counting bits, 64 rows at a time; weights are whole.
 
@@ -103,7 +99,7 @@ def bit_products(columns, w, start, plane, n_planes):
     return gram
 
 
-@jit
+@strict_kernel
 def row_products(columns, w, start, plane, n_planes):
     """Weighted joint counts of planes, row by row over those that hold; any weights."""
     m, n = columns.shape
@@ -123,7 +119,7 @@ def row_products(columns, w, start, plane, n_planes):
     return gram
 
 
-@jit
+@strict_kernel
 def number_planes(columns, w, start):
     """Number planes for the values of each variable, all but the most frequent.
 
@@ -155,7 +151,7 @@ def number_planes(columns, w, start):
     return single, plane, n_planes
 
 
-@jit
+@strict_kernel
 def expand(gram, plane, single, start):
     """Counts of all pairs from those of the planes: the most frequent value is what is left."""
     m = len(start) - 1
@@ -197,7 +193,7 @@ def expand(gram, plane, single, start):
     return counts
 
 
-@jit
+@strict_kernel
 def tree_samples(codes, order, parent, start, pairs, uniforms):
     """Fill the holes of rows with a draw from a tree's posterior; ``codes`` (variables, rows).
 

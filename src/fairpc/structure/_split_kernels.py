@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.structure._count_kernels import inner, jit
+from fairpc.data.jit import inner_kernel, strict_kernel
 from fairpc.structure._state_kernels import (
     ALIVE,
     FIRST,
@@ -28,7 +28,7 @@ from fairpc.structure._state_kernels import (
 NONE, ALL, SOME, COPY = range(4)
 
 
-@jit
+@strict_kernel
 def reach(N, E, V, e, leaf, levels, mark):
     """Nodes below edge ``e`` that a split on the variable of vtree node ``leaf`` may copy.
 
@@ -79,7 +79,7 @@ def reach(N, E, V, e, leaf, levels, mark):
             f = N[queue[head], FIRST]
 
 
-@inner
+@inner_kernel
 def restriction(B, node, bit0, sides, side):
     """NONE, ALL or SOME of a node's values from ``bit0`` on are on ``side``; ALL if it has none."""
     hit = False
@@ -96,7 +96,7 @@ def restriction(B, node, bit0, sides, side):
     return NONE if missed else ALL
 
 
-@inner
+@inner_kernel
 def add_edge(N, E, C, B, node, left, right, value, bit, size):
     """Append an edge to ``node``; what is possible below it becomes possible there."""
     e = size[1]
@@ -121,7 +121,7 @@ def add_edge(N, E, C, B, node, left, right, value, bit, size):
     return e
 
 
-@inner
+@inner_kernel
 def add_node(N, B, vnode, size):
     """Append a node without edges; its first edge is the next one."""
     n = size[0]
@@ -136,13 +136,13 @@ def add_node(N, B, vnode, size):
     return n
 
 
-@inner
+@inner_kernel
 def moved(N, maps, side, mark, node):
     """The copy of ``node`` on ``side``, or itself where the split does not reach it."""
     return maps[side, node] if N[node, MARK] == mark else node
 
 
-@inner
+@inner_kernel
 def copy_node(N, E, C, B, V, n, side, mark, x, bit0, sides, size, maps, edge_maps):
     """Copy ``n`` with what is left of its edges on ``side``; ``bit0`` is of a leaf's variable."""
     u = N[n, VNODE]
@@ -170,7 +170,7 @@ def copy_node(N, E, C, B, V, n, side, mark, x, bit0, sides, size, maps, edge_map
     maps[side, n] = new
 
 
-@inner
+@inner_kernel
 def keep_or_collapse(N, E, n, side, state, bit0, sides, indicator, maps, edge_maps):
     """Where no copy is needed, say what becomes of ``n`` on ``side``; else give back False."""
     if state == COPY or (state == SOME and E[N[n, FIRST], VALUE] < 0):
@@ -188,7 +188,7 @@ def keep_or_collapse(N, E, n, side, state, bit0, sides, indicator, maps, edge_ma
     return kept < 2
 
 
-@jit
+@strict_kernel
 def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator, maps, edge_maps):
     """Split edge ``e`` on variable ``x``: values with sides[v] = 0 against those with 1.
 
@@ -230,7 +230,7 @@ def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator
     return middle, pair
 
 
-@inner
+@inner_kernel
 def relink(N, E, node, old, new):
     """Put edge ``new`` where ``old`` is in the list of a node's edges."""
     if N[node, FIRST] == old:
@@ -242,7 +242,7 @@ def relink(N, E, node, old, new):
     E[f, NEXT] = new
 
 
-@jit
+@strict_kernel
 def restore_edge(N, E, node, e, pair):
     """Put edge ``e`` back, which a split replaced by two."""
     N[node, SIZE] -= 1
@@ -250,7 +250,7 @@ def restore_edge(N, E, node, e, pair):
     relink(N, E, node, pair, e)
 
 
-@jit
+@strict_kernel
 def move_rows(E, C, active, W, rows, side, e, u, pair, vnodes, edges, before, n_fixed, edge_maps):
     """Move the rows of a split edge to the copies; ``n_fixed`` edges are indicators, uncounted.
 
@@ -296,7 +296,7 @@ def move_rows(E, C, active, W, rows, side, e, u, pair, vnodes, edges, before, n_
         C[e, c] = 0.0
 
 
-@jit
+@strict_kernel
 def settle(N, E, lo, hi):
     """Let go of new nodes that no edge leads to; the number of parameters of the others."""
     parameters = 0
@@ -314,7 +314,7 @@ def settle(N, E, lo, hi):
     return parameters
 
 
-@jit
+@strict_kernel
 def release(N, E, e, n_nodes):
     """Take edge ``e`` away, and whatever no edge leads to then; the parameters that go with it."""
     stack = np.empty(n_nodes, np.int32)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.structure._count_kernels import inner, jit
+from fairpc.data.jit import inner_kernel, strict_kernel
 
 VNODE, FIRST, SIZE, PARENTS, MARK = range(5)
 NODE, LEFT, RIGHT, VALUE, NEXT, ROWS, ALIVE = range(7)
@@ -32,7 +32,7 @@ ROUNDING = 1e-12
 """What is left of a count, relative to it, when all of its rows have gone."""
 
 
-@inner
+@inner_kernel
 def possible(B, E, e, bit):
     """Whether value ``bit`` is possible below edge ``e``."""
     word = bit >> 6
@@ -40,7 +40,7 @@ def possible(B, E, e, bit):
     return (b >> np.uint64(bit & 63)) & np.uint64(1) == np.uint64(1)
 
 
-@inner
+@inner_kernel
 def splittable(B, E, e, start):
     """Whether some variable can take two values below the inner edge ``e``."""
     for x in range(len(start) - 1):
@@ -53,7 +53,7 @@ def splittable(B, E, e, start):
     return False
 
 
-@jit
+@strict_kernel
 def candidates(N, E, C, B, start, lo, hi, min_flow):
     """Those of the edges ``lo:hi`` that can be split and have ``min_flow``, or any at 0."""
     found = np.empty(hi - lo, np.int32)
@@ -66,7 +66,7 @@ def candidates(N, E, C, B, start, lo, hi, min_flow):
     return found[:k].copy()
 
 
-@jit
+@strict_kernel
 def fill_values(N, E, B, V, start, n_nodes):
     """Possible values and number of parents of all nodes, which come children first."""
     for n in range(n_nodes):
@@ -84,7 +84,7 @@ def fill_values(N, E, B, V, start, n_nodes):
             f = E[f, NEXT]
 
 
-@jit
+@strict_kernel
 def route(N, E, C, V, active, codes, W, lo, hi, v0, root):
     """Send rows ``lo:hi`` of a cell down a compiled tree: fill ``active``, add to the counts."""
     n_v = active.shape[0]
@@ -108,7 +108,7 @@ def route(N, E, C, V, active, codes, W, lo, hi, v0, root):
                 C[e, c] += W[i, c]
 
 
-@inner
+@inner_kernel
 def independent_mass(B, E, e, start, marginal):
     """Probability of what is possible below an inner edge if the variables were independent."""
     q = 1.0
@@ -122,7 +122,7 @@ def independent_mass(B, E, e, start, marginal):
     return q
 
 
-@jit
+@strict_kernel
 def set_priors(N, E, C, B, V, start, marginal, lo, hi):
     """Prior of the edges ``lo:hi``: the mass of what each makes possible under ``marginal``."""
     for e in range(lo, hi):
@@ -133,7 +133,7 @@ def set_priors(N, E, C, B, V, start, marginal, lo, hi):
             C[e, PRIOR] = independent_mass(B, E, e, start, marginal)
 
 
-@jit
+@strict_kernel
 def set_terms(N, E, C, T, strength, lo, hi, others):
     """Log-likelihood terms of the nodes ``lo:hi`` and ``others``; the sum of their changes."""
     change = np.zeros(3)
@@ -166,7 +166,7 @@ def set_terms(N, E, C, T, strength, lo, hi, others):
     return change
 
 
-@jit
+@strict_kernel
 def edges_of(N, E, queue, n_edges):
     """The edges of the nodes in ``queue``."""
     found = np.empty(n_edges, np.int32)
@@ -180,7 +180,7 @@ def edges_of(N, E, queue, n_edges):
     return found
 
 
-@jit
+@strict_kernel
 def below(N, E, root, n_nodes, n_fixed):
     """The nodes at and below ``root`` that are no indicators, in no order."""
     seen = np.zeros(n_nodes, np.bool_)
@@ -203,19 +203,19 @@ def below(N, E, root, n_nodes, n_fixed):
     return found[:count].copy()
 
 
-@inner
+@inner_kernel
 def xlogx(x):
     return x * np.log(x) if x > 0.0 else 0.0
 
 
-@inner
+@inner_kernel
 def left_over(whole, part):
     """What is left of a count; nothing where that is rounding."""
     rest = whole - part
     return rest if rest > ROUNDING * whole else 0.0
 
 
-@inner
+@inner_kernel
 def number_edges(N, E, queue, slot):
     """Number the edges of the nodes in ``queue`` in ``slot``; how many there are."""
     n_slots = 0
@@ -228,7 +228,7 @@ def number_edges(N, E, queue, slot):
     return n_slots
 
 
-@inner
+@inner_kernel
 def count_path(N, E, V, active, codes, W, rows, e, queue, x, leaf, v0, slot, counts, path):
     """Fill ``counts`` by edge and value of ``x`` on the way from ``e`` to its leaf.
 
@@ -249,7 +249,7 @@ def count_path(N, E, V, active, codes, W, rows, e, queue, x, leaf, v0, slot, cou
     return n_path
 
 
-@inner
+@inner_kernel
 def allow_values(N, E, B, path, n_path, bit0, slot, allowed):
     """Mark in ``allowed`` the values of a variable, from ``bit0`` on, that each edge can have."""
     for q in range(n_path):
@@ -263,7 +263,7 @@ def allow_values(N, E, B, path, n_path, bit0, slot, allowed):
             f = E[f, NEXT]
 
 
-@inner
+@inner_kernel
 def split_gain(N, E, C, path, n_path, slot, counts, allowed, taken, taking, total, v, first):
     """Gain in maximum log-likelihood, and new free parameters, if value ``v`` joins side 0.
 
@@ -310,7 +310,7 @@ def split_gain(N, E, C, path, n_path, slot, counts, allowed, taken, taking, tota
     return gain, new
 
 
-@inner
+@inner_kernel
 def add_value(counts, allowed, v, taken, taking):
     """Put value ``v`` on side 0."""
     for s in range(len(counts)):
@@ -318,7 +318,7 @@ def add_value(counts, allowed, v, taken, taking):
         taking[0, s] += allowed[s, v]
 
 
-@inner
+@inner_kernel
 def best_sides(N, E, C, B, e, path, n_path, slot, counts, allowed, first, x, start, price, sides):
     """Choose the side of each value of ``x``, in ``sides``: gain, new parameters, score.
 
@@ -366,7 +366,7 @@ def best_sides(N, E, C, B, e, path, n_path, slot, counts, allowed, first, x, sta
     return gain, new, own
 
 
-@jit
+@strict_kernel
 def best_split(N, E, C, B, V, active, codes, W, rows, e, queue, xs, leaf, v0, start, price, slot):
     """The split of edge ``e`` on one of ``xs`` with the largest gain − price × new parameters.
 
