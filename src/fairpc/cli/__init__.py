@@ -17,6 +17,7 @@ import typer
 from fairpc.cli import options as opt
 from fairpc.cli.screen import Screen, complain
 from fairpc.errors import FairpcError
+from fairpc.errors.signals import ending_on_signals
 
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
@@ -32,7 +33,7 @@ app = typer.Typer(
     help="Learn decisions from biased labels: fit a table, score it, audit it, query it.\n\n"
     "Start with: fairpc demo",
     epilog="Exit codes: 0 done, 1 the gap of audit --fail-over was exceeded, 2 bad input, "
-    "130 interrupted (Ctrl-C), 143 ended (SIGTERM).",
+    "130 interrupted (Ctrl-C), 143 ended (SIGTERM), 129 (SIGHUP).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
 
     Exit codes: 0 done; 1 the gap of ``audit --fail-over`` was exceeded; 2 bad input;
-    130 interrupted; 143 ended by SIGTERM, which a fit with a checkpoint turns into an exit.
+    130 interrupted; 143 ended by SIGTERM, 129 by SIGHUP, both with the same cleaning up.
     ``--debug`` may stand anywhere and shows the traceback instead.
     """
     for name, value in POLARS.items():
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     rest = [word for word in given if word != "--debug"]
     try:
-        with warnings.catch_warnings():
+        with ending_on_signals(), warnings.catch_warnings():
             warnings.showwarning = _note
             code = app(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()

@@ -68,12 +68,12 @@ def kernel(function: F) -> F:
     return _compiled(function, _OPTIONS)
 
 
-def strict_kernel(function: Any) -> Any:
+def strict_kernel(function: Callable[..., Any]) -> Any:
     """As :func:`kernel`, with the order of sums kept as it is written."""
     return _compiled(function, _STRICT)
 
 
-def inner_kernel(function: Any) -> Any:
+def inner_kernel(function: Callable[..., Any]) -> Any:
     """As :func:`strict_kernel`, for what only other kernels call."""
     return _compiled(function, _STRICT | {"no_cpython_wrapper": True})
 

@@ -6,13 +6,9 @@ import hashlib
 import json
 import os
 import re
-import signal
-import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import numpy as np
@@ -153,30 +149,6 @@ def identity(source: Source) -> str:
         return ""
     stats = [(os.fspath(path), path.stat()) for path in source.paths]
     return json.dumps([[name, stat.st_size, stat.st_mtime_ns] for name, stat in stats])
-
-
-@contextmanager
-def ending_on_sigterm() -> Iterator[None]:
-    """A block in which SIGTERM ends the program as an exit does, so that files are written."""
-
-    came: list[int] = []
-
-    def end(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        raise SystemExit(128 + number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may say what a signal does
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except Exception:
-        if came:  # foreign code that was called back may have made another error of it
-            raise SystemExit(128 + came[0]) from None
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -26,7 +26,8 @@ from fairpc.data.source import Roles, Source, Watcher
 from fairpc.data.table import check_some_weights, check_weights
 from fairpc.data.table_coding import RowEncoder, TableCoding, check_rows
 from fairpc.errors import Argument, LearningError, TableError
-from fairpc.estimators.checkpoint import Checkpoint, ending_on_sigterm, identity
+from fairpc.errors.signals import ending_on_signals
+from fairpc.estimators.checkpoint import Checkpoint, identity
 from fairpc.estimators.tables import GivenTable
 from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import PartedRows, TrainingRows, rows_fingerprint
@@ -138,7 +139,7 @@ class FitFolder:
 
     def __enter__(self) -> Self:
         if self._path is not None:
-            self.stack.enter_context(ending_on_sigterm())
+            self.stack.enter_context(ending_on_signals())
         return self
 
     def __exit__(

@@ -1,0 +1,52 @@
+"""A program that is asked to end removes what it had begun."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys, tempfile, time
+import fairpc.cli.data
+from fairpc.cli import main
+from fairpc.data.atomic import replacing
+
+def slow(*_, **__):
+    with replacing("out.csv") as path, tempfile.TemporaryDirectory(dir=".") as folder:
+        print("begun", flush=True)
+        time.sleep(60)
+
+fairpc.cli.data.run = slow
+main(["data", "german", "-o", "out.csv"])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_an_ended_command_leaves_nothing(name: str, tmp_path: Path) -> None:
+    pipe, number = subprocess.PIPE, getattr(signal, name)
+    command = [sys.executable, "-c", PROGRAM]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        assert len(list(tmp_path.iterdir())) == 2
+        process.send_signal(number)
+        errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number
+    assert "Traceback" not in errors
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    code = (
+        "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from fairpc.errors.signals import ending_on_signals\n"
+        "with ending_on_signals(): signal.raise_signal(signal.SIGHUP)\n"
+        "print('went on')"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "went on\n"
