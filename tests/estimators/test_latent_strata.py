@@ -21,7 +21,13 @@ from sklearn.linear_model import LogisticRegression
 
 from estimators.test_strata import BENT, PI, table
 from fairpc import Knowledge, LatentDecision, LatNB, load
-from fairpc.errors import ContradictionWarning, FairpcError, FileFormatError, TableWarning
+from fairpc.errors import (
+    ContradictionWarning,
+    FairpcError,
+    FileFormatError,
+    LearningError,
+    TableWarning,
+)
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.file import VERSION, _checksum
 from fairpc.estimators.score_map import ScoredRows, fit_score_map
@@ -73,7 +79,12 @@ def test_every_group_of_a_stratum_has_the_same_mean(
     """The mean of q over the training rows of each subgroup is P(Df | a)."""
     rows, _ = scored(600, seed, mechanism, n_groups=n_groups, weighted=weighted)
     names = ("g0", "g1", "g2")[:n_groups]
-    found = fit_score_map(rows, names, calibration=calibration, select="middle")
+    try:
+        found = fit_score_map(rows, names, calibration=calibration, select="middle")
+    except LearningError as error:
+        # Chance may leave no mechanism for all strata: then there is no middle.
+        assert "no middle" in str(error)  # noqa: PT017
+        return
     own, w = found.strata, rows.rows.weights
     assert own is not None
     q = found.decision(rows.scores[None], rows.groups, rows.strata)

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import oracle
@@ -91,6 +91,7 @@ def test_the_search_misses_nothing(m: FairDistribution, asked: Question) -> None
 @settings(max_examples=examples(100), deadline=None)
 @given(forests(), questions)
 def test_nor_does_it_in_forests(m: FairDistribution, asked: Question) -> None:
+    assume(math.prod(m.circuit.arities.tolist()) <= oracle.MAX_STATES)
     check(m, replace(asked, size=min(asked.size, len(m.layout.arities))))
 
 

@@ -203,8 +203,10 @@ def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
         raise FileFormatError(f"{folder / _FIT} has other fields than it should: use a new folder")
     theirs, ours = old.get("settings"), new["settings"]
     if theirs != ours:
-        keys = sorted({*ours, *(theirs if isinstance(theirs, dict) else {})})
-        odd = next(k for k in keys if not isinstance(theirs, dict) or theirs.get(k) != ours.get(k))
+        known = theirs if isinstance(theirs, dict) else {}
+        # A setting of None is not one that is lacking.
+        pairs = {k: (known.get(k, known), ours.get(k, known)) for k in sorted({*ours, *known})}
+        odd = next(k for k, (one, two) in pairs.items() if one is known or one != two)
         raise LearningError(
             f"the checkpoint in {folder} was made with another ",
             Argument(odd, "…"),

@@ -259,13 +259,20 @@ class ScoreMap:
 
         Strata are by number, -1 where one is not known.
         """
+        return _shifted(self.unshifted(scores, groups, strata), self._lines(groups, strata)[1])
+
+    def unshifted(
+        self, scores: Floats, groups: Positions, strata: Positions | None = None
+    ) -> Floats:
+        """The same before log-odds are shifted: what shifts are found from, to the last bit."""
         q = np.empty_like(scores)
-        mechanism, shifts = self._lines(groups, strata)
+        mechanism = self._lines(groups, strata)[0]
         for g, calibration in enumerate(self.calibrations):
             here = groups == g
             b0, b1 = mechanism[here].T
             q[..., here] = _bent((calibration(scores[..., here]) - b0) / (b1 - b0))
-        return _shifted(np.atleast_2d(q).mean(axis=0), shifts)
+        mean: Floats = np.atleast_2d(q).mean(axis=0)
+        return mean
 
     def bounds(
         self,
@@ -540,12 +547,12 @@ def _shifted_within(found: ScoreMap, own: StrataMap, scored: ScoredRows) -> Scor
     Rows whose stratum is not known are shifted so that each group has its mean over all strata.
     """
     groups, strata, weights = scored.groups, scored.strata, scored.rows.weights
-    q = found.decision(scored.scores[None], groups, strata)
+    q = found.unshifted(scored.scores[None], groups, strata)
     shifts = np.zeros(own.share.shape)
     for s, a in zip(*np.nonzero(own.share), strict=True):
         here = (groups == s) & (strata == a)
         shifts[s, a] = _shift(q[here], weights[here], own.decision_rate[a])
-    unknown = found.decision(scored.scores[None], groups)
+    unknown = found.unshifted(scored.scores[None], groups)
     rates = own.group_decision_rate
     whole = [
         _shift(unknown[groups == s], weights[groups == s], rate) for s, rate in enumerate(rates)
