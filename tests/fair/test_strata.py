@@ -182,7 +182,7 @@ def test_places_are_the_subgroups_that_a_row_may_be_from(rows: Rows) -> None:
     assert found == expected
 
 
-def test_one_stratum_is_the_paper_s_model_bit_by_bit() -> None:
+def test_without_columns_there_is_one_stratum_and_groups_are_subgroups() -> None:
     rows = random_rows(2, 300, 2, 2, 0.1)
     assert rows.strata is UNDIVIDED
     assert rows.by_subgroup() is rows

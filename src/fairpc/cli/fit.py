@@ -129,7 +129,7 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Fitte
     if learner.given and learner.model not in DECIDING:
         raise OptionError(
             f"--given is for models with a hidden decision, and {learner.model} has none: take "
-            "--model FairPC or LatNB, or leave --given out"
+            f"--model FairPC, LatNB or {LATENT}, or leave --given out"
         )
     settings = learner.settings | {
         "sensitive": roles.sensitive,

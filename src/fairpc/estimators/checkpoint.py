@@ -205,8 +205,8 @@ def _compare(folder: Path, old: Any, new: Mapping[str, Any]) -> None:
     if theirs != ours:
         known = theirs if isinstance(theirs, dict) else {}
         # A setting of None is not one that is lacking.
-        pairs = {k: (known.get(k, known), ours.get(k, known)) for k in sorted({*ours, *known})}
-        odd = next(k for k, (one, two) in pairs.items() if one is known or one != two)
+        both = set(ours) & set(known)
+        odd = next(k for k in sorted({*ours, *known}) if k not in both or known[k] != ours[k])
         raise LearningError(
             f"the checkpoint in {folder} was made with another ",
             Argument(odd, "…"),

@@ -56,12 +56,8 @@ class FairDistribution:
     @property
     def subgroup_rate(self) -> Floats:
         """P(S = s, A = a), [s, a]."""
-        rates: Floats = self._subgroup_rate.reshape(self.layout.n_groups, -1)
+        rates: Floats = self.top_rates.group_rate.reshape(self.layout.n_groups, -1)
         return rates
-
-    @property
-    def _subgroup_rate(self) -> Floats:
-        return self.circuit.parameters[self.top.group]
 
     @property
     def subgroup_decision_rate(self) -> Floats:

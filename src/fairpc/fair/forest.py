@@ -285,10 +285,6 @@ class ForestDistribution(FairDistribution):
         return self.rates
 
     @property
-    def _subgroup_rate(self) -> Floats:
-        return self.rates.group_rate
-
-    @property
     def subgroup_decision_rate(self) -> Floats:
         return np.stack([np.atleast_2d(self.rates.decision_rate)] * self.layout.n_groups)
 
