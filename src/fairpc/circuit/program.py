@@ -173,6 +173,17 @@ class Projection:
         """Of the rows together: the way up alone."""
         return self._rise(theta, weights, work.take(self.n_values))[0]
 
+    def row_logs(self, theta: Floats, work: Workspace) -> Floats:
+        """log P of each row; with extended range where one is very small."""
+        val = work.take(self.n_values)
+        self.upward(theta, val)
+        values = val[self.root]
+        if values.min() > kernels().TINY:
+            logs: Floats = np.log(values)
+        else:
+            logs = self.upward_scaled(Scaled.of(theta)).log(self.root)
+        return logs[self.root_ids]
+
     def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
         """Log-likelihood and expected flow per parameter: edges that share one are added up."""
         log_likelihood, edge_flows = self.edge_flows(theta, weights, work)

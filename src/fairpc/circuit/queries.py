@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from fairpc.circuit.flows import check_complete, node_flows
 from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, variable_index
-from fairpc.circuit.program import Projection, Scaled, kernels, map_in_order, thread_count
+from fairpc.circuit.program import Scaled, Workspace, map_in_order, thread_count
 from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
 from fairpc.data.table import check_codes, distinct_rows
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
@@ -53,11 +53,11 @@ def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> Floats:
         return _log_values(circuit, np.asfortranarray(rows[first]), n_threads)[row_of]
     program = circuit.graph.program
     result = np.empty(len(rows))
-    step = program.chunk_rows()
+    step, work = program.chunk_rows(), Workspace()
 
     def task(k: int) -> None:
         for start, stop, chunk in program.chunks(rows, k * step, min((k + 1) * step, len(rows))):
-            result[start:stop] = _root_logs(circuit, chunk)[chunk.root_ids]
+            result[start:stop] = chunk.row_logs(circuit.parameters, work)
 
     for _ in map_in_order(task, range(-(-len(rows) // step)), thread_count(n_threads)):
         pass
@@ -71,16 +71,6 @@ def _many_equal(rows: Codes) -> bool:
     some = np.asfortranarray(rows[:: len(rows) // SAMPLE_ROWS])
     highest = some.max(axis=0).astype(np.int64) + 1
     return len(distinct_rows(some, highest)[1]) < len(some) / 2
-
-
-def _root_logs(circuit: Circuit, chunk: Projection) -> Floats:
-    """log P of each distinct row of a chunk; with extended range where it is very small."""
-    val = np.empty(chunk.n_values)
-    chunk.upward(circuit.parameters, val)
-    values = val[chunk.root]
-    if values.min() > kernels().TINY:
-        return np.log(values)
-    return chunk.upward_scaled(Scaled.of(circuit.parameters)).log(chunk.root)
 
 
 def posterior(
