@@ -120,13 +120,13 @@ class ActiveTerms:
 
 def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms | None:
     """The active terms of a chunk; None where they are so many that the circuit is cheaper."""
-    g, arrays = chunk.program.graph, chunk.program.arrays
+    n_parameters, arrays = chunk.program.graph.n_parameters, chunk.program.arrays
     on = np.empty(chunk.n_values, np.uint8)
     kernels().mark_possible(arrays, chunk.arrays, on)
     pairs = np.empty(np.count_nonzero(on) + 1, np.int32)
-    pair_ptr = np.empty(g.n_nodes + 1, np.int64)
+    pair_ptr = np.empty(len(arrays.kind) + 1, np.int64)
     kernels().list_active(arrays, chunk.arrays, on, pairs, pair_ptr)
-    degree = np.diff(g.child_ptr)
+    degree = np.diff(arrays.child_ptr)
     most = int(np.dot(np.diff(pair_ptr), 2 * degree + 1))
     if not at_any_cost:
         everything = int(np.dot(np.diff(chunk.arrays.off), degree))
@@ -134,10 +134,10 @@ def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms
     left, right = np.zeros((2, chunk.n_values), np.int32)
     terms = np.empty((most, 4), np.int32)
     n_terms, n_slots = kernels().list_terms(
-        arrays, chunk.arrays, g.n_parameters, on, pairs, pair_ptr, left, right, terms
+        arrays, chunk.arrays, n_parameters, on, pairs, pair_ptr, left, right, terms
     )
     if n_terms < 0:
         return None
     root = np.stack([left[chunk.root], right[chunk.root]], axis=1)
     root[on[chunk.root] == 0] = kernels().ZERO
-    return ActiveTerms(g.n_parameters, n_slots, terms[:n_terms].copy(), root[chunk.root_ids])
+    return ActiveTerms(n_parameters, n_slots, terms[:n_terms].copy(), root[chunk.root_ids])

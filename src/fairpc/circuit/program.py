@@ -93,9 +93,16 @@ class Program:
     @cached_property
     def condensed(self) -> Program:
         """The same values at the root from fewer numbers; it takes a one after the parameters."""
-        from fairpc.circuit.condensed import condensed
+        from fairpc.circuit.rewritten import condensed
 
         return condensed(self.graph)
+
+    @cached_property
+    def paired(self) -> Program:
+        """The same with products of few factors; itself where it has no others."""
+        from fairpc.circuit.rewritten import paired
+
+        return paired(self.graph) or self
 
     def chunk_rows(self, most: int = CHUNK_ROWS) -> int:
         """Rows to try at once."""
