@@ -60,7 +60,7 @@ def test_many_rows_with_holes_take_it_and_whole_ones_do_not(
 ) -> None:
     c = split_circuit()
     rng = np.random.default_rng(2)
-    holes = rng.integers(-1, 2, (many(40_000), 8))
+    holes = rng.integers(-1, 2, (many(40_000), 8)).astype(np.int16)
     monkeypatch.setattr(rewritten, "LEAST_ROWS", 100)
     assert rewritten.pays(c.graph, holes)
     hidden = np.where(np.arange(8) == 3, -1, np.abs(holes))
@@ -94,7 +94,8 @@ def test_flows_of_wide_products_against_enumeration(seed: int, n_features: int) 
     b = CircuitBuilder({"D": 2} | dict.fromkeys(names, 2))
     cells = [
         b.product(
-            b.indicator("D", d), *(b.categorical(x, rng.dirichlet([1.0, 1.0])) for x in names)
+            b.indicator("D", d),
+            *(b.categorical(x, rng.dirichlet([1.0, 1.0]).tolist()) for x in names),
         )
         for d in range(2)
     ]

@@ -55,7 +55,8 @@ def paired(graph: Graph) -> Program | None:
     widths = np.diff(graph.child_ptr)[graph.kind == PRODUCT]
     if widths.max(initial=0) <= MOST_FACTORS:
         return None
-    out, made, new = Spelled(), {}, []
+    out, new = Spelled(), list[int]()
+    made: dict[tuple[int, ...], int] = {}
 
     def product(factors: list[int]) -> int:
         key = tuple(factors)
@@ -85,8 +86,9 @@ class _Condensing:
 
     def __init__(self, g: Graph) -> None:
         self.g, self.one = g, g.n_parameters
-        self.kind = g.kind.tolist()
-        ptr, child = g.child_ptr.tolist(), g.child.tolist()
+        self.kind: list[int] = g.kind.tolist()
+        ptr: list[int] = g.child_ptr.tolist()
+        child: list[int] = g.child.tolist()
         self.edges = [range(a, b) for a, b in pairwise(ptr)]
         self.child, self.parameter = child, g.edge_parameter.tolist()
         self.parents: list[list[int]] = [[] for _ in self.kind]
