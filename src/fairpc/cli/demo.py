@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from fairpc.cli.ahead import compile_aside
 from fairpc.cli.compare import show as show_comparison
 from fairpc.cli.fit import estimator as model_of
 from fairpc.cli.fit import facts, show_learned
@@ -43,6 +44,7 @@ class Demo:
 def run(output: str, seed: int, screen: Screen) -> None:
     """Fit, compare, audit, and write the report."""
     check_writable(output)
+    compile_aside(("boxes", "terms"))
     began = perf_counter()
     warned = Warned()
     with warned.watching():
