@@ -61,7 +61,7 @@ def assumption_test(job: Job) -> Tested:
     frame, features = read_frame(rows.table), rows.features
     if frame.from_array:  # Columns of an array are known by position.
         frame = replace(frame, names=features.names_in)
-    columns = typed_columns(frame, features.missing_values).select(features.names)
+    columns = typed_columns(frame, features.missing_values)[list(features.names)]
     table = columns.to_numpy()[kept]
     if n_seeds is None:
         affordable = _SEED_ROWS // max(rows.n_distinct, 1)

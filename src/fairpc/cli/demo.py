@@ -14,7 +14,7 @@ from fairpc.cli.fit import estimator as model_of
 from fairpc.cli.fit import facts, show_learned
 from fairpc.cli.options import Learner, Roles
 from fairpc.cli.screen import Screen, print_json, say
-from fairpc.cli.tables import LabelledTable
+from fairpc.cli.tables import N_ROWS, LabelledTable
 from fairpc.data.atomic import check_writable
 from fairpc.data.source import Warned
 
@@ -90,7 +90,7 @@ def _table(part: Any) -> LabelledTable:
     from fairpc.datasets import load_adult
 
     frame = load_adult(subset=part).frame.drop(ROLES.drop)
-    counts = frame.group_by("target").len()
+    counts = frame.group_by("target").len(N_ROWS)
     return LabelledTable(SOURCE, ROLES, frame.drop("target"), frame["target"].clone(), counts)
 
 

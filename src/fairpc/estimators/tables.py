@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from fairpc.cluster.table import frame_table, is_dask
 from fairpc.data.fit_encoding import resolve
-from fairpc.data.frame import Frame, read_columns, read_frame
+from fairpc.data.frame import Frame, exactly, read_columns, read_frame
 from fairpc.data.leaks import set_leaks, warn_leak
 from fairpc.data.source import FrameSource, Roles, Source, apart_name, is_source, open_source
 from fairpc.data.table import check_weights
@@ -281,9 +281,11 @@ class FittedColumns:
             "fair_labels": self.fair_labels,
         }
         others = [*filter(None, named.values()), *self.groups]
-        column = batch.column if isinstance(batch, Frame) else batch.__getitem__
+        own = isinstance(batch, Frame)
+        column = batch.column if own else batch.__getitem__
+        groups = self.groups if own else exactly(self.groups)
         return {
-            "X": batch.drop(others),
-            "sensitive_features": batch.select(self.groups) if self.groups else None,
+            "X": batch.drop(others if own else exactly(others)),
+            "sensitive_features": batch.select(groups) if self.groups else None,
             **{role: None if name is None else column(name) for role, name in named.items()},
         }
