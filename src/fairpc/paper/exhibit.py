@@ -96,6 +96,8 @@ def as_json(records: Sequence[Record]) -> str:
 
 def _csv(records: Sequence[Record]) -> str:
     """Columns of single values; curves are in the JSON file only."""
+    if not records:
+        return ""
     text = io.StringIO()
     names = [k for k in records[0] if not isinstance(records[0][k], (list, dict))]
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")

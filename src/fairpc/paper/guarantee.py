@@ -12,9 +12,10 @@ from typing import Final
 
 import numpy as np
 
+from fairpc.paper.distributions import FAIRPC_AUTO
 from fairpc.paper.exhibit import Claim, Exhibit, Grid, Records, number, spread
 from fairpc.paper.figures import Figure, legend_below, panels, point
-from fairpc.paper.methods import DISTRIBUTIONS, FAIRPC_AUTO
+from fairpc.paper.methods import DISTRIBUTIONS
 from fairpc.paper.runs import Study, held_out_gap
 from fairpc.paper.sources import TITLES
 

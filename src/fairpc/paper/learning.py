@@ -16,9 +16,10 @@ from fairpc.datasets.synthetic import MECHANISM
 from fairpc.errors.arrays import Floats
 from fairpc.metrics import auc
 from fairpc.paper import synthetic
+from fairpc.paper.distributions import FAIRPC_RAND
 from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, spread
 from fairpc.paper.figures import Figure, legend_below, panels
-from fairpc.paper.methods import FAIRPC_RAND, Outcome
+from fairpc.paper.methods import Outcome
 from fairpc.paper.runs import Runs, Study
 from fairpc.paper.sources import TITLES, PaperTable, folds_in_words
 

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from fairpc.paper.distributions import FAIRPC_AUTO
 from fairpc.paper.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
-from fairpc.paper.methods import FAIRPC_AUTO, Outcome
+from fairpc.paper.methods import Outcome
 from fairpc.paper.runs import Study, held_out_gap
 from fairpc.paper.significance_tables import likelihood_test, prediction_test
 from fairpc.paper.sources import PaperTable, drawn, title_of

@@ -9,9 +9,11 @@ from typing import Final
 
 from fairpc.data.atomic import write_atomically
 from fairpc.paper import (
+    circuits,
     guarantee,
     learning,
     missing,
+    protocol,
     real_world,
     recipe,
     significance_tables,
@@ -34,6 +36,8 @@ from fairpc.paper.sources import N_FOLDS, SHARED_SIZES, Sources
 
 EXHIBITS: Final[dict[str, Callable[[Study], Exhibit]]] = {
     "real-world": real_world.table,
+    "circuits": circuits.exhibit,
+    "protocol": protocol.exhibit,
     "tests": significance_tables.exhibit,
     "bars": real_world.bars,
     "trade-off": real_world.trade_off,

@@ -16,9 +16,10 @@ from fairpc.datasets.synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
 from fairpc.fair.initial import cells_of
 from fairpc.fair.top import Layout, build
 from fairpc.metrics import accuracy
+from fairpc.paper.distributions import FAIRPC_RAND
 from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, signed
 from fairpc.paper.figures import Figure, panels, point
-from fairpc.paper.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS, FAIRPC_RAND, METHODS, Outcome
+from fairpc.paper.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS, METHODS, Outcome
 from fairpc.paper.runs import Study, held_out_gap
 from fairpc.paper.sources import PaperTable, folds_in_words
 from fairpc.structure import learn_cells
