@@ -307,3 +307,12 @@ def bad(**changes: Any) -> dict[str, Any]:
 def test_bad_input(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(MetricError, match=message):
         test_assumptions(**bad(**changes))
+
+
+def test_progress_is_told_before_each_split() -> None:
+    x, y, s = revealing(np.random.default_rng(13), 400)
+    told: list[tuple[int, int]] = []
+    test_assumptions(
+        x, y, s, classifier="logistic", n_seeds=2, progress=lambda *now: told.append(now)
+    )
+    assert told == [(0, 4), (1, 4), (2, 4), (3, 4)]
