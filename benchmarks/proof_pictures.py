@@ -56,28 +56,26 @@ def _axes(n: int, width: float, height: float, **options: Any) -> tuple[Any, lis
 
 def ranks(results: Results) -> Any:
     """Critical-difference diagrams of accuracy and AUC."""
-    figure, axes = _axes(2, 9.5, 4.4)
+    figure, axes = _axes(2, 9.5, 4.2)
     for ax, number, title in zip(axes, ("accuracy", "auc"), ("accuracy", "AUC"), strict=True):
         named, found = ranking(results, number)
-        order = np.argsort(-found.ranks)
+        order = np.argsort(found.ranks, kind="stable")
         for place, i in enumerate(order):
-            ours = named[i] in OURS
-            colour = OWN if ours else OTHER
-            ax.plot([found.ranks[i]], [place], MARKERS[7] if ours else MARKERS[0], color=colour)
-            label = f" {named[i]} {short(float(found.ranks[i]), 1)}"
-            ax.text(found.ranks[i], place + 0.32, label, ha="center", va="bottom", fontsize=7.5)
-        places = {int(i): place for place, i in enumerate(order)}
-        for level, near in enumerate(found.alike()):
-            at = -1.2 - 0.7 * level
-            ends = [found.ranks[near[0]], found.ranks[near[-1]]]
-            ax.plot(ends, [at, at], color=EDGE, linewidth=3, solid_capstyle="butt")
-        ax.set_title(f"{title}: bars join what differs by less than {short(found.difference, 1)}")
-        ax.set_xlabel(f"average rank over {found.n_blocks} cells, 1 is best")
-        ax.set_yticks([])
-        ax.set_xlim(0, len(named) + 1)
-        ax.set_ylim(-1.9 - 0.7 * len(found.alike()), len(places) + 0.4)
+            colour, marker = _kind(named[i])
+            half = found.difference / 2
+            ax.errorbar(found.ranks[i], place, xerr=half, fmt=marker, color=colour, markersize=5)
+        ax.axvline(found.ranks.min() + found.difference / 2, color=EDGE, linewidth=0.6)
+        ax.set_yticks(range(len(order)), [named[i] for i in order])
+        ax.invert_yaxis()
+        ax.set_title(f"{title}, average rank over {found.n_blocks} cells", fontsize=9)
+        ax.set_xlabel(f"1 is best; bars that overlap: within {short(found.difference, 1)}")
         ax.grid(axis="x", alpha=0.3)
     return figure
+
+
+def _kind(family: str) -> tuple[str, str]:
+    """Colour and marker of methods of ours, and of others."""
+    return (OWN, MARKERS[7]) if family in OURS else (OTHER, MARKERS[0])
 
 
 def bending(results: Results) -> Any:
@@ -110,42 +108,39 @@ def _less(value: float | None, other: float | None) -> float:
 
 
 def gaps(results: Results) -> Any:
-    """Accuracy and difference of selection rates, a point per method, bent labels."""
-    figure, (ax,) = _axes(1, 7, 4)
-    _points(ax, results, "gap")
-    ax.set_xlabel("difference of selection rates between the groups")
-    return figure
-
-
-def _points(ax: Any, results: Results, number: str) -> None:
-    """A point per method: a number, and accuracy."""
-    rows = results.bent.with_columns(pl.col("gap").abs())
-    for family in results.present([*OTHERS, *OURS]):
-        own = rows.filter(pl.col("family") == family)
-        at = mean(own[number]), mean(own["accuracy"])
-        ours = family in OURS
-        colour = OWN if ours else OTHER
-        ax.plot(*([v] for v in at), MARKERS[7] if ours else MARKERS[0], color=colour)
-        ax.annotate(family, at, (4, 3), textcoords="offset points", fontsize=7.5)
-    ax.set_ylabel("accuracy for Df")
-    ax.grid(alpha=0.3)
+    """Accuracy and difference of selection rates of each method, bent labels."""
+    return _panels(results, {"accuracy": "accuracy for Df", "gap": "difference of selection rates"})
 
 
 def mechanism(results: Results) -> Any:
-    """Largest error of P(D | Df, S), a dot per table, by method."""
-    rows = results.bent.drop_nulls("mechanism_error")
+    """Largest error of P(D | Df, S) of the methods that say what it is."""
+    return _panels(results, {"mechanism_error": "largest error of P(D | Df, S)"})
+
+
+def seconds(results: Results) -> Any:
+    """CPU seconds of a fit."""
+    figure = _panels(results, {"cpu": "CPU seconds of a fit"})
+    figure.axes[0].set_xscale("log")
+    return figure
+
+
+def _panels(results: Results, titles: dict[str, str]) -> Any:
+    """A panel per number: a line per method, a dot per table and mechanism, a bar for the mean."""
+    rows = results.bent.with_columns(pl.col("gap").abs()).drop_nulls(list(titles))
     families = [f for f in results.present([*OTHERS, *OURS]) if f in set(rows["family"])]
-    figure, (ax,) = _axes(1, 7, 0.8 + 0.42 * len(families))
-    for place, family in enumerate(reversed(families)):
-        own = rows.filter(pl.col("family") == family)
-        each = own.group_by("table", "mechanism").agg(pl.col("mechanism_error").mean())
-        values = each["mechanism_error"].sort()
-        colour = OWN if family in OURS else OTHER
-        ax.plot(values, [place] * len(values), MARKERS[0], color=colour, alpha=0.6, markersize=4)
-        ax.plot([mean(values)] * 2, [place - 0.3, place + 0.3], color=EDGE)
-    ax.set_yticks(range(len(families)), list(reversed(families)))
-    ax.set_xlabel("largest error of P(D | Df, S); dot: table and mechanism, bar: mean")
-    ax.grid(axis="x", alpha=0.3)
+    accuracy = dict(rows.group_by("family").agg(pl.col("accuracy").mean()).iter_rows())
+    families.sort(key=lambda family: accuracy[family])
+    figure, axes = _axes(len(titles), 3.5 + 3 * len(titles), 1 + 0.2 * len(families), sharey=True)
+    for ax, (number, title) in zip(axes, titles.items(), strict=True):
+        for place, family in enumerate(families):
+            own = rows.filter(pl.col("family") == family)
+            each = own.group_by("table", "mechanism").agg(pl.col(number).mean())[number].sort()
+            colour, marker = _kind(family)
+            ax.plot(each, [place] * len(each), marker, color=colour, alpha=0.5, markersize=3.5)
+            ax.plot([mean(each)] * 2, [place - 0.35, place + 0.35], color=EDGE, linewidth=2)
+        ax.set_xlabel(title)
+        ax.grid(axis="x", alpha=0.3)
+    axes[0].set_yticks(range(len(families)), families)
     return figure
 
 
@@ -207,15 +202,6 @@ def _sets(ax: Any, rows: pl.DataFrame, names: tuple[str, ...], title: str) -> No
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:g}"
-
-
-def seconds(results: Results) -> Any:
-    """Accuracy and CPU seconds of a fit, a point per method."""
-    figure, (ax,) = _axes(1, 7, 4)
-    _points(ax, results, "cpu")
-    ax.set_xscale("log")
-    ax.set_xlabel("CPU seconds of a fit")
-    return figure
 
 
 PICTURES: dict[str, Callable[[Results], Any]] = {

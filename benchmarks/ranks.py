@@ -33,18 +33,6 @@ class Ranking:
     p_value: float
     difference: float
 
-    def alike(self) -> list[list[int]]:
-        """Largest sets of neighbours in rank that are within the critical difference."""
-        order = np.argsort(self.ranks, kind="stable")
-        found: list[list[int]] = []
-        for first in range(len(order)):
-            span = self.ranks[order[first:]] - self.ranks[order[first]]
-            n_near = int((span <= self.difference).sum())
-            near = order[first : first + n_near].tolist()
-            if n_near > 1 and not (found and set(near) <= set(found[-1])):
-                found.append(near)
-        return found
-
 
 def rank(values: npt.ArrayLike, *, largest_first: bool = True) -> Ranking:
     """Compare methods, the columns, over blocks, the rows; equal values share their ranks."""
