@@ -161,8 +161,12 @@ class AssumptionTest(Record):
         for g in self.groups:
             bounds = {c.label == self.positive: c for c in g.classes}
             low, high, rate = 1 - bounds[False].set_rate, bounds[True].set_rate, bounds[True].rate
-            # Where a set was empty its rate is NaN, and that of the group serves.
-            found[g.group] = rate if math.isnan(low) else low, rate if math.isnan(high) else high
+            # The rate of the group serves where a set was empty, and its rate is NaN, and where
+            # few rows put the rate of a set on the wrong side of it.
+            found[g.group] = (
+                rate if math.isnan(low) else min(low, rate),
+                rate if math.isnan(high) else max(high, rate),
+            )
         return found
 
     def tolerance(self) -> str:
