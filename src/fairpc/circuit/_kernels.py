@@ -14,12 +14,13 @@ Missing values are summed out by setting both indicators to one (code -1).
 The active path works without the circuit. A pair (node, projection) is *active* if
 it can be non-zero and some row reaches it from the root. What is not active never
 matters, whatever the parameters. The active pairs become *slots* in one array of
-numbers: two ones, a zero, the parameters, then sums. A sum is a list of *terms*, each
+numbers: some ones, a zero, the parameters, then sums. A sum is a list of *terms*, each
 the product of three slots before it:
 ``val[terms[t, 3]] += val[terms[t, 0]] · val[terms[t, 1]] · val[terms[t, 2]]``.
 Products and sums of one term are written into the terms that use them where
-there is room. A term of fewer factors is filled up with ones; they are two, so
-that a term rarely names a slot twice and its sets can be handled side by side.
+there is room. A term of fewer factors is filled up with ones. Terms take them in turn:
+slopes are added up in every slot, and adding to one that was just written waits.
+Slots are unsigned, for a signed index is first compared with zero.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ ZERO_EXPONENT = -(1 << 28)
 # extended range. Above it, whatever underflowed is smaller by a factor of 1e-50.
 TINY = 1e-250
 
-# Slots of the active path: zero, and the first parameter.
-ZERO = 2
-FIRST = 3
+# Slots of the active path: ones before it, zero, and the first parameter.
+ZERO = 8
+FIRST = 9
 REACHED = 3
 # Kind of a node of a condensed circuit: a sum of products of two.
 DOT = 3
@@ -532,9 +533,10 @@ def list_active(g, chunk, on, pairs, pair_ptr):
 @inner_kernel
 def _write(terms, t, a, b, c, slot):
     """A term; a factor 0 stands for none, and only ``c`` or both ``b`` and ``c`` may be."""
+    one = 2 * t % ZERO
     terms[t, 0] = a
-    terms[t, 1] = b
-    terms[t, 2] = c if c != 0 else 1
+    terms[t, 1] = b if b != 0 else one
+    terms[t, 2] = c if c != 0 else one + 1
     terms[t, 3] = slot
 
 
@@ -629,8 +631,8 @@ def list_terms(g, chunk, n_parameters, on, pairs, pair_ptr, left, right, terms):
 @kernel
 def rise(theta, terms, root, weights, val, likelihood):
     """The value of every slot, and of the rows; rows without weight count as certain."""
-    val[0] = 1.0
-    val[1] = 1.0
+    for s in range(ZERO):
+        val[s] = 1.0
     val[ZERO] = 0.0
     for p in range(len(theta)):
         val[FIRST + p] = theta[p]
@@ -675,9 +677,10 @@ def fall(theta, terms, root, rate, val, slope, flow):
 def rise_sets(theta, terms, root, weights, val, likelihood):
     """``rise`` for several parameter sets side by side, the sets being the last axis."""
     n_sets = val.shape[1]
+    for s in range(ZERO):
+        for k in range(n_sets):
+            val[s, k] = 1.0
     for k in range(n_sets):
-        val[0, k] = 1.0
-        val[1, k] = 1.0
         val[ZERO, k] = 0.0
     for p in range(len(theta)):
         for k in range(n_sets):

@@ -16,7 +16,7 @@ import numpy as np
 
 from fairpc.circuit.program import Projection, Scaled, Workspace, kernels
 from fairpc.data.table import readonly
-from fairpc.errors.arrays import Floats, Int32s
+from fairpc.errors.arrays import Floats, Int32s, Slots
 
 WORTHWHILE: Final = 1 / 3
 """Share of the edges × projections of a chunk up to which its active terms are cheaper."""
@@ -26,15 +26,15 @@ WORTHWHILE: Final = 1 / 3
 class ActiveTerms:
     """Some rows as sums of products of parameters, shared by rows and nested.
 
-    The first slots hold one, one, zero and the parameters. Each later slot is the sum
+    The first slots hold ones, zero and the parameters. Each later slot is the sum
     of its terms (``terms[t, 3]`` names the slot) and each term the product of three
     slots before it. The likelihood of row r is the product of the two slots ``root[r]``.
     """
 
     n_parameters: int
     n_slots: int
-    terms: Int32s
-    root: Int32s
+    terms: Slots
+    root: Slots
 
     @property
     def n_bytes(self) -> int:
@@ -98,7 +98,7 @@ class ActiveTerms:
         known, own = Scaled.of(theta), self._own
         value = np.zeros(self.n_slots)
         exponent = np.full(self.n_slots, kernels().ZERO_EXPONENT, np.int32)
-        value[:2], exponent[:2] = 1.0, 0
+        value[: kernels().ZERO], exponent[: kernels().ZERO] = 1.0, 0
         value[own], exponent[own] = known.mantissa, known.exponent
         exponent[value == 0.0] = kernels().ZERO_EXPONENT
         kernels().rise_scaled(self.terms, value, exponent)
@@ -120,24 +120,26 @@ class ActiveTerms:
 
 def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms | None:
     """The active terms of a chunk; None where they are so many that the circuit is cheaper."""
-    g, arrays = chunk.program.graph, chunk.program.arrays
+    n_parameters, arrays = chunk.program.graph.n_parameters, chunk.program.arrays
     on = np.empty(chunk.n_values, np.uint8)
     kernels().mark_possible(arrays, chunk.arrays, on)
     pairs = np.empty(np.count_nonzero(on) + 1, np.int32)
-    pair_ptr = np.empty(g.n_nodes + 1, np.int64)
+    pair_ptr = np.empty(len(arrays.kind) + 1, np.int64)
     kernels().list_active(arrays, chunk.arrays, on, pairs, pair_ptr)
-    degree = np.diff(g.child_ptr)
+    degree = np.diff(arrays.child_ptr)
     most = int(np.dot(np.diff(pair_ptr), 2 * degree + 1))
     if not at_any_cost:
         everything = int(np.dot(np.diff(chunk.arrays.off), degree))
         most = min(most, int(WORTHWHILE * everything) + 2 * int(degree.max()) + 1)
     left, right = np.zeros((2, chunk.n_values), np.int32)
-    terms = np.empty((most, 4), np.int32)
+    terms = np.empty((most, 4), np.uint32)
     n_terms, n_slots = kernels().list_terms(
-        arrays, chunk.arrays, g.n_parameters, on, pairs, pair_ptr, left, right, terms
+        arrays, chunk.arrays, n_parameters, on, pairs, pair_ptr, left, right, terms
     )
     if n_terms < 0:
         return None
-    root = np.stack([left[chunk.root], right[chunk.root]], axis=1)
+    root = np.stack([left[chunk.root], right[chunk.root]], axis=1).astype(np.uint32)
+    # Rows of one factor take the ones in turn, as terms do.
+    root[:, 1] = np.where(root[:, 1] == 0, np.arange(len(root)) % kernels().ZERO, root[:, 1])
     root[on[chunk.root] == 0] = kernels().ZERO
-    return ActiveTerms(g.n_parameters, n_slots, terms[:n_terms].copy(), root[chunk.root_ids])
+    return ActiveTerms(n_parameters, n_slots, terms[:n_terms].copy(), root[chunk.root_ids])

@@ -23,7 +23,7 @@ from fairpc.circuit.graph import INDICATOR, PRODUCT, Graph
 from fairpc.circuit.properties import require
 from fairpc.data.table import readonly
 from fairpc.errors import OptionError
-from fairpc.errors.arrays import Array, Bytes, Codes, Floats, Int32s, Ints, Words
+from fairpc.errors.arrays import Bytes, Codes, Floats, Int32s, Ints, Words
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -93,9 +93,16 @@ class Program:
     @cached_property
     def condensed(self) -> Program:
         """The same values at the root from fewer numbers; it takes a one after the parameters."""
-        from fairpc.circuit.condensed import condensed
+        from fairpc.circuit.rewritten import condensed
 
         return condensed(self.graph)
+
+    @cached_property
+    def paired(self) -> Program:
+        """The same with products of few factors; itself where it has no others."""
+        from fairpc.circuit.rewritten import paired
+
+        return paired(self.graph) or self
 
     def chunk_rows(self, most: int = CHUNK_ROWS) -> int:
         """Rows to try at once."""
@@ -307,8 +314,19 @@ class Scaled(NamedTuple):
 def compiled(g: Graph) -> Program:
     """The program of a smooth and decomposable graph."""
     require(g, "evaluation", "smooth", "decomposable")
-    own = (g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter)
+    own = Nodes(g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter)
     return _program(g, own, g.scopes)
+
+
+class Nodes(NamedTuple):
+    """The nodes of a graph, or nodes that stand for it; see :class:`GraphArrays`."""
+
+    kind: Bytes
+    variable: Int32s
+    value: Int32s
+    child_ptr: Ints
+    child: Int32s
+    edge_parameter: Int32s
 
 
 @dataclass(eq=False)
@@ -359,14 +377,12 @@ def assembled(g: Graph, nodes: Spelled) -> Program:
         np.array(list(chain.from_iterable(lists)), np.int32)
         for lists in (nodes.children, nodes.parameters)
     )
-    own = (np.array(nodes.kind, np.uint8), variable, value, ptr, child, parameter)
-    kind, *rest = own
-    return _program(g, (kind.astype(g.kind.dtype), *rest), nodes.mask)
+    own = Nodes(np.array(nodes.kind, np.uint8), variable, value, ptr, child, parameter)
+    return _program(g, own, nodes.mask)
 
 
-def _program(g: Graph, own: tuple[Array, ...], masks: Sequence[int]) -> Program:
-    """The program of nodes (kind, variable, value, child_ptr, child, edge_parameter)."""
-    kind, variable, _, child_ptr, child, _ = own
+def _program(g: Graph, own: Nodes, masks: Sequence[int]) -> Program:
+    kind, variable, value, child_ptr, child, edge_parameter = own
     number: dict[int, int] = {}
     scope = np.array([number.setdefault(mask, len(number)) for mask in masks], np.int32)
     leaf = np.full(len(number), -1, np.int32)
@@ -382,12 +398,21 @@ def _program(g: Graph, own: tuple[Array, ...], masks: Sequence[int]) -> Program:
     part_ptr, part = _parts(own, scope, len(number))
     return Program(
         g,
-        GraphArrays(*map(readonly, own), readonly(edge_link), readonly(scope)),
+        GraphArrays(
+            readonly(kind),
+            readonly(variable),
+            readonly(value),
+            readonly(child_ptr),
+            readonly(child),
+            readonly(edge_parameter),
+            readonly(edge_link),
+            readonly(scope),
+        ),
         Scopes(*map(readonly, (leaf, g.arities, part_ptr, part, link_from, link_to))),
     )
 
 
-def _parts(own: tuple[Array, ...], scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
+def _parts(own: Nodes, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
     """How each larger scope is put together: as its first product with several children does."""
     kind, _, _, child_ptr, child, _ = own
     parts: list[list[int]] = [[] for _ in range(n_scopes)]

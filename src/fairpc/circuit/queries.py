@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.condensed import pays
 from fairpc.circuit.flows import check_complete, node_flows
 from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, variable_index
 from fairpc.circuit.program import (
     CHUNK_ROWS,
+    CHUNK_VALUES,
     Program,
     Scaled,
     Workspace,
@@ -29,6 +29,7 @@ from fairpc.circuit.program import (
     thread_count,
 )
 from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
+from fairpc.circuit.rewritten import pays
 from fairpc.data.table import check_codes, distinct_rows
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
@@ -82,7 +83,8 @@ def _condensed_logs(
     result, weights, most = np.empty(len(rows)), np.append(theta, 1.0), 2 * CHUNK_ROWS
 
     def task(span: slice) -> None:
-        chunks = program.condensed.chunks(rows, span.start, span.stop, rows=most)
+        sizes = {"rows": most, "values": 2 * CHUNK_VALUES}
+        chunks = program.condensed.chunks(rows, span.start, span.stop, **sizes)
         for start, stop, chunk in chunks:
             logs = chunk.plain_logs(weights, work)
             if logs is None:

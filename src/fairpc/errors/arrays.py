@@ -22,6 +22,7 @@ Int32s = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.integer[Any]]
 Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
+Slots = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
 
 

@@ -72,7 +72,7 @@ class SplitState:
         self._spans = list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
         self.totals = self.row_weights.sum(axis=0)
         self._mark = 0
-        self._last_asked = -1, np.zeros(0, bool)
+        self._last_asked = -1, np.zeros(0, bool), np.zeros(0, np.int64)
         self._undo: list[_Undo] = []
         self._load(cells)
         self._start_counts()
@@ -127,13 +127,15 @@ class SplitState:
         if edge != self._last_asked[0]:
             words = self._B[self._E[edge, kernels.LEFT]] | self._B[self._E[edge, kernels.RIGHT]]
             bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-            self._last_asked = edge, bits[: self._n_values].view(bool)
+            known = bits[: self._n_values].view(bool)
+            counts = np.add.reduceat(known, self.start[:-1], dtype=np.int64)
+            self._last_asked = edge, known, counts
         return self._last_asked[1]
 
     def free_values(self, edge: int) -> Ints:
         """How many values each variable can take below an edge."""
-        counts: Ints = np.add.reduceat(self.possible(edge), self.start[:-1], dtype=np.int64)
-        return counts
+        self.possible(edge)
+        return self._last_asked[2]
 
     def halves(self, edge: int, variable: int) -> Bytes:
         """Sides that set the first possible value of a variable against all others."""

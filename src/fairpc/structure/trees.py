@@ -61,7 +61,9 @@ def check_table(table: Table, *, lenient: bool = False) -> None:
 
 def offsets(sizes: Integers) -> Ints:
     """First stacked row of each variable, and the total at the end."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    start = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=start[1:])
+    return start
 
 
 def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:

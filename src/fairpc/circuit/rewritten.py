@@ -1,17 +1,22 @@
-"""A circuit rewritten for marginals of many rows: fewer numbers per row, the same values.
+"""Circuits rewritten for many rows: fewer numbers per row, the same values.
 
-Where cells are missing hardly two rows are equal, and time goes to the few scopes that hold
-most of the variables: a sum there has many products, and a product is often one factor
-over many variables times another over few, perhaps through products in between. By the
-distributive law ∑ θ_k · x_k · y = (∑ θ_k · x_k) · y, so products that share what is small are
-added up below it, where rows have fewer distinct projections; and what is small is multiplied
-by itself first, for the same reason. What is left at a large scope is one *dot*, a sum of
-products of two, which the kernel does without keeping the products.
+*Paired*: a product of many factors is one of two halves, and so on down. Rows that differ
+share the halves in which they do not, which the features of a naive Bayes model, all below
+one product, otherwise never would.
+
+*Condensed*, for marginals. Where cells are missing hardly two rows are equal, and time goes to
+the few scopes that hold most of the variables: a sum there has many products, and a product is
+often one factor over many variables times another over few, perhaps through products in
+between. By the distributive law ∑ θ_k · x_k · y = (∑ θ_k · x_k) · y, so products that share what
+is small are added up below it, where rows have fewer distinct projections; and what is small is
+multiplied by itself first, for the same reason. What is left at a large scope is one *dot*, a
+sum of products of two, which the kernel does without keeping the products.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -20,12 +25,14 @@ from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Graph
 from fairpc.circuit.program import DOT, Program, Spelled, assembled
 from fairpc.errors.arrays import Codes
 
+MOST_FACTORS: Final = 3
+"""Of products that are left as they are: a term of the active path has as many."""
 LEAST_ROWS: Final = 1024
-"""Rows from which on rewriting pays; and no fewer than the circuit has edges."""
+"""Rows from which on condensing pays; and no fewer than the circuit has edges."""
 
 
 def pays(graph: Graph, rows: Codes) -> bool:
-    """Whether rows should go through the rewritten circuit.
+    """Whether rows should go through the condensed circuit.
 
     Rows without holes should not: equal ones are merged, and few are left.
     """
@@ -36,18 +43,53 @@ def pays(graph: Graph, rows: Codes) -> bool:
 
 
 def condensed(graph: Graph) -> Program:
-    """The rewritten circuit; after the parameters of the graph it takes a one."""
-    return assembled(graph, _Rewriting(graph).spelled())
+    """The condensed circuit; after the parameters of the graph it takes a one."""
+    return assembled(graph, _Condensing(graph).spelled())
 
 
-class _Rewriting:
-    """One walk over a graph, children first, that writes the new nodes."""
+def paired(graph: Graph) -> Program | None:
+    """The circuit with products of two or three factors alone; None if it has no others.
+
+    Sums keep their parameters, so flows per parameter are those of the graph.
+    """
+    widths = np.diff(graph.child_ptr)[graph.kind == PRODUCT]
+    if widths.max(initial=0) <= MOST_FACTORS:
+        return None
+    out, new = Spelled(), list[int]()
+    made: dict[tuple[int, ...], int] = {}
+
+    def product(factors: list[int]) -> int:
+        key = tuple(factors)
+        if key not in made:
+            if len(factors) > MOST_FACTORS:
+                half = len(factors) // 2
+                factors = [product(factors[:half]), product(factors[half:])]
+            mask = sum(out.mask[c] for c in factors)
+            made[key] = out.add(PRODUCT, mask, children=factors)
+        return made[key]
+
+    for n in range(graph.n_nodes):
+        edges = slice(graph.child_ptr[n], graph.child_ptr[n + 1])
+        children = [new[c] for c in graph.child[edges].tolist()]
+        if graph.kind[n] == PRODUCT:
+            new.append(product(children))
+            continue
+        leaf, mask = (int(graph.variable[n]), int(graph.value[n])), graph.scopes[n]
+        parameters = graph.edge_parameter[edges].tolist()
+        kind = int(graph.kind[n])
+        new.append(out.add(kind, mask, leaf=leaf, children=children, parameters=parameters))
+    return assembled(graph, out.with_root(new[graph.root]))
+
+
+class _Condensing:
+    """One walk over a graph, children first, that writes the nodes of the condensed circuit."""
 
     def __init__(self, g: Graph) -> None:
         self.g, self.one = g, g.n_parameters
-        self.kind = g.kind.tolist()
-        ptr, child = g.child_ptr.tolist(), g.child.tolist()
-        self.edges = [range(a, b) for a, b in zip(ptr[:-1], ptr[1:], strict=True)]
+        self.kind: list[int] = g.kind.tolist()
+        ptr: list[int] = g.child_ptr.tolist()
+        child: list[int] = g.child.tolist()
+        self.edges = [range(a, b) for a, b in pairwise(ptr)]
         self.child, self.parameter = child, g.edge_parameter.tolist()
         self.parents: list[list[int]] = [[] for _ in self.kind]
         for n, c in zip(g.edge_node.tolist(), child, strict=True):
