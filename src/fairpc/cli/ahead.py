@@ -1,9 +1,9 @@
 """Kernels compiled side by side, on the first run after an installation.
 
 A process compiles each kernel when it first calls it. Where the first one is not in the cache, other
-processes compile as well, beginning with those that a fit calls last, and leave the machine code
-in the cache: the first process finds it there when it gets so far. Nothing waits for them; what is
-not there in time is compiled as ever. Kernels are compiled by calling them on next to nothing, so
+processes compile as well, those that a fit calls later, and leave the machine code in the cache:
+the first process finds it there when it gets so far. Nothing waits for them; what is not there in
+time is compiled as ever. Kernels are compiled by calling them on next to nothing, so
 their signatures are those of real calls.
 """
 
@@ -30,7 +30,7 @@ _running: list[subprocess.Popen[bytes]] = []
 def compile_aside(stages: Sequence[str]) -> None:
     """Look for the kernel that every fit needs first; if it is not there, let others help.
 
-    ``stages`` are names of :data:`STAGES`, those that are needed last before the others.
+    ``stages`` are names of :data:`STAGES`, in the order in which others compile them.
     """
     from fairpc.circuit.program import thread_count
     from fairpc.data.jit import at_first_compilation
@@ -89,8 +89,18 @@ def _queries() -> None:
     _circuit().log_marginal(_table().codes)
 
 
+def _passes() -> None:
+    """EM over complete rows, once they are terms: a row whose likelihood is a parameter."""
+    from fairpc.circuit.active import ActiveTerms
+    from fairpc.circuit.program import Workspace
+
+    one, parameter = 0, 3
+    terms = ActiveTerms(1, 4, np.empty((0, 4), np.int32), np.array([[parameter, one]], np.int32))
+    terms.flows(np.ones(1), np.ones(1), Workspace())
+
+
 def _terms() -> None:
-    """EM over complete rows."""
+    """Complete rows as terms."""
     from fairpc.circuit.flows import prepare
 
     circuit = _circuit()
@@ -110,9 +120,9 @@ def _counts() -> None:
     from fairpc.structure.trees import mutual_information, pair_counts
 
     table = _table()
+    mutual_information(np.ones((sum(ARITIES), sum(ARITIES))), table.arities)
     for weights in (table.weights, table.weights / 3):
-        counts = pair_counts(table.codes.T, weights, table.arities)
-    mutual_information(counts, table.arities)
+        pair_counts(table.codes.T, weights, table.arities)
 
 
 def _state() -> None:
@@ -141,15 +151,18 @@ def _splits() -> None:
 
 
 STAGES: Final[dict[str, Callable[[], None]]] = {
-    "boxes": _boxes,
-    "queries": _queries,
-    "state": _state,
+    "passes": _passes,
     "counts": _counts,
+    "queries": _queries,
+    "boxes": _boxes,
+    "state": _state,
     "terms": _terms,
     "splits": _splits,
     "flows": _flows,
 }
-"""What calls some kernels, by name."""
+"""What calls some kernels, by name. The first process begins with "terms", and has much else to do
+before it comes to "counts", "state", "queries" and "boxes". Only some fits have splits or rows with
+holes."""
 
 
 def main(arguments: Sequence[str]) -> None:
