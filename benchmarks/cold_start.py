@@ -1,7 +1,7 @@
 """What the first run after an installation waits for: kernels that are compiled, and imports.
 
     python benchmarks/cold_start.py                  this checkout, `fairpc fit` and `fairpc demo`
-    python benchmarks/cold_start.py --against OLD    and before ÷ after, another checkout being before
+    python benchmarks/cold_start.py --against OLD    and before ÷ after, OLD being a checkout
     python benchmarks/cold_start.py fit              one of the two alone
 
 Each run is a process with an empty cache; a second one then finds all in it. Seconds are of the
@@ -69,7 +69,7 @@ def ran(checkout: Path, cache: Path, *words: str, **more: str) -> dict[str, Any]
         | {"PYTHONPATH": str(checkout / "src"), "NUMBA_CACHE_DIR": str(cache)}
         | more,
         cwd=cache,
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
         check=True,
     )
     found: dict[str, Any] = json.loads(told.read_text())
