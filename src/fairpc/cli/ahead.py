@@ -1,10 +1,10 @@
 """Kernels compiled side by side, on the first run after an installation.
 
-A process compiles each kernel when it first calls it. Where the first one is not in the cache, other
-processes compile as well, beginning with those that a fit calls last, and leave the machine code
-in the cache: the first process finds it there when it gets so far. Nothing waits for them; what is
-not there in time is compiled as ever. Kernels are compiled by calling them on next to nothing, so
-their signatures are those of real calls.
+A process compiles each kernel when it first calls it. Where the first one is not in the cache,
+other processes compile as well, those that a fit calls later, and leave the machine code in the
+cache: the first process finds it there when it gets so far. Nothing waits for them; what is not
+there in time is compiled as ever. Kernels are compiled by calling them on next to nothing, so their
+signatures are those of real calls.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
@@ -30,7 +31,7 @@ _running: list[subprocess.Popen[bytes]] = []
 def compile_aside(stages: Sequence[str]) -> None:
     """Look for the kernel that every fit needs first; if it is not there, let others help.
 
-    ``stages`` are names of :data:`STAGES`, those that are needed last before the others.
+    ``stages`` are names of :data:`STAGES`, in the order in which others compile them.
     """
     from fairpc.circuit.program import thread_count
     from fairpc.data.jit import at_first_compilation
@@ -39,26 +40,29 @@ def compile_aside(stages: Sequence[str]) -> None:
     n_processes = min(thread_count(None) - 1, MOST_PROCESSES)
 
     def start() -> None:
-        for k in range(n_processes):
-            _running.append(_started(stages[k::n_processes]))
+        with suppress(OSError):  # a fit needs no other process
+            _running.extend(_started(stages[k::n_processes]) for k in range(n_processes))
 
     at_first_compilation(start)
     distinct_rows(np.zeros((1, 1), np.int16), np.array([2]))
 
 
 def _started(stages: Sequence[str]) -> subprocess.Popen[bytes]:
-    """A process that ends with these stages, or when this one has ended."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "fairpc.cli.ahead", str(os.getpid()), *stages],
+    """A process that ends with these stages, or when this one has ended.
+
+    It imports nothing from the working directory (``-P``), as the command itself does not.
+    """
+    return subprocess.Popen(  # noqa: S603 - our own interpreter, and words of ours
+        [sys.executable, "-P", "-m", "fairpc.cli.ahead", str(os.getpid()), *stages],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
 
 
-def _table() -> Table:
+def _table(seed: int = 0) -> Table:
     """Complete rows in which every value occurs."""
-    codes = np.random.default_rng(0).integers(0, ARITIES, (40, len(ARITIES)))
+    codes = np.random.default_rng(seed).integers(0, ARITIES, (40, len(ARITIES)))
     return Table.of(codes, arities=np.array(ARITIES))
 
 
@@ -67,7 +71,9 @@ def _circuit() -> Circuit:
     b = CircuitBuilder({f"x{i}": k for i, k in enumerate(ARITIES)})
     cells = [
         b.product(
-            b.indicator("x0", s), b.categorical("x1", [0.2, 0.3, 0.5]), b.categorical("x2", [0.5] * 2)
+            b.indicator("x0", s),
+            b.categorical("x1", [0.2, 0.3, 0.5]),
+            b.categorical("x2", [0.5] * 2),
         )
         for s in range(2)
     ]
@@ -89,8 +95,18 @@ def _queries() -> None:
     _circuit().log_marginal(_table().codes)
 
 
+def _passes() -> None:
+    """EM over complete rows, once they are terms: a row whose likelihood is a parameter."""
+    from fairpc.circuit.active import ActiveTerms
+    from fairpc.circuit.program import Workspace
+
+    one, parameter = 0, 3
+    terms = ActiveTerms(1, 4, np.empty((0, 4), np.int32), np.array([[parameter, one]], np.int32))
+    terms.flows(np.ones(1), np.ones(1), Workspace())
+
+
 def _terms() -> None:
-    """EM over complete rows."""
+    """Complete rows as terms."""
     from fairpc.circuit.flows import prepare
 
     circuit = _circuit()
@@ -110,9 +126,9 @@ def _counts() -> None:
     from fairpc.structure.trees import mutual_information, pair_counts
 
     table = _table()
+    mutual_information(np.ones((sum(ARITIES), sum(ARITIES))), table.arities)
     for weights in (table.weights, table.weights / 3):
-        counts = pair_counts(table.codes.T, weights, table.arities)
-    mutual_information(counts, table.arities)
+        pair_counts(table.codes.T, weights, table.arities)
 
 
 def _state() -> None:
@@ -133,23 +149,26 @@ def _state() -> None:
 
 
 def _splits() -> None:
-    """Splits of edges by gain, and as in Strudel."""
-    from fairpc.structure import learn
+    """Splits of edges by gain, and as in Strudel; other rows say that the latter are too many."""
+    from fairpc.structure import Gain, learn
 
-    learn(_table(), method="gain")
-    learn(_table(), method="strudel", validation=_table())
+    learn(_table(), method=Gain(price=0.0, min_flow=0.0))
+    learn(_table(), method="strudel", validation=_table(seed=1))
 
 
 STAGES: Final[dict[str, Callable[[], None]]] = {
-    "boxes": _boxes,
-    "queries": _queries,
-    "state": _state,
+    "passes": _passes,
     "counts": _counts,
+    "queries": _queries,
+    "boxes": _boxes,
+    "state": _state,
     "terms": _terms,
     "splits": _splits,
     "flows": _flows,
 }
-"""What calls some kernels, by name."""
+"""What calls some kernels, by name. The first process begins with "terms", and has much else to do
+before it comes to "counts", "state", "queries" and "boxes". Only some fits have splits or rows with
+holes."""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ Each error says the argument, the rule and the repair.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,9 @@ def check_level(value: Any) -> float:
     return float(value)
 
 
+_NEVER_MISSING: Final = frozenset({str, int, bool})
+
+
 def is_missing(value: Any) -> bool:
     """Whether an object stands for no value: None, NaN, NaT, pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
@@ -87,8 +90,9 @@ def missing(values: Array) -> Bools:
     if values.dtype.kind == "f":
         return np.asarray(np.isnan(values), np.bool_)
     if values.dtype.kind == "O":
-        flat = np.array([is_missing(v) for v in values.ravel()], np.bool_)
-        return flat.reshape(values.shape)
+        flat = values.ravel().tolist()
+        if not set(map(type, flat)) <= _NEVER_MISSING:
+            return np.array([is_missing(v) for v in flat], np.bool_).reshape(values.shape)
     return np.zeros(values.shape, np.bool_)
 
 

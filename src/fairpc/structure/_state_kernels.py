@@ -93,7 +93,7 @@ def set_priors(N, E, C, B, V, start, marginal, lo, hi):
 
 @strict_kernel
 def set_terms(N, E, C, T, strength, lo, hi, others, change):
-    """Log-likelihood terms of the nodes ``lo:hi`` and ``others``; adds to ``change`` how they do."""
+    """Log-likelihood terms of the nodes ``lo:hi`` and ``others``; ``change`` takes their change."""
     for k in range(hi - lo + len(others)):
         n = lo + k if k < hi - lo else others[k - (hi - lo)]
         for c in range(3):
