@@ -198,7 +198,8 @@ class Forest:
         """
         inside = np.ones((len(x), len(self.tree)), np.bool_)
         for codes, box in zip(x.T, self.allowed, strict=True):
-            inside &= box.T[codes]
+            if not box.all():
+                inside &= box.T[codes]
         first = np.flatnonzero(np.diff(self.tree, prepend=-1))
         leaf = np.stack([part.argmax(axis=1) for part in np.split(inside, first[1:], axis=1)], 1)
         joint = self.leaf_rate.transpose(0, 2, 1)[np.asarray(s)[:, None], leaf + first]

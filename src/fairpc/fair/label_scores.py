@@ -35,6 +35,7 @@ from fairpc.fair.priors import (
     parameter_prior,
 )
 from fairpc.fair.rows import Rows
+from fairpc.fair.telling import narrowed, telling_columns
 from fairpc.fair.top import Limits, TopRates
 from fairpc.structure import component_weights
 
@@ -79,11 +80,14 @@ class Scores:
         drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
             classes; with strata P(D = d | x, S = s, A = a), of subgroups.
         held: weight of each row in each fold, rows × folds.
+        columns: the features that make no strata which each fold learned from; all, but of a wide
+            table.
     """
 
     given: Floats
     drawn: Floats
     held: Floats
+    columns: tuple[Ints, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +115,22 @@ def label_scores(
 
     # Boosting on a few thousand rows gains nothing from threads, and loses much where
     # other work waits for the cores.
+    kept = [telling_columns(rows, _other_folds(held, k)) for k in range(N_FOLDS)]
+    rest = np.array(rows.strata.rest(len(rows.names)))
+    columns = tuple(np.flatnonzero(np.isin(rest, some)) for some in kept)
     with threadpool_limits(1, user_api="openmp"):
-        found = [_learned(rows, x, numbers, held, k, rng) for k in range(N_FOLDS)]
+        found = [
+            _learned(
+                narrowed(rows, some), x[:, own], [numbers[j] for j in some], held, k, rng
+            )
+            for k, (some, own) in enumerate(zip(kept, columns, strict=True))
+        ]
     each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
     row, fold = np.nonzero(held)
     shares = component_weights(np.log(each[fold, :, row, rows.d[row]]), held[row, fold])
     given = np.einsum("kmrd,m->krd", each, shares)
     told = np.einsum("kmrgd,m->krgd", np.stack([said for _, said in found]), shares)
-    return Scores(given, told, held)
+    return Scores(given, told, held, columns)
 
 
 def which_ordered(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:
@@ -143,6 +155,12 @@ def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
     held = np.zeros((rows.n_rows, n_folds))
     np.add.at(held, (row, turn), 1.0)
     return held * rows.unit[:, None]
+
+
+def _other_folds(held: Floats, fold: int) -> Floats:
+    """Weight of each row in the folds that one learns from: the others, if they have rows."""
+    weights: Floats = held.sum(axis=1) - held[:, fold]
+    return weights if weights.any() else held.sum(axis=1)
 
 
 def value_orders(rows: Rows, weights: Floats, numbers: Sequence[bool]) -> tuple[Ints, ...]:
@@ -173,9 +191,7 @@ def _learned(
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every subgroup."""
-    weights = held.sum(axis=1) - held[:, fold]
-    if not weights.any():
-        weights = held.sum(axis=1)
+    weights = _other_folds(held, fold)
     used = np.flatnonzero(weights > 0)
     if len(used) > LEARNING_ROWS:
         used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
