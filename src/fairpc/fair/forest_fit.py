@@ -48,9 +48,11 @@ SCORE_ROWS: Final = 60.0
 """Rows of a leaf that its score stands for, beside those that are counted."""
 GROWING_ROWS: Final = 16_000
 GROWING_CELLS: Final = 8_000_000
+GROWING_SCORES: Final = 320_000
+FEWEST_GROWING: Final = 2000
 MIXED_CELLS: Final = 0.15
 """Rows on which a tree is grown, for it imitates a smooth score, and more would say little more;
-fewer where so many cells would be in memory; and the share of cells that those have from other rows
+fewer where so many cells, or scores of groups and classes, would be in memory; and the share of cells that those have from other rows
 that are not of the table."""
 LEAF_SHARE: Final = 1.0
 """Rows of a group that are spread over the leaves as all rows are."""
@@ -152,21 +154,22 @@ def _scored(
     """Scores of rows, and what trees are grown on, of the same rows by subgroup."""
     shares, values = _density(own, rng)
     filled = _filled(own, shares, values, rng)
-    drawn = _drawn(filled, own.weights, rng)
+    n_scores = own.n_groups * own.n_classes
+    n_drawn = min(GROWING_ROWS, GROWING_CELLS // filled.shape[1], GROWING_SCORES // n_scores)
+    drawn = _drawn(filled, own.weights, max(n_drawn, FEWEST_GROWING), rng)
     numbers = which_ordered(rows, ordered)
     scores = label_scores(rows, numbers, rng, drawn)
     rest = [numbers[j] for j in rows.strata.rest(len(rows.names))]
     return scores, Growing(filled, drawn, rest, shares, values)
 
 
-def _drawn(filled: Codes, weights: Floats, rng: np.random.Generator) -> Codes:
+def _drawn(filled: Codes, weights: Floats, n_drawn: int, rng: np.random.Generator) -> Codes:
     """Rows to grow trees on: the table's and, where it has few, neighbours of them.
 
     A score can be asked about any x. A neighbour has some values of another row.
     """
     n = len(filled)
     share = weights / weights.sum()
-    n_drawn = min(GROWING_ROWS, GROWING_CELLS // filled.shape[1])
     drawn = filled[rng.choice(n, n_drawn, p=share)].copy(order="F")
     mixed = np.flatnonzero(rng.random(n_drawn) >= float(weights.sum()) / n_drawn)
     for j in range(filled.shape[1]):

@@ -52,6 +52,9 @@ MOST_LEVELS: Final = 32
 """Levels up to which a category has a coefficient for each in the logistic regression."""
 EARLY_ROWS: Final = 1000
 """Rows from which boosting holds some out to find when to stop."""
+MANY_CLASSES: Final = 10
+"""Classes above which logistic regression learns alone: boosting grows a tree for each class in
+every step."""
 FLOOR: Final = 1e-4
 """Share of the scores that is spread over all classes: a log must be finite."""
 BIN_ROWS: Final = 300.0
@@ -206,9 +209,9 @@ def _learned(
     # A column that has only holes here says nothing, and boosting does not take it.
     places[:, np.isnan(places[used]).all(axis=0)] = 0.0
     here = np.flatnonzero(held[:, fold] > 0)
-    own = np.zeros((2, rows.n_rows, rows.n_classes))
-    said = np.zeros((2, len(drawn), rows.n_subgroups, rows.n_classes))
     learners = _learners(x, places, numbers, rows, y, rng)
+    own = np.zeros((len(learners), rows.n_rows, rows.n_classes))
+    said = np.zeros((len(learners), len(drawn), rows.n_subgroups, rows.n_classes))
     for m, (learner, table) in enumerate(learners):
         if len(np.unique(y)) < 2:
             own[m, here, int(y[0])] = said[m, ..., int(y[0])] = 1.0
@@ -270,6 +273,8 @@ def _learners(
         return np.column_stack([wide[some], *dummies, *(d * scaled[some] for d in dummies)])
 
     linear = LogisticRegression(C=0.1, max_iter=100, tol=1e-3)
+    if rows.n_classes > MANY_CLASSES:
+        return [(linear, crossed)]
     return [(boosting, beside), (linear, crossed)]
 
 
@@ -457,9 +462,8 @@ def decided(counts: Floats, mechanism: Floats, rate: Floats) -> Floats:
     q = np.tile(rate, (len(counts), 1))
     total = counts.sum(axis=1, keepdims=True)
     for _ in range(200):
-        joint = q[:, :, None] * mechanism
-        joint /= np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
-        q = (joint * counts[:, None]).sum(axis=2) / total
+        # Σ_d n_d P(f | d), with P(f | d) ∝ q_f P(d | f): no array of leaves × classes × classes.
+        q = q * ((counts / np.maximum(q @ mechanism, 1e-300)) @ mechanism.T) / total
     return q
 
 
