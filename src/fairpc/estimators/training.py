@@ -46,6 +46,7 @@ class Training:
     rows: TrainingRows
     fingerprint: str
     forest: bool = False  #: whether the coding is that of a forest
+    wide: bool = False  #: whether it is because circuits would have too many columns
 
     @classmethod
     def of(cls, coding: TableCoding, rows: TrainingRows) -> Training:

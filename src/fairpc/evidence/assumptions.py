@@ -319,7 +319,8 @@ def test_assumptions(
             :class:`TestsByStratum`.
         positive: class that ``lower`` and ``upper`` are about; the last of two if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
-            training part the better of the first two by log-loss on inner folds.
+            training part the better of the first two by log-loss on inner folds, or of more than
+            ten classes the first.
         level: of the confidence set; the test rejects at 1 − level.
         method: "cross-fit", or "single-split": one split, exact for independent rows, wider.
         n_seeds: ways of splitting, with seeds 0, 1, …; "single-split" takes the first only,
@@ -349,7 +350,7 @@ def test_assumptions(
     wanted = positive_code(classes, positive)
     one = next(iter(groups.values()))
     _check_method(method, alike=one.weights is None and one.persons is None)
-    options = learners(classifier, weighted=one.weights is not None)
+    options = learners(classifier, one.weights is not None, len(classes))
     single = method == "single-split"
     found = all_splits(groups, options, numbers, single_split=single, watch=progress)
     return assumption_record(classes, found, level, wanted, method)

@@ -38,6 +38,9 @@ _BINS: Final = 32
 # Of more columns than the first, our classifiers learn from as many as the second says.
 WIDE: Final = 100
 STRONGEST: Final = 60
+# Classes above which logistic regression is ours alone, and solved without second derivatives:
+# boosting grows a tree for each in every step.
+MANY_CLASSES: Final = 10
 # Standard errors of the log-loss by which a classifier is ahead for sure.
 _SURE: Final = 2.0
 
@@ -172,6 +175,11 @@ class Logistic(Own):
     """Logistic regression with C = 1; of more than two classes by scikit-learn."""
 
     def _learned(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
+        if counts[0].shape[1] > MANY_CLASSES:
+            from sklearn.base import clone
+
+            model = clone(self.prototype).set_params(solver="lbfgs")
+            return Learner(self.name, model).probabilities(rows, counts)
         if any(each.shape[1] != 2 or not each.any(axis=0).all() for each in counts):
             return super()._learned(rows, counts)
         some = [_thinned(each) for each in counts]
@@ -239,10 +247,11 @@ def _thinned(counts: Floats) -> Floats:
     return some
 
 
-def learners(classifier: Any, weighted: bool) -> tuple[Learner, ...]:
+def learners(classifier: Any, weighted: bool, n_classes: int = 2) -> tuple[Learner, ...]:
     """The classifier that was asked for; both of ours, to choose from, for None."""
     if classifier is None:
-        return _named("logistic"), _named("boosting")
+        both = _named("logistic"), _named("boosting")
+        return both[:1] if n_classes > MANY_CLASSES else both
     if isinstance(classifier, str):
         if classifier not in NAMES:
             raise MetricError(

@@ -88,7 +88,8 @@ def plain_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
     scores = np.empty((len(rows.labels), rows.n_classes))
     with one_thread():
         halves = folds[1] + folds[2], folds[3] + folds[4]
-        learner, _, first = chosen(learners(None, weighted=True), rows.design, halves, rng)
+        options = learners(None, weighted=True, n_classes=rows.n_classes)
+        learner, _, first = chosen(options, rows.design, halves, rng)
         learned = [first, *learner.probabilities(rows.design, others(folds)[1:])]
     for k, found in enumerate(learned):
         here = rows.folds == k

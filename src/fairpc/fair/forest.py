@@ -41,6 +41,8 @@ CHUNK: Final = 16_384
 """Rows that the kernel is given at once."""
 EXTENDED: Final = 256
 """Rows whose boxes are multiplied with those of every value at once."""
+TURNED_CELLS: Final = 2**22
+"""Most numbers P(s, f, d | row) at once."""
 MAX_CELLS: Final = 2**28
 """Most numbers P(x_j in the box | c, s): all are in memory."""
 
@@ -198,7 +200,8 @@ class Forest:
         """
         inside = np.ones((len(x), len(self.tree)), np.bool_)
         for codes, box in zip(x.T, self.allowed, strict=True):
-            inside &= box.T[codes]
+            if not box.all():
+                inside &= box.T[codes]
         first = np.flatnonzero(np.diff(self.tree, prepend=-1))
         leaf = np.stack([part.argmax(axis=1) for part in np.split(inside, first[1:], axis=1)], 1)
         joint = self.leaf_rate.transpose(0, 2, 1)[np.asarray(s)[:, None], leaf + first]
@@ -380,6 +383,13 @@ class ForestDistribution(FairDistribution):
         return _normalised(joint)
 
     def _turned(self, rows: Rows) -> tuple[Floats, float]:
+        layout = self.layout
+        n = max(TURNED_CELLS // (layout.n_subgroups * layout.n_classes**2), 1)
+        chunks = [np.arange(i, min(i + n, len(rows.d))) for i in range(0, len(rows.d), n)]
+        parts = [self._turned_of(rows.take(chunk)) for chunk in chunks]
+        return np.sum([counts for counts, _ in parts], axis=0), sum(logs for _, logs in parts)
+
+    def _turned_of(self, rows: Rows) -> tuple[Floats, float]:
         joint = self._log_joint(rows.s, rows.x)
         if rows.f is not None:
             known = np.arange(rows.n_classes) == rows.f[:, None]

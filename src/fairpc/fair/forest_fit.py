@@ -47,9 +47,13 @@ LEAF_ROWS: Final = 5
 SCORE_ROWS: Final = 60.0
 """Rows of a leaf that its score stands for, beside those that are counted."""
 GROWING_ROWS: Final = 16_000
+GROWING_CELLS: Final = 8_000_000
+GROWING_SCORES: Final = 320_000
+FEWEST_GROWING: Final = 2000
 MIXED_CELLS: Final = 0.15
 """Rows on which a tree is grown, for it imitates a smooth score, and more would say little more;
-and the share of cells that those have from other rows that are not of the table."""
+fewer where so many cells, or scores of groups and classes, would be in memory; and the share of cells that those have from other rows
+that are not of the table."""
 LEAF_SHARE: Final = 1.0
 """Rows of a group that are spread over the leaves as all rows are."""
 N_CLUSTERS: Final = 4
@@ -150,22 +154,24 @@ def _scored(
     """Scores of rows, and what trees are grown on, of the same rows by subgroup."""
     shares, values = _density(own, rng)
     filled = _filled(own, shares, values, rng)
-    drawn = _drawn(filled, own.weights, rng)
+    n_scores = own.n_groups * own.n_classes
+    n_drawn = min(GROWING_ROWS, GROWING_CELLS // filled.shape[1], GROWING_SCORES // n_scores)
+    drawn = _drawn(filled, own.weights, max(n_drawn, FEWEST_GROWING), rng)
     numbers = which_ordered(rows, ordered)
     scores = label_scores(rows, numbers, rng, drawn)
     rest = [numbers[j] for j in rows.strata.rest(len(rows.names))]
     return scores, Growing(filled, drawn, rest, shares, values)
 
 
-def _drawn(filled: Codes, weights: Floats, rng: np.random.Generator) -> Codes:
+def _drawn(filled: Codes, weights: Floats, n_drawn: int, rng: np.random.Generator) -> Codes:
     """Rows to grow trees on: the table's and, where it has few, neighbours of them.
 
     A score can be asked about any x. A neighbour has some values of another row.
     """
     n = len(filled)
     share = weights / weights.sum()
-    drawn = filled[rng.choice(n, GROWING_ROWS, p=share)].copy(order="F")
-    mixed = np.flatnonzero(rng.random(GROWING_ROWS) >= float(weights.sum()) / GROWING_ROWS)
+    drawn = filled[rng.choice(n, n_drawn, p=share)].copy(order="F")
+    mixed = np.flatnonzero(rng.random(n_drawn) >= float(weights.sum()) / n_drawn)
     for j in range(filled.shape[1]):
         here = mixed[rng.random(len(mixed)) < MIXED_CELLS]
         drawn[here, j] = filled[rng.choice(n, len(here), p=share), j]
@@ -246,8 +252,9 @@ def _grown(
     for k in range(N_FOLDS):
         # The order of categories is by labels too: those of other folds.
         order = value_orders(rows, scores.held.sum(axis=1) - scores.held[:, k], growing.numbers)
+        kept = scores.columns[k]
         places, drawn = (
-            np.stack([o[c] for c, o in zip(codes.T, order, strict=True)], axis=1)
+            np.stack([order[j][codes[:, j]] for j in kept], axis=1)
             for codes in (growing.codes, growing.drawn)
         )
         for _ in range(TREES_PER_FOLD):
@@ -255,7 +262,7 @@ def _grown(
             leaves, leaf = np.unique(
                 np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
             )
-            for j, box in enumerate(_boxes(tree, leaves, order)):
+            for j, box in enumerate(_boxes(tree, leaves, order, kept)):
                 boxes[j].append(box)
             trees.append(np.full(len(leaves), len(trees)))
             leaf_rates.append(_leaf_rates(rows, leaf, scores, k, rates))
@@ -282,20 +289,28 @@ def _tree(places: Ints, said: Floats, rng: np.random.Generator) -> Any:
     return tree.fit(places[again], said[again, :, 1:].reshape(len(again), -1))
 
 
-def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints]) -> list[Bools]:
-    """The values that each leaf allows, per feature."""
+def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints], columns: Ints) -> list[Bools]:
+    """The values that each leaf allows, per feature; the tree has seen some columns of them."""
     nodes = tree.tree_
-    box: dict[int, list[Bools]] = {0: [np.ones(len(o), np.bool_) for o in order]}
+    box: dict[int, dict[int, Bools]] = {0: {}}  # of the columns that are cut on the way
+    cut = set()
     for n in range(nodes.node_count):
         left, right = int(nodes.children_left[n]), int(nodes.children_right[n])
         if left < 0:
             continue
-        j = int(nodes.feature[n])
+        j = int(columns[nodes.feature[n]])
+        cut.add(j)
         below = order[j] <= nodes.threshold[n]
+        inside = box[n].get(j, np.ones(len(below), np.bool_))
         for child, side in ((left, below), (right, ~below)):
-            box[child] = list(box[n])
-            box[child][j] = box[n][j] & side
-    return [np.stack([box[leaf][j] for leaf in leaves.tolist()]) for j in range(len(order))]
+            box[child] = box[n] | {j: inside & side}
+    found = []
+    for j, places in enumerate(order):
+        allowed = np.ones((len(leaves), len(places)), np.bool_)
+        for i, leaf in enumerate(leaves.tolist() if j in cut else ()):
+            allowed[i] = box[leaf].get(j, allowed[i])
+        found.append(allowed)
+    return found
 
 
 def _leaf_rates(

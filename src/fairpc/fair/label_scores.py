@@ -35,6 +35,7 @@ from fairpc.fair.priors import (
     parameter_prior,
 )
 from fairpc.fair.rows import Rows
+from fairpc.fair.telling import narrowed, telling_columns
 from fairpc.fair.top import Limits, TopRates
 from fairpc.structure import component_weights
 
@@ -51,6 +52,9 @@ MOST_LEVELS: Final = 32
 """Levels up to which a category has a coefficient for each in the logistic regression."""
 EARLY_ROWS: Final = 1000
 """Rows from which boosting holds some out to find when to stop."""
+MANY_CLASSES: Final = 10
+"""Classes above which logistic regression learns alone: boosting grows a tree for each class in
+every step."""
 FLOOR: Final = 1e-4
 """Share of the scores that is spread over all classes: a log must be finite."""
 BIN_ROWS: Final = 300.0
@@ -79,11 +83,14 @@ class Scores:
         drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
             classes; with strata P(D = d | x, S = s, A = a), of subgroups.
         held: weight of each row in each fold, rows × folds.
+        columns: the features that make no strata which each fold learned from; all, but of a wide
+            table.
     """
 
     given: Floats
     drawn: Floats
     held: Floats
+    columns: tuple[Ints, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +118,22 @@ def label_scores(
 
     # Boosting on a few thousand rows gains nothing from threads, and loses much where
     # other work waits for the cores.
+    kept = [telling_columns(rows, _other_folds(held, k)) for k in range(N_FOLDS)]
+    rest = np.array(rows.strata.rest(len(rows.names)))
+    columns = tuple(np.flatnonzero(np.isin(rest, some)) for some in kept)
     with threadpool_limits(1, user_api="openmp"):
-        found = [_learned(rows, x, numbers, held, k, rng) for k in range(N_FOLDS)]
+        found = [
+            _learned(
+                narrowed(rows, some), x[:, own], [numbers[j] for j in some], held, k, rng
+            )
+            for k, (some, own) in enumerate(zip(kept, columns, strict=True))
+        ]
     each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
     row, fold = np.nonzero(held)
     shares = component_weights(np.log(each[fold, :, row, rows.d[row]]), held[row, fold])
     given = np.einsum("kmrd,m->krd", each, shares)
     told = np.einsum("kmrgd,m->krgd", np.stack([said for _, said in found]), shares)
-    return Scores(given, told, held)
+    return Scores(given, told, held, columns)
 
 
 def which_ordered(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:
@@ -143,6 +158,12 @@ def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
     held = np.zeros((rows.n_rows, n_folds))
     np.add.at(held, (row, turn), 1.0)
     return held * rows.unit[:, None]
+
+
+def _other_folds(held: Floats, fold: int) -> Floats:
+    """Weight of each row in the folds that one learns from: the others, if they have rows."""
+    weights: Floats = held.sum(axis=1) - held[:, fold]
+    return weights if weights.any() else held.sum(axis=1)
 
 
 def value_orders(rows: Rows, weights: Floats, numbers: Sequence[bool]) -> tuple[Ints, ...]:
@@ -173,9 +194,7 @@ def _learned(
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every subgroup."""
-    weights = held.sum(axis=1) - held[:, fold]
-    if not weights.any():
-        weights = held.sum(axis=1)
+    weights = _other_folds(held, fold)
     used = np.flatnonzero(weights > 0)
     if len(used) > LEARNING_ROWS:
         used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
@@ -190,9 +209,9 @@ def _learned(
     # A column that has only holes here says nothing, and boosting does not take it.
     places[:, np.isnan(places[used]).all(axis=0)] = 0.0
     here = np.flatnonzero(held[:, fold] > 0)
-    own = np.zeros((2, rows.n_rows, rows.n_classes))
-    said = np.zeros((2, len(drawn), rows.n_subgroups, rows.n_classes))
     learners = _learners(x, places, numbers, rows, y, rng)
+    own = np.zeros((len(learners), rows.n_rows, rows.n_classes))
+    said = np.zeros((len(learners), len(drawn), rows.n_subgroups, rows.n_classes))
     for m, (learner, table) in enumerate(learners):
         if len(np.unique(y)) < 2:
             own[m, here, int(y[0])] = said[m, ..., int(y[0])] = 1.0
@@ -254,6 +273,8 @@ def _learners(
         return np.column_stack([wide[some], *dummies, *(d * scaled[some] for d in dummies)])
 
     linear = LogisticRegression(C=0.1, max_iter=100, tol=1e-3)
+    if rows.n_classes > MANY_CLASSES:
+        return [(linear, crossed)]
     return [(boosting, beside), (linear, crossed)]
 
 
@@ -441,9 +462,8 @@ def decided(counts: Floats, mechanism: Floats, rate: Floats) -> Floats:
     q = np.tile(rate, (len(counts), 1))
     total = counts.sum(axis=1, keepdims=True)
     for _ in range(200):
-        joint = q[:, :, None] * mechanism
-        joint /= np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
-        q = (joint * counts[:, None]).sum(axis=2) / total
+        # Σ_d n_d P(f | d), with P(f | d) ∝ q_f P(d | f): no array of leaves × classes × classes.
+        q = q * ((counts / np.maximum(q @ mechanism, 1e-300)) @ mechanism.T) / total
     return q
 
 
