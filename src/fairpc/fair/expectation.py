@@ -8,7 +8,7 @@ answers it in one upward pass: the leaf [X = v] has the value 1 where the box al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ import numpy as np
 from fairpc.circuit.graph import INDICATOR, PRODUCT, Circuit
 from fairpc.circuit.properties import require
 from fairpc.circuit.queries import refuse_impossible
-from fairpc.errors.arrays import Bools, Codes, Floats, Ints
+from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints
 
 CELLS: Final = 1 << 22
 """Node values that are held at once."""
@@ -42,6 +42,32 @@ class Boxes:
             holds &= box[:, column].T
         result: Floats = holds @ self.value
         return result
+
+
+def leaf_boxes(
+    left: Array,
+    right: Array,
+    feature: Array,
+    goes_left: Callable[[int], Bools],
+    sizes: Sequence[int],
+) -> dict[int, list[Bools]]:
+    """The values that each leaf of a tree allows, per feature; only leaves that can be reached.
+
+    ``left`` is negative at leaves; ``goes_left`` says which values a node sends to the left.
+    """
+    waiting = [(0, [np.ones(size, np.bool_) for size in sizes])]
+    found = {}
+    while waiting:
+        node, box = waiting.pop()
+        if left[node] < 0:
+            found[node] = box
+            continue
+        j, side = int(feature[node]), goes_left(node)
+        for child, half in ((left[node], side), (right[node], ~side)):
+            narrowed = box[j] & half
+            if narrowed.any():
+                waiting.append((int(child), [*box[:j], narrowed, *box[j + 1 :]]))
+    return found
 
 
 def box_masses(circuit: Circuit, allowed: Mapping[int, Bools], n_boxes: int) -> Floats:

@@ -22,6 +22,7 @@ from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
+from fairpc.fair.expectation import leaf_boxes
 from fairpc.fair.fit import Fitted, Options
 from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.label_scores import (
@@ -285,17 +286,14 @@ def _tree(places: Ints, said: Floats, rng: np.random.Generator) -> Any:
 def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints]) -> list[Bools]:
     """The values that each leaf allows, per feature."""
     nodes = tree.tree_
-    box: dict[int, list[Bools]] = {0: [np.ones(len(o), np.bool_) for o in order]}
-    for n in range(nodes.node_count):
-        left, right = int(nodes.children_left[n]), int(nodes.children_right[n])
-        if left < 0:
-            continue
-        j = int(nodes.feature[n])
-        below = order[j] <= nodes.threshold[n]
-        for child, side in ((left, below), (right, ~below)):
-            box[child] = list(box[n])
-            box[child][j] = box[n][j] & side
-    return [np.stack([box[leaf][j] for leaf in leaves.tolist()]) for j in range(len(order))]
+
+    def goes_left(node: int) -> Bools:
+        below: Bools = order[nodes.feature[node]] <= nodes.threshold[node]
+        return below
+
+    sizes = [len(o) for o in order]
+    found = leaf_boxes(nodes.children_left, nodes.children_right, nodes.feature, goes_left, sizes)
+    return [np.stack([found[leaf][j] for leaf in leaves.tolist()]) for j in range(len(order))]
 
 
 def _leaf_rates(
