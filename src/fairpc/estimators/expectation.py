@@ -7,7 +7,7 @@ standard error of that mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -18,7 +18,7 @@ from fairpc.circuit.queries import expectation_of_sum, sample_given
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints, check_choice, check_number
 from fairpc.evidence.plain import plain
-from fairpc.fair.expectation import Boxes, expected_boxes
+from fairpc.fair.expectation import Boxes, expected_boxes, leaf_boxes
 
 Response = Literal["probability", "score"]
 N_DRAWS: Final = 10_000
@@ -245,24 +245,16 @@ def _hist_boxes(tree: Any, sizes: Sequence[int]) -> Boxes:
 
 
 def _leaves(
-    left: Array, right: Array, feature: Array, goes_left: Any, value: Array, sizes: Sequence[int]
+    left: Array,
+    right: Array,
+    feature: Array,
+    goes_left: Callable[[int], Bools],
+    value: Array,
+    sizes: Sequence[int],
 ) -> Boxes:
-    """The box and the value of each leaf that some row can reach."""
-    whole = [np.ones(size, np.bool_) for size in sizes]
-    waiting, boxes, values = [(0, whole)], [], []
-    while waiting:
-        node, box = waiting.pop()
-        if left[node] < 0:
-            boxes.append(box)
-            values.append(float(value[node]))
-            continue
-        j, side = int(feature[node]), goes_left(node)
-        for child, half in ((left[node], side), (right[node], ~side)):
-            narrowed = box[j] & half
-            if narrowed.any():
-                waiting.append((int(child), [*box[:j], narrowed, *box[j + 1 :]]))
-    allowed = tuple(np.stack([box[j] for box in boxes]) for j in range(len(sizes)))
-    return Boxes(allowed, np.array(values))
+    """The boxes and the values of the leaves of one tree."""
+    leaves, allowed = leaf_boxes(left, right, feature, goes_left, sizes)
+    return Boxes(tuple(allowed), np.array([float(value[leaf]) for leaf in leaves]))
 
 
 def _additive_of(answers: Answers, sizes: Sequence[int]) -> Additive | None:

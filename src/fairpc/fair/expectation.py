@@ -8,7 +8,7 @@ answers it in one upward pass: the leaf [X = v] has the value 1 where the box al
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ import numpy as np
 from fairpc.circuit.graph import INDICATOR, PRODUCT, Circuit
 from fairpc.circuit.properties import require
 from fairpc.circuit.queries import refuse_impossible
-from fairpc.errors.arrays import Bools, Codes, Floats, Ints
+from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints
 
 CELLS: Final = 1 << 22
 """Node values that are held at once."""
@@ -42,6 +42,37 @@ class Boxes:
             holds &= box[:, column].T
         result: Floats = holds @ self.value
         return result
+
+
+def leaf_boxes(
+    left: Array,
+    right: Array,
+    feature: Array,
+    goes_left: Callable[[int], Bools],
+    sizes: Sequence[int],
+) -> tuple[list[int], list[Bools]]:
+    """The leaves of a tree that can be reached, and the values that each allows, per feature.
+
+    ``left`` is negative at leaves; ``goes_left`` says which values a node sends to the left. On the
+    way only features that are cut are kept: a wide table has thousands of others.
+    """
+    waiting: list[tuple[int, dict[int, Bools]]] = [(0, {})]
+    found: dict[int, dict[int, Bools]] = {}
+    while waiting:
+        node, box = waiting.pop()
+        if left[node] < 0:
+            found[node] = box
+            continue
+        j, side = int(feature[node]), goes_left(node)
+        for child, half in ((left[node], side), (right[node], ~side)):
+            narrowed = box[j] & half if j in box else half
+            if narrowed.any():
+                waiting.append((int(child), {**box, j: narrowed}))
+    allowed = [np.ones((len(found), size), np.bool_) for size in sizes]
+    for i, box in enumerate(found.values()):
+        for j, inside in box.items():
+            allowed[j][i] = inside
+    return list(found), allowed
 
 
 def box_masses(circuit: Circuit, allowed: Mapping[int, Bools], n_boxes: int) -> Floats:

@@ -22,6 +22,7 @@ from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
+from fairpc.fair.expectation import leaf_boxes
 from fairpc.fair.fit import Fitted, Options
 from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.label_scores import (
@@ -292,25 +293,18 @@ def _tree(places: Ints, said: Floats, rng: np.random.Generator) -> Any:
 def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints], columns: Ints) -> list[Bools]:
     """The values that each leaf allows, per feature; the tree has seen some columns of them."""
     nodes = tree.tree_
-    box: dict[int, dict[int, Bools]] = {0: {}}  # of the columns that are cut on the way
-    cut = set()
-    for n in range(nodes.node_count):
-        left, right = int(nodes.children_left[n]), int(nodes.children_right[n])
-        if left < 0:
-            continue
-        j = int(columns[nodes.feature[n]])
-        cut.add(j)
-        below = order[j] <= nodes.threshold[n]
-        inside = box[n].get(j, np.ones(len(below), np.bool_))
-        for child, side in ((left, below), (right, ~below)):
-            box[child] = box[n] | {j: inside & side}
-    found = []
-    for j, places in enumerate(order):
-        allowed = np.ones((len(leaves), len(places)), np.bool_)
-        for i, leaf in enumerate(leaves.tolist() if j in cut else ()):
-            allowed[i] = box[leaf].get(j, allowed[i])
-        found.append(allowed)
-    return found
+    feature = columns[np.maximum(nodes.feature, 0)]
+
+    def goes_left(node: int) -> Bools:
+        below: Bools = order[feature[node]] <= nodes.threshold[node]
+        return below
+
+    sizes = [len(places) for places in order]
+    reached, allowed = leaf_boxes(
+        nodes.children_left, nodes.children_right, feature, goes_left, sizes
+    )
+    at = np.array([reached.index(leaf) for leaf in leaves.tolist()])
+    return [boxes[at] for boxes in allowed]
 
 
 def _leaf_rates(

@@ -67,7 +67,7 @@ LEAST_GAP = Criterion(
     _ORDER,
 )
 LEAST_GAP_MARGIN = Criterion(
-    "… by a significant margin",
+    "FairPC has the lowest discrimination on COMPAS and Adult by a significant margin",
     _REAL,
     "paired t-test over folds against each of the other three, p < .01, on both",
     "the paper tests at .01, and folds are what its bars of error show",
@@ -222,7 +222,7 @@ PRIOR_AS_GOOD = Criterion(
     0.0005,
 )
 PRIOR_NOT_DIFFERENT = Criterion(
-    "… but the difference is not significant",
+    "the likelihoods of prior and random starts do not differ significantly",
     _STARTS,
     "Wilcoxon signed-rank test over runs, p ≥ .01",
     "the paper's test of likelihoods, and its level",

@@ -15,6 +15,7 @@ import numpy as np
 from fairpc.datasets.synthetic import MECHANISM
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import AssumptionTest, test_assumptions
+from fairpc.evidence.assumptions import SMALLEST_P
 from fairpc.metrics import auc, wilcoxon
 from fairpc.paper import criteria, synthetic
 from fairpc.paper.distributions import FAIRPC_RAND, FAIRPC_RAND_TOP
@@ -147,8 +148,15 @@ def _curve_claims(records: Records, tests: Mapping[str, AssumptionTest]) -> list
 def _verdict(test: AssumptionTest) -> str:
     """What our test says of the assumptions that a mechanism rests on."""
     if test.rejected:
-        return f"our test rejects the assumptions behind it (p {p_bound(test.p_value)})"
+        return f"our test rejects the assumptions behind it (p {_p(test)})"
     return "our test does not reject the assumptions behind it"
+
+
+def _p(test: AssumptionTest) -> str:
+    """The p-value; the test never says that it is smaller than its floor."""
+    if test.p_value <= SMALLEST_P:
+        return f"≤ {SMALLEST_P:.0E}".replace("-", "−")
+    return p_bound(test.p_value)
 
 
 def _tests_grid(tests: Mapping[str, AssumptionTest]) -> Grid:
@@ -156,7 +164,7 @@ def _tests_grid(tests: Mapping[str, AssumptionTest]) -> Grid:
         (
             TITLES[name],
             "empty" if test.rejected else _interval(test),
-            p_bound(test.p_value),
+            _p(test),
             "**rejected**" if test.rejected else "not rejected",
         )
         for name, test in tests.items()
