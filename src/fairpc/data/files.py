@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -346,13 +347,17 @@ def _sink(rows: pl.LazyFrame, path: Path, chosen: Format, delimiter: str, called
         else:
             rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise TableError(
-            f"{called} cannot be written ({reason_of(error)}): write Parquet, which holds any "
-            "column"
-        ) from error
+        failed = _OS_ERROR.search(str(error))
+        if failed is not None:  # a full disk, say: no format would help
+            raise OSError(int(failed[1]), os.strerror(int(failed[1]))) from error
+        repair = "write Parquet, which holds any column"
+        if chosen == "parquet":
+            repair = "drop or convert the column that is named"
+        raise TableError(f"{called} cannot be written ({reason_of(error)}): {repair}") from error
 
 
 _ROW_GROUP: Final = 1 << 17
+_OS_ERROR: Final = re.compile(r"\(os error (\d+)\)")
 
 
 def common_types(files: Sequence[tuple[Path, Types]]) -> Types | None:
