@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from fairpc.data.atomic import AnyPath, replacing
 from fairpc.data.delimited import Dialect, read_dialect
+from fairpc.data.forks import need_threads
 from fairpc.data.frame import exactly
 from fairpc.errors import FileFormatError, TableError
 
@@ -147,6 +148,7 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
     The format is told by the first bytes, not by the name. ``source`` is what
     errors call the table, by default its path.
     """
+    need_threads("to read a file")
     given = os.fspath(path)
     called = source or given
     paths = _paths(given, called)
