@@ -42,7 +42,7 @@ def dumps(content: Json) -> bytes:
 def changed_bytes(rng: random.Random, data: bytes) -> tuple[str, bytes]:
     """A few bytes altered, lost, doubled, moved."""
     name = rng.choice(list(_BYTES))
-    return f"bytes: {name}", _BYTES[name](rng, data)
+    return f"bytes: {name}", _BYTES[name](rng, data) if data else b"x"
 
 
 def _place(rng: random.Random, data: bytes) -> tuple[int, int]:

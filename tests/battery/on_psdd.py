@@ -11,6 +11,7 @@ import math
 import random
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -26,27 +27,28 @@ _NEAR: Final = 1e-3
 
 def evaluated(text: bytes, row: tuple[int, ...]) -> float:
     """The probability of a row by the lines of a psdd file, as they stand."""
-    value: dict[int, float] = {}
+    lines: dict[int, list[bytes]] = {}
     last = 0
     for line in text.split(b"\n"):
         words = line.split()
-        if not words or line.startswith(b"c") or words[0] == b"psdd":
-            continue
-        last = own = int(words[1])
+        if words and not line.startswith(b"c") and words[0] != b"psdd":
+            last = int(words[1])
+            lines[last] = words
+
+    @cache
+    def value(node: int) -> float:
+        words = lines[node]
         if words[0] == b"D":
             elements = zip(words[4::3], words[5::3], words[6::3], strict=True)
-            value[own] = sum(
-                value[int(p)] * value[int(s)] * math.exp(float(w)) for p, s, w in elements
-            )
-            continue
+            return sum(value(int(p)) * value(int(s)) * math.exp(float(w)) for p, s, w in elements)
         literal = int(words[3])
         true = row[abs(literal) - 1] == (literal > 0)
         if words[0] == b"L":
-            value[own] = float(true)
-        else:
-            p = math.exp(float(words[-1]))
-            value[own] = p if true else 1 - p
-    return value[last]
+            return float(true)
+        p = math.exp(float(words[-1]))
+        return p if true else 1 - p
+
+    return value(last)
 
 
 class Psdds(Suite):

@@ -310,9 +310,9 @@ def bad(**changes: Any) -> dict[str, Any]:
         ({"positive": 7}, "positive is 7"),
         ({"positive": 1, "y": np.arange(60) // 2 % 3}, "and y has 3 classes"),
         ({"X": [[1.0], [1.0, 2.0]] * 30}, "X has rows of different lengths"),
-        ({"n_seeds": 0}, "give at least one from 0"),
-        ({"n_seeds": 1.5}, "give whole numbers"),
-        ({"seeds": "ab"}, "give whole numbers"),
+        ({"n_seeds": 0}, "give a whole number from 1"),
+        ({"n_seeds": 1.5}, "give a whole number from 1"),
+        ({"seeds": "ab"}, "a seed is .a.: give a whole number"),
         ({"level": 1.0}, "level is 1.0"),
     ],
 )

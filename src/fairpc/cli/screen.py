@@ -97,13 +97,10 @@ def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: b
 
     out = console()
     plain = not out.is_terminal
-    names = (Text(shown(name)) for name in head)
-    table = Table(*names, box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right" if right else "left"
-    if plain:
-        for column in table.columns:
-            column.no_wrap = True
+    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(head):
+        side: Any = "right" if i and right else "left"
+        table.add_column(Text(shown(name)), justify=side, no_wrap=plain)
     for line in lines:
         table.add_row(*(Text(shown(cell)) if isinstance(cell, str) else cell for cell in line))
     out.print(table, soft_wrap=plain)

@@ -6,10 +6,9 @@ What cannot be read or written is refused before the work begins.
 from __future__ import annotations
 
 import codecs
-import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -40,6 +39,10 @@ STREAMED_BYTES: Final = 1 << 28
 
 _SEEN: Final = 1 << 17
 """Rows of a streamed table that are looked at to tell types and to give hints."""
+
+STDIN_BYTES: Final = 1 << 34
+"""Most bytes of a table on stdin, which is copied to a file before it is read."""
+_PIECE: Final = 1 << 20
 
 N_ROWS: Final = "\0rows"
 """Name of the counts beside labels, which no column of a table has."""
@@ -97,15 +100,17 @@ def opened(table: str, text: TextFormat) -> Iterator[TableFiles]:
             _recode(table, copy, text.encoding)
         else:
             with copy.open("wb") as out:
-                shutil.copyfileobj(sys.stdin.buffer, out)
+                _copy(sys.stdin.buffer.read, out, source)
         yield find(copy, delimiter=delimiter, source=source)
 
 
 def _recode(table: str, copy: Path, encoding: str) -> None:
     """Write what is on stdin or in a file, in another encoding, to a file of its own in UTF-8."""
     try:
-        reader = codecs.getreader(encoding)
-    except LookupError:
+        b" ".decode(encoding)  # knows rot13 and its like from encodings of text
+    except UnicodeError:
+        pass  # one space is no text in UTF-16
+    except (LookupError, ValueError):
         raise FileFormatError(
             f"the encoding {encoding!r} is unknown: give one such as utf-8, cp1252 or latin-1"
         ) from None
@@ -116,9 +121,23 @@ def _recode(table: str, copy: Path, encoding: str) -> None:
             nullcontext(sys.stdin.buffer) if table == STDIN else Path(table).open("rb") as file,
             copy.open("w", encoding="utf-8", newline="") as out,
         ):
-            shutil.copyfileobj(reader(file), out)
+            text = codecs.getreader(encoding)(file)
+            _copy(text.read, out, "the table on stdin" if table == STDIN else "")
     except UnicodeError as error:
         raise FileFormatError(f"{table} is not written in {encoding}: {error}") from None
+
+
+def _copy(read: Callable[[int], Any], out: Any, endless: str) -> None:
+    """Copy what is read piece by piece; what may be ``endless`` no further than to a limit."""
+    total = 0
+    while piece := read(_PIECE):
+        total += len(piece)
+        if endless and total > STDIN_BYTES:
+            raise FileFormatError(
+                f"{endless} has more than {STDIN_BYTES:,} bytes: write it to a file and give its "
+                "path"
+            )
+        out.write(piece)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum
 from fairpc.data.files import TableFiles, find
+from fairpc.data.forks import need_threads
 from fairpc.data.frame import Frame, exactly, read_frame
 from fairpc.data.parts import PartWriter, RowParts
 from fairpc.data.points import FAN_IN
@@ -248,6 +249,7 @@ class LazySource(Source):
             return len(rows), [part.done(work, k, batch) for k, batch in enumerate(batches)]
 
         done = 0
+        need_threads("to read a table that is not in memory")
         with self.reading:
             for n, results in _in_order(task, self._readings(list(columns)), default_threads()):
                 done += n

@@ -142,6 +142,10 @@ class ClusterError(FairpcError, RuntimeError):
     """Workers that are not there, or that could not do what they were given."""
 
 
+class ForkError(FairpcError, RuntimeError):
+    """A forked process was asked for what needs threads that it does not have."""
+
+
 class PlotError(FairpcError, ValueError):
     """A picture of something that is not there."""
 

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from operator import index
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import numpy as np
@@ -39,6 +39,7 @@ MIN_ROWS: Final = 10
 GAMMAS: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 MOST_GAMMA: Final = 1000.0
 SMALLEST_P: Final = 1e-12
+MOST_SEEDS: Final = 10_000
 
 WHAT_TO_DO: Final = (
     "Condition on a legitimate attribute: add it to the groups' comparison, or audit its levels "
@@ -485,8 +486,7 @@ def _ends(
 
 
 def _check_method(method: Method, *, alike: bool) -> None:
-    if method not in ("cross-fit", "single-split"):
-        raise MetricError(f"method is {method!r}: give 'cross-fit' or 'single-split'")
+    arrays.check_choice("method", method, ("cross-fit", "single-split"), MetricError)
     if method == "single-split" and not alike:
         raise MetricError(
             "method is 'single-split' with clusters or weights: it is exact for independent rows "
@@ -497,21 +497,24 @@ def _check_method(method: Method, *, alike: bool) -> None:
 def positive_code(classes: tuple[Any, ...], positive: Any) -> int | None:
     if positive is None:
         return 1 if len(classes) == 2 else None
-    if positive not in classes:
-        raise MetricError(f"positive is {positive!r}: give one of the classes {list(classes)[:5]}")
+    place = arrays.one_of("positive", positive, classes)
     if len(classes) > 2:
         raise MetricError(
             f"positive is {positive!r} and y has {len(classes)} classes: "
             "bounds then come for every class; leave positive out"
         )
-    return classes.index(positive)
+    return place
 
 
 def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[int]:
-    try:
-        numbers = [index(seed) for seed in (range(n_seeds) if seeds is None else seeds)]
-    except TypeError as error:
-        raise MetricError("n_seeds or a seed is no whole number: give whole numbers") from error
-    if not numbers or min(numbers) < 0:
-        raise MetricError("no seed, or a negative one, is given: give at least one from 0")
+    if seeds is None:
+        numbers = list(range(arrays.whole_number("n_seeds", n_seeds, 1, MOST_SEEDS)))
+    else:
+        try:
+            given = list(islice(seeds, MOST_SEEDS + 1))
+        except TypeError as error:
+            raise MetricError("seeds is no list of whole numbers: give some") from error
+        numbers = [arrays.whole_number("a seed", seed, 0, 2**32 - 1) for seed in given]
+        if not 1 <= len(numbers) <= MOST_SEEDS:
+            raise MetricError(f"seeds is empty or endless: give 1 to {MOST_SEEDS:,} of them")
     return numbers[:1] if method == "single-split" else numbers

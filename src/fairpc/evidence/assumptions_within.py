@@ -239,8 +239,7 @@ test_within.__test__ = False  # type: ignore[attr-defined]
 
 
 def _as_columns(name: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
-    table = arrays.check_array(name, values)
-    return table.reshape(len(table), -1).astype(object)
+    return arrays.check_table(name, values).astype(object)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,10 +280,9 @@ class CrossFit:
         progress: Watch | None = None,
     ) -> CrossFit:
         classes, rows = group_rows(table, y, sensitive_features, clusters, sample_weight)
-        positive_code(classes, positive)  # says so where it is no class
-        if len(classes) != 2:
+        wanted = positive_code(classes, positive)
+        if len(classes) != 2 or wanted is None:
             raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
-        wanted = 1 if positive is None else list(classes).index(positive)
         names, ids = arrays.check_groups(sensitive_features, len(arrays.check_array("y", y)))
         options = learners(classifier, weighted=sample_weight is not None)
         splits = all_splits(rows, options, seeds, watch=progress)

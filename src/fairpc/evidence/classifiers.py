@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError
-from fairpc.errors.arrays import Array, Bools, Floats, Positions, check_array, missing
+from fairpc.errors.arrays import Array, Bools, Floats, Positions, as_numbers, check_table, missing
 
 NAMES: Final = {"logistic": "logistic regression", "boosting": "gradient boosting"}
 _CHOICE_ROWS: Final = 20_000
@@ -27,6 +27,7 @@ _FIT_ROWS: Final = 50_000
 _RARE: Final = 500
 _MAX_LEVELS: Final = 32
 _MAX_CELLS: Final = 2**40
+_HUGE: Final = 1e150  # squares of such numbers, summed, are still finite
 _MAX_STEPS: Final = 100
 # Of the Newton decrement per row: the step that is then taken squares it.
 _TOLERANCE: Final = 1e-9
@@ -52,11 +53,7 @@ def design(x: npt.ArrayLike) -> Floats:
     becomes one column per level (the 31 most frequent, the rest in one). A
     missing cell takes the column's mean, and a column of its own marks it.
     """
-    table = check_array("X", x)
-    if table.ndim == 1:
-        table = table[:, None]
-    if table.ndim != 2 or not table.size:
-        raise MetricError(f"X has shape {table.shape}: give rows and at least one feature")
+    table = check_table("X", x)
     columns = [column for j in range(table.shape[1]) for column in _columns(table[:, j], j)]
     if not columns:
         raise MetricError("every feature of X has one value only: give features that vary")
@@ -75,14 +72,14 @@ def _columns(values: Array, j: int) -> list[Floats]:
 
 
 def _numeric(values: Array, hidden: Bools, j: int) -> Floats | None:
-    if values.dtype.kind in "US":
+    known = as_numbers(values[~hidden])
+    if known is None:
         return None
-    try:
-        known = values[~hidden].astype(np.float64)
-    except (TypeError, ValueError):
-        return None
-    if not np.isfinite(known).all():
-        raise MetricError(f"column {j} of X holds an infinite value: give finite numbers or NaN")
+    if not (np.abs(known) < _HUGE).all():
+        raise MetricError(
+            f"column {j} of X holds an infinite value, or one beyond {_HUGE:g}: give finite "
+            "numbers or NaN"
+        )
     centre = known.mean()
     column = np.full(len(values), centre)
     column[~hidden] = known
