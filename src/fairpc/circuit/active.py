@@ -53,6 +53,14 @@ class ActiveTerms:
         kernels().rise(readonly(theta), self.terms, self.root, readonly(weights), value, likelihood)
         return likelihood
 
+    def row_logs(self, theta: Floats, work: Workspace) -> Floats:
+        """log P of each row; with extended range where one is very small."""
+        likelihood = self._likelihood(theta, np.ones(len(self.root)), work.take(self.n_slots))
+        if likelihood.min(initial=1.0) <= kernels().TINY:
+            return self._scaled_values(theta)[2]
+        result: Floats = np.log(likelihood)
+        return result
+
     def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
         """Log-likelihood and flows; with extended range where some likelihood is very small."""
         value, slope = work.take(2, self.n_slots)
@@ -80,10 +88,14 @@ class ActiveTerms:
             log_likelihood[b], flows[b] = self._scaled_flows(theta[b], weights[b])
         return log_likelihood, flows
 
-    def _scaled_flows(self, theta: Floats, weights: Floats) -> tuple[float, Floats]:
-        """A row of probability zero has no flow: it is told by the log-likelihood alone."""
-        known = Scaled.of(theta)
-        own = slice(kernels().FIRST, kernels().FIRST + self.n_parameters)
+    @property
+    def _own(self) -> slice:
+        """Slots of the parameters."""
+        return slice(kernels().FIRST, kernels().FIRST + self.n_parameters)
+
+    def _scaled_values(self, theta: Floats) -> tuple[Floats, Int32s, Floats]:
+        """Mantissa and exponent of every slot, and log P of every row."""
+        known, own = Scaled.of(theta), self._own
         value = np.zeros(self.n_slots)
         exponent = np.full(self.n_slots, kernels().ZERO_EXPONENT, np.int32)
         value[:2], exponent[:2] = 1.0, 0
@@ -93,12 +105,17 @@ class ActiveTerms:
         logs = kernels().scaled_log(
             value[self.root].prod(axis=1), exponent[self.root].sum(axis=1, dtype=np.int32)
         )
+        return value, exponent, logs
+
+    def _scaled_flows(self, theta: Floats, weights: Floats) -> tuple[float, Floats]:
+        """A row of probability zero has no flow: it is told by the log-likelihood alone."""
+        value, exponent, logs = self._scaled_values(theta)
         passed = np.repeat(np.where(np.isfinite(logs), weights, 0.0), 2)
         flow: Floats = np.zeros(self.n_slots)
         np.add.at(flow, self.root.ravel(), passed)
         kernels().fall_scaled(self.terms, value, exponent, flow)
         weighed = weights > 0
-        return float((weights[weighed] * logs[weighed]).sum()), flow[own].copy()
+        return float((weights[weighed] * logs[weighed]).sum()), flow[self._own].copy()
 
 
 def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms | None:

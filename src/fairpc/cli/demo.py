@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from fairpc.cli.ahead import compile_aside
 from fairpc.cli.compare import show as show_comparison
 from fairpc.cli.fit import estimator as model_of
 from fairpc.cli.fit import facts, show_learned
 from fairpc.cli.options import Learner, Roles
 from fairpc.cli.screen import Screen, print_json, say
-from fairpc.cli.tables import LabelledTable
+from fairpc.cli.tables import N_ROWS, LabelledTable
 from fairpc.data.atomic import check_writable
 from fairpc.data.source import Warned
 
@@ -43,6 +44,7 @@ class Demo:
 def run(output: str, seed: int, screen: Screen) -> None:
     """Fit, compare, audit, and write the report."""
     check_writable(output)
+    compile_aside(("boxes", "terms"))
     began = perf_counter()
     warned = Warned()
     with warned.watching():
@@ -88,7 +90,7 @@ def _table(part: Any) -> LabelledTable:
     from fairpc.datasets import load_adult
 
     frame = load_adult(subset=part).frame.drop(ROLES.drop)
-    counts = frame.group_by("target").len()
+    counts = frame.group_by("target").len(N_ROWS)
     return LabelledTable(SOURCE, ROLES, frame.drop("target"), frame["target"].clone(), counts)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from fairpc.data.atomic import AnyPath, replacing
 from fairpc.data.delimited import Dialect, read_dialect
+from fairpc.data.frame import exactly
 from fairpc.errors import FileFormatError, TableError
 
 if TYPE_CHECKING:
@@ -71,11 +72,11 @@ class TableFiles:
 
         if self.format == "text":
             parts = [d.scan(p) for p, d in zip(self.paths, self.dialects, strict=True)]
-            names = self.dialects[0].names
+            names = exactly(self.dialects[0].names)
             return pl.concat([part.select(names) for part in parts]) if parts[1:] else parts[0]
         if self.types is None:
             return _scan(self.paths, self.format)
-        columns = [pl.col(name).cast(dtype) for name, dtype in self.types.items()]
+        columns = [exactly([name]).cast(dtype) for name, dtype in self.types.items()]
         return pl.concat([_scan((path,), self.format).select(columns) for path in self.paths])
 
     def one(self, k: int) -> TableFiles:

@@ -16,6 +16,7 @@ from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame
 from fairpc.data.groups import groups_of
 from fairpc.data.labels import labels_of
+from fairpc.data.leaks import label_leaks, warn_leak
 from fairpc.data.schema import Column, Dropped
 from fairpc.data.source import Roles, Source, Watcher, shown_name
 from fairpc.data.summary import Summary, summarise_source, values_at
@@ -37,8 +38,12 @@ def fit_coding(
     positive: Any = None,
     options: Options | None = None,
     watch: Watcher | None = None,
+    again: bool = False,
 ) -> tuple[TableCoding, bool]:
-    """Learn how a table becomes codes, in one pass; and whether its weights count rows."""
+    """Learn how a table becomes codes, in one pass; and whether its weights count rows.
+
+    Columns that give the label away are warned of, unless the table was coded before (``again``).
+    """
     summary = summarise_source(source, roles, watch)
     if not summary.weight:
         raise no_weight()
@@ -54,6 +59,9 @@ def fit_coding(
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
     classes, n_classes = labels.codes_of(summary.labels), len(labels.classes)
     features = fit_features(source, roles, summary, options or Options(), classes, n_classes)
+    if not again:
+        for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
+            warn_leak(leak, f"the label {labels.name!r}", stacklevel=5)
     sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
     return TableCoding(features, labels, groups, sensitive), summary.whole
 

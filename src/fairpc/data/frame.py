@@ -114,6 +114,16 @@ def read_columns(values: Any, default: str) -> Frame:
     return Frame(names, frame.columns, frame.n_rows, from_array=True)
 
 
+def exactly(names: Iterable[str]) -> Any:
+    """A selector of polars for columns of these names, in their order.
+
+    A bare name would be a pattern to polars where it is ``*`` or stands between ``^`` and ``$``.
+    """
+    import polars.selectors as cs
+
+    return cs.by_name(*names)
+
+
 def take_rows(values: Any, rows: Array) -> Any:
     """Some rows of an array, series or frame, by number, in its own library."""
     import narwhals as nw

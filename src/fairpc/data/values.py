@@ -173,6 +173,8 @@ def _native(name: str, series: Any) -> Values | None:
     """Values of a narwhals series; None where they must be looked at one by one."""
     import narwhals as nw
 
+    # A method of a polars series asks for its column by name, which may look like a pattern.
+    series = series.alias("")
     dtype = series.dtype
     if isinstance(dtype, nw.Categorical | nw.Enum | nw.String):
         declared = not isinstance(dtype, nw.String)
@@ -200,7 +202,7 @@ def _native_texts(series: Any) -> Any | None:
     if series.implementation.is_pyarrow():
         texts = pl.Series(pl.from_arrow(native))
         if texts.dtype in (pl.String, pl.Categorical, pl.Enum):
-            return texts.cast(pl.String)
+            return texts.cast(pl.String).alias("")
     return None
 
 

@@ -43,7 +43,13 @@ from fairpc.estimators.settings import (
     plain,
 )
 from fairpc.estimators.strata import refuse_rate, small_strata, strata_of
-from fairpc.estimators.tables import GivenTable, check_fit_input, listed, note_columns
+from fairpc.estimators.tables import (
+    GivenTable,
+    check_fit_input,
+    listed,
+    note_columns,
+    warn_of_leaks,
+)
 from fairpc.estimators.training import FitFolder, Training, coded_rows
 from fairpc.fair.choice import LabelGain, compare_labels
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
@@ -144,6 +150,10 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 coded=self._given_coding() is not None,
             )
             training = self._training(table, folder)
+            if self._given_coding() is None:
+                rng = np.random.default_rng(DRAWS)
+                looked = training.rows.sample(folder.sample_rows, rng)
+                warn_of_leaks(some_rows(looked, COMPARED_ROWS, rng), training.coding)
             limits = self._limits(training.coding, fair_labels)
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:

@@ -188,7 +188,7 @@ class FitFolder:
     def coded_again(self, table: GivenTable, *, positive: Any, options: Options) -> Training:
         """The same table under another coding, beside what is kept of the fit."""
         source, roles = table.source, table.roles
-        coding, whole = fit_coding(source, roles, positive=positive, options=options)
+        coding, whole = fit_coding(source, roles, positive=positive, options=options, again=True)
         encoder = RowEncoder(coding, roles, whole)
         folder = None if source.in_memory else self._scratch()
         most = self._bytes // ROW_BYTES
