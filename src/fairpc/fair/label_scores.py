@@ -69,6 +69,10 @@ STRAIGHT_ROWS: Final = 1000.0
 STRAIGHT_LEVEL: Final = 0.99
 """Labels that are not bent: P(D = f | Df = f, S), the prior rows that keep it there, and the level
 of the test that rejects it."""
+HELD_STEPS: Final = 100
+HELD_TOLERANCE: Final = 1e-6
+RAREST: Final = 1e-12
+"""Steps of EM of a mechanism at a Df that is balanced, and the least count."""
 HELD: Final = 0.05
 """How far P(Df) and the mechanism of held circuits may be from those of the score."""
 
@@ -245,14 +249,14 @@ def _learners(
     # Of each class one row at least is held out, and one is not.
     early = len(y) >= EARLY_ROWS and bool((np.unique(y, return_counts=True)[1] > 1).all())
     boosting = HistGradientBoostingClassifier(
-        learning_rate=0.08,
-        max_iter=200 if early else 40,
-        max_leaf_nodes=12,
+        learning_rate=0.1,
+        max_iter=300 if early else 40,
+        max_leaf_nodes=20 if early else 12,
         min_samples_leaf=40 if early else 10,
         l2_regularization=5.0,
         max_features=0.5,
         early_stopping=early,
-        n_iter_no_change=8,
+        n_iter_no_change=10,
         random_state=int(rng.integers(1 << 31)),
     )
     train = places[: rows.n_rows]
@@ -440,6 +444,40 @@ def held_limits(
     return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in ends[2:]))
 
 
+def held_mechanism(bins: Rows, fitted: BinsFitted, options: Options) -> TopRates:
+    """The rates of the bins, their mechanism fitted anew to a Df of equal mean in all rows.
+
+    The model of the bins has that mean under its own P(bin | s). Where the assumptions fail, these
+    are not the shares of the rows, and a Df that is balanced in the rows tells labels best by
+    another mechanism: the likeliest one, its prior kept. Otherwise nothing moves but by chance.
+    Labels that are not bent, knowledge and known decisions keep the mechanism as it is.
+    """
+    rates, layout = fitted.distribution.top_rates, fitted.distribution.layout
+    if fitted.straight or options.limits is not None or bins.f is not None:
+        return rates
+    own, groups = bins.by_subgroup(), bins.subgroups
+    known = (groups >= 0) & (bins.d >= 0) & (own.x[:, 0] >= 0)
+    counts = np.zeros((bins.n_subgroups, int(own.arities[0]), bins.n_classes))
+    at = groups[known], own.x[known, 0], bins.d[known]
+    np.add.at(counts, at, bins.weights[known])
+    prior = fitted.prior[fitted.distribution.top.mechanism]
+    for _ in range(HELD_STEPS):
+        labels = prior.copy()
+        for g, of_bin in enumerate(counts):
+            rate, mechanism = rates.of_subgroup(g, bins.strata)
+            n = of_bin.sum(axis=1)
+            q = decided(np.maximum(of_bin, RAREST), mechanism, rate)
+            joint = balanced(q, n / max(n.sum(), RAREST), rate)[:, :, None] * mechanism
+            joint /= np.maximum(joint.sum(axis=1, keepdims=True), RAREST)
+            labels[layout.mechanism_of(g)] += (joint * of_bin[:, None]).sum(axis=0)
+        found = labels / np.maximum(labels.sum(axis=2, keepdims=True), RAREST)
+        moved = float(np.abs(found - rates.mechanism).max())
+        rates = replace(rates, mechanism=found)
+        if moved < HELD_TOLERANCE:
+            break
+    return rates
+
+
 def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
     """The scores of rows as the model can have them: between the ends of the mechanism, and with
     the same mean of Df in all groups, within their strata."""
@@ -469,10 +507,20 @@ def decided(counts: Floats, mechanism: Floats, rate: Floats) -> Floats:
 
 def balanced(q: Floats, share: Floats, rate: Floats) -> Floats:
     """P(f | l) with odds shifted alike in all leaves, so that their mean is P(f)."""
+    shifted = q * balance(q, share, rate)
+    result: Floats = shifted / shifted.sum(axis=1, keepdims=True)
+    return result
+
+
+def balance(q: Floats, share: Floats, rate: Floats) -> Floats:
+    """What the odds of each class are multiplied by, so that the mean of all leaves is P(f)."""
+    factors = np.ones(len(rate))
     for _ in range(100):
         mean = share @ q
         if np.abs(mean - rate).max() < 1e-12:
             break
-        q = q * (rate / np.maximum(mean, 1e-300))
+        factor = rate / np.maximum(mean, 1e-300)
+        factors *= factor
+        q = q * factor
         q /= q.sum(axis=1, keepdims=True)
-    return q
+    return factors
