@@ -325,7 +325,7 @@ def _grown(
                 boxes[j].append(box)
             trees.append(np.full(len(leaves), len(trees)))
             # A feature that no leaf cuts has all its mass in every box.
-            some = [j for j, box in enumerate(cut) if not box.all()]
+            some = [j for j, box in enumerate(cut) if not box.all()] or [0]
             masses = box_masses([tilted.values[j] for j in some], [cut[j] for j in some])
             in_cluster = masses.prod(axis=3) * tilted.shares[:, :, None]
             log_mass = np.log(in_cluster.sum(axis=3)) + tilted.log_mass[:, :, None]
