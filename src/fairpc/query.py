@@ -337,7 +337,7 @@ def _compared(column: Column, sign: str, value: str) -> list[int]:
 def _bound(column: Column, value: str) -> float:
     if column.kind == "date":
         bound = to_dates(pl.Series([value]))[0]
-        if bound is None:
+        if math.isnan(bound):
             raise QueryError(f"{value!r} is no date: {column.name!r} holds dates like 2024-05-31")
         return float(bound)
     try:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.data import categories
-from fairpc.data.categories import distinct_numbers, is_integral, look_up_text, number_texts
+from fairpc.data import values as texts_as_values
+from fairpc.data.categories import distinct_numbers, is_integral, look_up_text
 from fairpc.data.column_summary import RowClasses
 from fairpc.data.groups import fit_groups
 from fairpc.data.points import MOST, RUNS, Points
 from fairpc.data.summary import _numbered, values_at
-from fairpc.data.values import read_values
+from fairpc.data.values import number_texts, read_values
 from fairpc.errors import TableWarning
 
 
@@ -44,7 +44,7 @@ def test_texts_found_by_hash_are_those_found_by_name(texts: list[str | None]) ->
     numbers = [names.index(t) if t in levels else len(names) for t in texts]
     assert number_texts(series, names).tolist() == numbers
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(categories, "_FEW", 0)
+        patch.setattr(texts_as_values, "_FEW", 0)
         assert look_up_text(levels, series).tolist() == expected
         assert number_texts(series, names).tolist() == numbers
 

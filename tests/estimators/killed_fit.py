@@ -1,4 +1,4 @@
-"""A program whose children are to be killed: each fits, or saves again and again.
+"""A program whose children are to be killed: each fits, saves again and again, or runs a command.
 
 It reads a task per line, forks a child for it, writes the child's number, and when the
 child is over how it ended. All is imported once, and nothing is run before a fork.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairpc import FairPC, load
+from fairpc.cli import main as main_of_commands
 from fairpc.errors import FairpcError
 from fairpc.fair import journal
 
@@ -41,6 +42,8 @@ def child(task: str, *arguments: str) -> int:
     try:
         if task == "save":
             save(*arguments)
+        elif task == "command":
+            main_of_commands(list(arguments))
         fit(*arguments)
     except SystemExit as end:
         return int(end.code or 0)

@@ -7,11 +7,8 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +21,7 @@ from fairpc.circuit.em import Step
 from fairpc.data.atomic import read_sealed, write_sealed
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.fair import journal
-
-PROGRAM = Path(__file__).with_name("killed_fit.py")
+from killing import Parent, forking
 
 
 def table(n: int = 3000, seed: int = 0) -> pl.DataFrame:
@@ -312,39 +308,12 @@ def test_a_streamed_table_is_not_read_again(
         FairPC("sex", **settings).fit(tmp_path / "t.parquet", "label", checkpoint=folder)
 
 
-class Parent:
-    """The program that forks children to be killed."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._in, self._out = process.stdin, process.stdout
-
-    def run(self, *task: object, kill_after: float | None = None, number: int = 9) -> int:
-        """How a child ended that was given a task, and killed after so many seconds."""
-        self._in.write(json.dumps([str(item) for item in task]) + "\n")
-        self._in.flush()
-        child = int(self._out.readline())
-        if kill_after is not None:
-            time.sleep(kill_after)
-            with suppress(ProcessLookupError):
-                os.kill(child, number)
-        return int(self._out.readline())
-
-
 @pytest.fixture
 def parent() -> Iterator[Parent]:
     if not hasattr(os, "fork"):
         pytest.skip("needs fork")
-    pipe = subprocess.PIPE
-    command = [sys.executable, str(PROGRAM)]
-    # A fork waits for the threads of BLAS, now and then for ever: there are to be none.
-    alone = os.environ | {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=alone) as process:
-        try:
-            yield Parent(process)
-        finally:
-            process.kill()
+    with forking() as program:
+        yield program
 
 
 def kill_fits(

@@ -212,7 +212,7 @@ def test_three_groups_share_the_reference() -> None:
         ({"y": np.arange(400) % 3}, "needs two"),
         ({"given": np.arange(400)}, "cut numbers into bins"),
         ({"given": np.repeat([0, 1], 200), "s": np.repeat([0, 1], 200)}, "merge strata or groups"),
-        ({"positive": 7}, "give one of the classes"),
+        ({"positive": 7}, "give one of 0, 1"),
         ({"method": "single-split"}, "use 'cross-fit'"),
         ({"given": np.zeros(3)}, "3"),
     ],

@@ -96,9 +96,9 @@ def test_rare_levels_are_merged_and_missing_cells_named() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"columns": ["age"]}, "give some of"),
+        ({"columns": ["age"]}, "a column is .age.: give one of"),
         ({"columns": []}, "give some of"),
-        ({"bins": 1}, "at least 2"),
+        ({"bins": 1}, "bins is 1: give a whole number from 2"),
         ({"level": 1.5}, "level"),
     ],
 )

@@ -194,7 +194,7 @@ def test_one_stratum_that_contradicts_is_named() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"mechanism": "both"}, "give 'shared' or 'within'"),
+        ({"mechanism": "both"}, "use one of shared, within"),
         ({"mechanism": "within", "given": None}, "give the strata"),
         ({"pi": (0.1, 0.9)}, "a P\\(Df=1\\) of its own"),
         ({"given": np.zeros(8)}, "their line is not known"),

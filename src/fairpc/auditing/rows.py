@@ -168,7 +168,7 @@ def columns_of_fit(features: Encoding, table: Any) -> Any:
     if not isinstance(native, nw.DataFrame):
         return table
     there = set(native.columns)
-    return native.select(*(n for n in features.names_in if n in there)).to_native()
+    return native[[n for n in features.names_in if n in there]].to_native()
 
 
 def same_rows(model: FittedDecisions, name: str) -> bool | None:

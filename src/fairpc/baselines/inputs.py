@@ -58,7 +58,8 @@ def columns_of(X: Any, what: str = "X") -> Columns:
 
 
 def _values(series: nw.Series[Any], what: str) -> Array:
-    name = str(series.name)
+    # A method of a polars series asks for its column by name, which may look like a pattern.
+    name, series = str(series.name), series.alias("")
     _refuse_missing(series.is_null().to_numpy(), name, what)
     if series.dtype.is_temporal():
         raise LearningError(

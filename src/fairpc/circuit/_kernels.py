@@ -28,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairpc.data._kernels import pair_ids
-from fairpc.data.jit import kernel
+from fairpc.data.jit import inner_kernel, kernel
 
 # Values are mantissa · SCALE^exponent in the extended-range kernels.
 SCALE = 2.0**256
@@ -99,31 +99,31 @@ def project(scopes, columns, start, stop, merge, ids, rep):
     return size, map_ptr, maps, leaf_ptr, leaf_code
 
 
-@kernel
+@inner_kernel
 def _weighted_pair(out, a, x, b, y):
     for u in range(len(out)):
         out[u] = a * x[u] + b * y[u]
 
 
-@kernel
+@inner_kernel
 def _add_weighted(out, a, x):
     for u in range(len(out)):
         out[u] += a * x[u]
 
 
-@kernel
+@inner_kernel
 def _gather_pair(out, x, i, y, j):
     for u in range(len(out)):
         out[u] = x[i[u]] * y[j[u]]
 
 
-@kernel
+@inner_kernel
 def _gather_times(out, x, i):
     for u in range(len(out)):
         out[u] *= x[i[u]]
 
 
-@kernel
+@inner_kernel
 def _gather_add(out, x, i, y, j):
     for u in range(len(out)):
         out[u] += x[i[u]] * y[j[u]]
@@ -176,13 +176,13 @@ def upward(g, chunk, theta, val):
                 _add_weighted(out, theta[edge_parameter[k]], val[off[a] : off[a + 1]])
 
 
-@kernel
+@inner_kernel
 def _quotient(out, x, y):
     for u in range(len(out)):
         out[u] = x[u] / y[u] if y[u] > 0.0 else 0.0
 
 
-@kernel
+@inner_kernel
 def _push(flow, weight, ratio, x):
     total = 0.0
     for u in range(len(flow)):
@@ -192,7 +192,7 @@ def _push(flow, weight, ratio, x):
     return total
 
 
-@kernel
+@inner_kernel
 def _scatter(flow, i, f):
     for u in range(len(f)):
         flow[i[u]] += f[u]
@@ -244,7 +244,7 @@ def weighted_log(values, weights):
     return total, least
 
 
-@kernel
+@inner_kernel
 def _scaled_times(v, e, x, x_exponent):
     """The product of two scaled numbers."""
     v *= x
@@ -257,14 +257,14 @@ def _scaled_times(v, e, x, x_exponent):
     return v, e
 
 
-@kernel
+@inner_kernel
 def _scaled_product(out, exponent, x, x_exponent, i):
     for u in range(len(out)):
         k = i[u]
         out[u], exponent[u] = _scaled_times(out[u], np.int64(exponent[u]), x[k], x_exponent[k])
 
 
-@kernel
+@inner_kernel
 def _scaled_add(out, exponent, weight, weight_exponent, x, x_exponent, use_max):
     for u in range(len(out)):
         m = weight * x[u]
@@ -336,7 +336,7 @@ def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
                 _scaled_add(out, scale, theta[p], theta_exponent[p], x, x_scale, use_max)
 
 
-@kernel
+@inner_kernel
 def _share(theta, theta_exponent, p, val, exponent, below, above):
     """(θ[p] · val[below]) / val[above] of scaled numbers, as an ordinary one between 0 and 1."""
     weight = theta[p]
@@ -392,7 +392,7 @@ def scaled_log(val, exponent):
     return out
 
 
-@kernel
+@inner_kernel
 def _uniform(state):
     """Next state and a number in [0, 1): splitmix64, one stream per row."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
@@ -459,13 +459,13 @@ def trace(g, chunk, scaled_theta, scaled_val, root_ids, seeds, draw, out):
                 depth += 1
 
 
-@kernel
+@inner_kernel
 def _either(out, x):
     for u in range(len(out)):
         out[u] |= x[u]
 
 
-@kernel
+@inner_kernel
 def _both(out, x, i):
     for u in range(len(out)):
         out[u] &= x[i[u]]
@@ -530,7 +530,7 @@ def list_active(g, chunk, on, pairs, pair_ptr):
                         on[c + pairs[j]] = REACHED
 
 
-@kernel
+@inner_kernel
 def _write(terms, t, a, b, c, slot):
     """A term; a factor 0 stands for none, and only ``c`` or both ``b`` and ``c`` may be."""
     one = 2 * t % ZERO
@@ -540,7 +540,7 @@ def _write(terms, t, a, b, c, slot):
     terms[t, 3] = slot
 
 
-@kernel
+@inner_kernel
 def _product_slots(terms, t, slot, left, right, first, last, child, link, map_ptr, maps, off, u):
     """The factors of the children as two slots; whatever is more gets a sum of its own.
 
@@ -574,7 +574,7 @@ def _product_slots(terms, t, slot, left, right, first, last, child, link, map_pt
     return a, b, t, slot
 
 
-@kernel
+@inner_kernel
 def _sum_slots(terms, t, slot, left, right, on, off, u, first, last, child, edge_parameter):
     """The active edges of a sum as terms of a new slot, or a single one as two factors."""
     k = 0
@@ -733,7 +733,7 @@ def fall_sets(theta, terms, root, rate, val, slope, flow):
             flow[p, k] = theta[p, k] * slope[FIRST + p, k]
 
 
-@kernel
+@inner_kernel
 def _relative(v, steps):
     """v · SCALE^steps for steps ≤ 0; what is two steps below is nothing beside the rest."""
     if steps == 0:
@@ -741,7 +741,7 @@ def _relative(v, steps):
     return v * UNSCALE if steps == -1 else 0.0
 
 
-@kernel
+@inner_kernel
 def _scaled_term(terms, t, val, exponent):
     v, e = val[terms[t, 0]], np.int64(exponent[terms[t, 0]])
     v, e = _scaled_times(v, e, val[terms[t, 1]], exponent[terms[t, 1]])

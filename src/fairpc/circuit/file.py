@@ -42,6 +42,7 @@ _MAX_MARKS: Final = 1_000_000  # strings and brackets are names; a few hundred a
 _DIGITS: Final = bytes.maketrans(b"0123456789", b"0" * 10)
 _ENDLESS: Final = b"0" * 1000  # to read a number of n digits takes n² steps
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _LARGEST: Final = {"kind": 255}
 _NODE_FIELDS: Final = ("kind", "variable", "value", "child_ptr", "child", "block", "block_ptr")
@@ -123,13 +124,19 @@ def parse_json(data: bytes, source: str, max_bytes: int) -> object:
     if _has_endless_number(data) and _has_endless_number(_STRINGS.sub(b"", data)):
         _fail(source, f"it has a number of more than 1,000 digits: it is no {FORMAT}")
     try:
-        return json.loads(
+        found = json.loads(
             data.decode(), object_pairs_hook=_without_repeats, parse_constant=_no_constant
         )
+        if _SURROGATE.search(data):
+            # Halves of a pair are no text: nobody could print, write or compare them.
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except RecursionError:
         _fail(source, f"it is nested too deeply: it is no {FORMAT}")
     except UnicodeDecodeError as error:
         _fail(source, f"it is no UTF-8 text (byte {error.start:,}): it is no {FORMAT}")
+    except UnicodeEncodeError:
+        _fail(source, "it has half of a surrogate pair, which is no text: it was altered")
     except ValueError as error:
         _fail(source, f"it is no valid JSON ({error}): it was truncated or altered")
 

@@ -192,6 +192,15 @@ def _predict(
     decide: Annotated[
         bool, opt.option(None, "Append the column 'decision', too.", "--decide")
     ] = False,
+    safe_csv: Annotated[
+        bool,
+        opt.option(
+            None,
+            "Write ' before text that begins with = + - @, a tab or a carriage return, which a "
+            "spreadsheet would take for a formula.",
+            "--safe-csv",
+        ),
+    ] = False,
     *,
     text: opt.TextFormat,
     screen: Screen,

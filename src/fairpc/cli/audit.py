@@ -21,6 +21,7 @@ from fairpc.cli.tables import (
     opened,
     ready,
 )
+from fairpc.data.frame import exactly
 from fairpc.data.source import Warned
 from fairpc.errors import FairpcError, TableError
 
@@ -111,7 +112,7 @@ def _given(
     cells = ready(files.read(), files)
     if name is None:
         return evidence(model, cells)
-    return evidence(model, cells.drop(name)) | {"y": cells[name]}
+    return evidence(model, cells.drop(exactly([name]))) | {"y": cells[name]}
 
 
 def _bound(found: Audit, limit: Limit, source: str) -> float | None:

@@ -5,6 +5,7 @@ A table is streamed, however long it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
@@ -22,7 +23,7 @@ from fairpc.cli.tables import (
     ready,
     target_of,
 )
-from fairpc.data.files import TableFiles, write_table
+from fairpc.data.files import TableFiles, format_of, write_table
 from fairpc.data.source import Warned
 from fairpc.errors import NotAnsweredError, OptionError, TableError, counted
 from fairpc.query import Answer, Query, Vocabulary, parse
@@ -39,6 +40,8 @@ BATCH: Final = 50_000
 PREFIX: Final = "p_df_"
 BOUNDS: Final = (f"{PREFIX}lower", f"{PREFIX}upper")
 DECISION: Final = "decision"
+FORMULA: Final = r"^[=+\-@\t\r]"
+"""How text begins that a spreadsheet takes for a formula; numbers do so too, and are none."""
 
 
 def run(
@@ -47,6 +50,7 @@ def run(
     output: str,
     bounds: bool,
     decide: bool,
+    safe_csv: bool,
     text: TextFormat,
     screen: Screen,
 ) -> None:
@@ -54,6 +58,8 @@ def run(
     import polars as pl
 
     target = target_of(output, screen, model_file, table)
+    if safe_csv and isinstance(target, str) and format_of(target) != "text":
+        raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
     model = loaded(model_file)
     began, warned = perf_counter(), Warned()
     with opened(table, text) as files:
@@ -72,6 +78,8 @@ def run(
                 total = int(rows.select(pl.len()).collect(engine="streaming").item())
         with progress(screen.shows_progress, None) as step:
             batches = scored.batches(warned, step, total)
+            if safe_csv:
+                schema, batches = _safe_names(schema), map(_without_formulas, batches)
             write_table(batches, schema, target, delimiter=files.delimiter)
     screen.notes(warned)
     facts = {
@@ -93,6 +101,21 @@ def run(
             f"{'stdout' if output == STDOUT else output} with {', '.join(scored.added)}; "
             f"positive class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
         )
+
+
+def _without_formulas(batch: pl.DataFrame) -> pl.DataFrame:
+    """A table in which no spreadsheet finds a formula: such text begins with a quotation mark."""
+    import polars as pl
+
+    text = pl.col(pl.String)
+    formula = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
+    safe = batch.with_columns(pl.when(formula).then("'" + text).otherwise(text).name.keep())
+    safe.columns = list(_safe_names(dict.fromkeys(batch.columns)))
+    return safe
+
+
+def _safe_names(columns: dict[str, Any]) -> dict[str, Any]:
+    return {f"'{n}" if re.search(FORMULA, n) else n: value for n, value in columns.items()}
 
 
 def _new_columns(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fairpc.errors import brief, shown
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
@@ -68,7 +70,7 @@ def log_to(screen: Screen) -> None:
 
 def complain(text: str) -> None:
     """A line on stderr."""
-    print(f"fairpc: {text}", file=sys.stderr)  # noqa: T201
+    print(f"fairpc: {brief(text)}", file=sys.stderr)  # noqa: T201
 
 
 def console() -> Console:
@@ -84,7 +86,7 @@ def say(text: str = "", style: str = "") -> None:
     from rich.text import Text
 
     out = console()
-    out.print(Text(text, style=style), soft_wrap=not out.is_terminal)
+    out.print(Text(shown(text), style=style), soft_wrap=not out.is_terminal)
 
 
 def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: bool = True) -> None:
@@ -95,15 +97,13 @@ def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: b
 
     out = console()
     plain = not out.is_terminal
-    shown = Table(*head, box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
-    for column in shown.columns[1:]:
-        column.justify = "right" if right else "left"
-    if plain:
-        for column in shown.columns:
-            column.no_wrap = True
+    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(head):
+        side: Any = "right" if i and right else "left"
+        table.add_column(Text(shown(name)), justify=side, no_wrap=plain)
     for line in lines:
-        shown.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in line))
-    out.print(shown, soft_wrap=plain)
+        table.add_row(*(Text(shown(cell)) if isinstance(cell, str) else cell for cell in line))
+    out.print(table, soft_wrap=plain)
     out.print()
 
 
@@ -111,5 +111,5 @@ def print_json(value: Any) -> None:
     """One JSON value on stdout; what JSON has no word for (infinity, NaN) is null."""
     from fairpc.evidence.plain import plain
 
-    json.dump(plain(value), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(shown(text) + "\n")

@@ -6,10 +6,9 @@ What cannot be read or written is refused before the work begins.
 from __future__ import annotations
 
 import codecs
-import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 from fairpc.cli.options import Engine, Roles, TextFormat, as_number
 from fairpc.data.atomic import check_writable
 from fairpc.data.files import TableFiles, find, format_of, is_part
+from fairpc.data.frame import exactly
 from fairpc.data.source import Source, source_of
 from fairpc.data.values import EXACT, read_values, to_numbers
 from fairpc.errors import FairpcError, FileFormatError, OptionError, TableError
@@ -39,6 +39,13 @@ STREAMED_BYTES: Final = 1 << 28
 
 _SEEN: Final = 1 << 17
 """Rows of a streamed table that are looked at to tell types and to give hints."""
+
+STDIN_BYTES: Final = 1 << 34
+"""Most bytes of a table on stdin, which is copied to a file before it is read."""
+_PIECE: Final = 1 << 20
+
+N_ROWS: Final = "\0rows"
+"""Name of the counts beside labels, which no column of a table has."""
 
 STDIN: Final = "-"
 STDOUT: Final = "-"
@@ -65,13 +72,13 @@ class LabelledTable:
     @property
     def height(self) -> int:
         """Number of rows."""
-        return int(self.labels["len"].sum())
+        return int(self.labels[N_ROWS].sum())
 
     def label_counts(self, labels: Labels) -> list[int]:
         """Rows of each class, and last the rows without one."""
         codes = labels.transform(self.labels[self.roles.label])
         counts = [0] * (len(labels.classes) + 1)
-        for code, n in zip(codes.tolist(), self.labels["len"].to_list(), strict=True):
+        for code, n in zip(codes.tolist(), self.labels[N_ROWS].to_list(), strict=True):
             counts[code] += n
         return counts
 
@@ -93,15 +100,17 @@ def opened(table: str, text: TextFormat) -> Iterator[TableFiles]:
             _recode(table, copy, text.encoding)
         else:
             with copy.open("wb") as out:
-                shutil.copyfileobj(sys.stdin.buffer, out)
+                _copy(sys.stdin.buffer.read, out, source)
         yield find(copy, delimiter=delimiter, source=source)
 
 
 def _recode(table: str, copy: Path, encoding: str) -> None:
     """Write what is on stdin or in a file, in another encoding, to a file of its own in UTF-8."""
     try:
-        reader = codecs.getreader(encoding)
-    except LookupError:
+        b" ".decode(encoding)  # knows rot13 and its like from encodings of text
+    except UnicodeError:
+        pass  # one space is no text in UTF-16
+    except (LookupError, ValueError):
         raise FileFormatError(
             f"the encoding {encoding!r} is unknown: give one such as utf-8, cp1252 or latin-1"
         ) from None
@@ -112,9 +121,23 @@ def _recode(table: str, copy: Path, encoding: str) -> None:
             nullcontext(sys.stdin.buffer) if table == STDIN else Path(table).open("rb") as file,
             copy.open("w", encoding="utf-8", newline="") as out,
         ):
-            shutil.copyfileobj(reader(file), out)
+            text = codecs.getreader(encoding)(file)
+            _copy(text.read, out, "the table on stdin" if table == STDIN else "")
     except UnicodeError as error:
         raise FileFormatError(f"{table} is not written in {encoding}: {error}") from None
+
+
+def _copy(read: Callable[[int], Any], out: Any, endless: str) -> None:
+    """Copy what is read piece by piece; what may be ``endless`` no further than to a limit."""
+    total = 0
+    while piece := read(_PIECE):
+        total += len(piece)
+        if endless and total > STDIN_BYTES:
+            raise FileFormatError(
+                f"{endless} has more than {STDIN_BYTES:,} bytes: write it to a file and give its "
+                "path"
+            )
+        out.write(piece)
 
 
 @contextmanager
@@ -267,7 +290,7 @@ def evidence(model: FittedModel, cells: pl.DataFrame) -> dict[str, Any]:
     names = model.coding_.groups.column_names
     if model.coding_.sensitive or not set(names) <= set(cells.columns):
         return {"X": cells}
-    return {"X": cells, "sensitive_features": cells.select(names)}
+    return {"X": cells, "sensitive_features": cells[list(names)]}
 
 
 def model_source(model: FittedModel, files: TableFiles) -> Source:
@@ -292,10 +315,11 @@ def is_large(files: TableFiles) -> bool:
 def labelled(files: TableFiles, given: Roles) -> LabelledTable:
     """Read a table whole, and cut it by its roles."""
     roles = resolved(given, files)
-    frame = _typed(ready(files.read(), files).drop(roles.drop), roles)
-    rest, y = frame.drop(roles.label), frame[roles.label]
+    frame = _typed(ready(files.read(), files).drop(exactly(roles.drop)), roles)
+    label = exactly([roles.label])
+    rest, y = frame.drop(label), frame[roles.label]
     hints = tuple(_hints(rest, roles))
-    return LabelledTable(files.source, roles, rest, y, y.to_frame().group_by(y.name).len(), hints)
+    return LabelledTable(files.source, roles, rest, y, frame.group_by(label).len(N_ROWS), hints)
 
 
 def under_types(rows: LabelledTable) -> pl.DataFrame:
@@ -320,18 +344,18 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
 def streamed(files: TableFiles, given: Roles, client: Any) -> LabelledTable:
     """A table by its roles, without reading it whole; workers read it where there is a client."""
     roles = resolved(given, files)
-    apart = (roles.label, *roles.sensitive)
+    apart, label = (roles.label, *roles.sensitive), exactly([roles.label])
 
     def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
-        return ready(frame, files).drop(roles.drop)
+        return ready(frame, files).drop(exactly(roles.drop))
 
     with files.reading():
         rows = clean(files.scan())
-        seen = rows.select(apart).unique().head(_SEEN).collect(engine="streaming")
+        seen = rows.select(exactly(apart)).unique().head(_SEEN).collect(engine="streaming")
         types = [_type_of(seen[name], roles) for name in apart]
-        counts = rows.with_columns(types).group_by(roles.label).len()
+        counts = rows.with_columns(types).group_by(label).len(N_ROWS)
         labels = counts.collect(engine="streaming")
-        head = rows.drop(roles.label).head(_SEEN).collect(engine="streaming")
+        head = rows.drop(label).head(_SEEN).collect(engine="streaming")
     opening = source_of
     if client is not None:
         from fairpc.cluster.table import file_table
@@ -395,30 +419,31 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     import narwhals as nw
     import polars as pl
 
-    series = _without_sentinels(series, roles.sentinels)
-    if series.name in roles.categorical and series.name in roles.sensitive:
+    name, series = series.name, _without_sentinels(series, roles.sentinels)
+    if name in roles.categorical and name in roles.sensitive:
         return series.cast(pl.String).cast(pl.Categorical)
-    if series.dtype != pl.String or series.name in roles.categorical:
+    if series.dtype != pl.String or name in roles.categorical:
         return series
     wrapped = nw.from_native(series, series_only=True)
-    values = read_values(series.name, wrapped, parse=True)
+    values = read_values(name, wrapped, parse=True)
     if values.type == "text":
         return series
-    numbers = pl.Series(series.name, values.data, nan_to_null=True)
+    numbers = pl.Series(values.data, nan_to_null=True)
     if values.type == "date":
-        return numbers.cast(pl.Int64).cast(pl.Datetime("us"))
+        return numbers.cast(pl.Int64).cast(pl.Datetime("us")).alias(name)
     whole = numbers.drop_nulls()
     exact = ((whole == whole.round()) & (whole.abs() < EXACT)).all()
-    return numbers.cast(pl.Int64) if exact else numbers
+    return (numbers.cast(pl.Int64) if exact else numbers).alias(name)
 
 
 def _without_sentinels(series: pl.Series, sentinels: Sequence[str | float]) -> pl.Series:
     import polars as pl
 
+    nameless = series.alias("")  # a method of a series asks for its column by name
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        missing = series.cast(pl.String).is_in([v for v in sentinels if isinstance(v, str)])
+        missing = nameless.cast(pl.String).is_in([v for v in sentinels if isinstance(v, str)])
     elif series.dtype.is_numeric():
-        missing = series.is_in([v for v in sentinels if not isinstance(v, str)])
+        missing = nameless.is_in([v for v in sentinels if not isinstance(v, str)])
     else:
         return series
     return pl.select(pl.when(~missing).then(series).alias(series.name)).to_series()
@@ -432,7 +457,7 @@ def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
     """A column that is streamed, under the type of the values that it has."""
     import polars as pl
 
-    column, dtype = pl.col(seen.name), _column(seen, roles).dtype
+    column, dtype = exactly([seen.name]).as_expr(), _column(seen, roles).dtype
     if seen.dtype != pl.String:
         return column
     known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)
@@ -449,7 +474,8 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
     found: dict[str, list[str]] = {}
     texts = frame.select(pl.col(pl.String)).get_columns()
     for series in texts:
-        for word in set(words) & set(series.filter(series.is_in(words)).unique().to_list()):
+        nameless = series.alias("")
+        for word in set(words) & set(nameless.filter(nameless.is_in(words)).unique().to_list()):
             found.setdefault(word, []).append(series.name)
     for word, names in sorted(found.items()):
         yield (
@@ -458,7 +484,7 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
         )
     for series in texts:
         # Of the values that are there, those that are finite numbers.
-        finite = series.drop_nulls().cast(pl.Float64, strict=False).is_finite().fill_null(False)
+        finite = series.alias("").drop_nulls().cast(pl.Float64, strict=False).is_finite().fill_null(False)
         share: Any = finite.mean() or 0.0
         if series.name not in roles.categorical and share > MOSTLY:
             yield (

@@ -17,6 +17,7 @@ from fairpc.cluster.client import check_workers, current_client, finish, killed,
 from fairpc.cluster.parts import DaskParts
 from fairpc.data.distinct import UNBOUNDED, Distinct, add_distinct
 from fairpc.data.files import TableFiles, reason_of
+from fairpc.data.frame import exactly
 from fairpc.data.parts import RowParts
 from fairpc.data.source import BATCH_ROWS, LazySource, Progress, Watcher, Work, source_of
 from fairpc.data.table_coding import RowEncoder
@@ -65,7 +66,7 @@ class DaskTable(LazySource):
         shared = client.submit(itself, work, pure=False)
         if self.lazy:
             return [
-                client.submit(of_lazy_frame, shared, rows.select(names), where, pure=False)
+                client.submit(of_lazy_frame, shared, rows.select(exactly(names)), where, pure=False)
                 for rows, where in zip(self.lazy, self.places, strict=True)
             ]
         from dask import delayed

@@ -132,19 +132,21 @@ def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFr
             columns[name] = values.data.cast(pl.String)
         else:
             numbers = np.where(values.missing(), np.nan, values.data.astype(np.float64))
-            columns[name] = pl.Series(name, numbers).fill_nan(None)
+            columns[name] = pl.Series(numbers).fill_nan(None)
     return pl.DataFrame(columns)
 
 
 def _filled(typed: pl.DataFrame, train: Ints, rows: Ints) -> pl.DataFrame:
     """Rows without holes: a level of its own for text, the mean of the training rows else."""
-    columns = []
+    columns = {}
     for column in typed[rows].iter_columns():
+        # A method of a series asks for its column by name, which may look like a pattern.
+        nameless = column.alias("")
         if column.dtype == pl.String:
-            columns.append(column.fill_null("(missing)"))
+            columns[column.name] = nameless.fill_null("(missing)")
         else:
             mean = typed[column.name][train].mean()
-            columns.append(column.fill_null(0.0 if mean is None else mean))
+            columns[column.name] = nameless.fill_null(0.0 if mean is None else mean)
     return pl.DataFrame(columns)
 
 
@@ -166,5 +168,5 @@ def _only(X: Any, frame: Frame, names: Sequence[str]) -> Any:
     """Some columns of a frame or array, in its own library."""
     native = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(native, nw.DataFrame):
-        return native.select(*names).to_native()
+        return native[list(names)].to_native()
     return np.asarray(X)[:, [frame.names.index(n) for n in names]]

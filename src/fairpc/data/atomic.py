@@ -40,7 +40,7 @@ def replacing(path: AnyPath) -> Iterator[Path]:
     ``path``, says why it could not be done.
     """
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.tmp")
+    temporary = target.with_name(f".{_cut(target.name)}.{secrets.token_hex(8)}.tmp")
     try:
         mode = _mode_of(target)
         try:
@@ -69,10 +69,15 @@ def replacing(path: AnyPath) -> Iterator[Path]:
 def replaced_by(name: str) -> str | None:
     """Name of the file that one of this name was to replace; None if it is not of ``replacing``.
 
-    Only a process that was killed leaves such a file behind. Names are cut after 100 characters.
+    Only a process that was killed leaves such a file behind. Names are cut after 100 bytes.
     """
     found = _TEMPORARY.fullmatch(name)
     return None if found is None else found[1]
+
+
+def _cut(name: str) -> str:
+    """The first 100 bytes of a name, whole characters only: file systems count bytes."""
+    return name.encode(errors="ignore")[:100].decode(errors="ignore") or "file"
 
 
 def check_writable(path: AnyPath) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
-from fairpc.data.values import EXACT, Values
+from fairpc.data.values import EXACT, Values, by_hash, number_texts
 from fairpc.errors.arrays import Array, Codes, Floats
 
 Level = str | int | float | bool
@@ -16,7 +15,6 @@ MAX_MERGED: Final = 256
 """Merged levels beyond this number are not listed: "other" then takes every other value."""
 
 _DIRECT: Final = 1 << 16
-_FEW: Final = 32
 _HEAD: Final = 1000
 
 
@@ -66,47 +64,11 @@ def merge_rare(weights: Floats, rare: float, max_levels: int) -> tuple[list[int]
 
 def look_up_text(levels: dict[str, int], texts: Any) -> Codes:
     """Code of each text of a polars series; -1 where it is null or no level."""
-    found = _by_hash(texts, levels, -1)
+    found = by_hash(texts, levels, -1)
     if found is not None:
         return found.astype(np.int16)
     codes = np.array([*levels.values(), -1], np.int16)
     return np.asarray(codes[number_texts(texts, list(levels))], np.int16)
-
-
-def number_texts(texts: Any, levels: list[str]) -> Array:
-    """Number of each text of a polars series among the levels, and beyond them where it is none."""
-    import polars as pl
-
-    beyond = len(levels)
-    found = _by_hash(texts, {level: i for i, level in enumerate(levels)}, beyond)
-    if found is not None:
-        return found
-    numbers = texts.cast(pl.Enum(levels), strict=False).to_physical()
-    if numbers.null_count():
-        # The integers of an Enum have room for one number more than it has categories.
-        numbers = numbers.fill_null(beyond)
-    return np.asarray(numbers.to_numpy())
-
-
-def _by_hash(texts: Any, levels: dict[str, int], beyond: int) -> npt.NDArray[np.int8] | None:
-    """What ``levels`` says of each text, and ``beyond`` of others; None where levels are many.
-
-    A few levels are told by 64-bit hashes, several times faster than by the texts
-    themselves. That the hash of some other text is among theirs has a probability of
-    1e-18 per different text.
-    """
-    import polars as pl
-
-    if len(levels) > _FEW:
-        return None
-    known = pl.Series(list(levels), dtype=pl.String).hash(0).to_numpy()
-    if len(set(known.tolist())) < len(levels):
-        return None
-    hashes = texts.hash(0).to_numpy()
-    ids = np.full(len(hashes), beyond, np.int8)
-    for level, number in zip(known, levels.values(), strict=True):
-        ids += (hashes == level).view(np.int8) * np.int8(number - beyond)
-    return ids
 
 
 def look_up_numbers(levels: dict[float, int], data: Array) -> Codes:

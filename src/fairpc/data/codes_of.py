@@ -76,13 +76,13 @@ def numbers_of(column: Column, values: Values) -> Array:
     if values.type == "date":
         return np.asarray(values.data)
     instants = to_dates(values.data)
-    wrong = instants.is_null() & values.data.is_not_null()
+    wrong = np.isnan(instants) & ~values.missing()
     if wrong.any():
         raise TableError(
-            f"column {column.name!r} has {values.data.filter(wrong)[0]!r}: it held dates at fit, "
+            f"column {column.name!r} has {values.data[int(wrong.argmax())]!r}: it held dates at fit, "
             "give dates or text like 2024-05-31"
         )
-    return np.asarray(instants.to_numpy())
+    return instants
 
 
 def decode(column: Column, codes: Codes) -> list[Level | None]:

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.data.categories import is_integral, number_texts
+from fairpc.data.categories import is_integral
+from fairpc.data.forks import need_threads
 from fairpc.data.points import MOST, RUNS, Points, add_points, widened
-from fairpc.data.values import Values, ValueType, read_values
+from fairpc.data.values import Values, ValueType, number_texts, read_values
 from fairpc.errors.arrays import Array, Bools, Floats, Ints
 
 _KEPT_HASHES: Final = 1024
@@ -299,6 +300,7 @@ def text_ids(texts: Any, known: Any = None) -> tuple[Array, Any]:
     """
     import polars as pl
 
+    need_threads("to learn from text")
     distinct = texts.unique().drop_nulls().sort() if known is None else known
     ids = number_texts(texts, distinct.to_list())
     if known is not None:

@@ -23,6 +23,7 @@ NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _HEAD: Final = 2**20
 _SAMPLE: Final = 50
 _PIECE: Final = 2**20
+_LONGEST: Final = 2**26  # bytes of a line: it must fit into memory several times
 _NOWHERE: Final = "\x1f"  # "unit separator": a delimiter that text tables do not use
 _AS_TEXT: Final[Mapping[str, Any]] = {"infer_schema": False, "glob": False}
 _FOREIGN: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -58,9 +59,10 @@ def read_dialect(path: Path, source: str, delimiter: str | None = None) -> Diale
     Every line is looked at: a table with a row too short or too long is refused,
     not padded.
     """
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+    if delimiter is not None and not _separates(delimiter):
         raise FileFormatError(
-            f"the delimiter {delimiter!r} is no single character: give one, such as ';'"
+            f"the delimiter {delimiter!r} is no single character of ASCII that can separate "
+            "values: give one, such as ';'"
         )
     _check_bytes(path, source)
     text = _head(path, source)
@@ -69,13 +71,26 @@ def read_dialect(path: Path, source: str, delimiter: str | None = None) -> Diale
     return Dialect(chosen, names, _check_lines(path, source, chosen, len(names)))
 
 
+def _separates(delimiter: str) -> bool:
+    """Whether values can stand on both sides: one byte, no quotation mark, no control but a tab."""
+    single = len(delimiter) == 1 and delimiter.isascii() and delimiter != '"'
+    return single and (delimiter.isprintable() or delimiter == "\t")
+
+
 def _check_bytes(path: Path, source: str) -> None:
     """Refuse what is not UTF-8 text, with the number of the first line at fault."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    lines = 1
+    lines, run = 1, 0
     with path.open("rb") as file:
         while True:
             piece = file.read(_PIECE)
+            run = len(piece) - 1 - piece.rfind(b"\n") + (0 if b"\n" in piece else run)
+            if run > _LONGEST:
+                line = lines + piece.count(b"\n")
+                raise FileFormatError(
+                    f"{source}, line {line}: it has more than {_LONGEST:,} bytes: give a table "
+                    "whose rows end with line feeds"
+                )
             if lines == 1 and piece.startswith(_FOREIGN):
                 raise FileFormatError(
                     f"{source} is written in UTF-16: save it as UTF-8, or give --encoding utf-16"

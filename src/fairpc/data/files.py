@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from fairpc.data.atomic import AnyPath, replacing
 from fairpc.data.delimited import Dialect, read_dialect
+from fairpc.data.forks import need_threads
+from fairpc.data.frame import exactly
 from fairpc.errors import FileFormatError, TableError
 
 if TYPE_CHECKING:
@@ -71,11 +74,11 @@ class TableFiles:
 
         if self.format == "text":
             parts = [d.scan(p) for p, d in zip(self.paths, self.dialects, strict=True)]
-            names = self.dialects[0].names
+            names = exactly(self.dialects[0].names)
             return pl.concat([part.select(names) for part in parts]) if parts[1:] else parts[0]
         if self.types is None:
             return _scan(self.paths, self.format)
-        columns = [pl.col(name).cast(dtype) for name, dtype in self.types.items()]
+        columns = [exactly([name]).cast(dtype) for name, dtype in self.types.items()]
         return pl.concat([_scan((path,), self.format).select(columns) for path in self.paths])
 
     def one(self, k: int) -> TableFiles:
@@ -145,6 +148,7 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
     The format is told by the first bytes, not by the name. ``source`` is what
     errors call the table, by default its path.
     """
+    need_threads("to read a file")
     given = os.fspath(path)
     called = source or given
     paths = _paths(given, called)
@@ -345,13 +349,17 @@ def _sink(rows: pl.LazyFrame, path: Path, chosen: Format, delimiter: str, called
         else:
             rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise TableError(
-            f"{called} cannot be written ({reason_of(error)}): write Parquet, which holds any "
-            "column"
-        ) from error
+        failed = _OS_ERROR.search(str(error))
+        if failed is not None:  # a full disk, say: no format would help
+            raise OSError(int(failed[1]), os.strerror(int(failed[1]))) from error
+        repair = "write Parquet, which holds any column"
+        if chosen == "parquet":
+            repair = "drop or convert the column that is named"
+        raise TableError(f"{called} cannot be written ({reason_of(error)}): {repair}") from error
 
 
 _ROW_GROUP: Final = 1 << 17
+_OS_ERROR: Final = re.compile(r"\(os error (\d+)\)")
 
 
 def common_types(files: Sequence[tuple[Path, Types]]) -> Types | None:

@@ -114,11 +114,25 @@ def read_columns(values: Any, default: str) -> Frame:
     return Frame(names, frame.columns, frame.n_rows, from_array=True)
 
 
+def exactly(names: Iterable[str]) -> Any:
+    """A selector of polars for columns of these names, in their order.
+
+    A bare name would be a pattern to polars where it is ``*`` or stands between ``^`` and ``$``.
+    """
+    import polars.selectors as cs
+
+    return cs.by_name(*names)
+
+
 def take_rows(values: Any, rows: Array) -> Any:
     """Some rows of an array, series or frame, by number, in its own library."""
     import narwhals as nw
 
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame) and native.implementation.is_polars():
+        # Column by column: a frame would ask for threads, which a forked process does not have.
+        taken = {column.name: column.gather(rows) for column in values.iter_columns()}
+        return type(values)(taken)
     if isinstance(native, nw.DataFrame | nw.Series):
         return native[rows.tolist()].to_native()
     return np.asarray(values)[rows]

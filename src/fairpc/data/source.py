@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum
 from fairpc.data.files import TableFiles, find
-from fairpc.data.frame import Frame, read_frame
+from fairpc.data.forks import need_threads
+from fairpc.data.frame import Frame, exactly, read_frame
 from fairpc.data.parts import PartWriter, RowParts
 from fairpc.data.points import FAN_IN
 from fairpc.data.values import Sentinel
@@ -248,6 +249,7 @@ class LazySource(Source):
             return len(rows), [part.done(work, k, batch) for k, batch in enumerate(batches)]
 
         done = 0
+        need_threads("to read a table that is not in memory")
         with self.reading:
             for n, results in _in_order(task, self._readings(list(columns)), default_threads()):
                 done += n
@@ -263,10 +265,10 @@ class LazySource(Source):
         # they are asked for a few at a time, which bounds memory.
         for (frame, n_rows), path in zip(self.pieces, self.paths, strict=False):
             for start in range(0, n_rows, READ_ROWS):
-                piece = frame.select(columns).slice(start, READ_ROWS)
+                piece = frame.select(exactly(columns)).slice(start, READ_ROWS)
                 yield _Reading(partial(piece.collect, engine="streaming"), str(path), start)
         if not self.pieces:
-            for batch in self.frame.select(columns).collect_batches(
+            for batch in self.frame.select(exactly(columns)).collect_batches(
                 chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming", lazy=True
             ):
                 yield _Reading(batch.clone)

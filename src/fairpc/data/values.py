@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
+from fairpc.data.forks import need_threads
 from fairpc.errors import Argument, TableError
-from fairpc.errors.arrays import Array, Bools, is_missing
+from fairpc.errors.arrays import Array, Bools, Floats, is_missing
 
 Sentinel = str | int | float
 ValueType = Literal["text", "number", "boolean", "date"]
@@ -27,7 +30,10 @@ NAMED_NUMERIC: Final = (
     Argument("categorical", "…"),
 )
 
-_ISO: Final = r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$"
+_ISO: Final = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
+_ISO_DATE: Final = re.compile(_ISO, re.ASCII)
+_FEW: Final = 32
+"""Texts that are told by their hashes."""
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
 _LONG: Final = r"^\s*[+-]?\d{16,}\s*$"
 _NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
@@ -107,32 +113,78 @@ def to_numbers(
     if values.type != "text":
         return values
     parsed = parsed_numbers(values.data)
-    wrong = parsed.is_null() & values.data.is_not_null()
+    wrong = (parsed.is_null() & values.data.is_not_null()).to_numpy()
     if wrong.any():
-        row = int(wrong.arg_max())
+        row = int(wrong.argmax())
         raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: ", *rule)
     return Values("number", _finite(name, parsed.to_numpy()), remark="text read as numbers")
 
 
-def to_dates(texts: Any) -> Any:
-    """A polars series of ISO dates as float64 microseconds; null where a text is no such date."""
-    import polars as pl
+def to_dates(texts: Any) -> Floats:
+    """A polars series of ISO dates as microseconds; NaN where a text is no such date."""
+    distinct = texts.drop_nulls().unique().to_list()
+    instants = np.array([*map(_instant, distinct), np.nan])
+    return np.asarray(instants[number_texts(texts, distinct)], np.float64)
 
-    valid = texts.str.contains(_ISO)
-    shown = pl.DataFrame({"t": texts, "ok": valid}).select(
-        pl.when(pl.col("ok")).then(pl.col("t").str.replace("T", " ", literal=True)).alias("t")
-    )["t"]
-    whole = shown.str.to_datetime("%Y-%m-%d", strict=False, time_unit="us")
-    for pattern in ("%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S%.f"):
-        whole = whole.fill_null(shown.str.to_datetime(pattern, strict=False, time_unit="us"))
-    return whole.dt.timestamp("us").cast(pl.Float64)
+
+def _instant(text: str) -> float:
+    """Microseconds since 1970 of an ISO date; NaN where it is none."""
+    if _ISO_DATE.fullmatch(text) is None:
+        return np.nan
+    try:
+        return float(np.datetime64(text, "us").astype(np.int64))
+    except ValueError:  # the 30th of February
+        return np.nan
 
 
 def parsed_numbers(texts: Any) -> Any:
     """A polars series of numbers as float64; null where a text is no number."""
     import polars as pl
 
-    return texts.str.strip_chars().cast(pl.Float64, strict=False)
+    found = texts.cast(pl.Float64, strict=False)
+    odd = found.is_null() & texts.is_not_null()
+    if not odd.any():
+        return found
+    # Blanks around a number are no part of it.
+    stripped = pl.Series([text.strip() for text in texts.filter(odd).to_list()], dtype=pl.String)
+    places = np.flatnonzero(odd.to_numpy())
+    return found.scatter(places, stripped.cast(pl.Float64, strict=False))
+
+
+def number_texts(texts: Any, levels: list[str]) -> Array:
+    """Number of each text of a polars series among the levels, and beyond them where it is none."""
+    import polars as pl
+
+    beyond = len(levels)
+    found = by_hash(texts, {level: i for i, level in enumerate(levels)}, beyond)
+    if found is not None:
+        return found
+    numbers = texts.cast(pl.Enum(levels), strict=False).to_physical()
+    if numbers.null_count():
+        # The integers of an Enum have room for one number more than it has categories.
+        numbers = numbers.zip_with(numbers.is_not_null(), pl.Series([beyond], dtype=numbers.dtype))
+    return np.asarray(numbers.to_numpy())
+
+
+def by_hash(texts: Any, levels: dict[str, int], beyond: int) -> npt.NDArray[np.int8] | None:
+    """What ``levels`` says of each text, and ``beyond`` of others; None where levels are many.
+
+    A few levels are told by 64-bit hashes, several times faster than by the texts
+    themselves. That the hash of some other text is among theirs has a probability of
+    1e-18 per different text.
+    """
+    import polars as pl
+
+    if len(levels) > _FEW:
+        return None
+    known = pl.Series(list(levels), dtype=pl.String).hash(0).to_numpy()
+    if len(set(known.tolist())) < len(levels):
+        return None
+    hashes = texts.hash(0).to_numpy()
+    ids = np.full(len(hashes), beyond, np.int8)
+    for level, number in zip(known, levels.values(), strict=True):
+        ids += (hashes == level).view(np.int8) * np.int8(number - beyond)
+    return ids
 
 
 def _vector(name: str, column: Array) -> Values | None:
@@ -173,6 +225,8 @@ def _native(name: str, series: Any) -> Values | None:
     """Values of a narwhals series; None where they must be looked at one by one."""
     import narwhals as nw
 
+    # A method of a polars series asks for its column by name, which may look like a pattern.
+    series = series.alias("")
     dtype = series.dtype
     if isinstance(dtype, nw.Categorical | nw.Enum | nw.String):
         declared = not isinstance(dtype, nw.String)
@@ -200,7 +254,7 @@ def _native_texts(series: Any) -> Any | None:
     if series.implementation.is_pyarrow():
         texts = pl.Series(pl.from_arrow(native))
         if texts.dtype in (pl.String, pl.Categorical, pl.Enum):
-            return texts.cast(pl.String)
+            return texts.cast(pl.String).alias("")
     return None
 
 
@@ -255,8 +309,10 @@ def _without_texts(values: Values, texts: set[str]) -> Values:
 
     if not texts:
         return values
-    found = values.data.str.strip_chars().is_in(sorted(texts))
-    return replace(values, data=pl.select(pl.when(~found).then(values.data)).to_series())
+    distinct = values.data.drop_nulls().unique().to_list()
+    meant = [text for text in distinct if text.strip() in texts]
+    kept = pl.Series(number_texts(values.data, meant) == len(meant))
+    return replace(values, data=pl.select(pl.when(kept).then(values.data)).to_series())
 
 
 def _parse(values: Values) -> Values:
@@ -265,6 +321,7 @@ def _parse(values: Values) -> Values:
     present = data.drop_nulls()
     if not len(present):
         return values
+    need_threads("to tell numbers from text")
     # The first rows are asked first: most text is seen to be no number at once.
     head = present.head(100)
     if head.str.contains(_NUMBER).all() and present.str.contains(_NUMBER).all():
@@ -272,10 +329,10 @@ def _parse(values: Values) -> Values:
         if (parsed_numbers(long).abs() >= EXACT).any():
             return values  # a float would not hold the digits: names, not quantities
         return Values("number", parsed_numbers(data).to_numpy(), remark="text read as numbers")
-    if head.str.contains(_ISO).all():
+    if head.str.contains(f"^{_ISO}$").all():
         instants = to_dates(data)
-        if instants.null_count() == data.null_count():
-            return Values("date", instants.to_numpy(), remark="text read as dates")
+        if np.isnan(instants).sum() == data.null_count():
+            return Values("date", instants, remark="text read as dates")
     return values
 
 

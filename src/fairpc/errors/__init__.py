@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
+
+MOST_SHOWN: Final = 1500
+"""Characters of a message; what was given may be as long as it likes."""
+_UNSHOWN: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]"
+)
+"""What a terminal obeys instead of showing it: controls, marks of direction; halves of a pair."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,19 @@ class FairpcError(Exception):
     """
 
     def __str__(self) -> str:
-        return "".join(map(str, self.args))
+        return brief("".join(map(str, self.args)))
+
+
+def brief(text: str) -> str:
+    """A message as it may be shown, of a length that is read."""
+    if len(text) > MOST_SHOWN:  # the object is at the beginning, the repair at the end
+        text = f"{text[: 2 * MOST_SHOWN // 3]} … {text[-MOST_SHOWN // 3 :]}"
+    return shown(text)
+
+
+def shown(text: str) -> str:
+    """Text as a terminal may have it: what it would obey is spelt out, as JSON does."""
+    return _UNSHOWN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class CircuitError(FairpcError, ValueError):
@@ -82,7 +103,11 @@ class TableWarning(UserWarning):
 
 
 class SameAsLabelWarning(UserWarning):
-    """A sensitive column says what the label says; names both."""
+    """A sensitive column or a feature says what the label says; names both."""
+
+
+class LeakWarning(UserWarning):
+    """Features give the label or the group away; names them and what to do."""
 
 
 class DriftWarning(UserWarning):
@@ -115,6 +140,10 @@ class ComparisonError(FairpcError, ValueError):
 
 class ClusterError(FairpcError, RuntimeError):
     """Workers that are not there, or that could not do what they were given."""
+
+
+class ForkError(FairpcError, RuntimeError):
+    """A forked process was asked for what needs threads that it does not have."""
 
 
 class PlotError(FairpcError, ValueError):

@@ -6,7 +6,12 @@ Each error says the argument, the rule and the repair.
 from __future__ import annotations
 
 import math
-from typing import Any
+import operator
+import reprlib
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +30,15 @@ Positions = npt.NDArray[np.intp]
 Slots = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
 
+_ODD: Final = (TypeError, ValueError, OverflowError, ArithmeticError)
+"""What objects of others raise when they are taken for numbers, or compared."""
+
 
 def check_choice(
     name: str, value: Any, known: tuple[str, ...], error: type[FairpcError] = LearningError
 ) -> None:
     """Raise an error unless ``value`` is one of the ``known`` choices."""
-    if value not in known:
+    if not (isinstance(value, str) and value in known):
         raise error(Argument(name), f" is {value!r}: use one of {', '.join(known)}")
 
 
@@ -42,9 +50,41 @@ def check_number(name: str, value: float, least: float) -> None:
 
 def one_number(name: str, value: Any) -> float:
     """One number; NaN and infinity are for the caller to judge."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise MetricError(f"{name} is {value!r}: give one number")
-    return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise MetricError(f"{name} is {_told(value)}: give one number")
+    try:
+        return float(value)
+    except (OverflowError, TypeError):  # a duration of NumPy says that it is an integer
+        raise MetricError(f"{name} is {_told(value)}: give a number of 64 bits") from None
+
+
+def whole_number(name: str, value: Any, least: int, most: int) -> int:
+    """One whole number in a range."""
+    try:
+        found = None if isinstance(value, bool | np.bool_) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or not least <= found <= most:
+        rule = f"give a whole number from {least:,} to {most:,}"
+        raise MetricError(f"{name} is {_told(value)}: {rule}")
+    return found
+
+
+def one_of(name: str, value: Any, known: Sequence[Any]) -> int:
+    """The place of a value among some that are known; a MetricError where it is none of them."""
+    for place, each in enumerate(known):
+        try:
+            if value is each or bool(value == each):
+                return place
+        except _ODD:  # an array, or an object that cannot be compared
+            continue
+    listed = ", ".join(map(repr, known[:5])) + (", …" if len(known) > 5 else "")
+    raise MetricError(f"{name} is {_told(value)}: give one of {listed}")
+
+
+def _told(value: Any) -> str:
+    """A value as a message names it, in a few words."""
+    return " ".join(reprlib.repr(value).split())
 
 
 def two_numbers(name: str, value: Any) -> tuple[float, float]:
@@ -52,7 +92,7 @@ def two_numbers(name: str, value: Any) -> tuple[float, float]:
     try:
         first, last = value
     except (TypeError, ValueError) as error:
-        raise MetricError(f"{name} is {value!r}: give two numbers, lower end first") from error
+        raise MetricError(f"{name} is {_told(value)}: give two numbers, lower end first") from error
     return one_number(name, first), one_number(name, last)
 
 
@@ -68,38 +108,65 @@ def check_level(value: Any) -> float:
     """A confidence level, such as .95."""
     if not 0.5 <= one_number("level", value) < 1:
         raise MetricError(
-            f"level is {value!r}: give the confidence level, at least .5 and below 1, such as .95"
+            f"level is {_told(value)}: give the confidence level, at least .5 and below 1, such as .95"
         )
     return float(value)
+
+
+_NEVER_MISSING: Final = frozenset({str, int, bool})
 
 
 def is_missing(value: Any) -> bool:
     """Whether an object stands for no value: None, NaN, NaT, pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    if isinstance(value, np.datetime64):
+    if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
+    if isinstance(value, Decimal):
+        return value.is_nan()
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def missing(values: Array) -> Bools:
     """Where an array of any type and shape has no value."""
-    if values.dtype.kind == "f":
+    if values.dtype.kind in "fc":
         return np.asarray(np.isnan(values), np.bool_)
+    if values.dtype.kind in "mM":
+        return np.asarray(np.isnat(values), np.bool_)
     if values.dtype.kind == "O":
-        flat = np.array([is_missing(v) for v in values.ravel()], np.bool_)
-        return flat.reshape(values.shape)
+        flat = values.ravel().tolist()
+        if not set(map(type, flat)) <= _NEVER_MISSING:
+            return np.array([is_missing(v) for v in flat], np.bool_).reshape(values.shape)
     return np.zeros(values.shape, np.bool_)
 
 
 def check_array(name: str, values: npt.ArrayLike) -> Array:
-    """An array of any type; rows must be of one length."""
+    """An array of any type; rows must be of one length.
+
+    Elements stay as they were given: beside text, a number or a hole does not become text.
+    """
+    if np.ma.is_masked(values):
+        raise MetricError(f"{name} has masked cells: leave out their rows, or fill them")
     try:
-        return np.asarray(values)
-    except ValueError as error:
+        array = np.asarray(values)
+        if array.dtype.kind in "US" and not hasattr(values, "dtype"):
+            array = np.array(values, dtype=object)
+    except _ODD as error:
         raise MetricError(
-            f"{name} has rows of different lengths: give one value, or as many columns, per row"
+            f"{name} has rows of different lengths, or no rows: give one value, or as many "
+            "columns, per row"
         ) from error
+    if array.dtype.kind == "V":
+        raise MetricError(f"{name} is a structured array: give plain values")
+    return array
+
+
+def check_table(name: str, values: npt.ArrayLike) -> Array:
+    """Rows × columns of any type, at least one of each; a vector is one column."""
+    table = check_array(name, values)
+    if table.ndim not in (1, 2) or not table.size:
+        raise MetricError(f"{name} has shape {table.shape}: give rows and at least one feature")
+    return table.reshape(len(table), -1)
 
 
 def check_labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Array:
@@ -109,23 +176,63 @@ def check_labels(name: str, values: npt.ArrayLike, n_rows: int | None = None) ->
     if hidden.any():
         row = int(np.argmax(hidden))
         raise MetricError(f"{name} is missing in row {row}: leave out rows without a value")
-    return check_array(name, column.tolist()) if column.dtype.kind == "O" else column
+    return _one_type(name, column) if column.dtype.kind == "O" else column
+
+
+def _one_type(name: str, column: Array) -> Array:
+    """Objects as an array of what they are; mixed ones cannot be told apart by their text."""
+    types = set(map(type, column.tolist()))
+    texts = [kind for kind in types if issubclass(kind, str | bytes)]
+    if texts and len(types) > len(texts):
+        raise MetricError(f"{name} has text beside other values: give values of one type")
+    try:
+        narrow = np.asarray(column.tolist())
+    except _ODD:  # of lists
+        return column
+    return narrow if narrow.ndim == 1 else column
 
 
 def check_classes(
     name: str, values: npt.ArrayLike, n_rows: int | None = None
 ) -> tuple[tuple[Any, ...], Positions]:
     """The labels that occur, in sorted order, and the number of each row's label."""
-    found, ids = np.unique(check_labels(name, values, n_rows), return_inverse=True)
-    return tuple(found.tolist()), ids
+    labels = check_labels(name, values, n_rows)
+    try:
+        found, ids = np.unique(labels, return_inverse=True)
+        return tuple(found.tolist()), ids
+    except _ODD as error:
+        kinds = sorted({type(v).__name__ for v in labels.tolist()})
+        raise MetricError(
+            f"{name} has values that cannot be put in order ({', '.join(kinds)[:100]}): give text "
+            "or numbers"
+        ) from error
+
+
+def as_numbers(values: Array) -> Floats | None:
+    """An array as numbers; None where some are none.
+
+    Text that looks like a number is text, and the imaginary part of a number is not nothing.
+    """
+    kind = values.dtype.kind
+    if kind == "O":
+        each = values.ravel().tolist()
+        if not all(v is None or is_missing(v) or isinstance(v, Real | Decimal) for v in each):
+            return None
+        known = np.array([np.nan if is_missing(v) else v for v in each], object)
+        values = known.reshape(values.shape)
+    elif kind not in "biuf":
+        return None
+    try:
+        return values.astype(np.float64)
+    except _ODD:
+        return None
 
 
 def check_numbers(name: str, values: npt.ArrayLike, n_rows: int | None = None) -> Floats:
     """A vector of finite numbers, not empty, of the length asked for."""
-    try:
-        raw = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise MetricError(f"{name} holds something other than numbers: give numbers") from error
+    raw = as_numbers(check_array(name, values))
+    if raw is None:
+        raise MetricError(f"{name} holds something other than numbers: give numbers")
     column: Floats = _vector(name, raw, n_rows)
     refuse_rows(name, column, ~np.isfinite(column), "give finite numbers")
     return column

@@ -46,23 +46,32 @@ def fields(version: int) -> frozenset[str]:
 
 def content(model: CircuitClassifier) -> dict[str, Any]:
     """The version of the file, the settings, and what was learned."""
+    distribution, said = model._distribution(), described(model)
+    forest = None
+    if isinstance(distribution, ForestDistribution):
+        forest = distribution.forest.to_dict() | distribution.top_rates.to_dict()
+    if _SINCE["forest"] <= said["version"]:
+        said["forest"] = forest
+    return said | {"circuit": None if forest else to_dict(distribution.circuit)}
+
+
+def described(model: CircuitClassifier) -> dict[str, Any]:
+    """The same without the circuit, or the forest."""
     distribution = model._distribution()
     settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
     for name, usual in _USUAL.items():
         if settings[name] == usual:
             del settings[name]
-    choices, ends, forest = model.choices_, model.label_ends_, None
-    if isinstance(distribution, ForestDistribution):
-        forest = distribution.forest.to_dict() | distribution.top_rates.to_dict()
+    choices, ends = model.choices_, model.label_ends_
     newer = {
         "choices": None if choices is None else choices.to_dict(),
         "warnings": list(model.warnings_),
-        "forest": forest,
         "ends": None if ends is None else ends.to_dict(),
     }
     # The list of warnings came with the settings.
     told = {name for name, value in newer.items() if value}
     told |= {"warnings"} if set(_USUAL) & set(settings) else set()
+    told |= {"forest"} if isinstance(distribution, ForestDistribution) else set()
     version = max((_SINCE[name] for name in told), default=_FIRST)
     if distribution.layout.strata:
         version = _STRATA_SINCE
@@ -71,7 +80,6 @@ def content(model: CircuitClassifier) -> dict[str, Any]:
         "version": version,
         "settings": settings,
         "n_components": distribution.layout.n_components,
-        "circuit": None if forest else to_dict(distribution.circuit),
         "history": {name: numbers(values) for name, values in model.history_.items()},
         "converged": bool(model.converged_),
     }
@@ -146,7 +154,7 @@ def _distribution(
             raise FileFormatError("its circuit is not over its columns: it was altered")
         return FairDistribution(model, layout, circuit)
     forest, rates = Forest.from_dict(content["forest"]), TopRates.from_dict(content["forest"])
-    sizes = tuple(value.shape[2] for value in forest.values)
+    sizes = tuple(value.shape[3] for value in forest.values)
     rest = tuple(layout.arities[j] for j in layout.strata.rest(len(layout.names)))
     fits = forest.leaf_rate.shape[:2] == (layout.n_subgroups, layout.n_classes)
     if model != "FairPC" or not fits or sizes != rest:

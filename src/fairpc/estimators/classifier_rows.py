@@ -99,7 +99,7 @@ class GroupView:
             return native
         frame = nw.from_native(native, eager_only=True, pass_through=True)
         if isinstance(frame, nw.DataFrame):
-            return frame.drop(*self.names, strict=False).to_native()
+            return frame[[n for n in frame.columns if n not in self.names]].to_native()
         array = np.asarray(native)
         return np.delete(array, [int(name[1:]) for name in self.names], axis=1)
 
@@ -205,7 +205,7 @@ def in_order(table: Any, names: Sequence[str]) -> Any:
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not (isinstance(frame, nw.DataFrame) and len(names)):
         return table
-    return frame.select([name for name in names if name in frame.columns]).to_native()
+    return frame[[name for name in names if name in frame.columns]].to_native()
 
 
 def _has_text(X: Any) -> bool:

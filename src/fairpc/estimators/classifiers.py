@@ -13,7 +13,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.data.categories import Level, distinct_numbers, levels_of, number_texts
+from fairpc.data.categories import Level, distinct_numbers, levels_of
 from fairpc.data.codes_of import code_values, numbers_of
 from fairpc.data.columns import IDENTIFIER_ROWS
 from fairpc.data.encoding import Encoding, absent
@@ -22,7 +22,7 @@ from fairpc.data.labels import fit_labels
 from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import check_rows
-from fairpc.data.values import Sentinel, Values, read_values
+from fairpc.data.values import Sentinel, Values, number_texts, read_values
 from fairpc.errors import FileFormatError, OptionError, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints, check_choice, is_missing
 from fairpc.estimators.learned import (

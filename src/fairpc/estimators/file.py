@@ -62,12 +62,18 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
     odd = set(content) ^ _fields(content.get("model"), version)
     if odd:
         _fail(source, f"its field {min(odd)!r} is unknown or lacking: it was altered or truncated")
-    if content["checksum"] != _checksum(content):
+    try:
+        checksum = _checksum(content)
+    except ValueError as error:  # 1e999 is a number to Python, and to JSON, but none that we write
+        _fail(source, f"it has a number that is not finite ({error}): it was altered")
+    if content["checksum"] != checksum:
         _fail(source, "its checksum does not fit its content: it was altered; use an intact copy")
     try:
-        return _model(content)
+        model = _model(content)
+        _verify_read(model, content)
     except (FairpcError, *_WRONG_TYPE) as error:
         raise FileFormatError(f"{source} holds no model: {error}") from error
+    return model
 
 
 def _fields(model: Any, version: int) -> frozenset[str]:
@@ -77,19 +83,21 @@ def _fields(model: Any, version: int) -> frozenset[str]:
 
 
 def _content(model: FittedModel) -> dict[str, Any]:
-    from fairpc import __version__
-
-    coding = model._coding()
     own = (
         latent_file.content(model)
         if isinstance(model, LatentDecision)
         else circuit_file.content(model)
     )
+    return own | _described(model) | {"format": FORMAT, **model._coding().to_dict()}
+
+
+def _described(model: FittedModel) -> dict[str, Any]:
+    """What is written of every model beside how its table becomes codes."""
+    from fairpc import __version__
+
     names = getattr(model, "feature_names_in_", None)
-    return own | {
-        "format": FORMAT,
+    return {
         "model": type(model).__name__,
-        **coding.to_dict(),
         "threshold": asdict(model.threshold_) | {"values": list(model.threshold_.values)},
         "counts": plain(model.label_counts_),
         "n_features_in": int(model.n_features_in_),
@@ -119,6 +127,25 @@ def _model(content: dict[str, Any]) -> FittedModel:
     model.knowledge_ = model.knowledge or Knowledge()
     model.n_anchors_ = int(content.get("anchors", 0))
     return model
+
+
+def _verify_read(model: FittedModel, content: dict[str, Any]) -> None:
+    """A FileFormatError where a model, written again, would not say what its file says.
+
+    Then a field was read as something else, or not at all: a text as a number, a part of a list.
+    Circuits, classifiers and codings are read by readers that take nothing but what they write.
+    """
+    own = (
+        latent_file.described(model)
+        if isinstance(model, LatentDecision)
+        else circuit_file.described(model)
+    )
+    said = own | _described(model)
+    said["provenance"]["fairpc"] = content["provenance"]["fairpc"]
+    del said["version"]  # the lowest that can hold it: a file may have a higher one
+    for name, value in said.items():
+        if name in content and _text({name: value}) != _text({name: content[name]}):
+            raise FileFormatError(f"its field {name!r} is not as it was saved: it was altered")
 
 
 def _threshold(content: dict[str, Any], n_groups: int) -> Threshold:

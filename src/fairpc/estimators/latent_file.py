@@ -34,6 +34,14 @@ _TIMES: Final = {"date": date, "datetime": datetime}
 def content(model: LatentDecision) -> dict[str, Any]:
     """The version of the file, the settings, and what was learned."""
     _refuse_others(model)
+    return described(model) | {
+        "classifiers": [[c.to_dict() for c in fold] for fold in model.estimators_],
+        "group_classifiers": [c.to_dict() for c in model.group_estimators_],
+    }
+
+
+def described(model: LatentDecision) -> dict[str, Any]:
+    """The same without the classifiers."""
     settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
     for name in _ESTIMATORS:
         given = getattr(model, name)
@@ -53,8 +61,6 @@ def content(model: LatentDecision) -> dict[str, Any]:
             "inside": view.inside,
             "library": view.library,
         },
-        "classifiers": [[c.to_dict() for c in fold] for fold in model.estimators_],
-        "group_classifiers": [c.to_dict() for c in model.group_estimators_],
     }
 
 

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from operator import index
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
 import numpy as np
@@ -24,8 +24,8 @@ import numpy.typing as npt
 from fairpc.errors import MetricError, arrays
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import crossfit
-from fairpc.evidence.classifiers import design, distinct, few_threads, learners
-from fairpc.evidence.crossfit import GroupRows, SplitRates, cross_fitted
+from fairpc.evidence.classifiers import design, distinct, learners
+from fairpc.evidence.crossfit import GroupRows, SplitRates, Watch, all_splits
 from fairpc.evidence.intervals import check_enough_rows, some_of
 from fairpc.evidence.plain import Record
 from fairpc.evidence.strata import Mechanism, check_mechanism
@@ -39,6 +39,7 @@ MIN_ROWS: Final = 10
 GAMMAS: Final = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0)
 MOST_GAMMA: Final = 1000.0
 SMALLEST_P: Final = 1e-12
+MOST_SEEDS: Final = 10_000
 
 WHAT_TO_DO: Final = (
     "Condition on a legitimate attribute: add it to the groups' comparison, or audit its levels "
@@ -161,8 +162,12 @@ class AssumptionTest(Record):
         for g in self.groups:
             bounds = {c.label == self.positive: c for c in g.classes}
             low, high, rate = 1 - bounds[False].set_rate, bounds[True].set_rate, bounds[True].rate
-            # Where a set was empty its rate is NaN, and that of the group serves.
-            found[g.group] = rate if math.isnan(low) else low, rate if math.isnan(high) else high
+            # The rate of the group serves where a set was empty, and its rate is NaN, and where
+            # few rows put the rate of a set on the wrong side of it.
+            found[g.group] = (
+                rate if math.isnan(low) else min(low, rate),
+                rate if math.isnan(high) else max(high, rate),
+            )
         return found
 
     def tolerance(self) -> str:
@@ -236,6 +241,7 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> AssumptionTest: ...
 
 
@@ -255,6 +261,7 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> StrataTest: ...
 
 
@@ -274,6 +281,7 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> TestsByStratum: ...
 
 
@@ -292,6 +300,7 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> AssumptionTest | StrataTest | TestsByStratum:
     """Test the assumptions of the latent fair decision, and bound P(Df) if they hold.
 
@@ -311,7 +320,8 @@ def test_assumptions(
             :class:`TestsByStratum`.
         positive: class that ``lower`` and ``upper`` are about; the last of two if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
-            training part the better of the first two by log-loss on inner folds.
+            training part the better of the first two by log-loss on inner folds, or of more than
+            ten classes the first.
         level: of the confidence set; the test rejects at 1 − level.
         method: "cross-fit", or "single-split": one split, exact for independent rows, wider.
         n_seeds: ways of splitting, with seeds 0, 1, …; "single-split" takes the first only,
@@ -320,6 +330,8 @@ def test_assumptions(
         clusters: who each row is about, where persons repeat; a person stays in one fold.
         sample_weight: how many people a row stands for in the population; not counts of equal
             rows, which must be repeated. Counts are then shrunk to the effective sample size.
+        progress: called before each way of splitting a group with how many are done and how many
+            there are; with ``mechanism="within"`` of each stratum anew.
     """
     arrays.check_level(level)
     numbers = _seeds(n_seeds, seeds, method)
@@ -330,7 +342,7 @@ def test_assumptions(
 
         weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
         asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "level": level}
-        asked |= {"seeds": numbers} | weighing
+        asked |= {"seeds": numbers, "progress": progress} | weighing
         if mechanism == "within":
             return test_by_stratum(X, y, sensitive_features, given, method=method, **asked)
         _check_method(method, alike=method == "cross-fit")
@@ -339,12 +351,9 @@ def test_assumptions(
     wanted = positive_code(classes, positive)
     one = next(iter(groups.values()))
     _check_method(method, alike=one.weights is None and one.persons is None)
-    options = learners(classifier, weighted=one.weights is not None)
+    options = learners(classifier, one.weights is not None, len(classes))
     single = method == "single-split"
-    found = {}
-    for name, rows in groups.items():
-        with few_threads(len(rows.distinct)):
-            found[name] = [cross_fitted(rows, options, i, single_split=single) for i in numbers]
+    found = all_splits(groups, options, numbers, single_split=single, watch=progress)
     return assumption_record(classes, found, level, wanted, method)
 
 
@@ -477,8 +486,7 @@ def _ends(
 
 
 def _check_method(method: Method, *, alike: bool) -> None:
-    if method not in ("cross-fit", "single-split"):
-        raise MetricError(f"method is {method!r}: give 'cross-fit' or 'single-split'")
+    arrays.check_choice("method", method, ("cross-fit", "single-split"), MetricError)
     if method == "single-split" and not alike:
         raise MetricError(
             "method is 'single-split' with clusters or weights: it is exact for independent rows "
@@ -489,21 +497,24 @@ def _check_method(method: Method, *, alike: bool) -> None:
 def positive_code(classes: tuple[Any, ...], positive: Any) -> int | None:
     if positive is None:
         return 1 if len(classes) == 2 else None
-    if positive not in classes:
-        raise MetricError(f"positive is {positive!r}: give one of the classes {list(classes)[:5]}")
+    place = arrays.one_of("positive", positive, classes)
     if len(classes) > 2:
         raise MetricError(
             f"positive is {positive!r} and y has {len(classes)} classes: "
             "bounds then come for every class; leave positive out"
         )
-    return classes.index(positive)
+    return place
 
 
 def _seeds(n_seeds: int, seeds: Iterable[int] | None, method: Method) -> list[int]:
-    try:
-        numbers = [index(seed) for seed in (range(n_seeds) if seeds is None else seeds)]
-    except TypeError as error:
-        raise MetricError("n_seeds or a seed is no whole number: give whole numbers") from error
-    if not numbers or min(numbers) < 0:
-        raise MetricError("no seed, or a negative one, is given: give at least one from 0")
+    if seeds is None:
+        numbers = list(range(arrays.whole_number("n_seeds", n_seeds, 1, MOST_SEEDS)))
+    else:
+        try:
+            given = list(islice(seeds, MOST_SEEDS + 1))
+        except TypeError as error:
+            raise MetricError("seeds is no list of whole numbers: give some") from error
+        numbers = [arrays.whole_number("a seed", seed, 0, 2**32 - 1) for seed in given]
+        if not 1 <= len(numbers) <= MOST_SEEDS:
+            raise MetricError(f"seeds is empty or endless: give 1 to {MOST_SEEDS:,} of them")
     return numbers[:1] if method == "single-split" else numbers

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fairpc.errors import MetricError, arrays
 from fairpc.errors.arrays import Array
-from fairpc.evidence.assumptions import AssumptionTest
+from fairpc.evidence.assumptions import MOST_SEEDS, AssumptionTest
 from fairpc.evidence.assumptions_within import INFORMATIVE, CrossFit
 from fairpc.evidence.gaps_within import parity_within
 from fairpc.evidence.plain import Record
@@ -120,13 +120,10 @@ def compare_strata(
             for ``test_assumptions``; two classes.
     """
     arrays.check_level(level)
-    if bins < 2 or n_seeds < 1:
-        raise MetricError(f"bins is {bins}, n_seeds {n_seeds}: give at least 2, and at least 1")
+    bins = arrays.whole_number("bins", bins, 2, 1000)
+    n_seeds = arrays.whole_number("n_seeds", n_seeds, 1, MOST_SEEDS)
     table, names = _named_columns(X)
-    wanted = names if columns is None else list(columns)
-    unknown = [name for name in wanted if name not in names]
-    if unknown or not wanted:
-        raise MetricError(f"columns has {unknown[:3]}: give some of {list(names)[:5]}")
+    wanted = names if columns is None else _wanted(columns, names)
     weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier}
     fit = CrossFit.of(table, y, sensitive_features, seeds=range(n_seeds), **asked, **weighing)
@@ -159,10 +156,19 @@ def compared(
 
 def _named_columns(x: Any) -> tuple[Array, list[Any]]:
     """The table as an array of objects, and the names of its columns."""
-    table = arrays.check_array("X", x)
-    table = table.reshape(len(table), -1).astype(object)
+    table = arrays.check_table("X", x).astype(object)
     names: Sequence[Any] = getattr(x, "columns", range(table.shape[1]))
     return table, list(names)
+
+
+def _wanted(columns: Iterable[Any], names: list[Any]) -> list[Any]:
+    try:
+        found = [names[arrays.one_of("a column", name, names)] for name in columns]
+    except TypeError as error:
+        raise MetricError(f"columns is no list: give some of {names[:5]}") from error
+    if not found:
+        raise MetricError(f"columns is empty: give some of {names[:5]}")
+    return found
 
 
 def _candidate(name: Any, strata: Array, fit: CrossFit, level: float) -> CandidateStrata:

@@ -274,7 +274,7 @@ def parity(
     intervals.check_enough_rows(names, ids, persons, times)
     cut = None
     if threshold is not None:
-        if np.ndim(threshold):
+        if isinstance(threshold, list | tuple) or getattr(threshold, "ndim", 0):
             raise MetricError("threshold has several values: give one number, or call parity_curve")
         cut = arrays.check_threshold(threshold)
         values = (values >= cut).astype(np.float64)

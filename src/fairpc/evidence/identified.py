@@ -307,8 +307,7 @@ def identified_set(
     names, ids = arrays.check_groups(groups, len(values))
     times = arrays.check_counts(counts, len(values))
     check_enough_rows(names, ids, None, times)
-    if n_points < 2:
-        raise MetricError(f"n_points is {n_points}: give at least 2, the ends of the set")
+    n_points = arrays.whole_number("n_points", n_points, 2, 10**6)
     each = np.ones(len(values)) if times is None else times
     ranges = tuple(
         score_range(name, values[ids == g], each[ids == g], ends) for g, name in enumerate(names)
@@ -361,7 +360,7 @@ def score_range(
     # The mean of equal scores may miss them by rounding.
     rate = min(max(float(np.average(scores, weights=counts)), low), high)
     if ends is not None:
-        if name not in ends:
+        if not isinstance(ends, Mapping) or name not in ends:
             raise MetricError(f"ends has no group {name!r}: give a pair for every group")
         low, high = arrays.two_numbers(f"ends of group {name!r}", ends[name])
         if not 0 <= low <= high <= 1:

@@ -19,7 +19,15 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import FileFormatError, MetricError
-from fairpc.errors.arrays import Floats, check_groups, check_level, check_scores, one_number
+from fairpc.errors.arrays import (
+    Floats,
+    check_choice,
+    check_groups,
+    check_level,
+    check_scores,
+    one_number,
+    whole_number,
+)
 from fairpc.evidence.intervals import Interval
 from fairpc.evidence.plain import Record, plain
 
@@ -97,24 +105,25 @@ class ParityMonitor:
         method: MonitorMethod = "mixture",
         tuned_for: int = 1000,
     ) -> None:
-        names = tuple(g.item() if isinstance(g, np.generic) else g for g in groups)
-        if isinstance(groups, str) or any(isinstance(name, list) for name in names):
+        try:
+            names = tuple(g.item() if isinstance(g, np.generic) else g for g in groups)
+            n_names = len(set(names))
+        except TypeError:  # no list, or with names that cannot be told apart
+            names, n_names = (), 0
+        if isinstance(groups, str) or not names:
             raise MetricError(
                 f"groups is {groups!r}: give a list of names; a crossed group is a tuple"
             )
-        if len(names) < 2 or len(set(names)) < len(names):
+        if len(names) < 2 or n_names < len(names):
             raise MetricError(f"groups is {list(names)}: give at least two different groups")
-        if method not in ("mixture", "betting"):
-            raise MetricError(f"method is {method!r}: give 'mixture' or 'betting'")
+        check_choice("method", method, ("mixture", "betting"), MetricError)
         if not 0 <= one_number("tolerance", tolerance) < 1:
             raise MetricError(f"tolerance is {tolerance}: give a number of at least 0 and below 1")
-        if tuned_for < 1:
-            raise MetricError(f"tuned_for is {tuned_for}: give a number of rows")
         self.groups: Final = names
         self.level: Final = check_level(level)
         self.tolerance: Final = float(tolerance)
         self.method: Final[MonitorMethod] = method
-        self.tuned_for: Final = int(tuned_for)
+        self.tuned_for: Final = whole_number("tuned_for", tuned_for, 1, 10**12)
         self._streams = {name: _Stream() for name in names}
         self._alarmed_at: int | None = None
 

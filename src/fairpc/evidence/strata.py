@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError, arrays
-from fairpc.errors.arrays import Array, Floats, Positions, missing
+from fairpc.errors.arrays import Array, Floats, Positions, as_numbers, missing
 
 Mechanism = Literal["shared", "within"]
 """Whether labels are bent alike in all strata of a group, or in each stratum in its own way."""
@@ -31,8 +31,7 @@ def check_strata(given: npt.ArrayLike, n_rows: int) -> tuple[tuple[Any, ...], Po
 
 def check_mechanism(mechanism: Mechanism, given: Any) -> None:
     """Refuse a word that is none, and one without strata."""
-    if mechanism not in ("shared", "within"):
-        raise MetricError(f"mechanism is {mechanism!r}: give 'shared' or 'within'")
+    arrays.check_choice("mechanism", mechanism, ("shared", "within"), MetricError)
     if mechanism == "within" and given is None:
         raise MetricError("mechanism is 'within' and given is None: give the strata")
 
@@ -61,12 +60,7 @@ def column_strata(values: Array, groups: Positions, bins: int, least: int) -> Ar
 
 
 def _numbers(values: Array) -> Floats | None:
-    if values.dtype.kind in "USb":
-        return None
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError):
-        return None
+    return None if values.dtype.kind == "b" else as_numbers(values)
 
 
 def _binned(numbers: Floats, bins: int) -> Array:

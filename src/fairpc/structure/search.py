@@ -158,11 +158,11 @@ class Search(Iterator[Step]):
     best_split: int = 0  #: number of splits of the best iterate
     history: list[Step] = field(default_factory=list)
     _done: bool = False
+    _queued: int = 0  #: edges that the queue has been told of, when it was asked last
     _interrupts: _Interrupts | None = None
 
     def __post_init__(self) -> None:
         self._held_out = self._state.totals[2] > 0
-        self._queue.add(since=0)
 
     def __next__(self) -> Step:
         if self._done:
@@ -174,14 +174,11 @@ class Search(Iterator[Step]):
             self._done = True
             raise StopIteration
         edge, _, variable, sides = split
-        since = self._state.n_edges
         flow = self._state.flow(edge)
         with _Interrupts() if self._interrupts is None else nullcontext():
             self._state.split(*split, self._depth)
             values = tuple(np.flatnonzero(sides == 0).tolist())
-            step = self._record(self._state.cell(edge), variable, values, flow)
-        self._queue.add(since)
-        return step
+            return self._record(self._state.cell(edge), variable, values, flow)
 
     def run(self, callback: Callable[[Step], None] | None = None) -> Search:
         """Make all steps; an interrupt ends the search with a warning and keeps the best so far."""
@@ -212,6 +209,8 @@ class Search(Iterator[Step]):
 
     def _next_split(self) -> tuple[int, Int32s, int, Bytes] | None:
         """An edge, its rows, the variable, and the side (0 or 1) of each of its values."""
+        self._queue.add(self._queued)
+        self._queued = self._state.n_edges
         while (edge := self._queue.pop()) is not None:
             rows = self._state.rows(edge)
             variables = np.flatnonzero(self._state.free_values(edge) > 1).astype(np.int32)

@@ -1,0 +1,220 @@
+"""Attacks on model files: bytes altered, JSON altered, with and without a new checksum."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from battery.attacks import Difference, Suite, Verdict
+from battery.mutations import changed_bytes, changed_tree, dumps, equal
+from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
+from fairpc.circuit.file import from_dict
+from fairpc.circuit.file import to_dict as circuit_content
+from fairpc.errors import FairpcError, NotAnsweredError
+from fairpc.estimators.file import _checksum
+from fairpc.query import Vocabulary, parse
+
+_ROWS: Final = 240
+_LOOSE: Final = ("checksum", "version", "provenance")
+"""What is not compared: a file is written by this version, in the lowest format that holds it."""
+
+
+def people(n: int = _ROWS, seed: int = 0) -> pl.DataFrame:
+    """A table with every kind of column, and holes."""
+    rng = np.random.default_rng(seed)
+    f, sex = rng.random(n) < 0.5, rng.choice(["F", "M"], n)
+    bent = rng.random(n) < np.where(sex == "F", 0.25, 0.05)
+    job = np.where(rng.random(n) < 0.6, np.where(f, "cook", "smith"), "other; \u00e9")
+    days = np.datetime64("2020-01-01") + rng.integers(0, 900, n) + 200 * f
+    holes = rng.random((3, n)) < 0.15
+    return pl.DataFrame(
+        {
+            "sex": sex,
+            "job": [None if h else str(v) for h, v in zip(holes[0], job, strict=True)],
+            "age": [None if h else int(v) for h, v in zip(holes[1], 20 + 30 * f, strict=True)],
+            "pay": rng.normal(size=n) + f,
+            "since": days,
+            "member": [None if h else bool(v) for h, v in zip(holes[2], f, strict=True)],
+            "hours": rng.choice(["few", "many"], n),
+            "hired": np.where(f ^ bent, "yes", "no"),
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A model file, its content, and rows that its model is asked about."""
+
+    name: str
+    data: bytes
+    content: Any
+    rows: Any
+
+    def said(self, model: Any) -> list[Any]:
+        """What the model of the file says of these rows."""
+        return [model.predict_proba(self.rows), model.predict(self.rows)]
+
+
+def models() -> dict[str, tuple[Any, Any, Any]]:
+    """Models of each kind, with what they are fitted to."""
+    table = people()
+    X, y = table.drop("hired"), table["hired"]
+    numbers = np.column_stack(
+        [(table["sex"] == "F").to_numpy(), table["pay"].to_numpy(), table["age"].fill_null(0)]
+    ).astype(np.float64)
+    quick: dict[str, Any] = {"random_state": 0, "max_iter": 8, "tol": 0.0, "min_iter": 1}
+    latent: dict[str, Any] = {"estimator": None, "random_state": 0, "cv": 2}
+    return {
+        "chow-liu": (FairPC("sex", structure="chow-liu", **quick), X, y),
+        "strudel": (FairPC("sex", structure="strudel", max_splits=4, **quick), X, y),
+        "auto": (FairPC("sex", **quick), X.select("sex", "job", "age", "pay"), y),
+        "forest": (FairPC("sex", structure="forest", **quick), X.select("sex", "age", "pay"), y),
+        "strata": (FairPC("sex", structure="chow-liu", given=["hours"], **quick), X, y),
+        "LatNB": (LatNB("sex", **quick), X, y),
+        "NLatPC": (NLatPC("sex", structure="chow-liu", **quick), X, y),
+        "TwoNB": (TwoNB(0, **quick), numbers, y.to_numpy()),
+        "latent": (LatentDecision(sensitive=["sex"], **latent), X, y),
+        "latent strata": (LatentDecision(sensitive=["sex"], given=["hours"], **latent), X, y),
+    }
+
+
+def saved_models(folder: Path) -> list[Saved]:
+    """Files of these models, fitted once."""
+    import warnings
+
+    found = []
+    for name, (model, X, y) in models().items():
+        path = folder / f"{name}.fairpc"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y).save(path)
+        found.append(Saved(name, path.read_bytes(), json.loads(path.read_bytes()), X[:7]))
+    return found
+
+
+def resigned(content: Any) -> bytes:
+    """The content with checksums that fit, as far as it has some."""
+    for circuit in _circuits(content):
+        try:
+            circuit["checksum"] = circuit_content(from_dict(_unchecked(circuit)))["checksum"]
+        except (FairpcError, ValueError, TypeError, LookupError):
+            pass
+    if isinstance(content, dict):
+        try:
+            content["checksum"] = _checksum(json.loads(dumps(content)))
+        except ValueError:  # what JSON has no word for has no checksum either
+            pass
+    return dumps(content)
+
+
+def _circuits(content: Any) -> list[dict[str, Any]]:
+    inside = content.get("circuit") if isinstance(content, dict) else None
+    return [inside] if isinstance(inside, dict) else []
+
+
+def _unchecked(circuit: dict[str, Any]) -> dict[str, Any]:
+    """The circuit with the checksum that its reader computes."""
+    from fairpc.circuit import file
+
+    arrays = {n: np.array(v, np.int64) for n, v in circuit["nodes"].items()}
+    arrays["arities"] = np.array(circuit["variables"]["arities"], np.int64)
+    names = tuple(circuit["variables"]["names"])
+    right = file._checksum(names, arrays, np.array(circuit["parameters"], np.float64))
+    return circuit | {"checksum": right}
+
+
+class Models(Suite):
+    name, full = "models", 10_000
+
+    def prepare(self) -> None:
+        self.saved = saved_models(self.folder)
+        self.before = {s.name: s.said(load(self.folder / f"{s.name}.fairpc")) for s in self.saved}
+
+    def attack(self, rng: random.Random) -> tuple[str, Callable[[], Verdict]]:
+        victim = rng.choice(self.saved)
+        signed = rng.random() < 0.7
+        if rng.random() < 0.2:
+            kind, data = changed_bytes(rng, victim.data)
+            signed = False
+        else:
+            others = [saved.content for saved in self.saved]
+            kind, content = changed_tree(rng, victim.content, others)
+            while rng.random() < 0.2:
+                _, content = changed_tree(rng, content, others)
+            data = resigned(content) if signed else dumps(content)
+        kind = f"{victim.name}, {kind}{', signed' if signed else ''}"
+        return kind, lambda: self._read(victim, data, signed)
+
+    def _read(self, victim: Saved, data: bytes, signed: bool) -> Verdict:
+        path = self.folder / "attacked.fairpc"
+        path.write_bytes(data)
+        model = load(path)
+        content = json.loads(data)
+        again = self.folder / "again.fairpc"
+        model.save(again)
+        if not equal(_meant(json.loads(again.read_bytes())), _meant(content)):
+            raise Difference(f"saved again, it differs in {_odd(again, content)}")
+        same = equal(_meant(content), _meant(victim.content))
+        if not (signed or same):
+            raise Difference("it was altered and loads without a new checksum")
+        said = victim.said(model) if same else self._asked(model, victim.rows)
+        if same and not all(map(np.array_equal, said, self.before[victim.name])):
+            raise Difference("it says the same and gives other scores")
+        return Verdict.SAME if same else Verdict.OTHER
+
+    def _asked(self, model: Any, rows: Any) -> list[Any]:
+        """What a model says that is another one; it may refuse rows that it does not know."""
+        for ask in (
+            lambda: _probabilities(model.predict_proba(rows)),
+            lambda: model.predict(rows),
+            lambda: _probabilities(model.predict_observed_proba(rows)),
+            lambda: model.predict_bounds(rows),
+            lambda: model.score_samples(rows),
+            lambda: model.sample(3, random_state=0),
+            lambda: _queried(model),
+            lambda: (repr(model), model.warnings_, model.strata_),
+        ):
+            try:
+                ask()
+            except (FairpcError, NotAnsweredError):
+                continue
+        return []
+
+
+def _probabilities(found: Any) -> None:
+    if not (np.isfinite(found).all() and np.allclose(found.sum(axis=1), 1, atol=1e-6)):
+        raise Difference("what it gives is no probability")
+
+
+def _queried(model: Any) -> None:
+    if isinstance(model, LatentDecision):
+        return
+    coding = model.coding_
+    words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
+    words.answer(parse("D"))
+
+
+def _meant(content: Any) -> Any:
+    """What a file says of a model; fields that older formats lack are those of none."""
+    kept = {k: v for k, v in content.items() if k not in _LOOSE and v not in (None, [], 0)}
+    settings = kept.get("settings")
+    if isinstance(settings, dict):
+        kept["settings"] = {k: v for k, v in settings.items() if v is not None}
+    return kept | {"data": content.get("provenance", {}).get("data")}
+
+
+def _odd(again: Path, content: Any) -> str:
+    one, two = _meant(json.loads(again.read_bytes())), _meant(content)
+    odd = [k for k in sorted({*one, *two}) if not equal(one.get(k), two.get(k))]
+    return ", ".join(f"{k} ({_cut(two.get(k))} became {_cut(one.get(k))})" for k in odd)
+
+
+def _cut(value: Any) -> str:
+    return ascii(value)[:60]
