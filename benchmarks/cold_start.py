@@ -115,8 +115,8 @@ def show(command: str, found: dict[str, dict[str, Any]]) -> None:
 
 
 def waited(found: dict[str, dict[str, Any]]) -> float:
-    """Seconds that a cold run takes more than a warm one."""
-    return float(found["cold"]["cpu"] - found["warm"]["cpu"])
+    """Seconds that the process of the user spends on compiling."""
+    return float(sum(found["cold"]["kernels"].values()))
 
 
 def main() -> None:

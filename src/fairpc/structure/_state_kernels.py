@@ -66,6 +66,48 @@ def candidates(N, E, C, B, start, lo, hi, min_flow):
     return found[:k].copy()
 
 
+@strict_kernel
+def fill_values(N, E, B, V, start, n_nodes):
+    """Possible values and number of parents of all nodes, which come children first."""
+    for n in range(n_nodes):
+        f = N[n, FIRST]
+        while f >= 0:
+            if E[f, LEFT] < 0:
+                bit = start[V[N[n, VNODE], V_VARIABLE]] + E[f, VALUE]
+                B[n, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
+            else:
+                for s in range(2):
+                    c = E[f, LEFT + s]
+                    N[c, PARENTS] += 1
+                    for w in range(B.shape[1]):
+                        B[n, w] |= B[c, w]
+            f = E[f, NEXT]
+
+
+@strict_kernel
+def route(N, E, C, V, active, codes, W, lo, hi, v0, root):
+    """Send rows ``lo:hi`` of a cell down a compiled tree: fill ``active``, add to the counts."""
+    n_v = active.shape[0]
+    for u in range(n_v - 1, -1, -1):
+        p = V[v0 + u, V_PARENT]
+        x = V[v0 + u, V_VARIABLE]
+        if x < 0:
+            x = V[V[v0 + u, V_LEFT], V_VARIABLE]
+        for i in range(lo, hi):
+            n = root
+            if p >= 0:
+                above = active[p - v0, i]
+                n = E[above, LEFT] if V[p, V_LEFT] == v0 + u else E[above, RIGHT]
+            e = N[n, FIRST]
+            if N[n, SIZE] > 1:
+                # Edges of a compiled tree are in the order of the values decided on.
+                e += codes[x, i]
+            active[u, i] = e
+            E[e, ROWS] += 1
+            for c in range(3):
+                C[e, c] += W[i, c]
+
+
 @strict_inner_kernel
 def independent_mass(B, E, e, start, marginal):
     """Probability of what is possible below an inner edge if the variables were independent."""

@@ -299,13 +299,14 @@ class SplitState:
 
     def _start_counts(self) -> None:
         """Send all rows down their trees."""
-        self._set_values()
+        n, e, c = self._N, self._E, self._C
+        kernels.fill_values(n, e, self._B, self._V, self.start, int(self._size[0]))
         self._active = np.zeros((self._stride, self.codes.shape[1]), np.int32)
         every = np.arange(self.codes.shape[1], dtype=np.int32)
         self._marginal: list[Floats] = []
         for i, (lo, hi) in enumerate(self._spans):
-            if lo < hi:
-                self._route(i, slice(lo, hi))
+            rows = self._active, self.codes, self.row_weights, lo, hi
+            kernels.route(n, e, c, self._V, *rows, i * self._stride, self._roots[i])
             if self.smoothing.base == "marginal":
                 weights = self.row_weights[lo:hi, kernels.PARAMETER]
                 self._marginal.append(cell_marginals(self.codes[:, lo:hi], weights, self.start))
@@ -315,48 +316,8 @@ class SplitState:
         self._near = [spans[i] for i in cell_of.tolist()]
         nodes = self.n_fixed, int(self._size[0])
         self._likelihood = self._set_terms(*nodes, np.zeros(0, np.int32))
-        sizes = self._N[slice(*nodes), kernels.SIZE]
+        sizes = n[slice(*nodes), kernels.SIZE]
         self.n_parameters = int(sizes[sizes > 1].sum())
-
-    def _set_values(self) -> None:
-        """Possible values and number of parents of all nodes, from the vtree's leaves up."""
-        node, left, right, value = self._E[: self.n_edges, : kernels.NEXT].T
-        vnode, inner = self._N[node, kernels.VNODE], value < 0
-        bit = self.start[self._V[vnode, kernels.V_VARIABLE]] + value
-        bit = bit[~inner]
-        word = np.uint64(1) << (bit & 63).astype(np.uint64)
-        np.bitwise_or.at(self._B, (node[~inner], bit >> 6), word)
-        for child in (left[inner], right[inner]):
-            self._N[:, kernels.PARENTS] += np.bincount(child, minlength=len(self._N)).astype("i4")
-        edges = np.flatnonzero(inner)  # by vtree node, as compiled trees are
-        starts = np.flatnonzero(np.diff(vnode[edges], prepend=-1))
-        for some in np.split(edges, starts[1:]) if len(edges) else ():
-            below = self._B[left[some]] | self._B[right[some]]
-            np.bitwise_or.at(self._B, node[some], below)
-
-    def _route(self, cell: int, rows: slice) -> None:
-        """Send the rows of a cell down its compiled tree: fill ``active``, add to the counts.
-
-        Rows are added in their order. In a loop over vtree nodes, since NumPy is as quick here as
-        a kernel, which would have to be compiled.
-        """
-        shift = cell * self._stride
-        for u in range(self._stride - 1, -1, -1):
-            left, _, x, parent, _ = self._V[shift + u].tolist()
-            node: int | Int32s = self._roots[cell]
-            if parent >= 0:
-                is_left = self._V[parent, kernels.V_LEFT] == shift + u
-                side = kernels.LEFT if is_left else kernels.RIGHT
-                node = self._E[self._active[parent - shift, rows], side]
-            # Edges of a compiled tree are in the order of the values decided on.
-            code = self.codes[x if x >= 0 else self._V[left, kernels.V_VARIABLE], rows]
-            edge = self._N[node, kernels.FIRST] + code * (self._N[node, kernels.SIZE] > 1)
-            self._active[u, rows] = edge
-            first = int(edge.min())
-            counted = slice(first, int(edge.max()) + 1)
-            self._E[counted, kernels.ROWS] += np.bincount(edge - first).astype(np.int32)
-            for c in range(3):
-                self._C[counted, c] += np.bincount(edge - first, self.row_weights[rows, c])
 
     def _set_terms(self, lo: int, hi: int, others: Int32s) -> Floats:
         """Set the likelihood terms of the nodes ``lo:hi`` and ``others``; how the sums change."""
