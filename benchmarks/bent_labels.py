@@ -39,15 +39,28 @@ MECHANISMS: dict[str, dict[str, tuple[float, float]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of a table: features, group ("favoured" or "other"), Df, and D, which a learner sees."""
+    """Rows of a table: features, group ("favoured" or "other"), Df, and D, which a learner sees.
+
+    ``s`` is the group that is written down; ``true_s`` the one that bent the label, where some
+    are wrong. ``seen`` says whose label anybody saw, where that is not so of all.
+    """
 
     x: pl.DataFrame
     s: npt.NDArray[np.str_]
     f: Codes
     d: Codes
+    true_s: npt.NDArray[np.str_] | None = None
+    seen: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def groups(self) -> npt.NDArray[np.str_]:
+        """The true ones."""
+        return self.s if self.true_s is None else self.true_s
 
     def take(self, rows: Indices) -> Rows:
-        return Rows(self.x[rows], self.s[rows], self.f[rows], self.d[rows])
+        true_s = None if self.true_s is None else self.true_s[rows]
+        seen = None if self.seen is None else self.seen[rows]
+        return Rows(self.x[rows], self.s[rows], self.f[rows], self.d[rows], true_s, seen)
 
     def __len__(self) -> int:
         return len(self.f)
@@ -165,10 +178,15 @@ def equalise(rows: Rows, rng: np.random.Generator) -> Rows:
 
 def bend(rows: Rows, mechanism: str, rng: np.random.Generator) -> Codes:
     """Labels D drawn from P(D | Df, S)."""
-    chances = np.empty(len(rows))
+    return (rng.random(len(rows)) < chances(rows, mechanism)).astype(np.int64)
+
+
+def chances(rows: Rows, mechanism: str) -> npt.NDArray[np.float64]:
+    """P(D = 1 | Df, S) of each row."""
+    found = np.empty(len(rows))
     for group, pair in MECHANISMS[mechanism].items():
-        chances[rows.s == group] = np.take(pair, rows.f[rows.s == group])
-    return (rng.random(len(rows)) < chances).astype(np.int64)
+        found[rows.s == group] = np.take(pair, rows.f[rows.s == group])
+    return found
 
 
 def folds(rows: Rows, *names: str, seed: int = 0) -> Iterator[tuple[Rows, Rows]]:

@@ -1,29 +1,13 @@
-"""Who finds the decision behind bent labels? Real tables, known bias, judged against hidden Df.
+"""Methods that look for the decision behind bent labels: plain classifiers, fairlearn, and ours.
 
-    python benchmarks/label_bias.py                            every table, mechanism and method
-    python benchmarks/label_bias.py --tables law credit --mechanisms strong --folds 0
-    python benchmarks/label_bias.py --methods fairpc --again fairpc    measure a method anew
-    python benchmarks/label_bias.py --print --markdown         only the tables of what was measured
-    python benchmarks/label_bias.py --hide 0.3                 also with .3 of the test cells hidden
-    python benchmarks/label_bias.py --seeds-apart              also decisions that turn by chance
-    python benchmarks/label_bias.py --sets                     also confidence sets of P(Df); slow
-
-A table's own label is taken as Df, made independent of S, and bent into D (``bent_labels.py``).
-A method sees X, S and D of four folds and is judged on the fifth. Each result is a line of a file
-(--out), so a run that was stopped goes on where it was. Seconds are of the fit.
+A method takes training rows of ``bent_labels.py`` and a seed, and gives a rule for rows of which it
+sees X and S. ``rivals.py`` has methods of others that correct labels, ``proof.py`` compares all.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import tempfile
-import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,33 +18,18 @@ from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from bent_labels import (
-    FAVOURED,
-    MECHANISMS,
-    N_FOLDS,
-    OTHER,
-    READ,
-    TABLES,
-    Rows,
-    find_folder,
-    folds,
-    generator,
-    hide,
-    inject,
-)
-from fairpc import FairPC, LatentDecision
+from bent_labels import Rows
+from fairpc import FairPC, LatentDecision, LatNB
 from fairpc.baselines import Reduction, Reweight
-from fairpc.evidence import test_assumptions
-from label_bias_summary import summary
+from fairpc.estimators.classifiers import TableClassifier
 
 Floats = npt.NDArray[np.float64]
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +115,47 @@ def classifier(make: Callable[[int], Any], *, on_df: bool = False) -> Method:
     return fit
 
 
+def fit_weighted(model: Any, table: Any, label: Any, weights: Any) -> Any:
+    """Fit with weights of rows, which the last step of a pipeline takes."""
+    name = "sample_weight"
+    if hasattr(model, "steps"):
+        name = f"{model.steps[-1][0]}__{name}"
+    return model.fit(table, label, **{name: weights})
+
+
+def tuned(seed: int) -> Any:
+    """The regularised gradient boosting that LatentDecision has inside."""
+    return TableClassifier("hgb", random_state=seed)
+
+
+N_PARTS = 5
+
+
+def parts(table: Any, label: Any, seed: int) -> Any:
+    """Training and held-out rows, five times, stratified by the label."""
+    return StratifiedKFold(N_PARTS, shuffle=True, random_state=seed).split(table, label)
+
+
+class Boosts(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The mean of five of these, each fitted on four fifths of the rows, as LatentDecision is."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+
+    def fit(self, table: Any, label: Any, sample_weight: Any = None) -> Boosts:
+        label = np.asarray(label)
+        weights = np.ones(len(label)) if sample_weight is None else np.asarray(sample_weight)
+        self.classes_ = np.unique(label)
+        self.models_ = [
+            tuned(self.seed).fit(table.iloc[rows], label[rows], weights[rows])
+            for rows, _ in parts(table, label, self.seed)
+        ]
+        return self
+
+    def predict_proba(self, table: Any) -> Any:
+        return np.mean([model.predict_proba(table) for model in self.models_], axis=0)
+
+
 class AsGiven(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Scores as an estimator that was fitted before, for fairlearn."""
 
@@ -225,11 +235,7 @@ def soft(make: Callable[[int], Any]) -> Method:
     def fit(train: Rows, seed: int) -> Fitted:
         model = latent()(train, seed).model
         rows, labels, weights = model.relabel(with_group(train), train.d)
-        learner = make(seed)
-        name = "sample_weight"
-        if hasattr(learner, "steps"):
-            name = f"{learner.steps[-1][0]}__{name}"
-        return Fitted(scored(learner.fit(rows, labels, **{name: weights})))
+        return Fitted(scored(fit_weighted(make(seed), rows, labels, weights)))
 
     return fit
 
@@ -275,11 +281,16 @@ def filled(rows: Rows, train: Rows) -> pl.DataFrame:
 METHODS: dict[str, Method] = {
     "lr": classifier(logistic),
     "hgb": classifier(Boosting),
+    "boost": classifier(Boosts),
+    "rf": classifier(forest),
     "lr+to": optimised(classifier(logistic)),
     "hgb+to": optimised(classifier(Boosting)),
+    "boost+to": optimised(classifier(Boosts)),
     "reweight": baseline(Reweight),
     "reduction": baseline(Reduction, votes=True),
     "limit": classifier(Boosting, on_df=True),
+    "limit-boost": classifier(Boosts, on_df=True),
+    "latnb": model(lambda seed: LatNB(random_state=seed)),
     "fairpc": circuit(),
     "strudel": circuit(structure="strudel"),
     "strudel-held": circuit(structure="strudel", hold_mechanism=True),
@@ -293,209 +304,3 @@ METHODS: dict[str, Method] = {
     "soft-tree": soft(tree),
     "soft-nb": soft(naive_bayes),
 }
-
-
-TAKE_HOLES = ("hgb", "fairpc", "forest", "latent")
-REPEATED = ("lr", "hgb", "fairpc", "forest", "latent")
-"""Methods that --hide and --seeds-apart look at, as far as they were asked for."""
-
-
-def measure(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
-    """How well a method finds Df of the test rows, and what its fit takes."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    fitted = method(train, cell["seed"])
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    found = {**judge(fitted.decide(test), test), **learned(fitted.model, cell["mechanism"])}
-    found["truth"] = float(train.f.mean())
-    return {**found, "cpu": round(cpu, 2), "wall": round(wall, 2)}
-
-
-def measure_hidden(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
-    """The same fit on test rows with and without hidden cells."""
-    decide = method(train, cell["seed"]).decide
-    rng = generator(cell["seed"], cell["table"], cell["mechanism"], "hide", str(cell["fold"]))
-    whole = judge(decide(test), test)
-    holes = judge(decide(hide(test, cell["share"], rng)), test)
-    names = ("accuracy", "auc")
-    return {n: whole[n] for n in names} | {f"{n}_hidden": holes[n] for n in names}
-
-
-def measure_apart(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
-    """Share of decisions that turn with another random_state, and with drawn training rows."""
-    seed = cell["seed"]
-    rng = generator(seed, cell["table"], cell["mechanism"], "bootstrap", str(cell["fold"]))
-    drawn = train.take(rng.integers(len(train), size=len(train)))
-    first = method(train, seed).decide(test).decisions
-    other = method(train, seed + 1000).decide(test).decisions
-    again = method(drawn, seed).decide(test).decisions
-    return {
-        "turned_by_seed": float(np.abs(other - first).mean()),
-        "turned_by_bootstrap": float(np.abs(again - first).mean()),
-    }
-
-
-def measure_set(train: Rows) -> Record:
-    """The confidence set of P(Df) that training rows give, beside the truth."""
-    start = time.perf_counter()
-    found = test_assumptions(train.x, train.d, train.s, positive=1, level=0.95)
-    return {
-        "lower": found.lower,
-        "upper": found.upper,
-        "rejected": bool(found.rejected),
-        "truth": float(train.f.mean()),
-        "wall": round(time.perf_counter() - start, 2),
-    }
-
-
-def judge(decided: Decided, test: Rows) -> Record:
-    """Agreement with Df on test rows, and the gap of decisions, favoured group − other."""
-    p, f = decided.decisions, test.f
-    found = {
-        "accuracy": float(np.mean(p * f + (1 - p) * (1 - f))),
-        "gap": float(p[test.s == FAVOURED].mean() - p[test.s == OTHER].mean()),
-        "auc": None,
-        "brier": None,
-    }
-    if decided.scores is not None:
-        found["auc"] = float(roc_auc_score(f, decided.scores))
-        found["brier"] = float(np.mean((decided.scores - f) ** 2))
-    return found
-
-
-def learned(model: Any, mechanism: str) -> Record:
-    """Largest error of P(D=1 | Df, S), and the least P(D = Df | s), of a model that has them."""
-    if not hasattr(model, "bias_mechanism_"):
-        return {}
-    table, rate = np.asarray(model.bias_mechanism_), np.asarray(model.fair_rate_)
-    truth = [MECHANISMS[mechanism][str(group)] for group in model.groups_]
-    agreement = np.einsum("f,sff->s", rate, table)
-    ends = getattr(model, "fair_rate_set_", ())
-    return {
-        "mechanism_error": float(np.abs(table[:, :, 1] - truth).max()),
-        "agreement": float(agreement.min()),
-        "fair_rate": float(rate[1]),
-        "warnings": len(getattr(model, "warnings_", ())),
-        **dict(zip(("lower", "upper"), ends, strict=False)),
-    }
-
-
-Key = tuple[Any, ...]
-Job = tuple[Record, Callable[[], Record]]
-
-
-def key(record: Record) -> Key:
-    names = ("kind", "table", "mechanism", "seed", "fold", "method", "rows", "share")
-    return tuple(record.get(name) for name in names)
-
-
-def read_records(path: Path) -> list[Record]:
-    """Lines of the file; of several with one key the last."""
-    if not path.exists():
-        return []
-    lines = (json.loads(line) for line in path.read_text().splitlines() if line)
-    return list({key(record): record for record in lines}.values())
-
-
-def cells(given: argparse.Namespace) -> Iterator[tuple[Record, Rows, Rows]]:
-    """Name, training and test rows of each fold that was asked for."""
-    for seed in range(given.seeds):
-        for table in given.tables:
-            for mechanism in given.mechanisms:
-                rows = inject(table, mechanism, seed=seed, n_rows=given.rows)
-                parts = folds(rows, table, mechanism, seed=seed)
-                for fold, (train, test) in enumerate(parts):
-                    if fold in given.folds:
-                        name = {"table": table, "mechanism": mechanism, "seed": seed, "fold": fold}
-                        yield {**name, "rows": given.rows}, train, test
-
-
-def jobs(given: argparse.Namespace, cell: Record, train: Rows, test: Rows) -> Iterator[Job]:
-    """Name of each record of a fold, and how it is made."""
-    if given.sets and cell["seed"] == 0 and cell["fold"] == min(given.folds):
-        yield {"kind": "set", **cell}, partial(measure_set, train)
-    for name in given.methods:
-        rows, job = (METHODS[name], train, test), {**cell, "method": name}
-        whole = {"kind": "fold", **job}
-        yield whole, partial(measure, *rows, whole)
-        if given.hide and name in TAKE_HOLES:
-            holes = {"kind": "hidden", **job, "share": given.hide}
-            yield holes, partial(measure_hidden, *rows, holes)
-        if given.seeds_apart and name in REPEATED:
-            apart = {"kind": "apart", **job}
-            yield apart, partial(measure_apart, *rows, apart)
-
-
-def run(given: argparse.Namespace) -> None:
-    """Make the records that the file lacks; a method that fails leaves a sentence there."""
-    made = {key(r) for r in read_records(given.out) if r.get("method") not in given.again}
-    for cell, train, test in cells(given):
-        for name, job in jobs(given, cell, train, test):
-            if key(name) in made:
-                continue
-            try:
-                found = job()
-            except Exception as error:  # noqa: BLE001 - whatever a method raises is its result
-                found = {"error": f"{type(error).__name__}: {error}"}
-            append(given.out, {**name, **found})
-
-
-def append(path: Path, record: Record) -> None:
-    with path.open("a") as file:
-        file.write(json.dumps(record) + "\n")
-    shown = {k: round(v, 3) if isinstance(v, float) else v for k, v in record.items()}
-    print(*(v if isinstance(v, str) else f"{k}={v}" for k, v in shown.items()), flush=True)
-
-
-def print_tables(given: argparse.Namespace) -> None:
-    asked = [
-        r
-        for r in read_records(given.out)
-        if r["table"] in given.tables
-        and r["mechanism"] in given.mechanisms
-        and r["rows"] == given.rows
-        and r.get("method") in (None, *given.methods)
-    ]
-    for text in summary(asked, given.methods, given.markdown):
-        print(text)
-
-
-def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
-    parser.add_argument("--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS))
-    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--seeds", type=int, default=1, help="ways of bending: 0, 1, …")
-    parser.add_argument("--folds", nargs="+", type=int, default=list(range(N_FOLDS)))
-    parser.add_argument("--rows", type=int, default=16_000, help="of a table, at most")
-    parser.add_argument("--again", nargs="+", default=[], help="methods to measure anew")
-    parser.add_argument("--hide", type=float, help="share of the test cells to hide")
-    parser.add_argument("--seeds-apart", action="store_true", help="decisions that turn by chance")
-    parser.add_argument("--sets", action="store_true", help="confidence sets of P(Df); slow")
-    parser.add_argument("--print", action="store_true", help="the tables only; measure nothing")
-    parser.add_argument("--markdown", action="store_true", help="tables in Markdown")
-    default = Path(tempfile.gettempdir()) / "fairpc-label-bias.jsonl"
-    parser.add_argument("--out", type=Path, default=default, help="file of results, added to")
-    return parser.parse_args()
-
-
-def compile_kernels() -> None:
-    """Fit once on few rows, so that no method's seconds hold the compiler's."""
-    rows = inject("german", "mild")
-    for name in ("fairpc", "strudel"):
-        METHODS[name](rows, 0).decide(rows)
-
-
-def main() -> None:
-    given = options()
-    warnings.simplefilter("ignore")
-    if find_folder() is None:
-        print("The bundled tables only: FAIRPC_BIAS_DATA names no folder with the others.")
-        given.tables = [name for name in given.tables if name not in READ]
-    if not given.print:
-        compile_kernels()
-        run(given)
-    print_tables(given)
-
-
-if __name__ == "__main__":
-    main()

@@ -31,12 +31,16 @@ from label_bias import GROUP, Boosting, with_group
 STRATUM = "stratum"
 N_ROWS = 16_000
 BENT = ("strong", "paper")
+HOURS = (
+    pl.col("WKHP")
+    .cut([34.5, 40.5, 50.5], labels=["under 35", "to 40", "to 50", "more"])
+    .cast(pl.String)
+)
 
 
 def _hours(rows: Rows) -> Rows:
     """ACS income with hours a week in four ranges."""
-    named = pl.col("WKHP").cut([34.5, 40.5, 50.5], labels=["under 35", "to 40", "to 50", "more"])
-    return replace(rows, x=rows.x.with_columns(named.cast(pl.String).alias(STRATUM)).drop("WKHP"))
+    return replace(rows, x=rows.x.with_columns(HOURS.alias(STRATUM)).drop("WKHP"))
 
 
 def _education(rows: Rows) -> Rows:

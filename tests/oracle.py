@@ -368,13 +368,13 @@ def em_step(circuit: CircuitArrays, codes: Array, weights: Array) -> Array:
     return ratios(circuit.graph, counts, circuit.parameters)
 
 
-def density(forest: ForestArrays, s: int, z: tuple[int, ...]) -> float:
-    """P(z | s) of the density that all trees restrict: a mixture of independent features."""
+def density(forest: ForestArrays, s: int, f: int, z: tuple[int, ...]) -> float:
+    """P(z | f, s) of the density that all trees restrict: a mixture of independent features."""
     total = []
-    for c in range(forest.shares.shape[1]):
-        p = float(forest.shares[s, c])
+    for c in range(forest.shares.shape[2]):
+        p = float(forest.shares[s, f, c])
         for j, v in enumerate(z):
-            p *= float(forest.values[j][s, c, v])
+            p *= float(forest.values[j][s, f, c, v])
         total.append(p)
     return math.fsum(total)
 
@@ -384,10 +384,11 @@ def forest_joint(
 ) -> tuple[Array, Array]:
     """All complete rows (s, f, d, x), and P of each by the definition of a forest.
 
-    P(s) P(f) P(d | f, s) · (1 / trees) Σ_k Σ_l P_k(l | f, s) P(x, x in box l | s) / P(box l | s).
+    P(s) P(f) P(d | f, s) · (1 / trees) Σ_k Σ_l P_k(l | f, s) P(x, x in box l | f, s) /
+    P(box l | f, s).
     """
     n_groups, n_classes, n_boxes = forest.leaf_rate.shape
-    sizes = [value.shape[2] for value in forest.values]
+    sizes = [value.shape[3] for value in forest.values]
     states = list(itertools.product(*(range(k) for k in sizes)))
     inside = [
         [all(bool(forest.allowed[j][i, v]) for j, v in enumerate(z)) for z in states]
@@ -395,9 +396,9 @@ def forest_joint(
     ]
     rows, found = [], []
     for s in range(n_groups):
-        p = [density(forest, s, z) for z in states]
-        box = [math.fsum(a for a, here in zip(p, b, strict=True) if here) for b in inside]
         for f in range(n_classes):
+            p = [density(forest, s, f, z) for z in states]
+            box = [math.fsum(a for a, here in zip(p, b, strict=True) if here) for b in inside]
             for i, z in enumerate(states):
                 terms = [
                     float(forest.leaf_rate[s, f, leaf]) * p[i] / box[leaf]

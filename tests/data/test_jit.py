@@ -67,6 +67,31 @@ def test_structure_is_learned_where_nothing_can_be_cached() -> None:
     assert len(notices) == 1
 
 
+FIRST = """
+import gc
+import numpy as np
+from fairpc.data import jit
+from fairpc.data._kernels import pair_ids
+
+jit.at_first_compilation(lambda: print("garbage waits" if not gc.isenabled() else "it does not"))
+for dtype in (np.int16, np.int32):
+    a = np.zeros(3, dtype)
+    pair_ids(a, a, 1, 1, np.empty(3, np.int64), np.empty(3, np.int64))
+print("collected" if gc.isenabled() else "never collected")
+"""
+
+
+def test_the_first_compilation_calls_others_once_and_lets_garbage_wait(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def printed() -> list[str]:
+        command = [sys.executable, "-c", FIRST]
+        return subprocess.check_output(command, env=environment, text=True).splitlines()
+
+    assert printed() == ["garbage waits", "collected"]
+    assert printed() == ["collected"]
+
+
 def test_there_is_one_way_to_compile() -> None:
     package = Path(fairpc.__file__).parent
     using = {

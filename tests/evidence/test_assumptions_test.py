@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from evidence.arrays import drawn, published, revealing
 from fairpc.errors import MetricError
-from fairpc.evidence import test_assumptions
+from fairpc.evidence import identified_set, test_assumptions
 from fairpc.evidence.classifiers import design, distinct, learners
 from fairpc.evidence.crossfit import (
     ClassRates,
@@ -132,6 +132,18 @@ def test_ends_are_rates_of_the_sets() -> None:
     # The mechanism itself: 0 and .7 in group 0, .3 and 1 in group 1.
     assert ends[0] == pytest.approx((0.0, 0.7), abs=0.05)
     assert ends[1] == pytest.approx((0.3, 1.0), abs=0.05)
+
+
+def test_ends_are_in_order_where_features_say_nothing() -> None:
+    rng = np.random.default_rng(7)
+    x, y, s = rng.normal(size=(300, 3)), rng.integers(0, 2, 300), rng.integers(0, 2, 300)
+    found = test_assumptions(x, y, s, classifier="logistic", n_seeds=3)
+    tops = [{c.label: c for c in group.classes} for group in found.groups]
+    # The case is there: a bottom set with a larger rate than its group, or a top set with a lower.
+    assert any(1 - t[0].set_rate > t[1].rate or t[1].set_rate < t[1].rate for t in tops)
+    for (low, high), top in zip(found.ends().values(), tops, strict=True):
+        assert low <= top[1].rate <= high
+    assert not identified_set(y.astype(float), s, ends=found.ends()).empty
 
 
 def test_positive_turns_the_set_round() -> None:
@@ -307,3 +319,12 @@ def bad(**changes: Any) -> dict[str, Any]:
 def test_bad_input(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(MetricError, match=message):
         test_assumptions(**bad(**changes))
+
+
+def test_progress_is_told_before_each_split() -> None:
+    x, y, s = revealing(np.random.default_rng(13), 400)
+    told: list[tuple[int, int]] = []
+    test_assumptions(
+        x, y, s, classifier="logistic", n_seeds=2, progress=lambda *now: told.append(now)
+    )
+    assert told == [(0, 4), (1, 4), (2, 4), (3, 4)]

@@ -1,4 +1,4 @@
-"""Newton's logistic regression against scikit-learn's, on counts and on hard tables."""
+"""How rows are ranked: logistic regression, boosting, the choice between them, wide tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from fairpc.evidence import classifiers
-from fairpc.evidence.classifiers import coefficients, learners, logistic_probabilities
+from fairpc.evidence.classifiers import (
+    Learner,
+    chosen,
+    coefficients,
+    learners,
+    logistic_probabilities,
+    strongest,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -97,3 +104,114 @@ def test_a_rare_class_of_a_long_table_is_learned() -> None:
     (found,) = learner.probabilities(rows, [counts])
     assert found.sum(axis=1) == pytest.approx(1.0)
     assert found[rare, 1].min() == np.sort(found[:, 1])[-5]
+
+
+def dealt_counts(labels: npt.NDArray[np.intp], n_folds: int = 3) -> list[Floats]:
+    """Counts [row, class] of each fold, every row by itself."""
+    one_hot = np.eye(int(labels.max()) + 1)[labels]
+    return [one_hot * (np.arange(len(labels)) % n_folds == k)[:, None] for k in range(n_folds)]
+
+
+def test_boosting_on_few_values_is_that_of_scikit_learn() -> None:
+    """Places of values are cut where the values are: the trees are the same."""
+    rng = np.random.default_rng(5)
+    rows = np.round(rng.normal(size=(300, 4)), 0) * [1.0, 10.0, 0.1, 3.0]
+    counts = np.eye(2)[(rows[:, 0] + rng.normal(size=300) > 0).astype(int)]
+    (learner,) = learners("boosting", weighted=False)
+    (found,) = learner.probabilities(rows, [counts])
+    model = learner.prototype
+    y = counts.argmax(axis=1)
+    order = np.argsort(y, kind="stable")
+    model.fit(rows[order], y[order], sample_weight=np.ones(300))
+    assert found == pytest.approx(model.predict_proba(rows), abs=1e-12)
+
+
+def test_boosting_never_has_scikit_learn_look_for_bins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Percentiles of weighted rows are found in Python, one by one: most of the time of a fit."""
+    from sklearn.ensemble._hist_gradient_boosting import binning
+
+    def refuse(*args: object, **named: object) -> None:
+        raise AssertionError("a column with more values than bins was given to scikit-learn")
+
+    for name in ("_weighted_percentile", "percentile"):
+        if hasattr(binning, name):
+            monkeypatch.setattr(binning, name, refuse)
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(2_000, 3))
+    (learner,) = learners("boosting", weighted=False)
+    (found,) = learner.probabilities(rows, [np.eye(2)[(rows[:, 0] > 0).astype(int)]])
+    assert ((found[:, 1] > 0.5) == (rows[:, 0] > 0)).mean() > 0.97
+
+
+def test_levels_that_are_rare_are_told_apart_by_boosting() -> None:
+    rows = np.concatenate([[-5.0] * 20, np.random.default_rng(0).normal(size=3_000), [9.0] * 20])
+    counts = np.eye(2)[((rows == -5.0) | (rows == 9.0)).astype(int)]
+    (learner,) = learners("boosting", weighted=False)
+    (found,) = learner.probabilities(rows[:, None], [counts])
+    assert found[[0, -1], 1] == pytest.approx(1.0, abs=0.2)
+    assert found[20:-20, 1].max() < 0.5
+
+
+class Fixed(Learner):
+    """Says the same of every row, and counts how often it is fitted."""
+
+    fits = 0
+
+    def probabilities(self, rows: Floats, counts: list[Floats]) -> list[Floats]:  # type: ignore[override]
+        type(self).fits += len(counts)
+        return [np.tile([1 - self.prototype, self.prototype], (len(rows), 1)) for _ in counts]
+
+
+class Better(Fixed):
+    fits = 0
+
+
+class Worse(Fixed):
+    fits = 0
+
+
+@pytest.mark.parametrize(("says", "n_worse"), [(0.2, 1), (0.58, 3)])
+def test_no_more_folds_are_compared_than_it_takes(says: float, n_worse: int) -> None:
+    """A classifier that is far behind is fitted to one fold, one that may be ahead to all."""
+    labels = (np.arange(600) // 3 % 5 < 3).astype(np.intp)
+    Better.fits = Worse.fits = 0
+    options = Worse("worse", says), Better("better", 0.6)
+    folds = dealt_counts(labels)
+    learner, inner, _ = chosen(options, np.zeros((600, 1)), folds, np.random.default_rng(0))
+    assert learner.name == "better"
+    assert (Better.fits, Worse.fits, len(inner)) == (4, n_worse, 3)
+
+
+def strongest_by_loops(rows: Floats, counts: Floats, k: int) -> list[int]:
+    """Correlation ratios, a column at a time, every row as often as it counts."""
+    ratios = []
+    for column in rows.T:
+        classes = [np.repeat(column, n.astype(int)) for n in counts.T]
+        every = np.concatenate(classes)
+        between = sum(len(c) * (c.mean() - every.mean()) ** 2 for c in classes if len(c))
+        spread = ((every - every.mean()) ** 2).sum()
+        ratios.append(between / spread if spread > 0 else 0.0)
+    return sorted(np.argsort(-np.array(ratios), kind="stable")[:k].tolist())
+
+
+def test_columns_of_a_wide_table_are_kept_by_their_class_means() -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(80, 150))
+    rows[:, 3] = 1.0
+    counts = rng.poisson(1.0, (80, 3)).astype(float)
+    found = strongest(rows, counts).tolist()
+    assert found == strongest_by_loops(rows, counts, classifiers.STRONGEST)
+
+
+@pytest.mark.parametrize("name", ["logistic", "boosting"])
+def test_labels_that_were_held_out_choose_no_column(name: str) -> None:
+    """Of 2,000 columns of noise, those chosen by all labels would tell the held-out ones."""
+    rng = np.random.default_rng(8)
+    rows, labels = rng.normal(size=(120, 2_000)), np.arange(120) % 2
+    counts = np.eye(2)[labels]
+    counts[60:] = 0.0
+    (learner,) = learners(name, weighted=False)
+    (found,) = learner.probabilities(rows, [counts])
+    right = (found[:, 1] > 0.5) == labels
+    assert right[:60].mean() > 0.9
+    assert 0.3 < right[60:].mean() < 0.7

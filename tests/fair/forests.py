@@ -77,10 +77,10 @@ def random_forest(rnd: Random, sizes: Sizes, zeros: float = 0.0) -> ForestDistri
     top = sizes.n_groups, sizes.n_classes
     rate = np.concatenate([shares(rnd, (*top, len(leaves)), zeros) for leaves in trees], axis=2)
     values = tuple(
-        positive(rnd, (sizes.n_groups, sizes.n_clusters, a), zeros, box)
+        positive(rnd, (*top, sizes.n_clusters, a), zeros, box)
         for a, box in zip(sizes.arities, allowed, strict=True)
     )
-    forest = Forest(tree, allowed, shares(rnd, (top[0], sizes.n_clusters), 0.0), values, rate)
+    forest = Forest(tree, allowed, shares(rnd, (*top, sizes.n_clusters), 0.0), values, rate)
     names = tuple(f"X{j}" for j in range(len(sizes.arities)))
     layout = Layout(*top, names, sizes.arities, latent=True, tied=True)
     rates = TopRates(
@@ -90,9 +90,9 @@ def random_forest(rnd: Random, sizes: Sizes, zeros: float = 0.0) -> ForestDistri
 
 
 def positive(rnd: Random, shape: tuple[int, ...], zeros: float, boxes: Bools) -> Floats:
-    """P(x_j | c, s), zeros only where every box keeps a value of positive probability."""
+    """P(x_j | c, f, s), zeros only where every box keeps a value of positive probability."""
     p = shares(rnd, shape, zeros)
-    every = np.einsum("gcv,lv->gcl", p, boxes) > 0
+    every = np.einsum("gfcv,lv->gfcl", p, boxes) > 0
     return p if every.all() else shares(rnd, shape, 0.0)
 
 

@@ -221,9 +221,13 @@ def test_other_parameters_make_it_a_circuit_like_any_other() -> None:
 
 def test_a_value_that_cannot_occur_has_log_probability_minus_infinity() -> None:
     """x = 2 has probability zero in every cluster; it must not become NaN."""
-    values = np.array([[[0.5, 0.5, 0.0]], [[0.25, 0.75, 0.0]]])
+    values = np.array([[[[0.5, 0.5, 0.0]]] * 2, [[[0.25, 0.75, 0.0]]] * 2])
     forest = Forest(
-        np.zeros(1, int), (np.ones((1, 3), bool),), np.ones((2, 1)), (values,), np.ones((2, 2, 1))
+        np.zeros(1, int),
+        (np.ones((1, 3), bool),),
+        np.ones((2, 2, 1)),
+        (values,),
+        np.ones((2, 2, 1)),
     )
     out = forest.log_densities(np.array([[2], [0], [-1]], np.int16), [0, 1, 0])
     np.testing.assert_allclose(out[:, 0], [-np.inf, np.log(0.25), 0.0])
@@ -233,8 +237,8 @@ def one_leaf(**changed: Any) -> Forest:
     fields: dict[str, Any] = {
         "tree": np.zeros(2, int),
         "allowed": (np.eye(2, dtype=bool),),
-        "shares": np.ones((2, 1)),
-        "values": (np.full((2, 1, 2), 0.5),),
+        "shares": np.ones((2, 2, 1)),
+        "values": (np.full((2, 2, 1, 2), 0.5),),
         "leaf_rate": np.full((2, 2, 2), 0.5),
     }
     return Forest(**fields | changed)
@@ -250,10 +254,11 @@ def one_leaf(**changed: Any) -> Forest:
         {"allowed": (np.array([[True, False], [False, False]]),)},
         {"allowed": (np.ones((2, 3), bool),)},
         {"allowed": (np.ones((1, 2), bool),)},
-        {"shares": np.full((2, 1), 0.5)},
-        {"values": (np.full((2, 1, 2), 0.6),)},
-        {"values": (np.array([[[1.0, 0.0]], [[0.5, 0.5]]]),)},
-        {"values": (np.full((2, 1, 2, 1), 0.5),)},
+        {"shares": np.full((2, 2, 1), 0.5)},
+        {"shares": np.ones((2, 1))},
+        {"values": (np.full((2, 2, 1, 2), 0.6),)},
+        {"values": (np.array([[[[1.0, 0.0]]] * 2, [[[0.5, 0.5]]] * 2]),)},
+        {"values": (np.full((2, 1, 2), 0.5),)},
         {"values": (), "allowed": ()},
         {"leaf_rate": np.full((2, 2, 2), np.nan)},
         {"leaf_rate": np.tile([1.5, -0.5], (2, 2, 1))},
@@ -283,10 +288,10 @@ def test_a_density_is_the_average_of_what_trees_say() -> None:
     Tree 0 cuts {0} | {1, 2} with rates .8, .2 and tree 1 {0, 1} | {2} with .6, .4, so that
     P(1) = (.2 · .3/.5 + .6 · .3/.8) / 2 = (.12 + .225) / 2 = .1725.
     """
-    values: Floats = np.array([[[0.5, 0.3, 0.2]]] * 2)
+    values: Floats = np.array([[[[0.5, 0.3, 0.2]]] * 2] * 2)
     boxes = np.array([[1, 0, 0], [0, 1, 1], [1, 1, 0], [0, 0, 1]], bool)
     rate = np.tile([0.8, 0.2, 0.6, 0.4], (2, 2, 1))
-    forest = Forest(np.array([0, 0, 1, 1]), (boxes,), np.ones((2, 1)), (values,), rate)
+    forest = Forest(np.array([0, 0, 1, 1]), (boxes,), np.ones((2, 2, 1)), (values,), rate)
     out = np.exp(forest.log_densities(np.array([[1]], np.int16), [0]))
     np.testing.assert_allclose(out, 0.1725, rtol=1e-12)
 
@@ -295,7 +300,7 @@ def test_a_density_is_the_average_of_what_trees_say() -> None:
 @given(forests())
 def test_each_tree_decides_as_a_forest_of_its_own(m: ForestDistribution) -> None:
     forest = m.forest
-    every = np.indices([value.shape[2] for value in forest.values])
+    every = np.indices([value.shape[3] for value in forest.values])
     x = every.reshape(len(forest.values), -1).T.astype(np.int16)
     for s in range(m.layout.n_groups):
         found = forest.tree_decisions(x, np.full(len(x), s), m.rates.decision_rate)

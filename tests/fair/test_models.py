@@ -354,3 +354,20 @@ def test_published_folds(
         )
     found = np.mean(results, axis=0)
     assert (np.abs(found - expected) <= tolerance).all(), found
+
+
+def test_balanced_flows_are_those_of_a_search_through_the_circuit() -> None:
+    """The slow twin: small steps of the odds, each followed by a pass through the circuit."""
+    rows = random_rows(17, 300, 3, 3, 0.1)
+    assert (rows.s < 0).any()
+    m = fit("FairPC", rows, options=SHORT).distribution
+    plan = BalancedPlan.of(rows.plan(m.circuit, m.layout), m.layout)
+    theta, rate = m.circuit.parameters[plan.source], m.circuit.parameters[plan.shared]
+    odds = np.ones(rate.shape)
+    for _ in range(500):
+        theta[plan.decision] = rate * odds / (rate * odds).sum(axis=1, keepdims=True)
+        flows = plan.apart(theta)[1]
+        mass = flows[plan.decision]
+        odds *= rate * mass.sum(axis=1, keepdims=True) / mass
+    expected = np.bincount(plan.source, flows)
+    np.testing.assert_allclose(plan(m.circuit.parameters)[1], expected, atol=1e-6)

@@ -55,12 +55,12 @@ def test_equalised_masses_follow_the_rate(rows: Rows) -> None:
     rng = np.random.default_rng(0)
     joint = rng.normal(size=(len(places.row), rows.n_classes))
     rate = rng.dirichlet(np.full(rows.n_classes, 5.0))
-    shift = np.zeros((rows.n_groups, rows.n_classes))
-    posterior = places.equalised(joint, rate, shift)
+    posterior, odds = places.equalised(joint, rate, np.ones((rows.n_groups, rows.n_classes)))
     mass = places.counts(posterior).sum(axis=2)
     wanted = rate * mass.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(mass, wanted, atol=1e-4 * places.total_weight)
-    expected = places.normalised(joint + shift[places.s])[1]
+    shifts = np.log(odds / (rate * odds).sum(axis=1, keepdims=True))
+    expected = places.normalised(joint + shifts[places.s])[1]
     np.testing.assert_allclose(posterior, expected, atol=1e-12)
 
 

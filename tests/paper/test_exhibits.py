@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,25 @@ import scipy.stats
 
 from fairpc.cli import main
 from fairpc.errors import MissingExtraError
-from fairpc.paper import figures, real_world, significance_tables, synthetic
-from fairpc.paper.exhibit import Exhibit, Record, as_json, markdown, number, p_value, write
+from fairpc.paper import (
+    figures,
+    learning,
+    protocol,
+    real_world,
+    significance_tables,
+    synthetic,
+)
+from fairpc.paper.distributions import LATNB_MOVED
+from fairpc.paper.exhibit import (
+    Exhibit,
+    Record,
+    Records,
+    as_json,
+    markdown,
+    number,
+    p_value,
+    write,
+)
 from fairpc.paper.figures import LOOKS
 from fairpc.paper.methods import ALL_METHODS, DISTRIBUTIONS, METHODS
 from fairpc.paper.reproduction import EXHIBITS, page_text, write_page
@@ -22,10 +40,8 @@ from fairpc.paper.sources import REAL_WORLD, drawn
 from paper.folder import small_folder, small_study
 from published import paper_folder
 
-FIELDS = {
-    *("dataset", "method", "log_likelihood", "log_likelihood_all", "accuracy", "f1", "rate_f1"),
-    "discrimination",
-}
+NUMBERS = {"log_likelihood", "log_likelihood_all", "accuracy", "f1", "rate_f1", "discrimination"}
+FIELDS = {"dataset", "method", *NUMBERS, *(f"{name}_error" for name in NUMBERS)}
 NEED_SYNTHETIC = ("synthetic", "init", "missing")
 
 
@@ -112,7 +128,7 @@ def test_the_page_has_every_claim_and_figure(study: Study, table: Exhibit, tmp_p
     bars = real_world.bars(study)
     paths = write_page([table, bars], study, tmp_path)
     text = (tmp_path / "reproduction.md").read_text("utf-8")
-    assert text == page_text([table, bars], study.sources)
+    assert text == page_text([table, bars], study)
     for claim in table.claims:
         assert claim.statement.replace("|", "\\|") in text
     assert "(reproduction/bars.png)" in text
@@ -136,6 +152,35 @@ def test_an_estimate_that_sees_the_decision_is_near_the_truth() -> None:
     table = drawn(10, 0, 2)
     found = synthetic.true_log_likelihood(replace(table, model=None), 0)
     assert found == pytest.approx(synthetic.true_log_likelihood(table, 0), abs=0.03)
+
+
+def test_an_iteration_has_settled_if_no_later_one_is_off() -> None:
+    curve = np.array([0.5, 0.9, 0.79, 0.9, 0.805, 0.8])[:, None, None, None]
+    assert learning.settled(curve) == 4
+    assert learning.settled(np.full((3, 1, 1, 1), 0.8)) == 0
+
+
+def test_starts_are_averaged_over_folds_first() -> None:
+    records = Records(
+        {"dataset": "adult", "method": LATNB_MOVED, "start": k, "fold": f, "accuracy": value}
+        for (k, f), value in {(0, 0): 0.5, (0, 1): 0.7, (1, 0): 0.2, (1, 1): 0.4}.items()
+    )
+    means = protocol.means_of_starts(records, "adult", "accuracy")
+    assert means == pytest.approx([0.6, 0.3])
+
+
+def test_every_printed_number_is_counted(study: Study, table: Exhibit) -> None:
+    text = page_text([table], study)
+    found = re.search(r"(\d+) of (\d+) numbers agree within one unit", text)
+    assert found is not None
+    numbers = [v for line in real_world.PRINTED.values() for v in line if np.isfinite(v)]
+    assert int(found[2]) == len(numbers)
+    agree = sum(
+        abs(record[key] - value) < 0.0015
+        for record in table.records
+        for key, value in real_world.printed(record["dataset"], record["method"]).items()
+    )
+    assert int(found[1]) == agree
 
 
 def test_distance_from_the_line() -> None:

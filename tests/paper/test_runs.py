@@ -9,17 +9,22 @@ import numpy as np
 import pytest
 
 from fairpc.errors import FairpcError, FileFormatError, LearningError
+from fairpc.fair.initial import initial_model
+from fairpc.fair.rows import Rows
 from fairpc.paper import methods
-from fairpc.paper.methods import (
-    ALL_METHODS,
+from fairpc.paper.distributions import (
     FAIRPC_AUTO,
+    FAIRPC_EQUAL,
     FAIRPC_RAND,
-    Outcome,
-    load,
-    run,
-    save,
+    FAIRPC_RAND_TOP,
+    LATNB_MOVED,
+    STARTS,
+    FoldRows,
+    fit_method,
+    moved_labels,
     with_holes,
 )
+from fairpc.paper.methods import ALL_METHODS, Outcome, load, run, save
 from fairpc.paper.runs import Runner, Task
 from fairpc.paper.sources import Sources, drawn, own_folds, read_table
 from paper.folder import N_ROWS, small_folder
@@ -90,7 +95,7 @@ def test_drawn_tables_repeat_and_know_their_truth() -> None:
     assert len(one.folds) == 3
 
 
-@pytest.mark.parametrize("method", [*ALL_METHODS, FAIRPC_RAND, FAIRPC_AUTO])
+@pytest.mark.parametrize("method", [*dict.fromkeys((*ALL_METHODS, *STARTS)), FAIRPC_AUTO])
 def test_every_method_runs_and_its_outcome_is_kept(
     method: str, folder: Path, tmp_path: Path
 ) -> None:
@@ -124,7 +129,7 @@ def test_an_unknown_method_is_refused(folder: Path) -> None:
         Task(table, 0, "Magic").run()
     rows = table.rows
     with pytest.raises(LearningError, match="not run on rows with holes"):
-        run("LatNB", (rows, rows, rows), 0, missing=0.5)
+        run("LatNB", FoldRows(rows, rows, rows), 0, missing=0.5)
 
 
 def test_the_key_changes_with_all_that_matters(folder: Path) -> None:
@@ -137,6 +142,7 @@ def test_the_key_changes_with_all_that_matters(folder: Path) -> None:
         Task(other, 0, "FairPC"),
         Task(table, 0, "FairPC", missing=0.0),
         Task(table, 0, "FairPC", missing=0.5),
+        Task(table, 0, "FairPC", start=1),
     ]
     assert len({task.key for task in tasks}) == len(tasks)
     assert Task(table, 0, "FairPC").key == tasks[0].key
@@ -152,9 +158,9 @@ def test_a_run_goes_on_where_it_stopped(
     ran: list[int] = []
     original = Task.run
 
-    def counted(task: Task) -> Outcome:
+    def counted(task: Task, rows: FoldRows | None = None) -> Outcome:
         ran.append(task.fold)
-        return original(task)
+        return original(task, rows)
 
     monkeypatch.setattr(Task, "run", counted)
     outcomes = runner(tasks, "four")
@@ -197,12 +203,80 @@ def test_holes_are_as_many_as_asked_and_only_in_features() -> None:
 def test_hidden_cells_leave_no_trace(folder: Path) -> None:
     """What is hidden may change structure, never parameters: with all hidden, X is uniform."""
     table = Sources(folder, folder / "splits").table("adult")
-    fold = table.folds[0]
-    train, valid, test = (table.rows.take(part) for part in (fold.train, fold.valid, fold.test))
-    outcome = run("FairPC", (train, valid, test), 0, missing=1.0)
+    outcome = Task(table, 0, "FairPC", missing=1.0).run()
     given = outcome.log_likelihood + len(table.rows.names) * np.log(2)
     # P(s, d) times a uniform P(x): four values at most.
     assert len(np.unique(given.round(9))) <= 4
+
+
+def test_authors_hide_groups_and_labels_too() -> None:
+    rows = drawn(10, 0, 2).rows
+    holed = with_holes(rows, 0.3, np.random.default_rng(0), everywhere=True)
+    for hidden, whole in ((holed.s, rows.s), (holed.d, rows.d), (holed.x, rows.x)):
+        assert (hidden < 0).mean() == pytest.approx(0.3, abs=0.02)
+        assert (hidden[hidden >= 0] == whole[hidden >= 0]).all()
+
+
+def test_without_holes_the_authors_protocol_is_their_fit(folder: Path) -> None:
+    table = Sources(folder, folder / "splits").table("adult")
+    complete, holed = (Task(table, 0, FAIRPC_EQUAL, missing=p).run() for p in (None, 0.0))
+    np.testing.assert_array_equal(complete.scores, holed.scores)
+
+
+def test_structure_is_learned_once_a_fold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task(Sources(folder, folder / "splits").table("adult"), 0, "FairPC")
+    rows = task.rows
+    shared = {m: replace(task, method=m).run(rows) for m in ("NLatPC", FAIRPC_RAND, "FairPC")}
+    for method, outcome in shared.items():
+        alone = replace(task, method=method).run()
+        np.testing.assert_array_equal(outcome.scores, alone.scores)
+    assert rows.cells is rows.cells
+
+
+def test_labels_are_moved_until_rates_are_equal() -> None:
+    """Group 0: 60 of 100 positive; group 1: 10 of 100. 25 labels move, each rate is then .35."""
+    s = np.repeat([0, 1], 100)
+    d = np.concatenate([np.arange(100) < 60, np.arange(100) < 10]).astype(int)
+    rate, mechanism = moved_labels(Rows.of(s, d, np.zeros((200, 1), int), arities=[2]))
+    assert rate == pytest.approx(0.35)
+    # Of the 65 negative fair decisions in group 0, 25 are seen positive; all 35 positive ones are.
+    # In group 1 no negative one is, and 10 of the 35 positive ones.
+    np.testing.assert_allclose(mechanism, [[25 / 65, 1.0], [0.0, 10 / 35]])
+
+
+@pytest.mark.parametrize("method", [FAIRPC_EQUAL, FAIRPC_RAND_TOP, LATNB_MOVED])
+def test_starts_of_the_authors(method: str, folder: Path) -> None:
+    rows = Task(Sources(folder, folder / "splits").table("adult"), 0, method).rows
+    model, start = STARTS[method]
+    cells = rows.cells if model == "FairPC" else None
+    given = initial_model(model, rows.train, cells, 1.0)
+    found = start(given, rows.train, np.random.default_rng(0))
+    assert abs(found.parity_gap()[1]) < 1e-12
+    np.testing.assert_allclose(found.mechanism.sum(axis=2), 1.0)
+    x = np.setdiff1d(np.arange(len(given.circuit.parameters)), found.top.mechanism.ravel())
+    x = np.setdiff1d(x, [*found.top.group, *found.top.decision.ravel()])
+    kept = np.array_equal(found.circuit.parameters[x], given.circuit.parameters[x])
+    assert kept == (method != LATNB_MOVED)
+    if method == FAIRPC_EQUAL:
+        np.testing.assert_array_equal(found.mechanism, [np.eye(2), np.eye(2)])
+    if method == LATNB_MOVED:
+        rate, mechanism = moved_labels(rows.train)
+        np.testing.assert_allclose(found.mechanism[:, :, 1], mechanism)
+        np.testing.assert_allclose(found.decision_rate, np.tile([1 - rate, rate], (2, 1)))
+
+
+@pytest.mark.parametrize("method", ["NLatPC", "2NB"])
+def test_one_update_is_all_where_nothing_is_hidden(method: str, folder: Path) -> None:
+    """The closed form, against what 500 iterations of the general fit end with."""
+    from fairpc.fair.fit import Options, fit
+
+    task = Task(Sources(folder, folder / "splits").table("adult"), 0, method)
+    rows = task.rows
+    slow = fit(STARTS[method][0], rows.train, validation=rows.valid, options=Options(tol=0))
+    fast = fit_method(method, rows, 0)
+    np.testing.assert_allclose(
+        fast.distribution.circuit.parameters, slow.distribution.circuit.parameters, atol=1e-12
+    )
 
 
 def test_random_starts_are_aligned(folder: Path) -> None:
@@ -227,8 +301,11 @@ def test_given_tables_must_be_there(folder: Path, tmp_path: Path) -> None:
 
 def test_synthetic_tables_of_the_authors() -> None:
     folder = paper_folder()
-    table = Sources(folder, folder / "splits", n_folds=3).synthetic(12)
-    assert table.rows.x.shape == (10_000, 12)
-    assert table.truth is not None
-    assert table.model is None
-    assert len(table.folds) == 3
+    sources = Sources(folder, folder / "splits")
+    for n_features in (12, 27):
+        table = sources.synthetic(n_features)
+        assert table.rows.x.shape == (10_000, n_features)
+        assert table.truth is not None
+        assert table.model is None
+        assert len(table.folds) == 10
+    assert sources.synthetic(28).model is not None

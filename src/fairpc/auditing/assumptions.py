@@ -20,6 +20,7 @@ from fairpc.errors.arrays import Array, Bools, Positions
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
 from fairpc.evidence.assumptions_within import CrossFit
+from fairpc.evidence.crossfit import Watch
 from fairpc.evidence.intervals import some_of
 
 MOST_SEEDS: Final = 11
@@ -74,11 +75,12 @@ def assumption_test(job: Job) -> Tested:
         "clusters": some_of(rows.persons, kept),
         "sample_weight": some_of(rows.weights, kept),
     }
+    watch = _splits_of(job, "decidable.test")
     given = table, rows.d[kept].astype(np.intp), rows.s[kept].astype(np.intp)
     if len(rows.classes) > 2:
-        plain = test_assumptions(*given, level=settings.level, **asked)
+        plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
         return Tested(rows, kept, table, asked, plain, None)
-    fit = CrossFit.of(*given, **asked)
+    fit = CrossFit.of(*given, progress=watch, **asked)
     return Tested(rows, kept, table, asked, fit.plain(settings.level), fit)
 
 
@@ -93,7 +95,8 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
     if job.strata.within:
         given = tested.table, tested.labels, tested.groups
         asked = tested.asked | {"given": where, "mechanism": "within"}
-        by_stratum: TestsByStratum = test_assumptions(*given, level=level, **asked)
+        watch = _splits_of(job, "strata.test")
+        by_stratum: TestsByStratum = test_assumptions(*given, level=level, progress=watch, **asked)
         return by_stratum
     if tested.fit is None:
         raise AuditError(
@@ -105,6 +108,10 @@ def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
 
 
 test_within_strata.__test__ = False  # type: ignore[attr-defined]
+
+
+def _splits_of(job: Job, step: str) -> Watch:
+    return lambda done, total: job.tell(step, f": split {done + 1} of {total}")
 
 
 def named_test(test: AssumptionTest, rows: AuditedRows) -> AssumptionTest:

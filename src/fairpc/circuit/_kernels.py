@@ -14,12 +14,13 @@ Missing values are summed out by setting both indicators to one (code -1).
 The active path works without the circuit. A pair (node, projection) is *active* if
 it can be non-zero and some row reaches it from the root. What is not active never
 matters, whatever the parameters. The active pairs become *slots* in one array of
-numbers: two ones, a zero, the parameters, then sums. A sum is a list of *terms*, each
+numbers: some ones, a zero, the parameters, then sums. A sum is a list of *terms*, each
 the product of three slots before it:
 ``val[terms[t, 3]] += val[terms[t, 0]] · val[terms[t, 1]] · val[terms[t, 2]]``.
 Products and sums of one term are written into the terms that use them where
-there is room. A term of fewer factors is filled up with ones; they are two, so
-that a term rarely names a slot twice and its sets can be handled side by side.
+there is room. A term of fewer factors is filled up with ones. Terms take them in turn:
+slopes are added up in every slot, and adding to one that was just written waits.
+Slots are unsigned, for a signed index is first compared with zero.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairpc.data._kernels import pair_ids
-from fairpc.data.jit import kernel
+from fairpc.data.jit import inner_kernel, kernel
 
 # Values are mantissa · SCALE^exponent in the extended-range kernels.
 SCALE = 2.0**256
@@ -38,10 +39,12 @@ ZERO_EXPONENT = -(1 << 28)
 # extended range. Above it, whatever underflowed is smaller by a factor of 1e-50.
 TINY = 1e-250
 
-# Slots of the active path: zero, and the first parameter.
-ZERO = 2
-FIRST = 3
+# Slots of the active path: ones before it, zero, and the first parameter.
+ZERO = 8
+FIRST = 9
 REACHED = 3
+# Kind of a node of a condensed circuit: a sum of products of two.
+DOT = 3
 
 
 @kernel
@@ -96,28 +99,34 @@ def project(scopes, columns, start, stop, merge, ids, rep):
     return size, map_ptr, maps, leaf_ptr, leaf_code
 
 
-@kernel
+@inner_kernel
 def _weighted_pair(out, a, x, b, y):
     for u in range(len(out)):
         out[u] = a * x[u] + b * y[u]
 
 
-@kernel
+@inner_kernel
 def _add_weighted(out, a, x):
     for u in range(len(out)):
         out[u] += a * x[u]
 
 
-@kernel
+@inner_kernel
 def _gather_pair(out, x, i, y, j):
     for u in range(len(out)):
         out[u] = x[i[u]] * y[j[u]]
 
 
-@kernel
+@inner_kernel
 def _gather_times(out, x, i):
     for u in range(len(out)):
         out[u] *= x[i[u]]
+
+
+@kernel
+def _gather_add(out, x, i, y, j):
+    for u in range(len(out)):
+        out[u] += x[i[u]] * y[j[u]]
 
 
 @kernel
@@ -140,15 +149,19 @@ def upward(g, chunk, theta, val):
             x = val[off[a] : off[a + 1]]
             for u in range(m):
                 out[u] = weight * x[u]
-        elif kind[n] == 1:
-            a = child[e]
-            b = child[e + 1]
-            i = map_ptr[edge_link[e]]
-            j = map_ptr[edge_link[e + 1]]
-            x = val[off[a] : off[a + 1]]
-            y = val[off[b] : off[b + 1]]
-            _gather_pair(out, x, maps[i : i + m], y, maps[j : j + m])
-            for k in range(e + 2, stop):
+        elif kind[n] == 1 or kind[n] == DOT:
+            for k in range(e, stop if kind[n] == DOT else e + 2, 2):
+                a = child[k]
+                b = child[k + 1]
+                i = map_ptr[edge_link[k]]
+                j = map_ptr[edge_link[k + 1]]
+                x = val[off[a] : off[a + 1]]
+                y = val[off[b] : off[b + 1]]
+                if k == e:
+                    _gather_pair(out, x, maps[i : i + m], y, maps[j : j + m])
+                else:
+                    _gather_add(out, x, maps[i : i + m], y, maps[j : j + m])
+            for k in range(stop if kind[n] == DOT else e + 2, stop):
                 a = child[k]
                 i = map_ptr[edge_link[k]]
                 _gather_times(out, val[off[a] : off[a + 1]], maps[i : i + m])
@@ -163,13 +176,13 @@ def upward(g, chunk, theta, val):
                 _add_weighted(out, theta[edge_parameter[k]], val[off[a] : off[a + 1]])
 
 
-@kernel
+@inner_kernel
 def _quotient(out, x, y):
     for u in range(len(out)):
         out[u] = x[u] / y[u] if y[u] > 0.0 else 0.0
 
 
-@kernel
+@inner_kernel
 def _push(flow, weight, ratio, x):
     total = 0.0
     for u in range(len(flow)):
@@ -179,7 +192,7 @@ def _push(flow, weight, ratio, x):
     return total
 
 
-@kernel
+@inner_kernel
 def _scatter(flow, i, f):
     for u in range(len(f)):
         flow[i[u]] += f[u]
@@ -231,7 +244,7 @@ def weighted_log(values, weights):
     return total, least
 
 
-@kernel
+@inner_kernel
 def _scaled_times(v, e, x, x_exponent):
     """The product of two scaled numbers."""
     v *= x
@@ -244,14 +257,14 @@ def _scaled_times(v, e, x, x_exponent):
     return v, e
 
 
-@kernel
+@inner_kernel
 def _scaled_product(out, exponent, x, x_exponent, i):
     for u in range(len(out)):
         k = i[u]
         out[u], exponent[u] = _scaled_times(out[u], np.int64(exponent[u]), x[k], x_exponent[k])
 
 
-@kernel
+@inner_kernel
 def _scaled_add(out, exponent, weight, weight_exponent, x, x_exponent, use_max):
     for u in range(len(out)):
         m = weight * x[u]
@@ -323,7 +336,7 @@ def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
                 _scaled_add(out, scale, theta[p], theta_exponent[p], x, x_scale, use_max)
 
 
-@kernel
+@inner_kernel
 def _share(theta, theta_exponent, p, val, exponent, below, above):
     """(θ[p] · val[below]) / val[above] of scaled numbers, as an ordinary one between 0 and 1."""
     weight = theta[p]
@@ -379,7 +392,7 @@ def scaled_log(val, exponent):
     return out
 
 
-@kernel
+@inner_kernel
 def _uniform(state):
     """Next state and a number in [0, 1): splitmix64, one stream per row."""
     state = state + np.uint64(0x9E3779B97F4A7C15)
@@ -446,13 +459,13 @@ def trace(g, chunk, scaled_theta, scaled_val, root_ids, seeds, draw, out):
                 depth += 1
 
 
-@kernel
+@inner_kernel
 def _either(out, x):
     for u in range(len(out)):
         out[u] |= x[u]
 
 
-@kernel
+@inner_kernel
 def _both(out, x, i):
     for u in range(len(out)):
         out[u] &= x[i[u]]
@@ -517,16 +530,17 @@ def list_active(g, chunk, on, pairs, pair_ptr):
                         on[c + pairs[j]] = REACHED
 
 
-@kernel
+@inner_kernel
 def _write(terms, t, a, b, c, slot):
     """A term; a factor 0 stands for none, and only ``c`` or both ``b`` and ``c`` may be."""
+    one = 2 * t % ZERO
     terms[t, 0] = a
-    terms[t, 1] = b
-    terms[t, 2] = c if c != 0 else 1
+    terms[t, 1] = b if b != 0 else one
+    terms[t, 2] = c if c != 0 else one + 1
     terms[t, 3] = slot
 
 
-@kernel
+@inner_kernel
 def _product_slots(terms, t, slot, left, right, first, last, child, link, map_ptr, maps, off, u):
     """The factors of the children as two slots; whatever is more gets a sum of its own.
 
@@ -560,7 +574,7 @@ def _product_slots(terms, t, slot, left, right, first, last, child, link, map_pt
     return a, b, t, slot
 
 
-@kernel
+@inner_kernel
 def _sum_slots(terms, t, slot, left, right, on, off, u, first, last, child, edge_parameter):
     """The active edges of a sum as terms of a new slot, or a single one as two factors."""
     k = 0
@@ -617,8 +631,8 @@ def list_terms(g, chunk, n_parameters, on, pairs, pair_ptr, left, right, terms):
 @kernel
 def rise(theta, terms, root, weights, val, likelihood):
     """The value of every slot, and of the rows; rows without weight count as certain."""
-    val[0] = 1.0
-    val[1] = 1.0
+    for s in range(ZERO):
+        val[s] = 1.0
     val[ZERO] = 0.0
     for p in range(len(theta)):
         val[FIRST + p] = theta[p]
@@ -663,9 +677,10 @@ def fall(theta, terms, root, rate, val, slope, flow):
 def rise_sets(theta, terms, root, weights, val, likelihood):
     """``rise`` for several parameter sets side by side, the sets being the last axis."""
     n_sets = val.shape[1]
+    for s in range(ZERO):
+        for k in range(n_sets):
+            val[s, k] = 1.0
     for k in range(n_sets):
-        val[0, k] = 1.0
-        val[1, k] = 1.0
         val[ZERO, k] = 0.0
     for p in range(len(theta)):
         for k in range(n_sets):
@@ -718,7 +733,7 @@ def fall_sets(theta, terms, root, rate, val, slope, flow):
             flow[p, k] = theta[p, k] * slope[FIRST + p, k]
 
 
-@kernel
+@inner_kernel
 def _relative(v, steps):
     """v · SCALE^steps for steps ≤ 0; what is two steps below is nothing beside the rest."""
     if steps == 0:
@@ -726,7 +741,7 @@ def _relative(v, steps):
     return v * UNSCALE if steps == -1 else 0.0
 
 
-@kernel
+@inner_kernel
 def _scaled_term(terms, t, val, exponent):
     v, e = val[terms[t, 0]], np.int64(exponent[terms[t, 0]])
     v, e = _scaled_times(v, e, val[terms[t, 1]], exponent[terms[t, 1]])

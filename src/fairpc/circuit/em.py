@@ -58,10 +58,14 @@ def maximize(
     (uniform if None): the data say nothing about it. ``flows`` may hold several sets.
     """
     counts = flows if prior is None else flows + prior
-    totals = np.add.reduceat(counts, graph.block_ptr[:-1], axis=-1)[..., graph.parameter_block]
-    silent = totals <= 0
-    theta: Floats = counts / np.where(silent, 1.0, totals)
-    if silent.any():
+    by_block = np.add.reduceat(counts, graph.block_ptr[:-1], axis=-1)
+    totals = by_block.take(graph.parameter_block, axis=-1)
+    theta: Floats
+    if by_block.min(initial=1.0) > 0:
+        theta = counts / totals
+    else:
+        silent = totals <= 0
+        theta = counts / np.where(silent, 1.0, totals)
         theta = np.where(silent, graph.uniform() if fallback is None else fallback, theta)
     return theta if bounds is None else bounds.imposed(theta, counts)
 
@@ -73,9 +77,11 @@ def objective(log_likelihood: float, parameters: Floats, prior: Floats | None) -
 
 def log_prior(parameters: Floats, prior: Floats) -> float:
     """Σ prior · log θ over the parameters that have a prior."""
-    used = prior > 0
+    if not prior.min(initial=1.0) > 0:
+        used = prior > 0
+        parameters, prior = parameters[used], prior[used]
     with np.errstate(divide="ignore"):
-        return float((prior[used] * np.log(parameters[used])).sum())
+        return float((prior * np.log(parameters)).sum())
 
 
 def maximum_likelihood(

@@ -138,7 +138,7 @@ def _forms(
         yield from program.chunks(codes)
         return
     find = partial(active_terms, at_any_cost=path == "active")
-    projections = program.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES)
+    projections = program.paired.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES)
     while some := list(islice(projections, n_threads)):
         found = map_in_order(find, [chunk for _, _, chunk in some], n_threads)
         for (start, stop, _), form in zip(some, found, strict=True):
@@ -179,7 +179,7 @@ class RowPlan:
 
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         theta = self._checked(parameters, 1)
-        w = self._distinct_weights(weights)
+        w = self.distinct_weights(weights)
 
         def task(chunk: Chunk) -> tuple[float, Floats]:
             return self._form(chunk).flows(theta, w[chunk.rows], self._work)
@@ -189,19 +189,28 @@ class RowPlan:
     def log_likelihood(self, parameters: Floats, weights: Floats | None = None) -> float:
         """The same without the flows, to the bit: half the work."""
         theta = self._checked(parameters, 1)
-        w = self._distinct_weights(weights)
+        w = self.distinct_weights(weights)
 
         def task(chunk: Chunk) -> float:
             return self._form(chunk).log_likelihood(theta, w[chunk.rows], self._work)
 
         return sum(map_in_order(task, self.chunks, self._threads(1)), 0.0)
 
+    def row_logs(self, parameters: Floats) -> Floats:
+        """log P of each distinct row."""
+        theta = self._checked(parameters, 1)
+
+        def task(chunk: Chunk) -> Floats:
+            return self._form(chunk).row_logs(theta, self._work)
+
+        return np.concatenate([*map_in_order(task, self.chunks, self._threads(1)), np.empty(0)])
+
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         theta = self._checked(parameters, 2)
         if weights is None or np.ndim(weights) == 1:
-            per_set = np.tile(self._distinct_weights(weights), (len(theta), 1))
+            per_set = np.tile(self.distinct_weights(weights), (len(theta), 1))
         else:
-            per_set = np.stack([self._distinct_weights(w) for w in np.asarray(weights)])
+            per_set = np.stack([self.distinct_weights(w) for w in np.asarray(weights)])
         if len(per_set) != len(theta):
             raise CodesError(
                 f"{len(theta)} parameter sets and {len(per_set)} weight vectors: give as many"
@@ -251,7 +260,8 @@ class RowPlan:
             raise CodesError(f"parameters have shape {theta.shape}: the plan takes ({shape})")
         return theta
 
-    def _distinct_weights(self, weights: Floats | None) -> Floats:
+    def distinct_weights(self, weights: Floats | None) -> Floats:
+        """Weights of the distinct rows, from those of all rows; their own if None."""
         if weights is None:
             return self.table.weights
         given = check_weights(weights, self.n_rows)

@@ -10,8 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import chain
 from types import ModuleType
 from typing import Final, NamedTuple, TypeVar
 
@@ -27,6 +28,8 @@ from fairpc.errors.arrays import Bytes, Codes, Floats, Int32s, Ints, Words
 S = TypeVar("S")
 T = TypeVar("T")
 
+DOT: Final = 3
+"""A kind of node beside those of a graph: a sum of products of two."""
 CHUNK_ROWS: Final = 8192
 """Rows per chunk: the more rows, the more of them share a projection (at most 65,535)."""
 CHUNK_VALUES: Final = 1 << 21
@@ -87,9 +90,28 @@ class Program:
     arrays: GraphArrays
     scopes: Scopes
 
+    @cached_property
+    def condensed(self) -> Program:
+        """The same values at the root from fewer numbers; it takes a one after the parameters."""
+        from fairpc.circuit.rewritten import condensed
+
+        return condensed(self.graph)
+
+    @cached_property
+    def paired(self) -> Program:
+        """The same with products of few factors; itself where it has no others."""
+        from fairpc.circuit.rewritten import paired
+
+        return paired(self.graph) or self
+
     def chunk_rows(self, most: int = CHUNK_ROWS) -> int:
         """Rows to try at once."""
         return max(64, min(most, SCOPE_NUMBERS // len(self.scopes.leaf)))
+
+    def spans(self, n_rows: int, most: int = CHUNK_ROWS) -> list[slice]:
+        """Ranges of rows to give to threads: as many rows as are tried at once."""
+        step = self.chunk_rows(most)
+        return [slice(low, min(low + step, n_rows)) for low in range(0, n_rows, step)]
 
     def project(self, codes: Codes, start: int, stop: int, *, merge: bool = True) -> Projection:
         """Rows ``start:stop`` as distinct projections onto every scope."""
@@ -97,7 +119,7 @@ class Program:
         size, map_ptr, maps, leaf_ptr, leaf_code = kernels().project(
             self.scopes, readonly(codes.T), start, stop, merge, ids, spare
         )
-        off = np.zeros(self.graph.n_nodes + 1, np.int64)
+        off = np.zeros(len(self.arrays.kind) + 1, np.int64)
         np.cumsum(size[self.arrays.scope], out=off[1:])
         arrays = ChunkArrays(map_ptr, maps, leaf_ptr, leaf_code, off)
         return Projection(self, arrays, ids[self.arrays.scope[-1]].copy())
@@ -163,7 +185,7 @@ class Projection:
 
     @property
     def root(self) -> slice:
-        return self.node(self.program.graph.root)
+        return self.node(len(self.program.arrays.kind) - 1)
 
     def node(self, n: int) -> slice:
         off = self.arrays.off
@@ -172,6 +194,23 @@ class Projection:
     def log_likelihood(self, theta: Floats, weights: Floats, work: Workspace) -> float:
         """Of the rows together: the way up alone."""
         return self._rise(theta, weights, work.take(self.n_values))[0]
+
+    def row_logs(self, theta: Floats, work: Workspace) -> Floats:
+        """log P of each row; with extended range where one is very small."""
+        logs = self.plain_logs(theta, work)
+        if logs is None:
+            logs = self.upward_scaled(Scaled.of(theta)).log(self.root)[self.root_ids]
+        return logs
+
+    def plain_logs(self, theta: Floats, work: Workspace) -> Floats | None:
+        """log P of each row; None where one is so small that digits may have been lost."""
+        val = work.take(self.n_values)
+        self.upward(theta, val)
+        values = val[self.root]
+        if values.min() <= kernels().TINY:
+            return None
+        result: Floats = np.log(values)[self.root_ids]
+        return result
 
     def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
         """Log-likelihood and expected flow per parameter: edges that share one are added up."""
@@ -275,33 +314,113 @@ class Scaled(NamedTuple):
 def compiled(g: Graph) -> Program:
     """The program of a smooth and decomposable graph."""
     require(g, "evaluation", "smooth", "decomposable")
+    own = Nodes(g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter)
+    return _program(g, own, g.scopes)
+
+
+class Nodes(NamedTuple):
+    """The nodes of a graph, or nodes that stand for it; see :class:`GraphArrays`."""
+
+    kind: Bytes
+    variable: Int32s
+    value: Int32s
+    child_ptr: Ints
+    child: Int32s
+    edge_parameter: Int32s
+
+
+@dataclass(eq=False)
+class Spelled:
+    """Nodes that are written one after the other, children first.
+
+    Attributes:
+        kind: that of a graph, or DOT: a sum of products of two, whose children are
+            the factors of the first, those of the second and so on.
+        mask: the scope of each node, a bit per variable.
+    """
+
+    kind: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    leaf: list[tuple[int, int]] = field(default_factory=list)
+    children: list[list[int]] = field(default_factory=list)
+    parameters: list[list[int]] = field(default_factory=list)
+
+    def add(
+        self,
+        kind: int,
+        mask: int,
+        *,
+        leaf: tuple[int, int] = (-1, -1),
+        children: Sequence[int] = (),
+        parameters: Sequence[int] | None = None,
+    ) -> int:
+        """Write a node; its number. ``leaf`` is the variable and value of an indicator."""
+        self.kind.append(kind)
+        self.mask.append(mask)
+        self.leaf.append(leaf)
+        self.children.append(list(children))
+        self.parameters.append([-1] * len(children) if parameters is None else list(parameters))
+        return len(self.kind) - 1
+
+    def with_root(self, root: int) -> Spelled:
+        """The same with this node last, as a root must be."""
+        if root != len(self.kind) - 1:
+            self.add(PRODUCT, self.mask[root], children=[root])
+        return self
+
+
+def assembled(g: Graph, nodes: Spelled) -> Program:
+    """The program of nodes that stand for a graph."""
+    variable, value = np.array(nodes.leaf, np.int32).T
+    ptr = np.cumsum([0, *map(len, nodes.children)])
+    child, parameter = (
+        np.array(list(chain.from_iterable(lists)), np.int32)
+        for lists in (nodes.children, nodes.parameters)
+    )
+    own = Nodes(np.array(nodes.kind, np.uint8), variable, value, ptr, child, parameter)
+    return _program(g, own, nodes.mask)
+
+
+def _program(g: Graph, own: Nodes, masks: Sequence[int]) -> Program:
+    kind, variable, value, child_ptr, child, edge_parameter = own
     number: dict[int, int] = {}
-    scope = np.array([number.setdefault(mask, len(number)) for mask in g.scopes], np.int32)
+    scope = np.array([number.setdefault(mask, len(number)) for mask in masks], np.int32)
     leaf = np.full(len(number), -1, np.int32)
-    indicators = np.flatnonzero(g.kind == INDICATOR)
-    leaf[scope[indicators]] = g.variable[indicators]
-    product_edges = np.flatnonzero(g.kind[g.edge_node] == PRODUCT)
-    pairs = np.stack([scope[g.edge_node[product_edges]], scope[g.child[product_edges]]], axis=1)
+    indicators = np.flatnonzero(kind == INDICATOR)
+    leaf[scope[indicators]] = variable[indicators]
+    edge_node = np.repeat(np.arange(len(kind)), np.diff(child_ptr))
+    across = np.flatnonzero((kind[edge_node] == PRODUCT) | (kind[edge_node] == DOT))
+    pairs = np.stack([scope[edge_node[across]], scope[child[across]]], axis=1)
     links, which = np.unique(pairs.reshape(-1, 2), axis=0, return_inverse=True)
-    edge_link = np.full(g.n_edges, -1, np.int32)
-    edge_link[product_edges] = which.ravel()
-    own = (g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter)
+    edge_link = np.full(len(child), -1, np.int32)
+    edge_link[across] = which.ravel()
     link_from, link_to = links.T.astype(np.int32)
-    part_ptr, part = _parts(g, scope, len(number))
+    part_ptr, part = _parts(own, scope, len(number))
     return Program(
         g,
-        GraphArrays(*own, readonly(edge_link), readonly(scope)),
+        GraphArrays(
+            readonly(kind),
+            readonly(variable),
+            readonly(value),
+            readonly(child_ptr),
+            readonly(child),
+            readonly(edge_parameter),
+            readonly(edge_link),
+            readonly(scope),
+        ),
         Scopes(*map(readonly, (leaf, g.arities, part_ptr, part, link_from, link_to))),
     )
 
 
-def _parts(g: Graph, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
+def _parts(own: Nodes, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
     """How each larger scope is put together: as its first product with several children does."""
+    kind, _, _, child_ptr, child, _ = own
     parts: list[list[int]] = [[] for _ in range(n_scopes)]
-    several = (g.kind == PRODUCT) & (np.diff(g.child_ptr) > 1)
+    several = ((kind == PRODUCT) | (kind == DOT)) & (np.diff(child_ptr) > 1)
     for n in np.flatnonzero(several).tolist():
         if not parts[scope[n]]:
-            parts[scope[n]] = scope[g.children(n)].tolist()
+            last = child_ptr[n] + 2 if kind[n] == DOT else child_ptr[n + 1]
+            parts[scope[n]] = scope[child[child_ptr[n] : last]].tolist()
     ptr = np.cumsum([0, *(len(p) for p in parts)])
     return ptr, np.array([s for p in parts for s in p], np.int32)
 

@@ -19,8 +19,17 @@ import numpy.typing as npt
 
 from fairpc.circuit.flows import check_complete, node_flows
 from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, variable_index
-from fairpc.circuit.program import Projection, Scaled, kernels, map_in_order, thread_count
+from fairpc.circuit.program import (
+    CHUNK_ROWS,
+    CHUNK_VALUES,
+    Program,
+    Scaled,
+    Workspace,
+    map_in_order,
+    thread_count,
+)
 from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
+from fairpc.circuit.rewritten import pays
 from fairpc.data.table import check_codes, distinct_rows
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
@@ -28,6 +37,8 @@ from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
 MAX_STATES: Final = 1 << 16
 """Joint values over which an expectation may range."""
 SAMPLE_ROWS: Final = 2048
+POSTERIOR_ROWS: Final = 1 << 17
+"""Rows whose values are asked for at once: enough for all threads."""
 _ONE_TREE: Final[tuple[PropertyName, ...]] = ("smooth", "decomposable", "deterministic")
 
 Function = Callable[[Ints], npt.ArrayLike] | Array
@@ -51,15 +62,36 @@ def _log_values(circuit: Circuit, rows: Codes, n_threads: int | None) -> Floats:
     if _many_equal(rows):
         row_of, first = distinct_rows(rows, circuit.arities)
         return _log_values(circuit, np.asfortranarray(rows[first]), n_threads)[row_of]
-    program = circuit.graph.program
+    program, theta, work = circuit.graph.program, circuit.parameters, Workspace()
+    if pays(circuit.graph, rows):
+        return _condensed_logs(program, theta, rows, work, thread_count(n_threads))
     result = np.empty(len(rows))
-    step = program.chunk_rows()
 
-    def task(k: int) -> None:
-        for start, stop, chunk in program.chunks(rows, k * step, min((k + 1) * step, len(rows))):
-            result[start:stop] = _root_logs(circuit, chunk)[chunk.root_ids]
+    def task(span: slice) -> None:
+        for start, stop, chunk in program.chunks(rows, span.start, span.stop):
+            result[start:stop] = chunk.row_logs(theta, work)
 
-    for _ in map_in_order(task, range(-(-len(rows) // step)), thread_count(n_threads)):
+    for _ in map_in_order(task, program.spans(len(rows)), thread_count(n_threads)):
+        pass
+    return result
+
+
+def _condensed_logs(
+    program: Program, theta: Floats, rows: Codes, work: Workspace, n_threads: int
+) -> Floats:
+    """log P of rows by way of the condensed circuit, whose fewer numbers leave room for more."""
+    result, weights, most = np.empty(len(rows)), np.append(theta, 1.0), 2 * CHUNK_ROWS
+
+    def task(span: slice) -> None:
+        sizes = {"rows": most, "values": 2 * CHUNK_VALUES}
+        chunks = program.condensed.chunks(rows, span.start, span.stop, **sizes)
+        for start, stop, chunk in chunks:
+            logs = chunk.plain_logs(weights, work)
+            if logs is None:
+                logs = program.project(rows, start, stop).row_logs(theta, work)
+            result[start:stop] = logs
+
+    for _ in map_in_order(task, program.condensed.spans(len(rows), most), n_threads):
         pass
     return result
 
@@ -73,34 +105,44 @@ def _many_equal(rows: Codes) -> bool:
     return len(distinct_rows(some, highest)[1]) < len(some) / 2
 
 
-def _root_logs(circuit: Circuit, chunk: Projection) -> Floats:
-    """log P of each distinct row of a chunk; with extended range where it is very small."""
-    val = np.empty(chunk.n_values)
-    chunk.upward(circuit.parameters, val)
-    values = val[chunk.root]
-    if values.min() > kernels().TINY:
-        return np.log(values)
-    return chunk.upward_scaled(Scaled.of(circuit.parameters)).log(chunk.root)
-
-
 def posterior(
     circuit: Circuit, variable: int | str, codes: npt.ArrayLike, *, n_threads: int | None = None
 ) -> Floats:
     """P(variable = v | e) for each row: rows × values. Much faster than all conditionals."""
     rows = check_codes(codes, circuit.arities, circuit.names)
     column = variable_index(circuit.graph, variable)
-    logs = np.empty((len(rows), int(circuit.arities[column])))
+    logs = _logs_of_values(circuit, rows, column, n_threads)
     given = rows[:, column]
     for v in range(logs.shape[1]):
-        clamped = rows.copy(order="F")
-        clamped[:, column] = v
-        logs[:, v] = _log_values(circuit, clamped, n_threads)
         logs[(given >= 0) & (given != v), v] = -np.inf
     top = logs.max(axis=1, keepdims=True)
     refuse_impossible(top[:, 0])
     shares = np.exp(logs - top)
     result: Floats = shares / shares.sum(axis=1, keepdims=True)
     return result
+
+
+def _logs_of_values(circuit: Circuit, rows: Codes, column: int, n_threads: int | None) -> Floats:
+    """log P of each row with each value of a column in place of its own: rows × values.
+
+    The values of a row follow one another, so that they are in one chunk and share all
+    that the column is no part of.
+    """
+    if _many_equal(rows):
+        row_of, first = distinct_rows(rows, circuit.arities)
+        some = np.asfortranarray(rows[first])
+        return np.asfortranarray(_logs_of_values(circuit, some, column, n_threads)[row_of])
+    n_values = int(circuit.arities[column])
+    logs = np.empty((len(rows), n_values), order="F")
+    for start in range(0, len(rows), POSTERIOR_ROWS):
+        some = rows[start : start + POSTERIOR_ROWS]
+        clamped = np.empty((len(some) * n_values, rows.shape[1]), rows.dtype, order="F")
+        for v in range(n_values):
+            clamped[v::n_values] = some
+            clamped[v::n_values, column] = v
+        found = _log_values(circuit, clamped, n_threads).reshape(-1, n_values)
+        logs[start : start + POSTERIOR_ROWS] = found
+    return logs
 
 
 def conditionals(circuit: Circuit, codes: npt.ArrayLike) -> tuple[Floats, ...]:

@@ -10,6 +10,7 @@ from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+from fairpc.cli.ahead import STAGES, compile_aside
 from fairpc.cli.options import LATENT, Engine, Keeping, Learner, Roles, TextFormat, named
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.strata import alike, show_strata, strata_facts
@@ -73,6 +74,8 @@ def run(
     in_memory = learner.model == LATENT
     if in_memory:
         _refuse_streaming(keeping, engine)
+    else:
+        compile_aside(tuple(STAGES))
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
         learner = replace(learner, given=strata_columns(learner.given, roles, files))

@@ -16,7 +16,7 @@ from fairpc.paper.reproduction import EXHIBITS, write_page
 from fairpc.paper.runs import Runner, Study, default_folder
 from fairpc.paper.sources import Sources
 
-TABLES_ONLY: Final = ("real-world", "tests", "recipe")
+TABLES_ONLY: Final = ("real-world", "circuits", "protocol", "tests", "recipe")
 ALL: Final = "all"
 DEFAULT_OUT: Final = Path("fairpc-paper")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame
 from fairpc.data.groups import groups_of
 from fairpc.data.labels import labels_of
+from fairpc.data.leaks import label_leaks, warn_leak
 from fairpc.data.schema import Column, Dropped
 from fairpc.data.source import Roles, Source, Watcher, shown_name
 from fairpc.data.summary import Summary, summarise_source, values_at
@@ -28,6 +30,8 @@ from fairpc.errors.arrays import Codes, Floats
 Names = str | int | Iterable[str | int]
 
 _RAW_LEVELS: Final = 256
+_MOST_PAIRS: Final = 100
+"""Pairs of columns that are compared cell by cell; of more, sets of rows are compared first."""
 
 
 def fit_coding(
@@ -37,8 +41,12 @@ def fit_coding(
     positive: Any = None,
     options: Options | None = None,
     watch: Watcher | None = None,
+    again: bool = False,
 ) -> tuple[TableCoding, bool]:
-    """Learn how a table becomes codes, in one pass; and whether its weights count rows."""
+    """Learn how a table becomes codes, in one pass; and whether its weights count rows.
+
+    Columns that give the label away are warned of, unless the table was coded before (``again``).
+    """
     summary = summarise_source(source, roles, watch)
     if not summary.weight:
         raise no_weight()
@@ -54,6 +62,9 @@ def fit_coding(
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
     classes, n_classes = labels.codes_of(summary.labels), len(labels.classes)
     features = fit_features(source, roles, summary, options or Options(), classes, n_classes)
+    if not again:
+        for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
+            warn_leak(leak, f"the label {labels.name!r}", stacklevel=5)
     sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
     return TableCoding(features, labels, groups, sensitive), summary.whole
 
@@ -123,19 +134,73 @@ class _Pair:
 def _copies(
     source: Source, roles: Roles, summary: Summary, columns: Sequence[Column]
 ) -> Mapping[str, str]:
-    """The first column that each copy is a copy of; the table is read again where sizes agree."""
-    sizes = [_set_sizes(summary, column) for column in columns]
-    pairs = [
-        _Pair(one, two, by_code)
-        for j, two in enumerate(columns)
-        for i, one in enumerate(columns[:j])
+    """The first column that each copy is a copy of; the table is read again where sizes agree.
+
+    Of a wide table with few rows many sizes agree. It is then read once more before, for what
+    cuts each batch into the same sets of rows, and such columns are compared with the first.
+    """
+    alike = _alike(
+        ((by_code, sizes[not by_code]), (j, by_code))
+        for j, sizes in enumerate(_set_sizes(summary, column) for column in columns)
         for by_code in (True, False)
-        if sizes[j][not by_code] and sizes[i][not by_code] == sizes[j][not by_code]
-    ]
+        if sizes[not by_code]
+    )
+    most = None
+    if sum(len(some) * (len(some) - 1) // 2 for some in alike) > _MOST_PAIRS:
+        alike, most = _cut_alike(source, roles, columns, alike), 1
     found: dict[str, str] = {}
-    for pair in _one_to_one(source, roles, pairs) if pairs else ():
+    pairs = sorted(
+        (j, i, not by_code)
+        for some in alike
+        for k, (j, by_code) in enumerate(some)
+        for i, _ in some[:k][:most]
+    )
+    compared = [_Pair(columns[i], columns[j], not raw) for j, i, raw in pairs]
+    for pair in _one_to_one(source, roles, compared) if compared else ():
         if pair.one.name not in found:
             found.setdefault(pair.two.name, pair.one.name)
+    return found
+
+
+_Read = tuple[int, bool]
+"""A column by its number, and whether it is read by its codes or by its raw values."""
+
+
+def _alike(keyed: Iterable[tuple[Any, _Read]]) -> list[list[_Read]]:
+    """The columns with equal keys, where there are two at least."""
+    found: dict[Any, list[_Read]] = {}
+    for key, read in keyed:
+        found.setdefault(key, []).append(read)
+    return [some for some in found.values() if len(some) > 1]
+
+
+def _cut_alike(
+    source: Source, roles: Roles, columns: Sequence[Column], alike: Sequence[Sequence[_Read]]
+) -> list[list[_Read]]:
+    """Those of the columns that cut the rows of every batch into the same sets."""
+    reads = sorted({read for some in alike for read in some})
+    names = sorted({columns[j].name for j, _ in reads})
+    work = partial(_cuts, [(columns[j], by_code) for j, by_code in reads], roles.missing_values)
+    cuts = zip(*source.map(names, work, stage="copies"), strict=True)
+    cut = dict(zip(reads, cuts, strict=True))
+    return [
+        same for some in alike for same in _alike((cut[read], read) for read in some)
+    ]
+
+
+def _cuts(
+    reads: Sequence[tuple[Column, bool]], missing_values: tuple[Sentinel, ...], frame: Frame
+) -> list[bytes]:
+    """A digest of the sets of rows with equal values: which row is the first of each row's set."""
+    found = []
+    for column, by_code in reads:
+        values = _cells(column, by_code, missing_values, frame)
+        _, first, place = np.unique(
+            values.rank("dense").fill_null(0).to_numpy(), return_index=True, return_inverse=True
+        )
+        holes = values.is_null().to_numpy()
+        cut = np.where(holes, -1, first[place]).astype(np.int64)
+        found.append(blake2b(cut.tobytes(), digest_size=16).digest())
     return found
 
 
@@ -199,11 +264,20 @@ def _pair_cells(
     import polars as pl
 
     def data(column: Column, by_code: bool) -> Any:
-        values = read_values(column.name, frame.column(column.name), missing_values)
-        if not column.textual:
-            values = values.parsed()
-        codes = pl.Series(code_values(column, values) if by_code else values.data)
-        return pl.select(pl.when(pl.Series(~values.missing())).then(codes)).to_series()
+        return _cells(column, by_code, missing_values, frame)
 
     found = ({"one": data(p.one, p.by_code), "two": data(p.two, p.by_code)} for p in pairs)
     return [set(pl.DataFrame(cells).unique().iter_rows()) for cells in found]
+
+
+def _cells(
+    column: Column, by_code: bool, missing_values: tuple[Sentinel, ...], frame: Frame
+) -> Any:
+    """A column of a batch by its codes or its raw values, as a polars series."""
+    import polars as pl
+
+    values = read_values(column.name, frame.column(column.name), missing_values)
+    if not column.textual:
+        values = values.parsed()
+    codes = pl.Series(code_values(column, values) if by_code else values.data)
+    return pl.select(pl.when(pl.Series(~values.missing())).then(codes)).to_series()

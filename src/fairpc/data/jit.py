@@ -8,8 +8,10 @@ Kernels that compare sums to break ties are strict: they have no fast-math.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, TypeVar
 
 from numba import njit
@@ -17,31 +19,58 @@ from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OPTIONS: dict[str, Any] = {
-    "nogil": True,
-    "fastmath": {"reassoc", "contract"},
-    "error_model": "numpy",
-}
 _STRICT: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = _STRICT | {"fastmath": {"reassoc", "contract"}}
 
 
-class _FirstCompilation(event.Listener):  # type: ignore[misc]
-    """Says once why the first call takes long; the log of "fairpc" has it at level INFO."""
+class _Compilation(event.Listener):  # type: ignore[misc]
+    """Says once why the first call takes long, and lets garbage wait while kernels are compiled.
 
-    said = False
+    The log of "fairpc" has the sentence at level INFO. A compiler makes many small objects that
+    live on; looking through them for garbage is a sixth of its time.
+    """
+
+    def __init__(self) -> None:
+        self.first: list[Callable[[], None]] = []
+        self._said = False
+        self._depth = 0
+        self._lock = Lock()
 
     def on_start(self, event: Any) -> None:
-        if not self.said and event.data["dispatcher"].__module__.startswith("fairpc."):
-            self.said = True
+        if not _is_ours(event):
+            return
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._collecting = gc.isenabled()
+                gc.disable()
+            said, self._said = self._said, True
+        if not said:
             logging.getLogger("fairpc").info(
-                "compiling for this machine, once after an installation: up to half a minute"
+                "compiling for this machine, once after an installation: some seconds"
             )
+            for call in self.first if not _NoCache.said else ():
+                call()
 
     def on_end(self, event: Any) -> None:
-        """Not spoken of."""
+        if _is_ours(event):
+            with self._lock:
+                self._depth -= 1
+                if self._depth == 0 and self._collecting:
+                    gc.enable()
 
 
-event.register("numba:compile", _FirstCompilation())
+def _is_ours(event: Any) -> bool:
+    return bool(event.data["dispatcher"].__module__.startswith("fairpc."))
+
+
+_compilation = _Compilation()
+event.register("numba:compile", _compilation)
+
+
+def at_first_compilation(call: Callable[[], None]) -> None:
+    """Call this once, when the first kernel of this process is about to be compiled and kept."""
+    _compilation.first.append(call)
 
 
 class _NoCache:
@@ -73,9 +102,14 @@ def strict_kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, _STRICT)
 
 
-def inner_kernel(function: Callable[..., Any]) -> Any:
+def inner_kernel(function: F) -> F:
+    """As :func:`kernel`, for what only other kernels call: it is kept as a part of these."""
+    return njit(no_cpython_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def strict_inner_kernel(function: Callable[..., Any]) -> Any:
     """As :func:`strict_kernel`, for what only other kernels call."""
-    return _compiled(function, _STRICT | {"no_cpython_wrapper": True})
+    return njit(no_cpython_wrapper=True, **_STRICT)(function)
 
 
 def _compiled(function: F, options: dict[str, Any]) -> F:

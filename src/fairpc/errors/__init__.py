@@ -103,7 +103,11 @@ class TableWarning(UserWarning):
 
 
 class SameAsLabelWarning(UserWarning):
-    """A sensitive column says what the label says; names both."""
+    """A sensitive column or a feature says what the label says; names both."""
+
+
+class LeakWarning(UserWarning):
+    """Features give the label or the group away; names them and what to do."""
 
 
 class DriftWarning(UserWarning):

@@ -27,6 +27,7 @@ Int32s = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.integer[Any]]
 Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
+Slots = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
 
 _ODD: Final = (TypeError, ValueError, OverflowError, ArithmeticError)
@@ -112,6 +113,9 @@ def check_level(value: Any) -> float:
     return float(value)
 
 
+_NEVER_MISSING: Final = frozenset({str, int, bool})
+
+
 def is_missing(value: Any) -> bool:
     """Whether an object stands for no value: None, NaN, NaT, pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
@@ -130,8 +134,9 @@ def missing(values: Array) -> Bools:
     if values.dtype.kind in "mM":
         return np.asarray(np.isnat(values), np.bool_)
     if values.dtype.kind == "O":
-        flat = np.array([is_missing(v) for v in values.ravel()], np.bool_)
-        return flat.reshape(values.shape)
+        flat = values.ravel().tolist()
+        if not set(map(type, flat)) <= _NEVER_MISSING:
+            return np.array([is_missing(v) for v in flat], np.bool_).reshape(values.shape)
     return np.zeros(values.shape, np.bool_)
 
 

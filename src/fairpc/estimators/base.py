@@ -43,7 +43,13 @@ from fairpc.estimators.settings import (
     plain,
 )
 from fairpc.estimators.strata import refuse_rate, small_strata, strata_of
-from fairpc.estimators.tables import GivenTable, check_fit_input, listed, note_columns
+from fairpc.estimators.tables import (
+    GivenTable,
+    check_fit_input,
+    listed,
+    note_columns,
+    warn_of_leaks,
+)
 from fairpc.estimators.training import FitFolder, Training, coded_rows
 from fairpc.fair.choice import LabelGain, compare_labels
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
@@ -61,6 +67,7 @@ from fairpc.fair.recipe_log import Choices
 from fairpc.fair.restarts import FittedFromStarts, fit_starts
 from fairpc.fair.rows import Rows
 from fairpc.fair.strata import Strata
+from fairpc.fair.telling import WIDE
 from fairpc.fair.top import LATENT, Layout, Limits, Model
 from fairpc.fair.training_rows import count_anchors, label_counts
 from fairpc.structure.search import HELD_OUT, MODEL_METHODS
@@ -144,6 +151,10 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 coded=self._given_coding() is not None,
             )
             training = self._training(table, folder)
+            if self._given_coding() is None:
+                rng = np.random.default_rng(DRAWS)
+                looked = training.rows.sample(folder.sample_rows, rng)
+                warn_of_leaks(some_rows(looked, COMPARED_ROWS, rng), training.coding)
             limits = self._limits(training.coding, fair_labels)
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:
@@ -201,16 +212,17 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         return replace(checked, ends=ends)
 
     def _training(self, table: GivenTable, folder: FitFolder) -> Training:
-        """The coding of a table and its rows, equal ones merged."""
+        """The coding of a table and its rows, equal ones merged; of a wide one for a forest."""
+        wide = self._may_be_forest() and len(table.roles.features) > WIDE
         with self._shown("reading", _reading_line, None) as watch:
             training = folder.training(
                 table,
                 coding=self._given_coding(),
                 positive=self.positive,
-                options=self._encoding_options(table, fine=self.structure == FOREST),
+                options=self._encoding_options(table, fine=self.structure == FOREST or wide),
                 watch=watch,
             )
-        return self._stratified(training)
+        return replace(self._stratified(training), forest=wide, wide=wide)
 
     def _strata(self, coding: TableCoding) -> Strata:
         """The strata within which Df is independent of S."""
@@ -223,7 +235,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self, table: GivenTable, training: Training, limits: Limits | None, folder: FitFolder
     ) -> tuple[Training, LabelGain | None]:
         """Rows for a forest where ``auto`` finds that it tells labels better than circuits do."""
-        if not self._may_be_forest() or max(training.coding.features.arities, default=0) <= 2:
+        binary = max(training.coding.features.arities, default=0) <= 2
+        if training.forest or binary or not self._may_be_forest():
             return training, None
         rng = np.random.default_rng(DRAWS)
         rows = training.rows.sample(min(folder.sample_rows, COMPARED_ROWS), rng)
@@ -540,8 +553,10 @@ def _with_gain(fitted: Fitted, gain: LabelGain | None, training: Training) -> Fi
     if isinstance(fitted, AutoFitted):
         choices = fitted.choices
     elif isinstance(fitted, ForestFitted):
-        drifted = training.forest and not (gain is not None and gain.ahead)
-        choices = Choices(fitted.n_rows, 0, forest=True, drifted=drifted, turned=fitted.turned)
+        wide = training.wide
+        drifted = training.forest and not wide and not (gain is not None and gain.ahead)
+        choices = Choices(fitted.n_rows, 0, forest=True, drifted=drifted, wide=wide)
+        choices = replace(choices, turned=fitted.turned)
     else:
         return fitted
     if gain is not None:

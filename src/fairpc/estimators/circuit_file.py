@@ -154,7 +154,7 @@ def _distribution(
             raise FileFormatError("its circuit is not over its columns: it was altered")
         return FairDistribution(model, layout, circuit)
     forest, rates = Forest.from_dict(content["forest"]), TopRates.from_dict(content["forest"])
-    sizes = tuple(value.shape[2] for value in forest.values)
+    sizes = tuple(value.shape[3] for value in forest.values)
     rest = tuple(layout.arities[j] for j in layout.strata.rest(len(layout.names)))
     fits = forest.leaf_rate.shape[:2] == (layout.n_subgroups, layout.n_classes)
     if model != "FairPC" or not fits or sizes != rest:

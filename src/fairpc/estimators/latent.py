@@ -59,7 +59,7 @@ from fairpc.estimators.score_map import (
 )
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
 from fairpc.estimators.strata import NAMED, refuse_rate, small_strata, strata_of, stratum_names
-from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns
+from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns, warn_of_leaks
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence import Parity, parity
 from fairpc.evidence.crossfit import deal
@@ -201,6 +201,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         view = GroupView.of(coding, X, all_rows.s, plain=plain)
         table, rows, who = _used(X, all_rows, clusters)
         _warn_left_out(all_rows, rows.n_rows)
+        warn_of_leaks(rows, coding)
         _warn_small(coding, small_strata(rows, strata, coding))
         folds = _folds(rows, who, self.cv, coding, rng, self.per_group)
         weighted = sample_weight is not None

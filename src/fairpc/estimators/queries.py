@@ -13,6 +13,12 @@ from fairpc.circuit.graph import Circuit
 from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, in_batches, over_groups
+from fairpc.estimators.expectation import (
+    N_DRAWS,
+    ExpectedPrediction,
+    Response,
+    expected_prediction,
+)
 from fairpc.estimators.patterns import (
     MIN_SHARE,
     SIZE,
@@ -241,6 +247,81 @@ class FittedQueries(FittedDecisions):
                     f"there is no variable {name!r}: use {', '.join(roles)} or a feature"
                 )
         return row
+
+    def encode(self, X: Any, *, sensitive_features: Any = None, with_group: bool = False) -> Codes:
+        """The columns that the model sees, as codes; -1 = missing. With the group, it is first.
+
+        A classifier that is trained on them can be asked about with ``expected_prediction``.
+        """
+        groups, features = self._evidence(X, sensitive_features)
+        if not with_group:
+            return features
+        if groups is None:
+            raise TableError("there are no groups to encode: give sensitive_features")
+        return np.column_stack([groups, features])
+
+    def expected_prediction(
+        self,
+        classifier: Any,
+        *,
+        given: Mapping[str, Any] | None = None,
+        response: Response = "probability",
+        positive: Any = None,
+        n_draws: int = N_DRAWS,
+        random_state: int | None = None,
+    ) -> ExpectedPrediction:
+        """E[f(X, S) | S = s] of an outside classifier f under the model, by group.
+
+        Generalized demographic parity of f with respect to the model (paper, Definition 1) is that
+        all are equal. Exact for scikit-learn's trees and forests, for scores of gradient boosting
+        and for linear scores; otherwise a mean over rows drawn from the model, with its standard
+        error. It is as true of the world as the model is.
+
+        Args:
+            classifier: fitted to the columns of ``encode``, with or without the group. What has
+                no ``predict_proba`` is asked for ``predict``.
+            given: values that are known, as in ``probability``, besides the group.
+            response: "probability" of the positive class, or the "score" of
+                ``decision_function``, which is exact for logistic regression and boosting.
+            positive: class whose probability is asked for; the classifier's last by default.
+            n_draws: rows that are drawn from each group where nothing is exact.
+            random_state: seed of the draws.
+        """
+        coding, layout = self._coding(), self._distribution().layout
+        inputs = self._inputs(classifier, list(layout.x))
+        known = dict(given or {})
+        if "S" in known:
+            raise EvidenceError("given names 'S': the answer has one number for each group", 0)
+        groups = tuple(coding.groups.values)
+        evidence = np.vstack([self._row(known | {"S": group}) for group in groups])
+        return expected_prediction(
+            self.circuit_,
+            classifier,
+            inputs,
+            evidence,
+            groups,
+            response=response,
+            positive=positive,
+            n_draws=n_draws,
+            random_state=random_state,
+        )
+
+    def _inputs(self, classifier: Any, features: list[int]) -> list[int]:
+        """Variables of the circuit that are the columns of a classifier."""
+        width = getattr(classifier, "n_features_in_", None)
+        if width == len(features):
+            return features
+        if width == len(features) + 1:
+            return [0, *features]
+        if width is None:
+            raise LearningError(
+                f"{type(classifier).__name__} does not say how many columns it takes "
+                "(n_features_in_): give a fitted classifier of scikit-learn's kind"
+            )
+        raise LearningError(
+            f"the classifier takes {width} columns, the model has {len(features)}: train it on "
+            "what encode gives, with the group (one more column) or without"
+        )
 
     def explain(self, row: Any, *, sensitive_features: Any = None) -> tuple[Contribution, ...]:
         """How each known value of one row moved its score, exactly, by leaving it out.

@@ -15,10 +15,12 @@ from sklearn.utils.validation import validate_data
 from fairpc.cluster.table import frame_table, is_dask
 from fairpc.data.fit_encoding import resolve
 from fairpc.data.frame import Frame, exactly, read_columns, read_frame
+from fairpc.data.leaks import set_leaks, warn_leak
 from fairpc.data.source import FrameSource, Roles, Source, apart_name, is_source, open_source
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import TableCoding, check_not_both, check_rows
 from fairpc.errors import TableError
+from fairpc.fair.rows import Rows
 
 Columns = str | int | Sequence[str | int] | None
 """Columns of a table by name or position."""
@@ -129,6 +131,19 @@ def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
 def note_columns(estimator: Any, X: Any) -> None:
     """Set what scikit-learn keeps of a table that was fitted: how many columns, and their names."""
     validate_data(estimator, X, skip_check_array=True)
+
+
+def warn_of_leaks(rows: Rows, coding: TableCoding) -> None:
+    """Say which columns give the group away, and which sets of columns the label.
+
+    Single columns that tell the label were found by their own values when the table was coded.
+    """
+    x, weights, names = rows.x, rows.weights, coding.features.names
+    label, groups = coding.labels.name, ", ".join(map(repr, coding.groups.column_names))
+    for leak in set_leaks(x, rows.d, weights, names, least=2):
+        warn_leak(leak, f"the label {label!r}", stacklevel=4)
+    for leak in set_leaks(x, rows.s, weights, names):
+        warn_leak(leak, f"the group {groups}", group=True, stacklevel=4)
 
 
 def listed(columns: Any) -> tuple[str | int, ...]:

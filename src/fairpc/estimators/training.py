@@ -46,6 +46,7 @@ class Training:
     rows: TrainingRows
     fingerprint: str
     forest: bool = False  #: whether the coding is that of a forest
+    wide: bool = False  #: whether it is because circuits would have too many columns
 
     @classmethod
     def of(cls, coding: TableCoding, rows: TrainingRows) -> Training:
@@ -188,7 +189,7 @@ class FitFolder:
     def coded_again(self, table: GivenTable, *, positive: Any, options: Options) -> Training:
         """The same table under another coding, beside what is kept of the fit."""
         source, roles = table.source, table.roles
-        coding, whole = fit_coding(source, roles, positive=positive, options=options)
+        coding, whole = fit_coding(source, roles, positive=positive, options=options, again=True)
         encoder = RowEncoder(coding, roles, whole)
         folder = None if source.in_memory else self._scratch()
         most = self._bytes // ROW_BYTES

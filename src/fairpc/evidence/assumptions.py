@@ -24,8 +24,8 @@ import numpy.typing as npt
 from fairpc.errors import MetricError, arrays
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import crossfit
-from fairpc.evidence.classifiers import design, distinct, few_threads, learners
-from fairpc.evidence.crossfit import GroupRows, SplitRates, cross_fitted
+from fairpc.evidence.classifiers import design, distinct, learners
+from fairpc.evidence.crossfit import GroupRows, SplitRates, Watch, all_splits
 from fairpc.evidence.intervals import check_enough_rows, some_of
 from fairpc.evidence.plain import Record
 from fairpc.evidence.strata import Mechanism, check_mechanism
@@ -162,8 +162,12 @@ class AssumptionTest(Record):
         for g in self.groups:
             bounds = {c.label == self.positive: c for c in g.classes}
             low, high, rate = 1 - bounds[False].set_rate, bounds[True].set_rate, bounds[True].rate
-            # Where a set was empty its rate is NaN, and that of the group serves.
-            found[g.group] = rate if math.isnan(low) else low, rate if math.isnan(high) else high
+            # The rate of the group serves where a set was empty, and its rate is NaN, and where
+            # few rows put the rate of a set on the wrong side of it.
+            found[g.group] = (
+                rate if math.isnan(low) else min(low, rate),
+                rate if math.isnan(high) else max(high, rate),
+            )
         return found
 
     def tolerance(self) -> str:
@@ -237,6 +241,7 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> AssumptionTest: ...
 
 
@@ -256,6 +261,7 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> StrataTest: ...
 
 
@@ -275,6 +281,7 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> TestsByStratum: ...
 
 
@@ -293,6 +300,7 @@ def test_assumptions(
     seeds: Iterable[int] | None = None,
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> AssumptionTest | StrataTest | TestsByStratum:
     """Test the assumptions of the latent fair decision, and bound P(Df) if they hold.
 
@@ -312,7 +320,8 @@ def test_assumptions(
             :class:`TestsByStratum`.
         positive: class that ``lower`` and ``upper`` are about; the last of two if None.
         classifier: "logistic", "boosting", a scikit-learn classifier, or None: for each
-            training part the better of the first two by log-loss on inner folds.
+            training part the better of the first two by log-loss on inner folds, or of more than
+            ten classes the first.
         level: of the confidence set; the test rejects at 1 − level.
         method: "cross-fit", or "single-split": one split, exact for independent rows, wider.
         n_seeds: ways of splitting, with seeds 0, 1, …; "single-split" takes the first only,
@@ -321,6 +330,8 @@ def test_assumptions(
         clusters: who each row is about, where persons repeat; a person stays in one fold.
         sample_weight: how many people a row stands for in the population; not counts of equal
             rows, which must be repeated. Counts are then shrunk to the effective sample size.
+        progress: called before each way of splitting a group with how many are done and how many
+            there are; with ``mechanism="within"`` of each stratum anew.
     """
     arrays.check_level(level)
     numbers = _seeds(n_seeds, seeds, method)
@@ -331,7 +342,7 @@ def test_assumptions(
 
         weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
         asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "level": level}
-        asked |= {"seeds": numbers} | weighing
+        asked |= {"seeds": numbers, "progress": progress} | weighing
         if mechanism == "within":
             return test_by_stratum(X, y, sensitive_features, given, method=method, **asked)
         _check_method(method, alike=method == "cross-fit")
@@ -340,12 +351,9 @@ def test_assumptions(
     wanted = positive_code(classes, positive)
     one = next(iter(groups.values()))
     _check_method(method, alike=one.weights is None and one.persons is None)
-    options = learners(classifier, weighted=one.weights is not None)
+    options = learners(classifier, one.weights is not None, len(classes))
     single = method == "single-split"
-    found = {}
-    for name, rows in groups.items():
-        with few_threads(len(rows.distinct)):
-            found[name] = [cross_fitted(rows, options, i, single_split=single) for i in numbers]
+    found = all_splits(groups, options, numbers, single_split=single, watch=progress)
     return assumption_record(classes, found, level, wanted, method)
 
 

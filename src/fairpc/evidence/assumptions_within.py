@@ -30,8 +30,8 @@ from fairpc.evidence.assumptions import (
     positive_code,
     smallest_level,
 )
-from fairpc.evidence.classifiers import few_threads, learners
-from fairpc.evidence.crossfit import ClassRates, SplitRates, cross_fitted
+from fairpc.evidence.classifiers import learners
+from fairpc.evidence.crossfit import ClassRates, SplitRates, Watch, all_splits
 from fairpc.evidence.intervals import Interval, clopper_pearson, rate_sample, some_of
 from fairpc.evidence.lines import FEW_POINTS, Limits, Line, Region, lines, rate_variances, region
 from fairpc.evidence.plain import Record
@@ -217,12 +217,13 @@ def test_within(
     seeds: Sequence[int] = range(11),
     clusters: npt.ArrayLike | None = None,
     sample_weight: npt.ArrayLike | None = None,
+    progress: Watch | None = None,
 ) -> StrataTest:
     """Test Df ⟂ S given A with one mechanism for all strata; see the head of this module.
 
     Args:
-        X, y, sensitive_features, positive, classifier, level, seeds, clusters, sample_weight: as
-            for ``test_assumptions``; two classes.
+        X, y, sensitive_features, positive, classifier, level, seeds, clusters, sample_weight,
+            progress: as for ``test_assumptions``; two classes.
         given: stratum per row; several columns are crossed. It counts as a feature too.
     """
     arrays.check_level(level)
@@ -230,9 +231,8 @@ def test_within(
     table = np.column_stack([_as_columns("X", X), _as_columns("given", given)])
     weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
     asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "seeds": seeds}
-    return CrossFit.of(table, y, sensitive_features, **asked, **weighing).within(
-        strata, where, level
-    )
+    fit = CrossFit.of(table, y, sensitive_features, **asked, **weighing, progress=progress)
+    return fit.within(strata, where, level)
 
 
 test_within.__test__ = False  # type: ignore[attr-defined]
@@ -277,6 +277,7 @@ class CrossFit:
         seeds: Sequence[int],
         clusters: npt.ArrayLike | None,
         sample_weight: npt.ArrayLike | None,
+        progress: Watch | None = None,
     ) -> CrossFit:
         classes, rows = group_rows(table, y, sensitive_features, clusters, sample_weight)
         wanted = positive_code(classes, positive)
@@ -284,10 +285,7 @@ class CrossFit:
             raise MetricError(f"y has {len(classes)} classes: the test within strata needs two")
         names, ids = arrays.check_groups(sensitive_features, len(arrays.check_array("y", y)))
         options = learners(classifier, weighted=sample_weight is not None)
-        splits = {}
-        for name in names:
-            with few_threads(len(rows[name].distinct)):
-                splits[name] = [cross_fitted(rows[name], options, i) for i in seeds]
+        splits = all_splits(rows, options, seeds, watch=progress)
         labels = np.asarray(arrays.check_classes("y", y, len(ids))[1] == wanted, np.float64)
         weights = arrays.check_positive_weight(sample_weight, len(ids))
         persons = arrays.check_clusters(clusters, len(ids))

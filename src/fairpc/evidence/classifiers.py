@@ -33,6 +33,17 @@ _MAX_STEPS: Final = 100
 _TOLERANCE: Final = 1e-9
 # Numbers in the products of columns, up to which fits share them; beyond, each makes its own.
 _SHARED: Final = 2**21
+# Values of a column that boosting tells apart: scikit-learn's own bins are found by percentiles of
+# weighted rows, which took nine tenths of a fit.
+_BINS: Final = 32
+# Of more columns than the first, our classifiers learn from as many as the second says.
+WIDE: Final = 100
+STRONGEST: Final = 60
+# Classes above which logistic regression is ours alone, and solved without second derivatives:
+# boosting grows a tree for each in every step.
+MANY_CLASSES: Final = 10
+# Standard errors of the log-loss by which a classifier is ahead for sure.
+_SURE: Final = 2.0
 
 
 def design(x: npt.ArrayLike) -> Floats:
@@ -108,7 +119,10 @@ def distinct(matrix: Floats) -> tuple[Floats, Positions]:
 
 @dataclass(frozen=True, eq=False)
 class Learner:
-    """A scikit-learn classifier, to be cloned and fitted to counts of distinct rows."""
+    """A scikit-learn classifier, to be cloned and fitted to counts of distinct rows.
+
+    One that a user gives learns from all columns, however many.
+    """
 
     name: str
     prototype: Any
@@ -142,16 +156,74 @@ class Learner:
         return found
 
 
-class Logistic(Learner):
-    """Logistic regression with C = 1; of more than two classes by scikit-learn."""
+class Own(Learner):
+    """One of ours. Of a wide table each fit learns from the columns that its own rows speak for."""
 
     def probabilities(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
+        if rows.shape[1] <= WIDE:
+            return self._learned(rows, counts)
+        return [self._learned(rows[:, strongest(rows, each)], [each])[0] for each in counts]
+
+    def _learned(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
+        return super().probabilities(rows, counts)
+
+
+class Logistic(Own):
+    """Logistic regression with C = 1; of more than two classes by scikit-learn."""
+
+    def _learned(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
+        if counts[0].shape[1] > MANY_CLASSES:
+            from sklearn.base import clone
+
+            model = clone(self.prototype).set_params(solver="lbfgs")
+            return Learner(self.name, model).probabilities(rows, counts)
         if any(each.shape[1] != 2 or not each.any(axis=0).all() for each in counts):
-            return super().probabilities(rows, counts)
+            return super()._learned(rows, counts)
         some = [_thinned(each) for each in counts]
         negative, positive = (np.stack([each[:, c] for each in some]) for c in (0, 1))
         found = logistic_probabilities(rows, negative, positive)
         return [np.stack([1 - p, p]).T for p in found]
+
+
+class Boosting(Own):
+    """Gradient boosting on columns of at most 34 values."""
+
+    def _learned(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
+        return super()._learned(_binned(rows), counts)
+
+
+def strongest(rows: Floats, counts: Floats) -> Positions:
+    """The columns whose means differ most between the classes, in units of their spread.
+
+    Labels of other rows than those that are counted must not choose: the choice is part of a fit.
+    """
+    n = counts.sum(axis=0)
+    present = n > 0
+    means = (counts.T @ rows)[present] / n[present, None]
+    share = n[present] / n.sum()
+    centre = share @ means
+    between = share @ (means - centre) ** 2
+    spread = counts.sum(axis=1) @ (rows - centre) ** 2 / n.sum()
+    ratio = np.divide(between, spread, out=np.zeros_like(between), where=spread > 0)
+    return np.sort(np.argsort(-ratio, kind="stable")[:STRONGEST])
+
+
+def _binned(rows: Floats) -> Floats:
+    """Columns by the place of each value, or of the quantile that it is up to if values are many.
+
+    Labels are not looked at. The least and the largest value have places of their own: a rare
+    level is not lost.
+    """
+    some = rows[:: max(len(rows) // _CHOICE_ROWS, 1)]
+    found = np.empty_like(rows, order="F")
+    for j, column in enumerate(some.T):
+        edges = np.unique(column)
+        if len(edges) > _BINS:
+            shares = np.arange(_BINS) / _BINS
+            quantiles = np.quantile(column, shares, method="lower")
+            edges = np.unique(np.append(quantiles, edges[-2:]))
+        found[:, j] = np.searchsorted(edges, rows[:, j])
+    return found
 
 
 def _thinned(counts: Floats) -> Floats:
@@ -172,10 +244,11 @@ def _thinned(counts: Floats) -> Floats:
     return some
 
 
-def learners(classifier: Any, weighted: bool) -> tuple[Learner, ...]:
+def learners(classifier: Any, weighted: bool, n_classes: int = 2) -> tuple[Learner, ...]:
     """The classifier that was asked for; both of ours, to choose from, for None."""
     if classifier is None:
-        return _named("logistic"), _named("boosting")
+        both = _named("logistic"), _named("boosting")
+        return both[:1] if n_classes > MANY_CLASSES else both
     if isinstance(classifier, str):
         if classifier not in NAMES:
             raise MetricError(
@@ -199,20 +272,14 @@ def learners(classifier: Any, weighted: bool) -> tuple[Learner, ...]:
     return (Learner(type(classifier).__name__, classifier, takes),)
 
 
-def quick_learners() -> tuple[Learner, ...]:
-    """Both of ours with fewer, longer steps of boosting: about as good in half of the time."""
-    logistic, boosting = learners(None, weighted=True)
-    boosting.prototype.set_params(max_iter=30, learning_rate=0.2)
-    return logistic, boosting
-
-
 def chosen(
     options: Sequence[Learner], rows: Floats, folds: Sequence[Floats], rng: np.random.Generator
 ) -> tuple[Learner, list[Floats], Floats]:
     """The option with the least log-loss over inner folds, and what it learns.
 
     The folds come as counts [row, class]. Its probabilities are, per fold, those learned from the
-    other folds and, last, those learned from all. Long tables are thinned for the choice only.
+    other folds and, last, those learned from all. Folds are compared one after the other, and no
+    more than it takes to be sure. Long tables are thinned for the choice only.
     """
     whole = np.asarray(sum(folds), np.float64)
     if len(options) == 1:
@@ -222,16 +289,36 @@ def chosen(
     if len(rows) > _CHOICE_ROWS:
         picked = np.sort(rng.permutation(len(rows))[:_CHOICE_ROWS])
         few, thinned = rows[picked], [fold[picked] for fold in folds]
-    tried = [option.probabilities(few, others(thinned)) for option in options]
+    parts = others(thinned)
+    tried: list[list[Floats]] = [[] for _ in options]
+    best, sure, n = 0, False, 0
+    while n < len(parts) and not sure:
+        for scores, option in zip(tried, options, strict=True):
+            scores += option.probabilities(few, [parts[n]])
+        n += 1
+        best, sure = _least_loss(thinned[:n], tried)
+    if few is not rows:
+        return chosen([options[best]], rows, folds, rng)
+    *rest, found = options[best].probabilities(rows, [*parts[n:], whole])
+    return options[best], [*tried[best], *rest], found
 
-    def log_loss(scores: Sequence[Floats]) -> float:
-        pairs = zip(thinned, scores, strict=True)
-        return -sum(float((c * np.log(np.clip(p, 1e-9, None))).sum()) for c, p in pairs)
 
-    best = int(np.argmin([log_loss(scores) for scores in tried]))
-    if few is rows:
-        return options[best], tried[best], options[best].probabilities(rows, [whole])[0]
-    return chosen([options[best]], rows, folds, rng)
+def _least_loss(folds: Sequence[Floats], tried: Sequence[Sequence[Floats]]) -> tuple[int, bool]:
+    """Which scores tell the classes of the folds best, and whether that is sure."""
+    counts = np.concatenate([fold.ravel() for fold in folds])
+    at = counts > 0
+    w = counts[at] / counts.sum()
+    logs = [
+        np.log(np.clip(np.concatenate([s.ravel() for s in scores])[at], 1e-9, None))
+        for scores in tried
+    ]
+    means = np.array([w @ log for log in logs])
+    best, second = np.argsort(-means, kind="stable")[:2].tolist()
+    ahead = logs[best] - logs[second]
+    gain = means[best] - means[second]
+    # Weights may have any scale: what counts is how many cells they are spread over.
+    error = np.sqrt(w @ (ahead - gain) ** 2 * (w @ w))
+    return best, bool(gain > _SURE * error)
 
 
 def others(folds: Sequence[Floats]) -> list[Floats]:
@@ -272,14 +359,15 @@ def _named(name: str) -> Learner:
 
     # Rows are merged, so leaves are held back by their weight and not by a number of rows.
     model = HistGradientBoostingClassifier(
-        max_iter=60,
-        max_leaf_nodes=15,
+        max_iter=24,
+        learning_rate=0.25,
+        max_leaf_nodes=8,
         min_samples_leaf=1,
         l2_regularization=5.0,
         early_stopping=False,
         random_state=0,
     )
-    return Learner(NAMES[name], model)
+    return Boosting(NAMES[name], model)
 
 
 def logistic_probabilities(rows: Floats, negative: Floats, positive: Floats) -> Floats:

@@ -9,14 +9,14 @@ Top sets are chosen on other rows than those they are counted on.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from fairpc.errors.arrays import Bools, Floats, Positions
-from fairpc.evidence.classifiers import Learner, chosen
+from fairpc.evidence.classifiers import Learner, chosen, few_threads
 from fairpc.evidence.intervals import Sample, clopper_pearson, rate_sample, some_of
 
 OUTER: Final = 5
@@ -62,6 +62,30 @@ class SplitRates:
     classes: tuple[ClassRates, ...]
     cuts: tuple[float, ...]
     learners: tuple[str, ...]
+
+
+Watch = Callable[[int, int], object]
+"""Called with how many ways of splitting a group are done, and how many there are."""
+
+
+def all_splits(
+    groups: Mapping[Any, GroupRows],
+    options: Sequence[Learner],
+    seeds: Sequence[int],
+    *,
+    single_split: bool = False,
+    watch: Watch | None = None,
+) -> dict[Any, list[SplitRates]]:
+    """Every group split once per seed."""
+    found: dict[Any, list[SplitRates]] = {name: [] for name in groups}
+    total = len(groups) * len(seeds)
+    for g, (name, rows) in enumerate(groups.items()):
+        with few_threads(len(rows.distinct)):
+            for i, seed in enumerate(seeds):
+                if watch is not None:
+                    watch(g * len(seeds) + i, total)
+                found[name].append(cross_fitted(rows, options, seed, single_split=single_split))
+    return found
 
 
 def cross_fitted(

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.errors.arrays import Bools, Floats, Positions
-from fairpc.evidence.classifiers import chosen, one_thread, others, quick_learners
+from fairpc.evidence.classifiers import chosen, learners, one_thread, others
 from fairpc.evidence.crossfit import deal, joint_bound
 from fairpc.evidence.ends import held_out_rates
 from fairpc.evidence.intervals import (
@@ -88,7 +88,8 @@ def plain_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
     scores = np.empty((len(rows.labels), rows.n_classes))
     with one_thread():
         halves = folds[1] + folds[2], folds[3] + folds[4]
-        learner, _, first = chosen(quick_learners(), rows.design, halves, rng)
+        options = learners(None, weighted=True, n_classes=rows.n_classes)
+        learner, _, first = chosen(options, rows.design, halves, rng)
         learned = [first, *learner.probabilities(rows.design, others(folds)[1:])]
     for k, found in enumerate(learned):
         here = rows.folds == k

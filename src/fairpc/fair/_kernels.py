@@ -27,17 +27,18 @@ def box_densities(x, s, start, bits, log_value, log_share, mass, weight, out):
         x, s: codes of the features, -1 = missing, features × rows; group of each row.
         start: where the values of each feature start.
         bits: words of the boxes that allow each value, values × words; the last are all boxes.
-        log_value: log P(x_j = v | c, s), groups × clusters × values.
-        log_share: log P(c | s), groups × clusters.
-        mass: P(x_j in the box | c, s), groups × boxes × features × clusters.
-        weight: P(box | f, s) ÷ P(x in the box | s), groups × boxes × classes.
+        log_value: log P(x_j = v | c, f, s), groups × classes × clusters × values.
+        log_share: log P(c | f, s), groups × classes × clusters.
+        mass: P(x_j in the box | c, f, s), groups × classes × boxes × features × clusters.
+        weight: P(box | f, s) ÷ P(x in the box | f, s), groups × boxes × classes.
     """
     n_features, n_rows = x.shape
-    n_words, n_clusters = bits.shape[1], log_share.shape[1]
+    n_words, n_clusters = bits.shape[1], log_share.shape[2]
     n_classes = out.shape[1]
     word = np.empty(n_words, np.uint64)
-    logs = np.empty(n_clusters)
-    value = np.empty(n_clusters)
+    value = np.empty((n_classes, n_clusters))
+    every = np.empty(n_classes)
+    top = np.empty(n_classes)
     missing = np.empty(n_features, np.int64)
     total = np.empty(n_classes)
     for r in range(n_rows):
@@ -45,8 +46,10 @@ def box_densities(x, s, start, bits, log_value, log_share, mass, weight, out):
         n_missing = 0
         for w in range(n_words):
             word[w] = bits[-1, w]
-        for c in range(n_clusters):
-            logs[c] = log_share[g, c]
+        for f in range(n_classes):
+            total[f] = 0.0
+            for c in range(n_clusters):
+                value[f, c] = log_share[g, f, c]
         for j in range(n_features):
             v = x[j, r]
             if v < 0:
@@ -56,36 +59,33 @@ def box_densities(x, s, start, bits, log_value, log_share, mass, weight, out):
             at = start[j] + v
             for w in range(n_words):
                 word[w] &= bits[at, w]
-            for c in range(n_clusters):
-                logs[c] += log_value[g, c, at]
-        top = logs[0]
-        for c in range(1, n_clusters):
-            top = max(top, logs[c])
-        if top == -np.inf:
             for f in range(n_classes):
-                out[r, f] = top
-            continue
-        every = 0.0
-        for c in range(n_clusters):
-            value[c] = np.exp(logs[c] - top)
-            every += value[c]
+                for c in range(n_clusters):
+                    value[f, c] += log_value[g, f, c, at]
         for f in range(n_classes):
-            total[f] = 0.0
+            top[f] = value[f, 0]
+            for c in range(1, n_clusters):
+                top[f] = max(top[f], value[f, c])
+            every[f] = 0.0
+            for c in range(n_clusters):
+                # A row that is impossible in all clusters has no value in any.
+                value[f, c] = np.exp(value[f, c] - top[f]) if top[f] > -np.inf else 0.0
+                every[f] += value[f, c]
         for w in range(n_words):
             left = word[w]
             while left != _NONE:
                 low = left & (~left + _ONE)
                 left ^= low
                 i = 64 * w + _TABLE[(low * _DE_BRUIJN) >> _SHIFT]
-                density = every
-                if n_missing > 0:
-                    density = 0.0
-                    for c in range(n_clusters):
-                        share = value[c]
-                        for m in range(n_missing):
-                            share *= mass[g, i, missing[m], c]
-                        density += share
                 for f in range(n_classes):
+                    density = every[f]
+                    if n_missing > 0:
+                        density = 0.0
+                        for c in range(n_clusters):
+                            share = value[f, c]
+                            for m in range(n_missing):
+                                share *= mass[g, f, i, missing[m], c]
+                            density += share
                     total[f] += weight[g, i, f] * density
         for f in range(n_classes):
-            out[r, f] = top + np.log(total[f])
+            out[r, f] = top[f] + np.log(total[f])

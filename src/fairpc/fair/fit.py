@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
-from typing import Final
 
 import numpy as np
 
@@ -21,21 +20,16 @@ from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import Step, Stopping, em, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
 from fairpc.circuit.graph import Circuit, Graph
+from fairpc.data.table import Table
 from fairpc.errors import InterruptedWarning, LearningError
-from fairpc.errors.arrays import Floats, Ints
+from fairpc.errors.arrays import Codes, Floats, Int32s, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.initial import Structure, initial_model, learn_structure
 from fairpc.fair.journal import VALIDATION, History, Journal, RunState
 from fairpc.fair.priors import MECHANISM, SMOOTHING, parameter_prior
 from fairpc.fair.rows import Rows
-from fairpc.fair.top import Layout, Limits, Model, Top
+from fairpc.fair.top import Layout, Limits, Model, Places, S, Top
 from fairpc.fair.training_rows import TrainingRows
-
-CLOSE: Final = 1e-10
-MAX_ROUNDS: Final = 50
-FARTHEST: Final = 10.0
-"""Of equal masses: share of the rows by which they may differ, rounds in which they are made
-equal, and the multiple of a plain step that is taken at most."""
 
 
 @dataclass(frozen=True)
@@ -263,8 +257,18 @@ class BalancedPlan:
     then fall.
 
     The log-odds are shifted by giving each group weights of its own in the sum over
-    Df, in a copy of the graph where these are not shared. The shifts of one call are
-    where the next one starts.
+    Df, in a copy of the graph where these are not shared. They are found from P(f, row | s) of
+    every row, which the shifts do not change. The shifts of one call are where the next one
+    starts.
+
+    Attributes:
+        graph, plan: of the model itself.
+        apart: the same rows in the copy of the graph.
+        source: for each parameter of the copy, the one that it is a copy of.
+        decision, shared: parameters of P(f) in the copy and in the model, [s, f].
+        places: every row once for each subgroup that it may be from.
+        placed: plan of the rows of the places; ``at`` gives the distinct row of each.
+        odds: by which P(f) was last multiplied, [s, f].
     """
 
     graph: Graph
@@ -273,6 +277,9 @@ class BalancedPlan:
     source: Ints
     decision: Ints
     shared: Ints
+    places: Places
+    placed: RowPlan
+    at: Int32s
     odds: Floats | None = field(default=None, repr=False)
 
     @classmethod
@@ -281,8 +288,13 @@ class BalancedPlan:
         graph = plan.graph
         top = Top.of(graph, layout)
         untied, source = _untie(graph, top)
-        apart = prepare(untied, plan.table)
-        return cls(graph, plan, apart, source, Top.of(untied, layout).decision, top.decision)
+        apart, decision = prepare(untied, plan.table), Top.of(untied, layout).decision
+        places, codes = _places(plan.table, layout)
+        placed, at = plan, np.arange(plan.n_distinct, dtype=np.int32)
+        if len(codes) > plan.n_distinct:
+            placed = prepare(graph, Table.of(codes, arities=graph.arities))
+            at = placed.row_of
+        return cls(graph, plan, apart, source, decision, top.decision, places, placed, at)
 
     @property
     def n_rows(self) -> int:
@@ -295,25 +307,28 @@ class BalancedPlan:
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
         """Log-likelihood of the model itself, and balanced flows."""
         log_likelihood = self.plan.log_likelihood(parameters, weights)
+        places = replace(self.places, weights=self.plan.distinct_weights(weights))
         rate = parameters[self.shared]
+        odds = np.ones(rate.shape) if self.odds is None else self.odds
+        _, self.odds = places.equalised(self._log_joint(parameters), rate[: places.strata.n], odds)
+        shifted = rate * self.odds
         theta = parameters[self.source]
-        odds = np.ones(self.decision.shape) if self.odds is None else self.odds
-        before = moved = np.zeros(odds.shape)
-        for _ in range(MAX_ROUNDS):
-            shifted = rate * odds
-            theta[self.decision] = shifted / shifted.sum(axis=1, keepdims=True)
-            _, flows = self.apart(theta, weights)
-            mass = flows[self.decision]
-            wanted = rate * mass.sum(axis=1, keepdims=True)
-            if np.abs(mass - wanted).max() <= CLOSE * max(self.total_weight, 1.0):
-                break
-            known = (mass > 0) & (wanted > 0)
-            step = np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
-            moved = step * _stretch(moved, before - step)
-            before, odds = step, odds * np.exp(moved)
-        self.odds = odds
+        theta[self.decision] = shifted / shifted.sum(axis=1, keepdims=True)
+        flows = self.apart(theta, weights)[1]
         summed = np.bincount(self.source, flows, self.graph.n_parameters)
         return log_likelihood, np.asarray(summed, np.float64)
+
+    def _log_joint(self, parameters: Floats) -> Floats:
+        """log P(s, f, row), places × classes: P(row) with all the mass of Df on f, times P(f)."""
+        certain = parameters.copy()
+        joint = np.empty((len(self.places.row), self.shared.shape[1]))
+        for f in range(joint.shape[1]):
+            certain[self.shared] = 0.0
+            certain[self.shared[:, f]] = 1.0
+            joint[:, f] = self.placed.row_logs(certain)[self.at]
+        with np.errstate(divide="ignore"):
+            joint += np.log(parameters[self.shared])[self.places.s]
+        return joint
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         """One parameter set after the other."""
@@ -323,11 +338,16 @@ class BalancedPlan:
         return np.array([r[0] for r in results]), np.stack([r[1] for r in results])
 
 
-def _stretch(moved: Floats, saved: Floats) -> Floats:
-    """How far to go along the next step, by secants: steps alone only ever fall short."""
-    sure = np.abs(saved) > 1e-300
-    stretch: Floats = np.where(sure, moved / np.where(sure, saved, 1.0), 1.0)
-    return np.clip(stretch, 1.0, FARTHEST)
+def _places(table: Table, layout: Layout) -> tuple[Places, Codes]:
+    """Every row of a table of the circuit in each subgroup that it may be from; and its codes."""
+    codes, x = table.codes, slice(layout.x.start, layout.x.stop)
+    columns = codes[:, S], codes[:, layout.d], codes[:, x], table.weights
+    sizes = layout.n_groups, layout.n_classes, np.array(layout.arities), layout.names
+    places = Places.of(Rows(*columns, *sizes, strata=layout.strata))
+    placed = np.asfortranarray(codes[places.row])
+    placed[:, S] = places.s // layout.strata.n
+    placed[:, x] = layout.strata.placed(placed[:, x], places.stratum)
+    return places, placed
 
 
 def _untie(graph: Graph, top: Top) -> tuple[Graph, Ints]:

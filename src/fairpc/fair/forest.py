@@ -1,16 +1,17 @@
-"""Forest circuits: Df meets X only through boxes that were grown to tell D.
+"""Forest circuits: Df meets X only through an additive score and boxes, both made to tell D.
 
-    P(x | f, s) = Σ_k w_k Σ_l P_k(l | f, s) P(x | x in box l, s)
+    P(x | f, s) = Σ_k w_k Σ_l P_k(l | f, s) P(x | x in box l, f, s)
 
-The leaves l of tree k are disjoint boxes, so the sum over them is deterministic, and inside a box
-X says nothing about Df. So Df cannot leave the label to describe X, whatever EM does
-(Correia, Peharz and de Campos 2020 turn forests into joint distributions in a like way).
+The leaves l of tree k are disjoint boxes, so the sum over them is deterministic (Correia, Peharz
+and de Campos 2020 turn forests into joint distributions in a like way).
 
-All trees restrict *one* density of the group, P(x | s) = Σ_c P(c | s) ∏_j P(x_j | c, s), to their
-boxes. For a complete row the density itself is then the same under every tree, and cancels:
-P(f | x, s) is nearly the plain average of what the trees say, as in any forest, and yet the exact
-posterior of one circuit. Trees that hold more of the group's rows in the box than the density
-expects weigh more. The weights w_k are free of f, or the identity of a tree would be evidence.
+All trees restrict *one* density of each (f, s), Σ_c P(c | f, s) ∏_j P(x_j | c, f, s), to their
+boxes. These densities are that of the group, tilted: P(x | f, s) ∝ P(x | s) exp(Σ_j t_fsj(x_j)).
+So the log odds of Df of a complete row are Σ_j t(x_j) and what the boxes add to it: for one tree
+they are additive within a leaf, and for several nearly the average, as in any forest, and yet the
+exact posterior of one circuit. Trees that hold more of the group's rows in the box than the
+density expects weigh more. The weights w_k are free of f, or the identity of a tree would be
+evidence. Without tilts X says nothing about Df inside a box.
 
 The last variable of the circuit says which (leaf, cluster) a row is from, so every sum is
 deterministic in it. Both independencies of the model hold whatever the parameters.
@@ -19,7 +20,7 @@ deterministic in it. Both independencies of the model hold whatever the paramete
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Self
 
@@ -41,6 +42,8 @@ CHUNK: Final = 16_384
 """Rows that the kernel is given at once."""
 EXTENDED: Final = 256
 """Rows whose boxes are multiplied with those of every value at once."""
+TURNED_CELLS: Final = 2**22
+"""Most numbers P(s, f, d | row) at once."""
 MAX_CELLS: Final = 2**28
 """Most numbers P(x_j in the box | c, s): all are in memory."""
 
@@ -52,8 +55,8 @@ class Forest:
     Attributes:
         tree: tree of each box.
         allowed: of each feature, whether a box allows a value; boxes × values.
-        shares: P(c | s), groups × clusters.
-        values: of each feature P(x_j = v | c, s), groups × clusters × values.
+        shares: P(c | f, s), groups × classes × clusters.
+        values: of each feature P(x_j = v | c, f, s), groups × classes × clusters × values.
         leaf_rate: P_k(l | f, s), groups × classes × boxes; sums to 1 over the boxes of a tree.
     """
 
@@ -64,28 +67,35 @@ class Forest:
     leaf_rate: Floats
 
     def __post_init__(self) -> None:
-        n, (n_groups, n_clusters) = len(self.tree), self.shares.shape
+        n, (n_groups, n_classes, n_clusters) = len(self.tree), self._sizes()
         if n * n_clusters > MAX_ARITY:
             raise LearningError(
                 f"the forest has {n} leaves of {n_clusters} clusters each: it may have "
                 f"{MAX_ARITY} in all; grow fewer or smaller trees"
             )
-        if n * n_clusters * n_groups * len(self.values) > MAX_CELLS:
+        if n * n_clusters * n_groups * n_classes * len(self.values) > MAX_CELLS:
             raise LearningError(
-                f"the forest has {n} leaves of {n_clusters} clusters each, {n_groups} groups and "
-                f"{len(self.values)} features: their product may be {MAX_CELLS:,}; use fewer "
-                "features or groups"
+                f"the forest has {n} leaves of {n_clusters} clusters each, {n_groups} groups, "
+                f"{n_classes} classes and {len(self.values)} features: their product may be "
+                f"{MAX_CELLS:,}; use fewer features or groups"
             )
         if not (self._shapes_fit() and self._numbers_fit()):
             raise LearningError("the arrays of a forest do not fit together: fit it again")
 
+    def _sizes(self) -> tuple[int, int, int]:
+        """Groups, classes and clusters."""
+        if self.shares.ndim != 3:
+            raise LearningError("the arrays of a forest do not fit together: fit it again")
+        n_groups, n_classes, n_clusters = self.shares.shape
+        return n_groups, n_classes, n_clusters
+
     def _shapes_fit(self) -> bool:
-        """Whether all arrays are over the same groups, clusters and boxes."""
-        n, n_groups = len(self.tree), len(self.shares)
+        """Whether all arrays are over the same groups, classes, clusters and boxes."""
+        n = len(self.tree)
         fits = self.tree.ndim == 1 and n > 0 and len(self.values) > 0
-        fits &= self.leaf_rate.ndim == 3 and self.leaf_rate.shape[::2] == (n_groups, n)
+        fits &= self.leaf_rate.shape == (*self.shares.shape[:2], n)
         for box, value in zip(self.allowed, self.values, strict=True):
-            fits &= value.ndim == 3 and value.shape[:2] == self.shares.shape
+            fits &= value.ndim == 4 and value.shape[:3] == self.shares.shape
             fits &= box.shape == (n, value.shape[-1])
         return fits
 
@@ -96,11 +106,11 @@ class Forest:
         sums = (
             np.add.reduceat(self.leaf_rate, np.flatnonzero(steps), axis=2) if fits else np.zeros(1)
         )
-        for share in (sums, self.shares.sum(axis=1), *(v.sum(axis=2) for v in self.values)):
+        for share in (sums, self.shares.sum(axis=2), *(v.sum(axis=3) for v in self.values)):
             fits = fits and bool((np.abs(share - 1.0) < WEIGHT_TOLERANCE).all())
         fits = fits and all((a >= 0).all() for a in (self.shares, self.leaf_rate, *self.values))
         # A box that no row can be in has no density within it.
-        return fits and bool((self.mass > 0).all() and (self.cluster_mass.sum(axis=2) > 0).all())
+        return fits and bool((self.mass > 0).all() and (self.box_mass > 0).all())
 
     @property
     def n_trees(self) -> int:
@@ -108,35 +118,35 @@ class Forest:
 
     @property
     def n_clusters(self) -> int:
-        return int(self.shares.shape[1])
+        return int(self.shares.shape[2])
 
     @cached_property
     def mass(self) -> Floats:
-        """P(x_j in the box | c, s): groups × boxes × features × clusters."""
-        sums = [
-            np.einsum("gcv,lv->glc", value, box)
-            for value, box in zip(self.values, self.allowed, strict=True)
-        ]
-        return np.ascontiguousarray(np.stack(sums, axis=2))
+        """P(x_j in the box | c, f, s): groups × classes × boxes × features × clusters."""
+        return box_masses(self.values, self.allowed)
 
     @cached_property
     def cluster_mass(self) -> Floats:
-        """P(c, x in the box | s): groups × boxes × clusters."""
-        result: Floats = self.mass.prod(axis=2) * self.shares[:, None, :]
+        """P(c, x in the box | f, s): groups × classes × boxes × clusters."""
+        result: Floats = self.mass.prod(axis=3) * self.shares[:, :, None, :]
+        return result
+
+    @cached_property
+    def box_mass(self) -> Floats:
+        """P(x in the box | f, s): groups × classes × boxes."""
+        result: Floats = self.cluster_mass.sum(axis=3)
         return result
 
     @cached_property
     def weight(self) -> Floats:
-        """w_k P_k(l | f, s) ÷ P(x in the box | s): groups × boxes × classes."""
-        mass = self.cluster_mass.sum(axis=2)
-        return np.ascontiguousarray(self.leaf_rate.transpose(0, 2, 1) / mass[:, :, None]) / (
-            self.n_trees
-        )
+        """w_k P_k(l | f, s) ÷ P(x in the box | f, s): groups × boxes × classes."""
+        weight = self.leaf_rate / self.box_mass / self.n_trees
+        return np.ascontiguousarray(weight.transpose(0, 2, 1))
 
     @cached_property
     def start(self) -> Ints:
         """Where the values of each feature start, and their number."""
-        return np.append(0, np.cumsum([value.shape[2] for value in self.values]))
+        return np.append(0, np.cumsum([value.shape[3] for value in self.values]))
 
     @cached_property
     def bits(self) -> Words:
@@ -150,9 +160,9 @@ class Forest:
 
     @cached_property
     def log_values(self) -> Floats:
-        """log P(x_j = v | c, s) of all features: groups × clusters × values."""
+        """log P(x_j = v | c, f, s) of all features: groups × classes × clusters × values."""
         with np.errstate(divide="ignore"):
-            return np.log(np.concatenate(self.values, axis=2))
+            return np.log(np.concatenate(self.values, axis=3))
 
     def log_densities(self, x: Codes, s: npt.ArrayLike) -> Floats:
         """log P(x | f, s) of rows whose group is known; rows × classes."""
@@ -180,13 +190,13 @@ class Forest:
             pass
         return out
 
-    def within(self, s: int) -> Floats:
-        """P(x_j = v | x_j in the box, c, s): values × (boxes × clusters), 0 beyond the box."""
+    def within(self, s: int, f: int) -> Floats:
+        """P(x_j = v | x_j in the box, c, f, s): values × (boxes × clusters), 0 beyond the box."""
         n_boxes, n_clusters = len(self.tree), self.n_clusters
         result = np.empty((int(self.start[-1]), n_boxes, n_clusters))
         for j, (box, value) in enumerate(zip(self.allowed, self.values, strict=True)):
-            mass = self.mass[s, :, j]
-            inside = value[s].T[:, None, :] * box.T[:, :, None]
+            mass = self.mass[s, f, :, j]
+            inside = value[s, f].T[:, None, :] * box.T[:, :, None]
             result[self.start[j] : self.start[j + 1]] = inside / np.where(mass > 0, mass, 1.0)
         return result.reshape(-1, n_boxes * n_clusters)
 
@@ -198,11 +208,21 @@ class Forest:
         """
         inside = np.ones((len(x), len(self.tree)), np.bool_)
         for codes, box in zip(x.T, self.allowed, strict=True):
-            inside &= box.T[codes]
+            if not box.all():
+                inside &= box.T[codes]
+        groups = np.asarray(s)
         first = np.flatnonzero(np.diff(self.tree, prepend=-1))
         leaf = np.stack([part.argmax(axis=1) for part in np.split(inside, first[1:], axis=1)], 1)
-        joint = self.leaf_rate.transpose(0, 2, 1)[np.asarray(s)[:, None], leaf + first]
+        joint = self.weight[groups[:, None], leaf + first]
         joint = joint * (rate if rate.ndim == 1 else rate[:, None])
+        # What the densities say of a row is common to its trees.
+        with np.errstate(divide="ignore"):
+            logs = np.log(self.shares)[groups]
+        for j, codes in enumerate(x.T):
+            logs = logs + self.log_values[groups, :, :, self.start[j] + codes]
+        top = logs.max(axis=(1, 2), keepdims=True)
+        common = np.exp(logs - np.where(np.isneginf(top), 0.0, top)).sum(axis=2)
+        joint = joint * common[:, None]
         total = joint.sum(axis=2, keepdims=True)
         shares: Floats = joint / np.where(total > 0, total, 1.0)
         return shares
@@ -219,18 +239,37 @@ class Forest:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Self:
-        """The forest of a file."""
-        values = tuple(np.array(value, np.float64) for value in content["values"])
+        """The forest of a file; one without tilts may have one density for all classes."""
+        rate = np.array(content["leaf_rate"], np.float64)
+        shares, *values = (
+            _per_class(np.array(a, np.float64), n_axes, rate.shape[1])
+            for a, n_axes in ((content["shares"], 3), *((v, 4) for v in content["values"]))
+        )
         return cls(
             np.array(content["tree"], np.int64),
             tuple(
-                _from_hex(box, len(content["tree"]), value.shape[2])
+                _from_hex(box, len(content["tree"]), value.shape[-1])
                 for box, value in zip(content["allowed"], values, strict=True)
             ),
-            np.array(content["shares"], np.float64),
-            values,
-            np.array(content["leaf_rate"], np.float64),
+            shares,
+            tuple(values),
+            rate,
         )
+
+
+def box_masses(values: Sequence[Floats], allowed: Sequence[Bools]) -> Floats:
+    """P(x_j in the box | c, f, s): groups × classes × boxes × features × clusters."""
+    sums = [
+        np.einsum("gfcv,lv->gflc", value, box) for value, box in zip(values, allowed, strict=True)
+    ]
+    return np.ascontiguousarray(np.stack(sums, axis=3))
+
+
+def _per_class(array: Floats, n_axes: int, n_classes: int) -> Floats:
+    """An array of a file with an axis of classes, also where the file has none."""
+    if array.ndim != n_axes - 1:
+        return array
+    return np.ascontiguousarray(np.repeat(array[:, None], n_classes, axis=1))
 
 
 def _hex(box: Bools) -> str:
@@ -346,30 +385,32 @@ class ForestDistribution(FairDistribution):
     ) -> tuple[Floats, Floats]:
         """P(g, x, x_j = v) of the last values of a subgroup's features, and P(g, x), each whatever
         the outcome and with it being positive."""
-        forest = self.forest
-        within = forest.within(g)
+        forest, group_rate = self.forest, float(self.rates.group_rate[g])
         rate, mechanism = self.rates.of_subgroup(g, self.layout.strata)
         share = mechanism[:, positive] if of == "label" else np.eye(len(rate))[positive]
-        either = np.stack([np.ones(len(share)), share])
-        joint = self.rates.group_rate[g] * forest.weight[g] * rate
-        flat = np.einsum("lf,of,lc->olc", joint, either, forest.cluster_mass[g]).reshape(2, -1)
-        values, alone = np.empty((len(x), 2, n_values)), np.empty((len(x), 2))
-        last = within[len(within) - n_values :].T
-        for start in range(0, len(x), EXTENDED):
-            some = x[start : start + EXTENDED]
-            boxes = np.ones((len(some), flat.shape[1]))
-            for j, codes in enumerate(some.T):
-                known = codes >= 0
-                boxes[known] *= within[forest.start[j] + codes[known]]
-            weighed = (boxes[:, None] * flat).reshape(-1, flat.shape[1])
-            values[start : start + EXTENDED] = (weighed @ last).reshape(len(some), 2, -1)
-            alone[start : start + EXTENDED] = weighed.sum(axis=1).reshape(len(some), 2)
+        values, alone = np.zeros((len(x), 2, n_values)), np.zeros((len(x), 2))
+        for f in range(len(rate)):
+            within = forest.within(g, f)
+            joint = group_rate * rate[f] * forest.weight[g, :, f]
+            flat = (joint[:, None] * forest.cluster_mass[g, f]).ravel()
+            last = within[len(within) - n_values :].T
+            outcome = np.array([1.0, share[f]])
+            for start in range(0, len(x), EXTENDED):
+                some = x[start : start + EXTENDED]
+                boxes = np.tile(flat, (len(some), 1))
+                for j, codes in enumerate(some.T):
+                    known = codes >= 0
+                    boxes[known] *= within[forest.start[j] + codes[known]]
+                here = slice(start, start + EXTENDED)
+                values[here] += (boxes @ last)[:, None] * outcome[:, None]
+                alone[here] += boxes.sum(axis=1)[:, None] * outcome
         return values, alone
 
     @property
     def extension_work(self) -> float:
         n_terms = len(self.forest.tree) * self.forest.n_clusters
-        return 2 * self.layout.n_subgroups * n_terms * float(self.forest.start[-1])
+        n_cells = self.layout.n_subgroups * self.layout.n_classes
+        return n_cells * n_terms * float(self.forest.start[-1])
 
     def _posterior(
         self, s: npt.ArrayLike | None, x: Codes, d: npt.ArrayLike | None = None
@@ -380,6 +421,13 @@ class ForestDistribution(FairDistribution):
         return _normalised(joint)
 
     def _turned(self, rows: Rows) -> tuple[Floats, float]:
+        layout = self.layout
+        n = max(TURNED_CELLS // (layout.n_subgroups * layout.n_classes**2), 1)
+        chunks = [np.arange(i, min(i + n, len(rows.d))) for i in range(0, len(rows.d), n)]
+        parts = [self._turned_of(rows.take(chunk)) for chunk in chunks]
+        return np.sum([counts for counts, _ in parts], axis=0), sum(logs for _, logs in parts)
+
+    def _turned_of(self, rows: Rows) -> tuple[Floats, float]:
         joint = self._log_joint(rows.s, rows.x)
         if rows.f is not None:
             known = np.arange(rows.n_classes) == rows.f[:, None]
@@ -481,17 +529,14 @@ def forest_circuit(layout: Layout, forest: Forest, rates: TopRates) -> Circuit:
 
 @dataclass(eq=False)
 class _Leaves:
-    """Adds the leaves of a forest to a builder, those of a group once for all classes."""
+    """Adds the leaves of a forest to a builder."""
 
     layout: Layout
     forest: Forest
-    _of_group: dict[int, list[int]] = field(default_factory=dict)
 
     def graft(self, b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> int:
         forest = self.forest
-        if s not in self._of_group:
-            self._of_group[s] = self._leaves(b, s, columns)
-        leaves = self._of_group[s]
+        leaves = self._leaves(b, f, s, columns)
         trees = []
         for k in range(forest.n_trees):
             here = np.flatnonzero(forest.tree == k)
@@ -503,11 +548,11 @@ class _Leaves:
             )
         return b.sum(trees, [1 / forest.n_trees] * forest.n_trees, tie="tree")
 
-    def _leaves(self, b: CircuitBuilder, s: int, columns: Sequence[int]) -> list[int]:
-        """A node per box: the clusters of the group, restricted to it."""
+    def _leaves(self, b: CircuitBuilder, f: int, s: int, columns: Sequence[int]) -> list[int]:
+        """A node per box: the clusters of the class and group, restricted to it."""
         forest, component = self.forest, self.layout.component
         n_clusters = forest.n_clusters
-        cells = [self._cells(b, s, j, column) for j, column in enumerate(columns)]
+        cells = [self._cells(b, f, s, j, column) for j, column in enumerate(columns)]
         nodes = []
         for i in range(len(forest.tree)):
             parts = []
@@ -516,22 +561,22 @@ class _Leaves:
                 if component is not None:
                     factors.append(b.indicator(component, i * n_clusters + c))
                 parts.append(b.product(*factors))
-            mass = forest.cluster_mass[s, i]
-            nodes.append(b.sum(parts, (mass / mass.sum()).tolist(), tie=("cluster", i, s)))
+            mass = forest.cluster_mass[s, f, i]
+            nodes.append(b.sum(parts, (mass / mass.sum()).tolist(), tie=("cluster", i, f, s)))
         return nodes
 
-    def _cells(self, b: CircuitBuilder, s: int, j: int, column: int) -> list[list[int]]:
-        """P(x_j | c, s) within each box, clusters × boxes; a node for all boxes that are alike."""
+    def _cells(self, b: CircuitBuilder, f: int, s: int, j: int, column: int) -> list[list[int]]:
+        """P(x_j | c, f, s) within each box, clusters × boxes; a node for all boxes alike."""
         boxes, which = np.unique(self.forest.allowed[j], axis=0, return_inverse=True)
         result = []
-        for c, rate in enumerate(self.forest.values[j][s]):
+        for c, rate in enumerate(self.forest.values[j][s, f]):
             nodes = []
             for k, box in enumerate(boxes):
                 allowed = np.flatnonzero(box).tolist()
                 leaves = [b.indicator(column, v) for v in allowed]
                 within = rate[allowed] / rate[allowed].sum()
                 alone = len(leaves) == 1
-                tie = "within", s, c, j, k
+                tie = "within", f, s, c, j, k
                 nodes.append(leaves[0] if alone else b.sum(leaves, within.tolist(), tie=tie))
             result.append([nodes[k] for k in which.ravel().tolist()])
         return result

@@ -1,11 +1,14 @@
 """Growing a forest circuit: trees that imitate cross-fitted scores of D, and honest counts.
 
 1. *Scores* of D and the *mechanism* that follows: :mod:`fairpc.fair.label_scores`.
-2. *Trees.* For each fold a regression tree cuts X into boxes in which the fold's score is nearly
-   constant. The tree depends on the labels of other folds only, so the labels of the fold's own
-   rows, counted in its leaves, are honest: counts of rows that grew a tree look purer than new
-   rows would be. (The shares of the learners are those of all rows.)
-3. *Leaves.* P_k(l | f, s) from the honest counts, and rows that the score stands for, at the
+2. *Sums.* Log odds of Df that features add, each by itself, imitate the mean score of all folds.
+   They tilt the density of the group (:mod:`fairpc.fair.additive`).
+3. *Trees.* For each fold a regression tree cuts X into boxes in which what the sums leave of the
+   fold's score is nearly constant. The tree depends on the labels of other folds only, so the
+   labels of the fold's own rows, counted in its leaves, are honest: counts of rows that grew a
+   tree look purer than new rows would be. (The sums, of a few hundred numbers, and the shares of
+   the learners are those of all rows.)
+4. *Leaves.* P_k(l | f, s) from the honest labels, and rows that the score stands for, at the
    mechanism of step 1.
 """
 
@@ -22,15 +25,18 @@ from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
+from fairpc.fair.additive import Tilted, additive_scores, shares_of
+from fairpc.fair.expectation import leaf_boxes
 from fairpc.fair.fit import Fitted, Options
-from fairpc.fair.forest import Forest, ForestDistribution
+from fairpc.fair.forest import Forest, ForestDistribution, box_masses
 from fairpc.fair.label_scores import (
     DRAWS,
     N_FOLDS,
     Scores,
+    balance,
     balanced,
-    decided,
     fit_mechanism,
+    held_mechanism,
     label_scores,
     score_bins,
     value_orders,
@@ -41,15 +47,28 @@ from fairpc.fair.top import Layout
 from fairpc.structure.mixture import soft_clusters
 
 TREES_PER_FOLD: Final = 1
-MAX_LEAVES: Final = 300
+MAX_LEAVES: Final = 500
 LEAF_ROWS: Final = 5
 """Trees: how many for each fold, the most leaves of one, and the fewest rows of a leaf."""
 SCORE_ROWS: Final = 60.0
 """Rows of a leaf that its score stands for, beside those that are counted."""
 GROWING_ROWS: Final = 16_000
+GROWING_CELLS: Final = 8_000_000
+GROWING_SCORES: Final = 320_000
+FEWEST_GROWING: Final = 2000
 MIXED_CELLS: Final = 0.15
 """Rows on which a tree is grown, for it imitates a smooth score, and more would say little more;
-and the share of cells that those have from other rows that are not of the table."""
+fewer where so many cells, or scores of groups and classes, would be in memory; and the share of
+cells that those have from other rows that are not of the table."""
+ADDED_ROWS: Final = 0.2
+ADDED_ROUNDS: Final = 20
+"""What values and leaves add to the log odds: rows by which it is drawn to zero, and how often each
+has its turn."""
+SHARE_STEPS: Final = 50
+MOST_SLOPE: Final = 5.0
+"""Steps of Newton's method for the shares of leaves, and how far these may be shifted."""
+RAREST: Final = 1e-12
+"""Least P(Df): a log must be finite."""
 LEAF_SHARE: Final = 1.0
 """Rows of a group that are spread over the leaves as all rows are."""
 N_CLUSTERS: Final = 4
@@ -95,7 +114,7 @@ def fit_forest(
     scores, growing = _scored(rows, own, ordered, rng)
     bins = score_bins(rows, scores)
     fitted = fit_mechanism(bins, options, callback)
-    rates = fitted.distribution.top_rates
+    rates = held_mechanism(bins, fitted, options)
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     forest = _grown(own, growing, scores, each, rng)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
@@ -150,22 +169,24 @@ def _scored(
     """Scores of rows, and what trees are grown on, of the same rows by subgroup."""
     shares, values = _density(own, rng)
     filled = _filled(own, shares, values, rng)
-    drawn = _drawn(filled, own.weights, rng)
+    n_scores = own.n_groups * own.n_classes
+    n_drawn = min(GROWING_ROWS, GROWING_CELLS // filled.shape[1], GROWING_SCORES // n_scores)
+    drawn = _drawn(filled, own.weights, max(n_drawn, FEWEST_GROWING), rng)
     numbers = which_ordered(rows, ordered)
     scores = label_scores(rows, numbers, rng, drawn)
     rest = [numbers[j] for j in rows.strata.rest(len(rows.names))]
     return scores, Growing(filled, drawn, rest, shares, values)
 
 
-def _drawn(filled: Codes, weights: Floats, rng: np.random.Generator) -> Codes:
+def _drawn(filled: Codes, weights: Floats, n_drawn: int, rng: np.random.Generator) -> Codes:
     """Rows to grow trees on: the table's and, where it has few, neighbours of them.
 
     A score can be asked about any x. A neighbour has some values of another row.
     """
     n = len(filled)
     share = weights / weights.sum()
-    drawn = filled[rng.choice(n, GROWING_ROWS, p=share)].copy(order="F")
-    mixed = np.flatnonzero(rng.random(GROWING_ROWS) >= float(weights.sum()) / GROWING_ROWS)
+    drawn = filled[rng.choice(n, n_drawn, p=share)].copy(order="F")
+    mixed = np.flatnonzero(rng.random(n_drawn) >= float(weights.sum()) / n_drawn)
     for j in range(filled.shape[1]):
         here = mixed[rng.random(len(mixed)) < MIXED_CELLS]
         drawn[here, j] = filled[rng.choice(n, len(here), p=share), j]
@@ -232,6 +253,47 @@ def _filled(
     return filled
 
 
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """What sums over features say of Df, to which the leaves of all trees add."""
+
+    tilted: Tilted
+    of_rows: Floats  #: log odds of the rows in their group, rows × classes
+    of_drawn: Floats  #: log odds of the drawn rows in every group, rows × groups × classes
+    told: Floats  #: P(D = d | x, s) of the drawn rows that follows, rows × groups × classes
+
+
+def _additive(
+    rows: Rows, growing: Growing, scores: Scores, rates: Sequence[tuple[Floats, Floats]]
+) -> Additive:
+    """Sums over features that imitate the mean score of all folds."""
+    sizes = [value.shape[2] for value in growing.values]
+    n_drawn, n_classes = len(growing.drawn), rows.n_classes
+    told = scores.drawn.mean(axis=0)
+    odds = [np.empty((rows.n_groups, k, n_classes)) for k in sizes]
+    start = np.log(np.maximum([rate for rate, _ in rates], RAREST))
+    for g, (_, mechanism) in enumerate(rates):
+        found = additive_scores(
+            growing.drawn,
+            sizes,
+            told[:, g],
+            np.tile(start[g], (n_drawn, 1)),
+            mechanism,
+            weights=np.ones(n_drawn),
+            prior_rows=ADDED_ROWS,
+            n_rounds=ADDED_ROUNDS,
+        )
+        for numbers, of_feature in zip(found, odds, strict=True):
+            of_feature[g] = numbers
+    tilted = Tilted.of(odds, growing.shares, growing.values, np.stack([rate for rate, _ in rates]))
+    groups = np.maximum(rows.s, 0).astype(np.int64)
+    of_drawn = np.stack(
+        [start[g] + tilted.added(growing.drawn, g) for g in range(rows.n_groups)], axis=1
+    )
+    said = np.einsum("rgf,gfd->rgd", shares_of(of_drawn), np.stack([m for _, m in rates]))
+    return Additive(tilted, start[groups] + tilted.added(growing.codes, groups), of_drawn, said)
+
+
 def _grown(
     rows: Rows,
     growing: Growing,
@@ -239,37 +301,46 @@ def _grown(
     rates: Sequence[tuple[Floats, Floats]],
     rng: np.random.Generator,
 ) -> Forest:
-    """Trees that imitate the scores of each fold, and what their leaves say of Df."""
+    """Trees that imitate what sums over features leave of each fold's scores, and their leaves."""
+    additive = _additive(rows, growing, scores, rates)
+    tilted = additive.tilted
     boxes: list[list[Bools]] = [[] for _ in growing.values]
     trees: list[Ints] = []
     leaf_rates: list[Floats] = []
     for k in range(N_FOLDS):
         # The order of categories is by labels too: those of other folds.
         order = value_orders(rows, scores.held.sum(axis=1) - scores.held[:, k], growing.numbers)
+        kept = scores.columns[k]
         places, drawn = (
-            np.stack([o[c] for c, o in zip(codes.T, order, strict=True)], axis=1)
+            np.stack([order[j][codes[:, j]] for j in kept], axis=1)
             for codes in (growing.codes, growing.drawn)
         )
         for _ in range(TREES_PER_FOLD):
-            tree = _tree(drawn, scores.drawn[k], rng)
+            tree = _tree(drawn, scores.drawn[k] - additive.told, rng)
             leaves, leaf = np.unique(
                 np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
             )
-            for j, box in enumerate(_boxes(tree, leaves, order)):
+            cut = _boxes(tree, leaves, order, kept)
+            for j, box in enumerate(cut):
                 boxes[j].append(box)
             trees.append(np.full(len(leaves), len(trees)))
-            leaf_rates.append(_leaf_rates(rows, leaf, scores, k, rates))
+            # A feature that no leaf cuts has all its mass in every box.
+            some = [j for j, box in enumerate(cut) if not box.all()]
+            masses = box_masses([tilted.values[j] for j in some], [cut[j] for j in some])
+            in_cluster = masses.prod(axis=3) * tilted.shares[:, :, None]
+            log_mass = np.log(in_cluster.sum(axis=3)) + tilted.log_mass[:, :, None]
+            leaf_rates.append(_leaf_rates(rows, leaf, scores, k, rates, additive, log_mass))
     return Forest(
         np.concatenate(trees),
         tuple(np.concatenate(of_feature) for of_feature in boxes),
-        growing.shares,
-        growing.values,
+        tilted.shares,
+        tilted.values,
         np.concatenate(leaf_rates, axis=2),
     )
 
 
 def _tree(places: Ints, said: Floats, rng: np.random.Generator) -> Any:
-    """A tree whose leaves tell the scores of all groups."""
+    """A tree whose leaves tell what is to be said of rows in all groups."""
     from sklearn.tree import DecisionTreeRegressor
 
     tree = DecisionTreeRegressor(
@@ -278,51 +349,83 @@ def _tree(places: Ints, said: Floats, rng: np.random.Generator) -> Any:
         max_features=0.7,
         random_state=int(rng.integers(1 << 31)),
     )
-    again = rng.integers(len(places), size=len(places))
-    return tree.fit(places[again], said[again, :, 1:].reshape(len(again), -1))
+    return tree.fit(places, said[:, :, 1:].reshape(len(places), -1))
 
 
-def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints]) -> list[Bools]:
-    """The values that each leaf allows, per feature."""
+def _boxes(tree: Any, leaves: Ints, order: Sequence[Ints], columns: Ints) -> list[Bools]:
+    """The values that each leaf allows, per feature; the tree has seen some columns of them."""
     nodes = tree.tree_
-    box: dict[int, list[Bools]] = {0: [np.ones(len(o), np.bool_) for o in order]}
-    for n in range(nodes.node_count):
-        left, right = int(nodes.children_left[n]), int(nodes.children_right[n])
-        if left < 0:
-            continue
-        j = int(nodes.feature[n])
-        below = order[j] <= nodes.threshold[n]
-        for child, side in ((left, below), (right, ~below)):
-            box[child] = list(box[n])
-            box[child][j] = box[n][j] & side
-    return [np.stack([box[leaf][j] for leaf in leaves.tolist()]) for j in range(len(order))]
+    feature = columns[np.maximum(nodes.feature, 0)]
+
+    def goes_left(node: int) -> Bools:
+        below: Bools = order[feature[node]] <= nodes.threshold[node]
+        return below
+
+    sizes = [len(places) for places in order]
+    reached, allowed = leaf_boxes(
+        nodes.children_left, nodes.children_right, feature, goes_left, sizes
+    )
+    at = np.array([reached.index(leaf) for leaf in leaves.tolist()])
+    return [boxes[at] for boxes in allowed]
 
 
 def _leaf_rates(
-    rows: Rows, leaves: Ints, scores: Scores, fold: int, rates: Sequence[tuple[Floats, Floats]]
+    rows: Rows,
+    leaves: Ints,
+    scores: Scores,
+    fold: int,
+    rates: Sequence[tuple[Floats, Floats]],
+    additive: Additive,
+    log_mass: Floats,
 ) -> Floats:
     """P(l | f, s) of a tree, groups × classes × leaves, at a mechanism that is known.
 
     ``leaves`` are those of the rows that were drawn, then of the rows of the table; ``rates`` are
-    P(Df) and P(D | Df) of each group.
+    P(Df) and P(D | Df) of each group; ``log_mass`` is what the tilted densities have in each box,
+    groups × classes × leaves.
     """
     imitated, leaf = np.split(leaves, [scores.drawn.shape[1]])
     n_leaves = int(leaves.max()) + 1
     result = np.empty((rows.n_groups, rows.n_classes, n_leaves))
-    # A leaf that holds rows of the table alone has the mean of all scores.
     everyone = np.bincount(imitated, minlength=n_leaves) + LEAF_SHARE / n_leaves
-    for g in range(rows.n_groups):
+    for g, (rate, mechanism) in enumerate(rates):
         here = np.flatnonzero(rows.s == g)
-        counts = np.zeros((n_leaves, rows.n_classes))
-        np.add.at(counts, (leaf[here], rows.d[here]), scores.held[here, fold])
-        told = scores.drawn[fold, :, g]
-        sums = [np.bincount(imitated, told[:, d], n_leaves) for d in range(rows.n_classes)]
-        mean = LEAF_SHARE / n_leaves * told.mean(axis=0)
-        said = (np.stack(sums, axis=1) + mean) / everyone[:, None]
-        share = np.bincount(leaf[here], rows.weights[here], n_leaves)
-        share = share + LEAF_SHARE * everyone / everyone.sum()
-        rate, mechanism = rates[g]
-        q = decided(counts + SCORE_ROWS * said, mechanism, rate)
-        result[g] = (balanced(q, share / share.sum(), rate) * share[:, None]).T
+        own = here[scores.held[here, fold] > 0]
+        # Honest labels of the fold's rows, and rows of each leaf that the score stands for.
+        (added,) = additive_scores(
+            np.concatenate([leaf[own], imitated])[:, None],
+            [n_leaves],
+            np.concatenate([np.eye(rows.n_classes)[rows.d[own]], scores.drawn[fold, :, g]]),
+            np.concatenate([additive.of_rows[own], additive.of_drawn[:, g]]),
+            mechanism,
+            weights=np.concatenate([scores.held[own, fold], SCORE_ROWS / everyone[imitated]]),
+            prior_rows=ADDED_ROWS,
+            n_rounds=ADDED_ROUNDS,
+        )
+        # The same mean of Df in the rows of all groups.
+        q, weights = shares_of(additive.of_rows[here] + added[leaf[here]]), rows.weights[here]
+        added = added + np.log(balance(q, weights / weights.sum(), rate))
+        share = np.bincount(leaf[here], weights, n_leaves) + LEAF_SHARE * everyone / everyone.sum()
+        # What a leaf says of Df under its own density, which is not quite that of its rows.
+        q = shares_of(np.log(np.maximum(rate, RAREST)) + added + log_mass[g].T)
+        share = _nearest_shares(share / share.sum(), q, rate)
+        result[g] = (balanced(q, share, rate) * share[:, None]).T
     shares: Floats = result / result.sum(axis=2, keepdims=True)
     return shares
+
+
+def _nearest_shares(share: Floats, q: Floats, rate: Floats) -> Floats:
+    """Shares of leaves near the given ones for which the mean of q is P(f).
+
+    Nearest in Kullback–Leibler divergence: ∝ share · exp(q λ), by Newton's method. Where none are
+    near enough, the mean stays apart.
+    """
+    nearest, slope = share, np.zeros(len(rate))
+    for _ in range(SHARE_STEPS):
+        mean = nearest @ q
+        if np.abs(rate - mean).max() < 1e-12:
+            break
+        spread = (q - mean).T @ ((q - mean) * nearest[:, None]) + 1e-9 * np.eye(len(rate))
+        slope = np.clip(slope + np.linalg.solve(spread, rate - mean), -MOST_SLOPE, MOST_SLOPE)
+        nearest = shares_of(np.log(share) + q @ slope)
+    return nearest

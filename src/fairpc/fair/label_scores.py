@@ -35,6 +35,7 @@ from fairpc.fair.priors import (
     parameter_prior,
 )
 from fairpc.fair.rows import Rows
+from fairpc.fair.telling import narrowed, telling_columns
 from fairpc.fair.top import Limits, TopRates
 from fairpc.structure import component_weights
 
@@ -51,6 +52,9 @@ MOST_LEVELS: Final = 32
 """Levels up to which a category has a coefficient for each in the logistic regression."""
 EARLY_ROWS: Final = 1000
 """Rows from which boosting holds some out to find when to stop."""
+MANY_CLASSES: Final = 10
+"""Classes above which logistic regression learns alone: boosting grows a tree for each class in
+every step."""
 FLOOR: Final = 1e-4
 """Share of the scores that is spread over all classes: a log must be finite."""
 BIN_ROWS: Final = 300.0
@@ -65,6 +69,10 @@ STRAIGHT_ROWS: Final = 1000.0
 STRAIGHT_LEVEL: Final = 0.99
 """Labels that are not bent: P(D = f | Df = f, S), the prior rows that keep it there, and the level
 of the test that rejects it."""
+HELD_STEPS: Final = 100
+HELD_TOLERANCE: Final = 1e-6
+RAREST: Final = 1e-12
+"""Steps of EM of a mechanism at a Df that is balanced, and the least count."""
 HELD: Final = 0.05
 """How far P(Df) and the mechanism of held circuits may be from those of the score."""
 
@@ -79,11 +87,14 @@ class Scores:
         drawn: P(D = d | x, S = s) of rows on which trees are grown, folds × rows × groups ×
             classes; with strata P(D = d | x, S = s, A = a), of subgroups.
         held: weight of each row in each fold, rows × folds.
+        columns: the features that make no strata which each fold learned from; all, but of a wide
+            table.
     """
 
     given: Floats
     drawn: Floats
     held: Floats
+    columns: tuple[Ints, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,14 +122,22 @@ def label_scores(
 
     # Boosting on a few thousand rows gains nothing from threads, and loses much where
     # other work waits for the cores.
+    kept = [telling_columns(rows, _other_folds(held, k)) for k in range(N_FOLDS)]
+    rest = np.array(rows.strata.rest(len(rows.names)))
+    columns = tuple(np.flatnonzero(np.isin(rest, some)) for some in kept)
     with threadpool_limits(1, user_api="openmp"):
-        found = [_learned(rows, x, numbers, held, k, rng) for k in range(N_FOLDS)]
+        found = [
+            _learned(
+                narrowed(rows, some), x[:, own], [numbers[j] for j in some], held, k, rng
+            )
+            for k, (some, own) in enumerate(zip(kept, columns, strict=True))
+        ]
     each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
     row, fold = np.nonzero(held)
     shares = component_weights(np.log(each[fold, :, row, rows.d[row]]), held[row, fold])
     given = np.einsum("kmrd,m->krd", each, shares)
     told = np.einsum("kmrgd,m->krgd", np.stack([said for _, said in found]), shares)
-    return Scores(given, told, held)
+    return Scores(given, told, held, columns)
 
 
 def which_ordered(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:
@@ -143,6 +162,12 @@ def dealt(rows: Rows, n_folds: int, rng: np.random.Generator) -> Floats:
     held = np.zeros((rows.n_rows, n_folds))
     np.add.at(held, (row, turn), 1.0)
     return held * rows.unit[:, None]
+
+
+def _other_folds(held: Floats, fold: int) -> Floats:
+    """Weight of each row in the folds that one learns from: the others, if they have rows."""
+    weights: Floats = held.sum(axis=1) - held[:, fold]
+    return weights if weights.any() else held.sum(axis=1)
 
 
 def value_orders(rows: Rows, weights: Floats, numbers: Sequence[bool]) -> tuple[Ints, ...]:
@@ -173,9 +198,7 @@ def _learned(
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats]:
     """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every subgroup."""
-    weights = held.sum(axis=1) - held[:, fold]
-    if not weights.any():
-        weights = held.sum(axis=1)
+    weights = _other_folds(held, fold)
     used = np.flatnonzero(weights > 0)
     if len(used) > LEARNING_ROWS:
         used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
@@ -190,9 +213,9 @@ def _learned(
     # A column that has only holes here says nothing, and boosting does not take it.
     places[:, np.isnan(places[used]).all(axis=0)] = 0.0
     here = np.flatnonzero(held[:, fold] > 0)
-    own = np.zeros((2, rows.n_rows, rows.n_classes))
-    said = np.zeros((2, len(drawn), rows.n_subgroups, rows.n_classes))
     learners = _learners(x, places, numbers, rows, y, rng)
+    own = np.zeros((len(learners), rows.n_rows, rows.n_classes))
+    said = np.zeros((len(learners), len(drawn), rows.n_subgroups, rows.n_classes))
     for m, (learner, table) in enumerate(learners):
         if len(np.unique(y)) < 2:
             own[m, here, int(y[0])] = said[m, ..., int(y[0])] = 1.0
@@ -226,14 +249,14 @@ def _learners(
     # Of each class one row at least is held out, and one is not.
     early = len(y) >= EARLY_ROWS and bool((np.unique(y, return_counts=True)[1] > 1).all())
     boosting = HistGradientBoostingClassifier(
-        learning_rate=0.08,
-        max_iter=200 if early else 40,
-        max_leaf_nodes=12,
+        learning_rate=0.1,
+        max_iter=300 if early else 40,
+        max_leaf_nodes=20 if early else 12,
         min_samples_leaf=40 if early else 10,
         l2_regularization=5.0,
         max_features=0.5,
         early_stopping=early,
-        n_iter_no_change=8,
+        n_iter_no_change=10,
         random_state=int(rng.integers(1 << 31)),
     )
     train = places[: rows.n_rows]
@@ -254,6 +277,8 @@ def _learners(
         return np.column_stack([wide[some], *dummies, *(d * scaled[some] for d in dummies)])
 
     linear = LogisticRegression(C=0.1, max_iter=100, tol=1e-3)
+    if rows.n_classes > MANY_CLASSES:
+        return [(linear, crossed)]
     return [(boosting, beside), (linear, crossed)]
 
 
@@ -419,6 +444,40 @@ def held_limits(
     return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in ends[2:]))
 
 
+def held_mechanism(bins: Rows, fitted: BinsFitted, options: Options) -> TopRates:
+    """The rates of the bins, their mechanism fitted anew to a Df of equal mean in all rows.
+
+    The model of the bins has that mean under its own P(bin | s). Where the assumptions fail, these
+    are not the shares of the rows, and a Df that is balanced in the rows tells labels best by
+    another mechanism: the likeliest one, its prior kept. Otherwise nothing moves but by chance.
+    Labels that are not bent, knowledge and known decisions keep the mechanism as it is.
+    """
+    rates, layout = fitted.distribution.top_rates, fitted.distribution.layout
+    if fitted.straight or options.limits is not None or bins.f is not None:
+        return rates
+    own, groups = bins.by_subgroup(), bins.subgroups
+    known = (groups >= 0) & (bins.d >= 0) & (own.x[:, 0] >= 0)
+    counts = np.zeros((bins.n_subgroups, int(own.arities[0]), bins.n_classes))
+    at = groups[known], own.x[known, 0], bins.d[known]
+    np.add.at(counts, at, bins.weights[known])
+    prior = fitted.prior[fitted.distribution.top.mechanism]
+    for _ in range(HELD_STEPS):
+        labels = prior.copy()
+        for g, of_bin in enumerate(counts):
+            rate, mechanism = rates.of_subgroup(g, bins.strata)
+            n = of_bin.sum(axis=1)
+            q = decided(np.maximum(of_bin, RAREST), mechanism, rate)
+            joint = balanced(q, n / max(n.sum(), RAREST), rate)[:, :, None] * mechanism
+            joint /= np.maximum(joint.sum(axis=1, keepdims=True), RAREST)
+            labels[layout.mechanism_of(g)] += (joint * of_bin[:, None]).sum(axis=0)
+        found = labels / np.maximum(labels.sum(axis=2, keepdims=True), RAREST)
+        moved = float(np.abs(found - rates.mechanism).max())
+        rates = replace(rates, mechanism=found)
+        if moved < HELD_TOLERANCE:
+            break
+    return rates
+
+
 def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
     """The scores of rows as the model can have them: between the ends of the mechanism, and with
     the same mean of Df in all groups, within their strata."""
@@ -441,18 +500,27 @@ def decided(counts: Floats, mechanism: Floats, rate: Floats) -> Floats:
     q = np.tile(rate, (len(counts), 1))
     total = counts.sum(axis=1, keepdims=True)
     for _ in range(200):
-        joint = q[:, :, None] * mechanism
-        joint /= np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
-        q = (joint * counts[:, None]).sum(axis=2) / total
+        # Σ_d n_d P(f | d), with P(f | d) ∝ q_f P(d | f): no array of leaves × classes × classes.
+        q = q * ((counts / np.maximum(q @ mechanism, 1e-300)) @ mechanism.T) / total
     return q
 
 
 def balanced(q: Floats, share: Floats, rate: Floats) -> Floats:
     """P(f | l) with odds shifted alike in all leaves, so that their mean is P(f)."""
+    shifted = q * balance(q, share, rate)
+    result: Floats = shifted / shifted.sum(axis=1, keepdims=True)
+    return result
+
+
+def balance(q: Floats, share: Floats, rate: Floats) -> Floats:
+    """What the odds of each class are multiplied by, so that the mean of all leaves is P(f)."""
+    factors = np.ones(len(rate))
     for _ in range(100):
         mean = share @ q
         if np.abs(mean - rate).max() < 1e-12:
             break
-        q = q * (rate / np.maximum(mean, 1e-300))
+        factor = rate / np.maximum(mean, 1e-300)
+        factors *= factor
+        q = q * factor
         q /= q.sum(axis=1, keepdims=True)
-    return q
+    return factors

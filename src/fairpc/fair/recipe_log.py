@@ -13,6 +13,7 @@ from fairpc.circuit.bounds import SLACK
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Floats
 from fairpc.fair.components import KINDS
+from fairpc.fair.telling import TELLING, WIDE
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Choices:
         label_gain, label_error: what it has more than circuits, paired, and its standard error.
         forest: whether a forest was taken in place of circuits.
         drifted: whether a forest was taken because the guard found that circuits had drifted.
+        wide: whether one was taken because the table has too many columns for circuits.
         turned: share of decisions that other draws of a forest would turn, as its trees differ.
     """
 
@@ -63,6 +65,7 @@ class Choices:
     label_error: float = np.nan
     forest: bool = False
     drifted: bool = False
+    wide: bool = False
     turned: float = np.nan
 
     @property
@@ -80,6 +83,11 @@ class Choices:
             parts = [f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label]
             if self.drifted:
                 parts.append("A forest was taken, because Df of circuits had drifted.")
+            if self.wide:
+                parts.append(
+                    f"A forest was taken without a comparison: there are over {WIDE} columns. In "
+                    f"each fold the {TELLING} that tell the label most were learned from."
+                )
             if np.isfinite(self.turned):
                 parts.append(
                     "Other draws of folds and trees would turn about "
@@ -167,7 +175,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-_SINCE: Final = ("label_score", "label_gain", "label_error", "forest", "drifted", "turned")
+_SINCE: Final = ("label_score", "label_gain", "label_error", "forest", "drifted", "wide", "turned")
 """What older files do not say."""
 _WORDS: Final = frozenset(kind.words for kind in KINDS)
 _IS: Final[dict[str, Callable[[Any], bool]]] = {

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -43,9 +44,11 @@ LATENT: Final = ("FairPC", "LatNB")
 S: Final = 0
 DF: Final = 1
 
-EQUAL: Final = 1e-8
+EQUAL: Final = 1e-10
 EQUALISING: Final = 50
-"""Share of the rows by which masses may differ, and rounds in which they are made equal."""
+FARTHEST: Final = 10.0
+"""Share of the rows by which masses may differ, rounds in which they are made equal, and the
+multiple of a plain step that is taken at most."""
 
 Graft = Callable[[CircuitBuilder, int, int, Sequence[int]], int]
 """Adds the sub-circuit of X for decision f in subgroup s, given the columns of X; its root."""
@@ -356,43 +359,83 @@ class Places:
         Where the fair decision is known, the others are left out. A row of probability zero
         has no posterior: zeros.
         """
-        n = len(self.weights)
+        top, values = self._scaled(joint)
+        total = self._by_row(values.sum(axis=1))
+        with np.errstate(divide="ignore"):
+            logs = top + np.log(total)
+        posterior: Floats = values / self._at_places(np.where(total > 0, total, 1.0))[:, None]
+        return logs, posterior
+
+    def _scaled(self, joint: Floats) -> tuple[Floats, Floats]:
+        """Largest of the logs of each row, and all of them beside it, no more as logs."""
         if self.f is not None:
             excluded = (self.f[:, None] >= 0) & (self.f[:, None] != np.arange(self.n_classes))
             joint = np.where(excluded, -np.inf, joint)
-        top = np.full(n, -np.inf)
-        np.maximum.at(top, self.row, joint.max(axis=1))
+        # Column by column: NumPy is slow along an axis of two or three values.
+        joint = np.asfortranarray(joint)
+        top = joint.max(axis=1)
+        if not self.one_each:
+            largest = np.full(len(self.weights), -np.inf)
+            np.maximum.at(largest, self.row, top)
+            top = largest
         top[np.isneginf(top)] = 0.0
-        values = np.exp(joint - top[self.row, None])
-        total = np.bincount(self.row, values.sum(axis=1), n)
-        with np.errstate(divide="ignore"):
-            logs = top + np.log(total)
-        posterior: Floats = values / np.where(total > 0, total, 1.0)[self.row, None]
-        return logs, posterior
+        return top, np.exp(joint - self._at_places(top)[:, None])
 
-    def equalised(self, joint: Floats, rate: Floats, shift: Floats) -> Floats:
-        """The posterior with log-odds of f shifted so that its mass in each group follows ``rate``.
+    @cached_property
+    def one_each(self) -> bool:
+        """Whether every row has one place, and they are in order."""
+        return np.array_equal(self.row, np.arange(len(self.weights)))
 
-        ``rate`` is P(f), or [a, f]. ``shift`` [s, f] is where the shifts start, and is set to
-        where they end.
+    def _at_places(self, values: Floats) -> Floats:
+        """A number of each row, for its places."""
+        return values if self.one_each else values[self.row]
+
+    def _by_row(self, values: Floats) -> Floats:
+        """Sum over the places of each row."""
+        if self.one_each:
+            return values
+        return np.asarray(np.bincount(self.row, values, len(self.weights)), np.float64)
+
+    def equalised(self, joint: Floats, rate: Floats, odds: Floats) -> tuple[Floats, Floats]:
+        """The posterior with odds of f shifted so that its mass in each group follows ``rate``.
+
+        Each group's P(f) is multiplied by odds of its own and normalised, which leaves P(s).
+
+        Args:
+            joint: log P(s, f, row), places × classes.
+            rate: P(f), or [a, f].
+            odds: where the odds start, [s, f].
+
+        Returns:
+            The posterior of (s, f) of each place, and the odds.
         """
-        rates = np.tile(rate, (self.n_groups, 1))
+        rates, values = np.tile(rate, (self.n_groups, 1)), self._scaled(joint)[1]
+        weights = self._at_places(self.weights)
+        shifted = np.empty_like(values)
+        before = moved = np.zeros(odds.shape)
         for _ in range(EQUALISING):
-            posterior = self.normalised(joint + shift[self.s])[1]
-            mass = self.counts(posterior).sum(axis=2)
+            factors = odds / (rates * odds).sum(axis=1, keepdims=True)
+            for f in range(self.n_classes):
+                np.multiply(values[:, f], factors[:, f][self.s], out=shifted[:, f])
+            total = self._by_row(shifted.sum(axis=1))
+            shifted /= self._at_places(np.where(total > 0, total, 1.0))[:, None]
+            passed = [np.bincount(self.s, weights * p, len(odds)) for p in shifted.T]
+            mass = np.stack(passed, axis=1)
             wanted = rates * mass.sum(axis=1, keepdims=True)
-            if np.abs(mass - wanted).max() <= EQUAL * self.total_weight:
+            if np.abs(mass - wanted).max() <= EQUAL * max(self.total_weight, 1.0):
                 break
             known = (mass > 0) & (wanted > 0)
-            shift += np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
-        return posterior
+            step = np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
+            moved = step * _stretch(moved, before - step)
+            before, odds = step, odds * np.exp(moved)
+        return shifted, odds
 
     def counts(self, posterior: Floats) -> Floats:
         """Expected rows of each (s, f, d); where d is missing, it is the last value."""
         k = self.n_classes
         d = np.where(self.d < 0, k, self.d)
         cell = self.s * (k + 1) + d
-        weighted = posterior * self.weights[self.row, None]
+        weighted = posterior * self._at_places(self.weights)[:, None]
         n = self.n_subgroups
         sums = [np.bincount(cell, weighted[:, f], n * (k + 1)) for f in range(k)]
         return np.stack([total.reshape(n, k + 1) for total in sums], axis=1)
@@ -408,6 +451,13 @@ class Places:
             return counts
         sums: Floats = counts.reshape(self.n_groups, self.strata.n, *counts.shape[1:]).sum(axis=1)
         return sums
+
+
+def _stretch(moved: Floats, saved: Floats) -> Floats:
+    """How far to go along the next step, by secants: steps alone only ever fall short."""
+    sure = np.abs(saved) > 1e-300
+    stretch: Floats = np.where(sure, moved / np.where(sure, saved, 1.0), 1.0)
+    return np.clip(stretch, 1.0, FARTHEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -440,10 +490,11 @@ class TopRates:
         # A label that is missing is summed out: one more value of probability 1.
         label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
         d = np.where(places.d < 0, places.n_classes, places.d)
-        if places.strata:
-            decision = decision[places.stratum]
-        told = label[places.mechanism, :, d]
-        result: Floats = told + densities + group[places.s, None] + decision
+        owner, of_group = places.mechanism, group[places.s]
+        result: Floats = np.empty(densities.shape, order="F")
+        for f in range(places.n_classes):
+            of_decision = decision[places.stratum, f] if places.strata else decision[f]
+            result[:, f] = label[owner, f, d] + densities[:, f] + of_group + of_decision
         return result
 
     def of_subgroup(self, g: int, strata: Strata) -> tuple[Floats, Floats]:
@@ -505,7 +556,7 @@ def top_em(
     may then fall.
     """
     rates, iteration = start, 0
-    shift = np.zeros((places.n_subgroups, places.n_classes))
+    odds = np.ones((places.n_subgroups, places.n_classes))
     if limits is not None:
         shares = limits.shares(start.decision_rate, start.mechanism)
         rates, prior = TopRates(start.group_rate, *shares), prior.of_free(limits)
@@ -517,5 +568,5 @@ def top_em(
         objective = log_likelihood + rates.log_prior(prior)
         yield TopStep(iteration, log_likelihood, objective, rates)
         if equal_mass:
-            posterior = places.equalised(joint, rates.decision_rate, shift)
+            posterior, odds = places.equalised(joint, rates.decision_rate, odds)
         rates, iteration = rates.updated(places, posterior, prior, limits), iteration + 1

@@ -15,6 +15,7 @@ import numpy as np
 
 from fairpc.data.atomic import write_atomically
 from fairpc.evidence.plain import plain
+from fairpc.paper.criteria import Criterion
 from fairpc.paper.figures import Figure, pictures
 
 Record = dict[str, Any]
@@ -53,9 +54,14 @@ class Grid:
 class Claim:
     """A statement of the paper, whether our numbers confirm it, and these numbers."""
 
-    statement: str
+    criterion: Criterion
     holds: bool
     evidence: str
+    table: str = ""  #: title of the table it is about, where it is judged for each
+
+    @property
+    def statement(self) -> str:
+        return f"{self.table}: {self.criterion.says}" if self.table else self.criterion.says
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +102,8 @@ def as_json(records: Sequence[Record]) -> str:
 
 def _csv(records: Sequence[Record]) -> str:
     """Columns of single values; curves are in the JSON file only."""
+    if not records:
+        return ""
     text = io.StringIO()
     names = [k for k in records[0] if not isinstance(records[0][k], (list, dict))]
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
@@ -123,9 +131,15 @@ def markdown(exhibit: Exhibit, figure: str | None = None) -> str:
 
 def claim_grid(claims: Sequence[Claim]) -> Grid:
     lines = [
-        (c.statement, "confirmed" if c.holds else "**not confirmed**", c.evidence) for c in claims
+        (
+            c.statement,
+            c.criterion.rule,
+            "confirmed" if c.holds else "**not confirmed**",
+            c.evidence,
+        )
+        for c in claims
     ]
-    return Grid(("the paper says", "here", "numbers"), lines, numeric=False)
+    return Grid(("the paper says", "judged by", "here", "numbers"), lines, numeric=False)
 
 
 def markdown_table(grid: Grid) -> str:
@@ -160,3 +174,9 @@ def p_value(p: float) -> str:
     if not math.isfinite(p):
         return "—"
     return "< 1E−300" if p < 1e-300 else f"{p:.2E}".replace("-", "−")
+
+
+def p_bound(p: float) -> str:
+    """A p-value with its sign: "= 2.10E−05", or a bound where it underflows."""
+    text = p_value(p)
+    return text if text.startswith("<") else f"= {text}"

@@ -12,9 +12,11 @@ from typing import Final
 
 import numpy as np
 
+from fairpc.paper import criteria
+from fairpc.paper.distributions import FAIRPC_AUTO
 from fairpc.paper.exhibit import Claim, Exhibit, Grid, Records, number, spread
 from fairpc.paper.figures import Figure, legend_below, panels, point
-from fairpc.paper.methods import DISTRIBUTIONS, FAIRPC_AUTO
+from fairpc.paper.methods import DISTRIBUTIONS
 from fairpc.paper.runs import Study, held_out_gap
 from fairpc.paper.sources import TITLES
 
@@ -85,12 +87,12 @@ def _claims(records: Records, names: Sequence[str]) -> list[Claim]:
         words.append(f"{TITLES[name]}: {listed}")
     return [
         Claim(
-            "under the model the decision does not depend on S (FairPC, LatNB, NLatPC)",
-            exact < 1e-9,
+            criteria.PROMISE,
+            exact < criteria.PROMISE.bound,
             f"largest gap by exact query {exact:.0e}",
         ),
         Claim(
-            "the better such a model fits, the smaller its held-out gap",
+            criteria.BETTER_FIT_SMALLER_GAP,
             ordered,
             "from best to worst fit, ± standard deviation over folds: " + "; ".join(words),
         ),

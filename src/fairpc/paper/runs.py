@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -21,9 +21,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fairpc.data.hashing import fingerprint
 from fairpc.metrics import discrimination
+from fairpc.paper.distributions import FoldRows
 from fairpc.paper.methods import (
     ALL_METHODS,
-    METHODS,
     Outcome,
     is_distribution,
     load,
@@ -36,7 +36,6 @@ _FORMAT: Final = 1
 _CLASSIFIER_CODE: Final = ("baselines",)
 _DISTRIBUTION_CODE: Final = ("circuit", "data", "fair", "structure")
 _LIBRARIES: Final = ("fairlearn", "numpy", "scikit-learn", "scipy")
-_BY_COST: Final = ("Reduction", "Reweight", "FairPC-auto", "FairPC-rand", "FairPC", *METHODS)
 
 Runs = dict[tuple[str, str], list[Outcome]]
 """Outcomes of the folds, by table and method."""
@@ -44,12 +43,21 @@ Runs = dict[tuple[str, str], list[Outcome]]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A method on one fold of a table, whose number is the seed; ``missing`` as in :func:`run`."""
+    """A method on one fold of a table; ``missing`` as in :func:`run`.
+
+    The seed is the number of the fold, and another one for each further ``start`` of a method
+    that starts at random.
+    """
 
     table: PaperTable
     fold: int
     method: str
     missing: float | None = None
+    start: int = 0
+
+    @property
+    def seed(self) -> int:
+        return self.fold + 100 * self.start
 
     @cached_property
     def key(self) -> str:
@@ -57,13 +65,18 @@ class Task:
         rows, fold = self.table.rows, self.table.folds[self.fold]
         data = fingerprint(rows.s, rows.d, rows.x, fold.train, fold.valid, fold.test)
         packages = _DISTRIBUTION_CODE if is_distribution(self.method) else _CLASSIFIER_CODE
-        text = f"{_FORMAT};{_code(packages)};{self.method};{self.fold};{self.missing};{data}"
+        text = f"{_FORMAT};{_code(packages)};{self.method};{self.seed};{self.missing};{data}"
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def run(self) -> Outcome:
+    @property
+    def rows(self) -> FoldRows:
+        """The rows of the fold."""
         rows, fold = self.table.rows, self.table.folds[self.fold]
-        taken = (rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
-        return run(self.method, taken, self.fold, self.missing)
+        return FoldRows(rows.take(fold.train), rows.take(fold.valid), rows.take(fold.test))
+
+    def run(self, rows: FoldRows | None = None) -> Outcome:
+        """The outcome; tasks of one fold may share its ``rows``, and with them its structure."""
+        return run(self.method, rows or self.rows, self.seed, self.missing)
 
 
 @dataclass(frozen=True)
@@ -87,16 +100,17 @@ class Runner:
 
     def _results(self, tasks: Sequence[Task], some: Sequence[int]) -> Iterable[tuple[int, Outcome]]:
         joblib: Any = import_module("joblib")
-        n_jobs = min(self.n_jobs or joblib.cpu_count(), max(len(some), 1))
-        jobs = [(i, tasks[i], self._path(tasks[i]), n_jobs > 1) for i in some]
+        folds: dict[tuple[int, int], list[_Job]] = {}
+        for i in some:
+            key = id(tasks[i].table), tasks[i].fold
+            folds.setdefault(key, []).append((i, tasks[i], self._path(tasks[i])))
+        n_jobs = min(self.n_jobs or joblib.cpu_count(), max(len(folds), 1))
         if n_jobs == 1:
-            return (_work(*job) for job in jobs)
+            return (found for jobs in folds.values() for found in _work(jobs))
         with joblib.parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
             pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-            results: Iterable[tuple[int, Outcome]] = pool(
-                joblib.delayed(_work)(*job) for job in jobs
-            )
-        return results
+            results = pool(joblib.delayed(_work_apart)(jobs) for jobs in folds.values())
+        return (found for every in results for found in every)
 
     def _path(self, task: Task) -> Path:
         return self.folder / task.key[:2] / f"{task.key}.npz"
@@ -113,13 +127,23 @@ def _bar(shown: bool) -> Progress:
     return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), disable=not shown)
 
 
-def _work(index: int, task: Task, path: Path, apart: bool) -> tuple[int, Outcome]:
-    """Run a task and keep its outcome, here or in a process apart."""
-    if apart:
-        os.environ.setdefault("FAIRPC_THREADS", "1")  # leave the other cores to other processes
-    outcome = task.run()
-    save(outcome, path)
-    return index, outcome
+_Job = tuple[int, Task, Path]
+"""Number of a task among all, the task, and where its outcome is kept."""
+
+
+def _work(jobs: Sequence[_Job]) -> Iterator[tuple[int, Outcome]]:
+    """Run the tasks of one fold, which share its structure, and keep their outcomes."""
+    rows = jobs[0][1].rows
+    for index, task, path in jobs:
+        outcome = task.run(rows)
+        save(outcome, path)
+        yield index, outcome
+
+
+def _work_apart(jobs: Sequence[_Job]) -> list[tuple[int, Outcome]]:
+    """The same in a process apart, which leaves the other cores to other processes."""
+    os.environ.setdefault("FAIRPC_THREADS", "1")
+    return list(_work(jobs))
 
 
 @cache
@@ -128,7 +152,8 @@ def _code(packages: tuple[str, ...]) -> str:
     root = Path(__file__).resolve().parents[1]
     files = [path for name in packages for path in sorted((root / name).rglob("*.py"))]
     digest = hashlib.sha256()
-    for path in (*files, root / "paper" / "methods.py"):
+    own = ("distributions.py", "methods.py") if packages == _DISTRIBUTION_CODE else ("methods.py",)
+    for path in (*files, *(root / "paper" / name for name in own)):
         digest.update(f"{path.relative_to(root).as_posix()};".encode())
         digest.update(path.read_bytes())
     for name in _LIBRARIES:
@@ -160,9 +185,8 @@ class Study:
         """Each method on each fold of each table."""
         tasks = [
             Task(table, fold, method)
-            # Long ones first, so that no process is left alone with one at the end.
-            for method in sorted(methods, key=lambda m: (*_BY_COST, m).index(m))
             for table in tables
+            for method in methods
             for fold in range(len(table.folds))
         ]
         found: Runs = {(t.name, m): [] for t in tables for m in methods}

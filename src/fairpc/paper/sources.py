@@ -35,7 +35,7 @@ ROLES: Final = {
 SYNTHETIC_ROLES: Final = ("D", "S")
 N_FOLDS: Final = 10
 N_SYNTHETIC_ROWS: Final = 10_000
-SHARED_SIZES: Final = range(10, 21)
+SHARED_SIZES: Final = range(10, 28)
 """Numbers of features for which the authors' folder has synthetic tables."""
 _MAX_BYTES: Final = 2**28
 
@@ -74,7 +74,6 @@ class Sources:
     splits: Path | None = None  #: the authors' folds, a folder per table; None: our own
     quick: bool = False  #: two folds instead of ten
     seed: int = 0  #: of our own folds and draws
-    n_folds: int = N_FOLDS  #: how many of the ten folds are used
 
     def real_world(self) -> tuple[tuple[PaperTable, ...], tuple[str, ...]]:
         """The real-world tables that can be had, and a sentence for each that cannot."""
@@ -113,7 +112,7 @@ class Sources:
     @property
     def folds_used(self) -> int:
         """How many folds of a table are run."""
-        return 2 if self.quick else self.n_folds
+        return 2 if self.quick else N_FOLDS
 
     def _folds(self, name: str, rows: Rows, persons: Ints | None = None) -> tuple[Fold, ...]:
         if self.splits is None:

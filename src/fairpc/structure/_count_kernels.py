@@ -1,25 +1,25 @@
 # mypy: ignore-errors
-"""Counting pairs of values, and drawing from trees. Arrays in, arrays out; no validation."""
+"""Counting pairs of values, and drawing from trees. Arrays in, arrays out; no validation.
+
+Callers make the arrays that are filled: Numba compiles ``np.zeros`` anew for every type and shape,
+for a tenth of a second each.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fairpc.data.jit import inner_kernel, strict_kernel
+from fairpc.data.jit import strict_inner_kernel, strict_kernel
 
 
 @strict_kernel
-def pair_information(counts, start, possible, pseudocount):
-    """Mutual information of all pairs from stacked counts of possible values.
+def pair_information(counts, start, possible, free, pseudocount, result):
+    """Mutual information of all pairs from stacked counts of possible values, into ``result``.
 
-    4 * pseudocount prior rows are spread over the possible cells of a pair.
+    4 * pseudocount prior rows are spread over the possible cells of a pair; variable
+    i has ``free[i]`` possible values.
     """
     m = len(start) - 1
-    result = np.zeros((m, m))
-    free = np.zeros(m)
-    for i in range(m):
-        for u in range(start[i], start[i + 1]):
-            free[i] += possible[u]
     for i in range(m):
         for j in range(i):
             a = 4.0 * pseudocount / (free[i] * free[j])
@@ -46,10 +46,9 @@ def pair_information(counts, start, possible, pseudocount):
             if total > 0.0:
                 result[i, j] = score / total + np.log(total)
                 result[j, i] = result[i, j]
-    return result
 
 
-@inner_kernel
+@strict_inner_kernel
 def popcount(x):
     """Number of bits set."""
     x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
@@ -59,27 +58,27 @@ def popcount(x):
 
 
 @strict_kernel
-def bit_products(columns, w, start, plane, n_planes):
+def bit_products(columns, w, start, plane, bits, gram):
     """Weighted joint counts of planes by counting bits, 64 rows at a time; weights are whole.
 
     A weight is the sum of its binary digits: each digit adds one count, over
-    the rows that have it.
+    the rows that have it. ``bits`` is room for a row of words per plane, and for two more; all
+    are zero.
     """
     m, n = columns.shape
-    words = (n + 63) // 64
-    bits = np.zeros((n_planes, words), np.uint64)
+    n_planes, words = len(gram), bits.shape[1]
+    digit = bits[n_planes]
+    part = bits[n_planes + 1]
     for j in range(m):
         for r in range(n):
             v = columns[j, r]
             p = plane[start[j] + v] if v >= 0 else plane[start[m] + j]
             if p >= 0:
                 bits[p, r >> 6] |= np.uint64(1) << np.uint64(r & 63)
-    gram = np.zeros((n_planes, n_planes))
-    digit = np.empty(words, np.uint64)
-    part = np.empty(words, np.uint64)
     most = 0.0
     for r in range(n):
-        most = max(most, w[r])
+        if w[r] > most:
+            most = w[r]
     power = 1
     while power <= most:
         for k in range(words):
@@ -96,15 +95,12 @@ def bit_products(columns, w, start, plane, n_planes):
                     count += popcount(part[k] & bits[q, k])
                 gram[p, q] += np.float64(count) * power
         power *= 2
-    return gram
 
 
 @strict_kernel
-def row_products(columns, w, start, plane, n_planes):
-    """Weighted joint counts of planes, row by row over those that hold; any weights."""
+def row_products(columns, w, start, plane, held, gram):
+    """Weighted joint counts of planes, row by row over those that are ``held``; any weights."""
     m, n = columns.shape
-    gram = np.zeros((n_planes, n_planes))
-    held = np.empty(m, np.int64)
     for r in range(n):
         k = 0
         for j in range(m):
@@ -116,20 +112,17 @@ def row_products(columns, w, start, plane, n_planes):
         for a in range(k):
             for b in range(a + 1):
                 gram[held[a], held[b]] += w[r]
-    return gram
 
 
 @strict_kernel
-def number_planes(columns, w, start):
+def number_planes(columns, w, start, single, plane):
     """Number planes for the values of each variable, all but the most frequent.
 
-    Gives back the weight of each value, stacked, then of "missing" in each
-    variable; the planes of the same, -1 for the most frequent and -2 for what
-    never occurs; and the number of planes.
+    ``single`` takes the weight of each value, stacked, then of "missing" in each
+    variable; ``plane`` the planes of the same, -1 for the most frequent and -2 for what
+    never occurs. Gives back the number of planes.
     """
     m, n = columns.shape
-    single = np.zeros(start[m] + m)
-    plane = np.empty(start[m] + m, np.int64)
     n_planes = 0
     for j in range(m):
         for r in range(n):
@@ -148,15 +141,16 @@ def number_planes(columns, w, start):
                 n_planes += 1
             else:
                 plane[c] = -2
-    return single, plane, n_planes
+    return n_planes
 
 
 @strict_kernel
-def expand(gram, plane, single, start):
-    """Counts of all pairs from those of the planes: the most frequent value is what is left."""
+def expand(gram, plane, single, start, left, counts):
+    """Counts of all pairs from those of the planes: the most frequent value is what is left.
+
+    ``left`` is room for as many numbers as ``single`` has.
+    """
     m = len(start) - 1
-    counts = np.zeros((start[m], start[m]))
-    left = np.empty(len(plane))
     for i in range(m):
         for c in range(start[i], start[i + 1]):
             counts[c, c] = single[c]
@@ -190,7 +184,6 @@ def expand(gram, plane, single, start):
                     if plane[c] == -1 and plane[d] != -2:
                         counts[c, d] = max(left[d], 0.0)
                     counts[d, c] = counts[c, d]
-    return counts
 
 
 @strict_kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.data.jit import inner_kernel, strict_kernel
+from fairpc.data.jit import strict_inner_kernel, strict_kernel
 from fairpc.structure._state_kernels import (
     ALIVE,
     FIRST,
@@ -79,7 +79,7 @@ def reach(N, E, V, e, leaf, levels, mark):
             f = N[queue[head], FIRST]
 
 
-@inner_kernel
+@strict_inner_kernel
 def restriction(B, node, bit0, sides, side):
     """NONE, ALL or SOME of a node's values from ``bit0`` on are on ``side``; ALL if it has none."""
     hit = False
@@ -96,7 +96,7 @@ def restriction(B, node, bit0, sides, side):
     return NONE if missed else ALL
 
 
-@inner_kernel
+@strict_inner_kernel
 def add_edge(N, E, C, B, node, left, right, value, bit, size):
     """Append an edge to ``node``; what is possible below it becomes possible there."""
     e = size[1]
@@ -121,7 +121,7 @@ def add_edge(N, E, C, B, node, left, right, value, bit, size):
     return e
 
 
-@inner_kernel
+@strict_inner_kernel
 def add_node(N, B, vnode, size):
     """Append a node without edges; its first edge is the next one."""
     n = size[0]
@@ -136,13 +136,13 @@ def add_node(N, B, vnode, size):
     return n
 
 
-@inner_kernel
+@strict_inner_kernel
 def moved(N, maps, side, mark, node):
     """The copy of ``node`` on ``side``, or itself where the split does not reach it."""
     return maps[side, node] if N[node, MARK] == mark else node
 
 
-@inner_kernel
+@strict_inner_kernel
 def copy_node(N, E, C, B, V, n, side, mark, x, bit0, sides, size, maps, edge_maps):
     """Copy ``n`` with what is left of its edges on ``side``; ``bit0`` is of a leaf's variable."""
     u = N[n, VNODE]
@@ -170,7 +170,7 @@ def copy_node(N, E, C, B, V, n, side, mark, x, bit0, sides, size, maps, edge_map
     maps[side, n] = new
 
 
-@inner_kernel
+@strict_inner_kernel
 def keep_or_collapse(N, E, n, side, state, bit0, sides, indicator, maps, edge_maps):
     """Where no copy is needed, say what becomes of ``n`` on ``side``; else give back False."""
     if state == COPY or (state == SOME and E[N[n, FIRST], VALUE] < 0):
@@ -230,7 +230,7 @@ def copy_nodes(N, E, C, B, V, e, queue, x, sides, levels, start, size, indicator
     return middle, pair
 
 
-@inner_kernel
+@strict_inner_kernel
 def relink(N, E, node, old, new):
     """Put edge ``new`` where ``old`` is in the list of a node's edges."""
     if N[node, FIRST] == old:

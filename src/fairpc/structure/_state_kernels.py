@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.data.jit import inner_kernel, strict_kernel
+from fairpc.data.jit import strict_inner_kernel, strict_kernel
 
 VNODE, FIRST, SIZE, PARENTS, MARK = range(5)
 NODE, LEFT, RIGHT, VALUE, NEXT, ROWS, ALIVE = range(7)
@@ -32,7 +32,7 @@ ROUNDING = 1e-12
 """What is left of a count, relative to it, when all of its rows have gone."""
 
 
-@inner_kernel
+@strict_inner_kernel
 def possible(B, E, e, bit):
     """Whether value ``bit`` is possible below edge ``e``."""
     word = bit >> 6
@@ -40,7 +40,7 @@ def possible(B, E, e, bit):
     return (b >> np.uint64(bit & 63)) & np.uint64(1) == np.uint64(1)
 
 
-@inner_kernel
+@strict_inner_kernel
 def splittable(B, E, e, start):
     """Whether some variable can take two values below the inner edge ``e``."""
     for x in range(len(start) - 1):
@@ -66,49 +66,7 @@ def candidates(N, E, C, B, start, lo, hi, min_flow):
     return found[:k].copy()
 
 
-@strict_kernel
-def fill_values(N, E, B, V, start, n_nodes):
-    """Possible values and number of parents of all nodes, which come children first."""
-    for n in range(n_nodes):
-        f = N[n, FIRST]
-        while f >= 0:
-            if E[f, LEFT] < 0:
-                bit = start[V[N[n, VNODE], V_VARIABLE]] + E[f, VALUE]
-                B[n, bit >> 6] |= np.uint64(1) << np.uint64(bit & 63)
-            else:
-                for s in range(2):
-                    c = E[f, LEFT + s]
-                    N[c, PARENTS] += 1
-                    for w in range(B.shape[1]):
-                        B[n, w] |= B[c, w]
-            f = E[f, NEXT]
-
-
-@strict_kernel
-def route(N, E, C, V, active, codes, W, lo, hi, v0, root):
-    """Send rows ``lo:hi`` of a cell down a compiled tree: fill ``active``, add to the counts."""
-    n_v = active.shape[0]
-    for u in range(n_v - 1, -1, -1):
-        p = V[v0 + u, V_PARENT]
-        x = V[v0 + u, V_VARIABLE]
-        if x < 0:
-            x = V[V[v0 + u, V_LEFT], V_VARIABLE]
-        for i in range(lo, hi):
-            n = root
-            if p >= 0:
-                above = active[p - v0, i]
-                n = E[above, LEFT] if V[p, V_LEFT] == v0 + u else E[above, RIGHT]
-            e = N[n, FIRST]
-            if N[n, SIZE] > 1:
-                # Edges of a compiled tree are in the order of the values decided on.
-                e += codes[x, i]
-            active[u, i] = e
-            E[e, ROWS] += 1
-            for c in range(3):
-                C[e, c] += W[i, c]
-
-
-@inner_kernel
+@strict_inner_kernel
 def independent_mass(B, E, e, start, marginal):
     """Probability of what is possible below an inner edge if the variables were independent."""
     q = 1.0
@@ -134,9 +92,8 @@ def set_priors(N, E, C, B, V, start, marginal, lo, hi):
 
 
 @strict_kernel
-def set_terms(N, E, C, T, strength, lo, hi, others):
-    """Log-likelihood terms of the nodes ``lo:hi`` and ``others``; the sum of their changes."""
-    change = np.zeros(3)
+def set_terms(N, E, C, T, strength, lo, hi, others, change):
+    """Log-likelihood terms of the nodes ``lo:hi`` and ``others``; ``change`` takes their change."""
     for k in range(hi - lo + len(others)):
         n = lo + k if k < hi - lo else others[k - (hi - lo)]
         for c in range(3):
@@ -163,7 +120,6 @@ def set_terms(N, E, C, T, strength, lo, hi, others):
                 f = E[f, NEXT]
         for c in range(3):
             change[c] += T[n, c]
-    return change
 
 
 @strict_kernel
@@ -203,19 +159,19 @@ def below(N, E, root, n_nodes, n_fixed):
     return found[:count].copy()
 
 
-@inner_kernel
+@strict_inner_kernel
 def xlogx(x):
     return x * np.log(x) if x > 0.0 else 0.0
 
 
-@inner_kernel
+@strict_inner_kernel
 def left_over(whole, part):
     """What is left of a count; nothing where that is rounding."""
     rest = whole - part
     return rest if rest > ROUNDING * whole else 0.0
 
 
-@inner_kernel
+@strict_inner_kernel
 def number_edges(N, E, queue, slot):
     """Number the edges of the nodes in ``queue`` in ``slot``; how many there are."""
     n_slots = 0
@@ -228,7 +184,7 @@ def number_edges(N, E, queue, slot):
     return n_slots
 
 
-@inner_kernel
+@strict_inner_kernel
 def count_path(N, E, V, active, codes, W, rows, e, queue, x, leaf, v0, slot, counts, path):
     """Fill ``counts`` by edge and value of ``x`` on the way from ``e`` to its leaf.
 
@@ -249,7 +205,7 @@ def count_path(N, E, V, active, codes, W, rows, e, queue, x, leaf, v0, slot, cou
     return n_path
 
 
-@inner_kernel
+@strict_inner_kernel
 def allow_values(N, E, B, path, n_path, bit0, slot, allowed):
     """Mark in ``allowed`` the values of a variable, from ``bit0`` on, that each edge can have."""
     for q in range(n_path):
@@ -263,7 +219,7 @@ def allow_values(N, E, B, path, n_path, bit0, slot, allowed):
             f = E[f, NEXT]
 
 
-@inner_kernel
+@strict_inner_kernel
 def split_gain(N, E, C, path, n_path, slot, counts, allowed, taken, taking, total, v, first):
     """Gain in maximum log-likelihood, and new free parameters, if value ``v`` joins side 0.
 
@@ -310,7 +266,7 @@ def split_gain(N, E, C, path, n_path, slot, counts, allowed, taken, taking, tota
     return gain, new
 
 
-@inner_kernel
+@strict_inner_kernel
 def add_value(counts, allowed, v, taken, taking):
     """Put value ``v`` on side 0."""
     for s in range(len(counts)):
@@ -318,7 +274,7 @@ def add_value(counts, allowed, v, taken, taking):
         taking[0, s] += allowed[s, v]
 
 
-@inner_kernel
+@strict_inner_kernel
 def best_sides(N, E, C, B, e, path, n_path, slot, counts, allowed, first, x, start, price, sides):
     """Choose the side of each value of ``x``, in ``sides``: gain, new parameters, score.
 

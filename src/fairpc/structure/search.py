@@ -13,7 +13,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Final, Literal
@@ -158,10 +158,11 @@ class Search(Iterator[Step]):
     best_split: int = 0  #: number of splits of the best iterate
     history: list[Step] = field(default_factory=list)
     _done: bool = False
+    _queued: int = 0  #: edges that the queue has been told of, when it was asked last
+    _interrupts: _Interrupts | None = None
 
     def __post_init__(self) -> None:
         self._held_out = self._state.totals[2] > 0
-        self._queue.add(since=0)
 
     def __next__(self) -> Step:
         if self._done:
@@ -173,21 +174,20 @@ class Search(Iterator[Step]):
             self._done = True
             raise StopIteration
         edge, _, variable, sides = split
-        since = self._state.n_edges
         flow = self._state.flow(edge)
-        with _uninterrupted():
+        with _Interrupts() if self._interrupts is None else nullcontext():
             self._state.split(*split, self._depth)
             values = tuple(np.flatnonzero(sides == 0).tolist())
-            step = self._record(self._state.cell(edge), variable, values, flow)
-        self._queue.add(since)
-        return step
+            return self._record(self._state.cell(edge), variable, values, flow)
 
     def run(self, callback: Callable[[Step], None] | None = None) -> Search:
         """Make all steps; an interrupt ends the search with a warning and keeps the best so far."""
         try:
-            for step in self:
-                if callback is not None:
-                    callback(step)
+            with _Interrupts() as self._interrupts:
+                for step in self:
+                    if callback is not None:
+                        callback(step)
+                    self._interrupts.deliver()
         except KeyboardInterrupt:
             warnings.warn(
                 f"interrupted after {len(self.history) - 1} splits: "
@@ -195,6 +195,8 @@ class Search(Iterator[Step]):
                 InterruptedWarning,
                 stacklevel=2,
             )
+        finally:
+            self._interrupts = None
         return self
 
     def best(self) -> list[LearnedCell]:
@@ -207,6 +209,8 @@ class Search(Iterator[Step]):
 
     def _next_split(self) -> tuple[int, Int32s, int, Bytes] | None:
         """An edge, its rows, the variable, and the side (0 or 1) of each of its values."""
+        self._queue.add(self._queued)
+        self._queued = self._state.n_edges
         while (edge := self._queue.pop()) is not None:
             rows = self._state.rows(edge)
             variables = np.flatnonzero(self._state.free_values(edge) > 1).astype(np.int32)
@@ -251,25 +255,34 @@ class Search(Iterator[Step]):
         return step
 
 
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Let an interrupt wait for the end: half a split would be no circuit.
+class _Interrupts:
+    """Lets an interrupt wait for the end of a split: half of one would be no circuit.
 
     Python hands signals to the main thread alone; and a handler that was not set
-    from Python cannot be put back, so it is left in place.
+    from Python cannot be put back, so it is left in place. A search sets one for all of its
+    splits, for setting it takes long beside a small split.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    caught: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if caught:
-            before(*caught[0])
+
+    def __enter__(self) -> _Interrupts:
+        self._caught: list[tuple[int, FrameType | None]] = []
+        before = signal.getsignal(signal.SIGINT)
+        here = threading.current_thread() is threading.main_thread()
+        self._before = before if here and callable(before) else None
+        if self._before is not None:
+            signal.signal(signal.SIGINT, lambda number, frame: self._caught.append((number, frame)))
+        return self
+
+    def deliver(self) -> None:
+        """Hand over an interrupt that came meanwhile."""
+        if self._caught and self._before is not None:
+            first = self._caught[0]
+            self._caught.clear()
+            self._before(*first)
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        self.deliver()
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ class SplitState:
         self.smoothing = smoothing
         self.n_cells = len(cells)
         self._vtrees = [cell.vtree for cell in cells]
+        self._skeletons = [cell.skeleton for cell in cells]
         self._stride = len(cells[0].vtree.ids)
         self._n_values = int(self.start[-1])
         self.n_fixed = self.n_cells * self._n_values
@@ -71,7 +72,7 @@ class SplitState:
         self._spans = list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
         self.totals = self.row_weights.sum(axis=0)
         self._mark = 0
-        self._last_asked = -1, np.zeros(0, bool)
+        self._last_asked = -1, np.zeros(0, bool), np.zeros(0, np.int64)
         self._undo: list[_Undo] = []
         self._load(cells)
         self._start_counts()
@@ -126,13 +127,15 @@ class SplitState:
         if edge != self._last_asked[0]:
             words = self._B[self._E[edge, kernels.LEFT]] | self._B[self._E[edge, kernels.RIGHT]]
             bits = np.unpackbits(words.view(np.uint8), bitorder="little")
-            self._last_asked = edge, bits[: self._n_values].view(bool)
+            known = bits[: self._n_values].view(bool)
+            counts = np.add.reduceat(known, self.start[:-1], dtype=np.int64)
+            self._last_asked = edge, known, counts
         return self._last_asked[1]
 
     def free_values(self, edge: int) -> Ints:
         """How many values each variable can take below an edge."""
-        counts: Ints = np.add.reduceat(self.possible(edge), self.start[:-1], dtype=np.int64)
-        return counts
+        self.possible(edge)
+        return self._last_asked[2]
 
     def halves(self, edge: int, variable: int) -> Bytes:
         """Sides that set the first possible value of a variable against all others."""
@@ -210,6 +213,8 @@ class SplitState:
 
     def learned(self, cell: int) -> LearnedCell:
         """The circuit of a cell as it is now."""
+        if self.n_edges == self._n_start:
+            return self._tree(cell)
         found = kernels.below(self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed)
         # Children first: they belong to smaller vtree nodes than the node itself.
         order = found[np.lexsort((found, self._N[found, kernels.VNODE]))]
@@ -234,6 +239,15 @@ class SplitState:
         weights = posterior_mean(counts, priors, first, self.smoothing.strength)
         return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
 
+    def _tree(self, cell: int) -> LearnedCell:
+        """The circuit of a cell as it was given, with the counts of its rows."""
+        skeleton = self._skeletons[cell]
+        fixed = np.arange(cell * self._n_values, (cell + 1) * self._n_values)
+        edges = np.concatenate([fixed, np.arange(*self._edge_spans[cell])])
+        counts, priors = self._C[edges][:, [kernels.PARAMETER, kernels.PRIOR]].T.copy()
+        weights = posterior_mean(counts, priors, skeleton.first, self.smoothing.strength)
+        return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
+
     def _graph(self) -> tuple[Array, ...]:
         """The arrays of nodes and edges that kernels walk along."""
         return self._N, self._E, self._C, self._B, self._V
@@ -256,6 +270,7 @@ class SplitState:
         n_nodes = self.n_fixed + sum(len(c.skeleton.vnode) - k for c in cells)
         n_edges = self.n_fixed + sum(len(c.skeleton.left) - k for c in cells)
         self._size = np.array([n_nodes, n_edges], np.int64)
+        self._n_start = n_edges
         self._N = np.zeros((2 * n_nodes, 5), np.int32)
         self._E = np.zeros((2 * n_edges, 7), np.int32)
         self._C = np.zeros((2 * n_edges, 4))
@@ -284,14 +299,13 @@ class SplitState:
 
     def _start_counts(self) -> None:
         """Send all rows down their trees."""
-        n, e, c = self._N, self._E, self._C
-        kernels.fill_values(n, e, self._B, self._V, self.start, int(self._size[0]))
+        self._set_values()
         self._active = np.zeros((self._stride, self.codes.shape[1]), np.int32)
         every = np.arange(self.codes.shape[1], dtype=np.int32)
         self._marginal: list[Floats] = []
         for i, (lo, hi) in enumerate(self._spans):
-            rows = self._active, self.codes, self.row_weights, lo, hi
-            kernels.route(n, e, c, self._V, *rows, i * self._stride, self._roots[i])
+            if lo < hi:
+                self._route(i, slice(lo, hi))
             if self.smoothing.base == "marginal":
                 weights = self.row_weights[lo:hi, kernels.PARAMETER]
                 self._marginal.append(cell_marginals(self.codes[:, lo:hi], weights, self.start))
@@ -301,13 +315,54 @@ class SplitState:
         self._near = [spans[i] for i in cell_of.tolist()]
         nodes = self.n_fixed, int(self._size[0])
         self._likelihood = self._set_terms(*nodes, np.zeros(0, np.int32))
-        sizes = n[slice(*nodes), kernels.SIZE]
+        sizes = self._N[slice(*nodes), kernels.SIZE]
         self.n_parameters = int(sizes[sizes > 1].sum())
+
+    def _set_values(self) -> None:
+        """Possible values and number of parents of all nodes, from the vtree's leaves up."""
+        node, left, right, value = self._E[: self.n_edges, : kernels.NEXT].T
+        vnode, inner = self._N[node, kernels.VNODE], value < 0
+        bit = self.start[self._V[vnode, kernels.V_VARIABLE]] + value
+        bit = bit[~inner]
+        word = np.uint64(1) << (bit & 63).astype(np.uint64)
+        np.bitwise_or.at(self._B, (node[~inner], bit >> 6), word)
+        for child in (left[inner], right[inner]):
+            self._N[:, kernels.PARENTS] += np.bincount(child, minlength=len(self._N)).astype("i4")
+        edges = np.flatnonzero(inner)  # by vtree node, as compiled trees are
+        starts = np.flatnonzero(np.diff(vnode[edges], prepend=-1))
+        for some in np.split(edges, starts[1:]) if len(edges) else ():
+            below = self._B[left[some]] | self._B[right[some]]
+            np.bitwise_or.at(self._B, node[some], below)
+
+    def _route(self, cell: int, rows: slice) -> None:
+        """Send the rows of a cell down its compiled tree: fill ``active``, add to the counts.
+
+        Rows are added in their order. In a loop over vtree nodes, since NumPy is as quick here as
+        a kernel, which would have to be compiled.
+        """
+        shift = cell * self._stride
+        for u in range(self._stride - 1, -1, -1):
+            left, _, x, parent, _ = self._V[shift + u].tolist()
+            node: int | Int32s = self._roots[cell]
+            if parent >= 0:
+                is_left = self._V[parent, kernels.V_LEFT] == shift + u
+                side = kernels.LEFT if is_left else kernels.RIGHT
+                node = self._E[self._active[parent - shift, rows], side]
+            # Edges of a compiled tree are in the order of the values decided on.
+            code = self.codes[x if x >= 0 else self._V[left, kernels.V_VARIABLE], rows]
+            edge = self._N[node, kernels.FIRST] + code * (self._N[node, kernels.SIZE] > 1)
+            self._active[u, rows] = edge
+            first = int(edge.min())
+            counted = slice(first, int(edge.max()) + 1)
+            self._E[counted, kernels.ROWS] += np.bincount(edge - first).astype(np.int32)
+            for c in range(3):
+                self._C[counted, c] += np.bincount(edge - first, self.row_weights[rows, c])
 
     def _set_terms(self, lo: int, hi: int, others: Int32s) -> Floats:
         """Set the likelihood terms of the nodes ``lo:hi`` and ``others``; how the sums change."""
         strength = float(self.smoothing.strength)
-        change: Floats = kernels.set_terms(*self._graph()[:3], self._T, strength, lo, hi, others)
+        change = np.zeros(3)
+        kernels.set_terms(*self._graph()[:3], self._T, strength, lo, hi, others, change)
         return change
 
     def _set_priors(self, cell: int, lo: int, hi: int) -> None:

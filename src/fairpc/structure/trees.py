@@ -61,7 +61,9 @@ def check_table(table: Table, *, lenient: bool = False) -> None:
 
 def offsets(sizes: Integers) -> Ints:
     """First stacked row of each variable, and the total at the end."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    start = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=start[1:])
+    return start
 
 
 def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
@@ -77,11 +79,20 @@ def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
 
     columns, weights = readonly(np.ascontiguousarray(columns)), readonly(weights)
     start = offsets(sizes)
-    single, plane, n_planes = _count_kernels.number_planes(columns, weights, start)
-    whole = len(weights) and weights.max() < _MOST and (weights == np.floor(weights)).all()
-    products = _count_kernels.bit_products if whole else _count_kernels.row_products
-    gram = products(columns, weights, start, plane, n_planes)
-    counts: Floats = _count_kernels.expand(gram, plane, single, start)
+    n_variables, n_rows = columns.shape
+    n_values = int(start[-1])
+    single = np.zeros(n_values + n_variables)
+    plane = np.empty(n_values + n_variables, np.int64)
+    n_planes = _count_kernels.number_planes(columns, weights, start, single, plane)
+    gram = np.zeros((n_planes, n_planes))
+    if n_rows and weights.max() < _MOST and (weights == np.floor(weights)).all():
+        bits = np.zeros((n_planes + 2, (n_rows + 63) // 64), np.uint64)
+        _count_kernels.bit_products(columns, weights, start, plane, bits, gram)
+    else:
+        held = np.empty(n_variables, np.int64)
+        _count_kernels.row_products(columns, weights, start, plane, held, gram)
+    counts = np.zeros((n_values, n_values))
+    _count_kernels.expand(gram, plane, single, start, np.empty(len(single)), counts)
     return counts
 
 
@@ -102,7 +113,9 @@ def mutual_information(
 
     start = offsets(sizes)
     known = np.ones(int(start[-1]), bool) if possible is None else possible
-    result: Floats = _count_kernels.pair_information(counts, start, known, float(pseudocount))
+    free = np.add.reduceat(known, start[:-1], dtype=np.float64)
+    result = np.zeros((len(free), len(free)))
+    _count_kernels.pair_information(counts, start, known, free, float(pseudocount), result)
     return result
 
 

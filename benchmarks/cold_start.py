@@ -1,0 +1,141 @@
+"""What the first run after an installation waits for: kernels that are compiled, and imports.
+
+    python benchmarks/cold_start.py                  this checkout, `fairpc fit` and `fairpc demo`
+    python benchmarks/cold_start.py --against OLD    and before ÷ after, OLD being a checkout
+    python benchmarks/cold_start.py fit              one of the two alone
+
+Each run is a process with an empty cache; a second one then finds all in it. Seconds are of the
+processor, of the process that the user waits for: those of the processes that help it are not in
+them, and are seen in the run without any (FAIRPC_THREADS=1).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parents[1]
+RUN = """
+import atexit, json, sys, time
+from numba.core import event
+
+class Watch(event.Listener):
+    def __init__(self):
+        self.begun, self.seconds = [], {}
+
+    def on_start(self, event):
+        self.begun.append([time.process_time(), 0.0])
+
+    def on_end(self, event):
+        start, inner = self.begun.pop()
+        all_of_it = time.process_time() - start
+        d = event.data["dispatcher"]
+        name = d.__module__.removeprefix("fairpc.") + "." + d.__name__
+        ours = d.__module__.startswith("fairpc.")
+        name = name if ours else "of Numba itself"
+        self.seconds[name] = self.seconds.get(name, 0.0) + all_of_it - inner
+        if self.begun:
+            self.begun[-1][1] += all_of_it
+
+watch = Watch()
+event.register("numba:compile", watch)
+
+def tell():
+    found = {"kernels": watch.seconds, "cpu": time.process_time()}
+    open(sys.argv[1], "w").write(json.dumps(found))
+
+atexit.register(tell)
+from fairpc.cli import main
+main(sys.argv[2:])
+"""
+ROLES = ("--label", "loan_status", "--positive", "good", "--sensitive", "sex")
+
+
+def ran(checkout: Path, cache: Path, *words: str, **more: str) -> dict[str, Any]:
+    """Seconds of each kernel that this run compiled, of the processor, and on the wall."""
+    told = cache / "told.json"
+    began = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", RUN, str(told), *words],
+        env=os.environ
+        | {"PYTHONPATH": str(checkout / "src"), "NUMBA_CACHE_DIR": str(cache)}
+        | more,
+        cwd=cache,
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(told.read_text())
+    return found | {"wall": time.perf_counter() - began}
+
+
+def words_of(command: str, cache: Path) -> tuple[str, ...]:
+    if command == "demo":
+        return "demo", "-o", str(cache / "report.html")
+    return "fit", str(cache / "german.csv"), *ROLES, "-o", str(cache / "model.fairpc")
+
+
+def measured(checkout: Path, command: str) -> dict[str, dict[str, Any]]:
+    """A run with an empty cache, one after it, and one with an empty cache and no help."""
+    found = {}
+    for name, more in (("cold", {}), ("cold, no help", {"FAIRPC_THREADS": "1"})):
+        with tempfile.TemporaryDirectory(
+            prefix="fairpc-cold-", ignore_cleanup_errors=True
+        ) as folder:
+            cache = Path(folder)
+            if command == "fit":
+                ran(checkout, cache, "data", "german", "-o", str(cache / "german.csv"))
+            words = words_of(command, cache)
+            found[name] = ran(checkout, cache, *words, **more)
+            if not more:
+                found["warm"] = ran(checkout, cache, *words)
+    return found
+
+
+def show(command: str, found: dict[str, dict[str, Any]]) -> None:
+    print(f"fairpc {command}")
+    for name in ("cold", "cold, no help", "warm"):
+        run = found[name]
+        compiled = sum(run["kernels"].values())
+        print(
+            f"    {name:14s} {len(run['kernels']):3d} kernels in {compiled:5.2f} s; "
+            f"{run['cpu']:5.1f} s of the processor, {run['wall']:5.1f} s on the wall"
+        )
+    kernels = found["cold, no help"]["kernels"]
+    for name, seconds in sorted(kernels.items(), key=lambda item: -item[1]):
+        own = found["cold"]["kernels"].get(name)
+        print(f"        {name:44s} {seconds:5.2f}   {'' if own is None else f'{own:5.2f}'}")
+
+
+def waited(found: dict[str, dict[str, Any]]) -> float:
+    """Seconds that a cold run takes more than a warm one."""
+    return float(found["cold"]["cpu"] - found["warm"]["cpu"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("commands", nargs="*", help="fit, demo; both by default")
+    parser.add_argument("--against", type=Path, help="another checkout, the code before")
+    given = parser.parse_args()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    print(f"{platform.processor() or platform.machine()}, {cores} cores, {platform.platform()}")
+    for command in given.commands or ("fit", "demo"):
+        after = measured(HERE, command)
+        show(command, after)
+        if given.against is not None:
+            before = measured(given.against.resolve(), command)
+            a, b = waited(after), waited(before)
+            print(f"    compiling, before ÷ after: {b:.1f} ÷ {a:.1f} s = {b / a:.1f}")
+            a, b = after["cold"]["cpu"], before["cold"]["cpu"]
+            print(f"    the whole run, before ÷ after: {b:.1f} ÷ {a:.1f} s = {b / a:.2f}")
+
+
+if __name__ == "__main__":
+    main()

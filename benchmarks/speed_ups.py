@@ -1,0 +1,184 @@
+"""Before ÷ after of what was made faster: two checkouts in turns, least CPU seconds of each.
+
+    python benchmarks/speed_ups.py OLD NEW              folds, marginals, predictions
+    python benchmarks/speed_ups.py OLD NEW equal-mass   and what takes minutes: equal-mass, paper
+
+With one checkout there is no before. Seconds are those of the process, on one thread, since a
+machine that is busy with other things is slower by the clock. Aims are in the same unit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from adult_like import DF, adult_rows, latent_circuit, paper_data, paper_table, with_holes
+from against import ran
+from fairpc.fair.fit import Options, fit
+
+Figures = dict[str, float]
+
+TURNS = {"folds": 3, "marginals": 3, "predict": 3, "equal-mass": 1, "paper": 1}
+"""How often each measurement is made; those of minutes once."""
+
+AIMS = {
+    "fold of compas, s": 0.1,
+    "fold of adult, s": 0.1,
+    "fold of german, s": 0.08,
+    "fold of 20, s": 0.3,
+    "marginals, 30 % missing, µs/row": 0.5,
+    "predictions, half missing, µs/row": 1.0,
+    "equal_mass on raw Adult, s": 10.0,
+}
+
+
+def least(function: Callable[[], object], repeats: int = 5) -> float:
+    """CPU seconds of the fastest of some calls, after one to warm up."""
+    function()
+    found = []
+    for _ in range(repeats):
+        start = time.process_time()
+        function()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+def folds() -> Figures:
+    """A fold in the paper's protocol; and LatNB, whose EM had the most to do."""
+    found = {}
+    for name in ("compas", "adult", "german", "20"):
+        table = paper_table(name)
+        if table is None:
+            return {}
+        fold = table.folds[0]
+        train, valid = (table.rows.take(part) for part in (fold.train, fold.valid))
+        for model in ("FairPC", "LatNB") if name == "20" else ("FairPC",):
+            what = f"fold of {name}, s" if model == "FairPC" else f"{model}, fold of {name}, s"
+            options = Options(tol=0)
+            found[what] = least(lambda: fit(model, train, validation=valid, options=options))  # noqa: B023
+    return found
+
+
+def marginals() -> Figures:
+    rows, _ = adult_rows()
+    circuit = latent_circuit(rows)
+    rows[:, DF] = np.random.default_rng(0).integers(0, 2, len(rows))
+    large = np.tile(rows, (8, 1))
+    found = {}
+    for share, words in ((0.3, "30 % missing"), (0.5, "half missing")):
+        sample = with_holes(large, share)
+        seconds = least(lambda: circuit.log_marginal(sample, n_threads=1))  # noqa: B023
+        found[f"marginals, {words}, µs/row"] = 1e6 * seconds / len(sample)
+    return found
+
+
+def predict() -> Figures:
+    table = paper_table("adult")
+    if table is None:
+        return {}
+    rows = table.rows
+    model = fit("FairPC", rows, options=Options(max_iter=50)).distribution
+    x, s = np.tile(rows.x, (15, 1)), np.tile(rows.s, 15)
+    found = {}
+    for words, sample in (("complete", x), ("half missing", with_holes(x, 0.5))):
+        seconds = least(lambda: model.decision(s, sample), 3)  # noqa: B023
+        found[f"predictions, {words}, µs/row"] = 1e6 * seconds / len(x)
+    return found
+
+
+def equal_mass() -> Figures:
+    """A fold of raw Adult with four components, the guard of the fit included."""
+    from sklearn.model_selection import StratifiedKFold
+
+    from raw_tables import methods, raw
+
+    data = raw("adult")
+    method = methods()["FairPC, 4 components, mass equalised"]
+    train, test = next(StratifiedKFold(5, shuffle=True, random_state=0).split(data.y, data.y))
+    warnings.simplefilter("ignore")
+    method(data, train[:3000], test[:500])  # loads kernels
+    start = time.process_time()
+    method(data, train, test)
+    return {"equal_mass on raw Adult, s": time.process_time() - start}
+
+
+def paper() -> Figures:
+    """All of ``fairpc paper all`` in one process; on two cores it takes half of that, or so."""
+    from fairpc.paper.reproduction import EXHIBITS, write_page
+    from fairpc.paper.runs import Runner, Study
+    from fairpc.paper.sources import Sources
+
+    folder = paper_data()
+    if folder is None:
+        return {}
+    with tempfile.TemporaryDirectory() as kept:
+        study = Study(Sources(folder, folder / "splits"), Runner(Path(kept), n_jobs=1))
+        found = {}
+        start = time.process_time()
+        exhibits = []
+        for name, make in EXHIBITS.items():
+            before = time.process_time()
+            exhibits.append(make(study))
+            found[f"  of which {name}, s"] = time.process_time() - before
+        write_page(exhibits, study, Path(kept) / "page")
+        return {"paper all, s": time.process_time() - start} | found
+
+
+MEASUREMENTS: dict[str, Callable[[], Figures]] = {
+    "folds": folds,
+    "marginals": marginals,
+    "predict": predict,
+    "equal-mass": equal_mass,
+    "paper": paper,
+}
+
+
+def measured(checkout: Path, what: str) -> Figures:
+    """The figures of a checkout, in a process of its own with this script."""
+    found: Figures = json.loads(ran(checkout, __file__, "--measure", what, FAIRPC_THREADS="1"))
+    return found
+
+
+def compare(checkouts: list[Path], what: str) -> None:
+    found: list[Figures] = [{} for _ in checkouts]
+    for turn in range(TURNS[what]):
+        for k in range(len(checkouts)) if turn % 2 == 0 else reversed(range(len(checkouts))):
+            for name, value in measured(checkouts[k], what).items():
+                found[k][name] = min(value, found[k].get(name, value))
+    for name, after in found[-1].items():
+        before = found[0][name] if len(checkouts) == 2 else float("nan")
+        aim = f"{AIMS[name]:8.3g}" if name in AIMS else " " * 8
+        print(f"{name:36s} {before:8.3f} {after:8.3f} {before / after:8.2f} {aim}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("given", nargs="*", help="one or two checkouts, then measurements")
+    parser.add_argument("--measure", choices=MEASUREMENTS, help="one, here, as JSON")
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(MEASUREMENTS[arguments.measure]()))
+        return
+    checkouts = [Path(a).resolve() for a in arguments.given if a not in MEASUREMENTS]
+    chosen = [a for a in arguments.given if a in MEASUREMENTS] or list(MEASUREMENTS)[:3]
+    if not 1 <= len(checkouts) <= 2:
+        parser.error("give one or two checkouts")
+    print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
+    heads = "".join(f" {head:>8s}" for head in ("before", "after", "ratio", "aim"))
+    print(f"{'least CPU of some turns':36s}{heads}")
+    for what in chosen:
+        compare(checkouts, what)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

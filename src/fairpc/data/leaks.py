@@ -1,0 +1,195 @@
+"""Columns that give a label or a group away: what determines it is seldom known beforehand.
+
+A feature that says what the label says (``reject`` beside ``approve``, ``sub_grade`` beside
+``grade``) was mostly written down after the decision. A model that sees it predicts it, and tells
+nothing of the decision. Features that say the group (``black`` and ``hispan`` beside ``white``)
+make "without the group" an empty phrase. A hole is a value here: an interest rate that is known
+for loans that were granted gives the label away by being there.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from fairpc.data.codes_of import code_values
+from fairpc.data.schema import Column
+from fairpc.data.summary import Summary
+from fairpc.errors import LeakWarning, SameAsLabelWarning
+from fairpc.errors.arrays import Codes, Floats, Ints
+
+WRONG: Final = 0.01
+"""Share of rows that a leak may tell wrongly, at most."""
+OF_GUESSES: Final = 0.05
+"""And of the rows that the most frequent value alone tells wrongly."""
+FEWEST: Final = 100
+"""Rows under which nothing is said: a few may agree by chance."""
+PARTNERS: Final = 12
+"""Columns that say most by themselves; sets are made of these."""
+LARGEST: Final = 3
+"""Columns of a set."""
+EXTENDED: Final = 4
+"""Pairs that are tried with a third column: those that say most."""
+DENSE: Final = 1 << 14
+"""Combinations of values that are counted without looking which of them occur."""
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Columns that together tell a value of another column.
+
+    Attributes:
+        columns: their names.
+        told: share of rows whose value they tell, each row told by the others that are like it.
+        copy: a single column that goes with the other one to one.
+    """
+
+    columns: tuple[str, ...]
+    told: float
+    copy: bool = False
+
+    def sentence(self, of: str, *, group: bool = False) -> str:
+        """What is told, and what to do."""
+        which = " and ".join(map(repr, self.columns))
+        several = len(self.columns) > 1
+        if self.copy and not group:
+            return (
+                f"column {which} says the same as {of} in every row: a model that sees it repeats "
+                "it; leave it out (--drop)"
+            )
+        what = f"columns {which} together give" if several else f"column {which} gives"
+        left = "leave one of them out" if several else "leave it out"
+        why = f"unless known before the decision, {left} (--drop)"
+        if group:
+            why = f"a decision that must not know the group still would; {left} (--drop)"
+        return f"{what} {of} away, in {self.told:.1%} of rows: {why}"
+
+
+def label_leaks(
+    summary: Summary, classes: Ints, n_classes: int, columns: Sequence[Column]
+) -> tuple[Leak, ...]:
+    """Single columns that tell the label, by the values that they have in the table or by bins.
+
+    Args:
+        summary: of the table.
+        classes: class of each label of the summary, -1 = missing.
+        n_classes: number of classes.
+        columns: the columns to look at.
+    """
+    leaks = []
+    for column in columns:
+        read = summary.columns[column.name].read()
+        by_label = np.vstack([read.weights, read.missing])[:, :-1] * summary.scale
+        table = np.zeros((len(by_label), n_classes))
+        for of_label, weights in zip(classes, by_label.T, strict=True):
+            if of_label >= 0:
+                table[:, of_label] += weights
+        leak = _told(table, (column.name,))
+        if leak is None and column.binned and read.found is not None:
+            # Numbers of which each occurs once say what they say by their size.
+            bins = np.zeros((column.arity + 1, n_classes))
+            np.add.at(bins, np.append(code_values(column, read.found.values), -1), table)
+            leak = _told(bins, (column.name,))
+        if leak is not None:
+            leaks.append(leak)
+    return tuple(leaks)
+
+
+def set_leaks(
+    x: Codes, target: Codes, weights: Floats, names: Sequence[str], *, least: int = 1
+) -> tuple[Leak, ...]:
+    """Columns that tell the target by their codes: single ones, and the best small set of others.
+
+    Args:
+        x: codes, rows × columns; -1 = missing, a value like others here.
+        target: code of each row; rows where it is missing say nothing.
+        weights: of the rows.
+        names: of the columns.
+        least: 2 to leave out single columns, which are then in no set either.
+    """
+    known = np.flatnonzero((target >= 0) & (weights > 0))
+    if not len(known):
+        return ()
+    values, codes = np.unique(target[known], return_inverse=True)
+    weight = weights[known]
+
+    def table(ids: Ints) -> Floats:
+        n = (int(ids.max()) + 1) * len(values)
+        counts = np.bincount(ids * len(values) + codes, weight, n).reshape(-1, len(values))
+        return counts.astype(np.float64)
+
+    columns = [x[known, j].astype(np.int64) + 1 for j in range(x.shape[1])]
+    tables = [table(column) for column in columns]
+    alone = [_told(counts, (name,)) for counts, name in zip(tables, names, strict=True)]
+    leaks = [leak for leak in alone if leak is not None]
+    ranked = np.argsort([_entropy(counts) for counts in tables], kind="stable").tolist()
+    partners = [j for j in ranked if alone[j] is None][:PARTNERS]
+    sets: list[tuple[int, ...]] = list(combinations(partners, 2))
+    while sets and len(sets[0]) <= LARGEST:
+        counts = [table(_joined(columns, some)) for some in sets]
+        told = [
+            _told(of_set, tuple(names[j] for j in sorted(some)))
+            for of_set, some in zip(counts, sets, strict=True)
+        ]
+        found = [leak for leak in told if leak is not None]
+        if found:
+            leaks.append(max(found, key=lambda leak: leak.told))
+            break
+        best = np.argsort([_entropy(of_set) for of_set in counts], kind="stable")[:EXTENDED]
+        sets = [(*sets[k], j) for k in best.tolist() for j in partners if j not in sets[k]]
+    return tuple(leak for leak in leaks if len(leak.columns) >= least)
+
+
+def warn_leak(leak: Leak, of: str, *, group: bool = False, stacklevel: int = 2) -> None:
+    """Say what gives the label or the group away; a copy of the label has a warning of its own."""
+    kind = SameAsLabelWarning if leak.copy and not group else LeakWarning
+    warnings.warn(leak.sentence(of, group=group), kind, stacklevel=stacklevel + 1)
+
+
+def _told(table: Floats, columns: tuple[str, ...]) -> Leak | None:
+    """The leak of a table of weights, values × values that are told; None where it is none."""
+    total = table.sum()
+    share = table.sum(axis=0) / max(total, 1.0)
+    wrong = _wrong(table)
+    if total < FEWEST or wrong > min(WRONG, OF_GUESSES * (1 - share.max())):
+        return None
+    seen = table[table.any(axis=1)][:, table.any(axis=0)] > 0
+    copy = len(columns) == 1 and bool((seen.sum(axis=0) == 1).all() and (seen.sum(1) == 1).all())
+    return Leak(columns, 1 - wrong, copy)
+
+
+def _wrong(table: Floats) -> float:
+    """Share of rows that the most frequent value of the *other* rows like them tells wrongly.
+
+    A row that is like no other tells nothing, so columns of many values are no leaks for that.
+    """
+    counts = np.sort(table, axis=1)
+    first = counts[:, -1]
+    second = counts[:, -2] if table.shape[1] > 1 else np.zeros(len(first))
+    right = first[(first > 1) & (first - 1 >= second)].sum()
+    return 1.0 - float(right / max(table.sum(), 1e-300))
+
+
+def _entropy(table: Floats) -> float:
+    """Of what is told given the values, times the weight, in nats."""
+    seen = table[table > 0]
+    each = table.sum(axis=1)
+    each = each[each > 0]
+    return float(np.dot(each, np.log(each)) - np.dot(seen, np.log(seen)))
+
+
+def _joined(columns: Sequence[Ints], chosen: Sequence[int]) -> Ints:
+    """One number per combination of values."""
+    ids, n = columns[chosen[0]], int(columns[chosen[0]].max()) + 1
+    for j in chosen[1:]:
+        size = int(columns[j].max()) + 1
+        ids, n = ids * size + columns[j], n * size
+        if n > DENSE:
+            seen, ids = np.unique(ids, return_inverse=True)
+            n = len(seen)
+    return ids

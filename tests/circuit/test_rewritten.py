@@ -1,0 +1,112 @@
+"""Rewritten circuits have the values of the circuits that they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import oracle
+from fairpc.circuit import rewritten
+from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit.flows import prepare
+from fairpc.circuit.graph import PRODUCT, Circuit
+from fairpc.circuit.program import DOT
+from fairpc.data import Table
+from fairpc.data.table import check_codes
+from fairpc.structure import Stop, Strudel, learn_cells
+from strategies import Case, cases, examples, many
+
+
+def condensed_values(circuit: Circuit, codes: oracle.Array) -> oracle.Array:
+    rows = check_codes(codes, circuit.arities)
+    chunk = circuit.graph.program.condensed.project(rows, 0, len(rows))
+    val = np.empty(chunk.n_values)
+    chunk.upward(np.append(circuit.parameters, 1.0), val)
+    values: oracle.Array = val[chunk.root][chunk.root_ids]
+    return values
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(cases())
+def test_values_against_enumeration(case: Case) -> None:
+    found = condensed_values(case.circuit, case.codes)
+    oracle.agree(found, oracle.marginals(case.circuit, case.codes))
+
+
+def split_circuit() -> Circuit:
+    """Eight features after forty splits: products within products, shared by many sums."""
+    rng = np.random.default_rng(0)
+    cluster = rng.integers(0, 3, 2000)
+    rows = (rng.random((2000, 8)) < rng.random((3, 8))[cluster]).astype(int)
+    cells = learn_cells([Table.of(rows)], method=Strudel(stop=Stop(40)))
+    builder = CircuitBuilder({f"X{i}": 2 for i in range(8)})
+    return builder.build(cells.graft(builder, 0, range(8)))
+
+
+def test_a_split_circuit_becomes_smaller_at_its_root() -> None:
+    c = split_circuit()
+    codes = np.random.default_rng(1).integers(-1, 2, (300, 8))
+    oracle.agree(condensed_values(c, codes), oracle.marginals(c, codes))
+    plain, fewer = c.graph.program, c.graph.program.condensed
+    rows = check_codes(codes, c.arities)
+    assert (fewer.arrays.kind == DOT).any()
+    assert fewer.project(rows, 0, 300).n_values < plain.project(rows, 0, 300).n_values / 2
+
+
+def test_many_rows_with_holes_take_it_and_whole_ones_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    c = split_circuit()
+    rng = np.random.default_rng(2)
+    holes = rng.integers(-1, 2, (many(40_000), 8)).astype(np.int16)
+    monkeypatch.setattr(rewritten, "LEAST_ROWS", 100)
+    assert rewritten.pays(c.graph, holes)
+    hidden = np.where(np.arange(8) == 3, -1, np.abs(holes))
+    assert not rewritten.pays(c.graph, hidden)
+    assert not rewritten.pays(c.graph, holes[:50])
+    some = rng.integers(0, len(holes), 200)
+    found = c.log_marginal(holes)
+    assert (found == c.log_marginal(holes, n_threads=2)).all()
+    oracle.agree(found[some], np.log(oracle.marginals(c, holes[some])))
+    found = c.posterior("X2", holes)[some]
+    for row, shares in zip(holes[some], found, strict=True):
+        oracle.agree(shares, oracle.conditionals(c, row[None])[2][0])
+
+
+def test_small_likelihoods_fall_back_on_the_circuit_itself() -> None:
+    b = CircuitBuilder({"A": 2, "B": 2, "C": 2})
+    tiny = [1e-200, 1 - 1e-200]
+    product = b.product(*(b.categorical(x, tiny) for x in "ABC"))
+    c = b.build(product)
+    rows = np.tile([[0, 0, -1], [0, -1, 1], [0, 0, 0]], (many(1000), 1))
+    found = c.log_marginal(rows)
+    oracle.agree(found[:3], np.log(1e-200) * np.array([2.0, 1.0, 3.0]))
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
+def test_flows_of_wide_products_against_enumeration(seed: int, n_features: int) -> None:
+    """A naive Bayes model, whose products have a factor for each feature."""
+    rng = np.random.default_rng(seed)
+    names = [f"X{i}" for i in range(n_features)]
+    b = CircuitBuilder({"D": 2} | dict.fromkeys(names, 2))
+    cells = [
+        b.product(
+            b.indicator("D", d),
+            *(b.categorical(x, rng.dirichlet([1.0, 1.0]).tolist()) for x in names),
+        )
+        for d in range(2)
+    ]
+    c = b.build(b.sum(cells, [0.3, 0.7]))
+    paired, plain = c.graph.program.paired, c.graph.program
+    assert (paired is plain) == (n_features < rewritten.MOST_FACTORS)
+    products = paired.arrays.kind == PRODUCT
+    assert np.diff(paired.arrays.child_ptr)[products].max() <= rewritten.MOST_FACTORS
+    codes = rng.integers(-1, 2, (30, n_features + 1))
+    plan = prepare(c.graph, Table.of(codes, arities=c.arities), path="active")
+    logs, flows = plan(c.parameters)
+    truth = oracle.expected_flows(c, codes).sum(axis=0)
+    oracle.agree(flows, oracle.by_parameter(c.graph, truth))
+    oracle.agree(logs, np.log(oracle.marginals(c, codes)).sum())

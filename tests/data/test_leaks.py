@@ -1,0 +1,95 @@
+"""Columns that give the label or the group away are found and named; others are not."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairpc import FairPC, LatentDecision, LatNB
+from fairpc.data.leaks import FEWEST, set_leaks
+from fairpc.errors import LeakWarning, SameAsLabelWarning
+
+
+def applicants(n: int = 600, seed: int = 0) -> pd.DataFrame:
+    """Loans of three groups; nothing in it gives anything away."""
+    rng = np.random.default_rng(seed)
+    income = rng.normal(40, 12, n).round(1)
+    granted = income + rng.normal(0, 8, n) > 38
+    return pd.DataFrame(
+        {
+            "race": rng.choice(["black", "hispan", "white"], n, p=[0.2, 0.2, 0.6]),
+            "income": income,
+            "job": rng.choice(list("abc"), n),
+            "approve": np.where(granted, "yes", "no"),
+        }
+    )
+
+
+def told(table: pd.DataFrame, model: Any = None, sensitive: str = "race") -> list[str]:
+    """What is warned of when a model is fitted."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        chosen = LatNB(max_iter=3, guard=False) if model is None else model
+        chosen.set_params(sensitive=sensitive).fit(table.drop(columns="approve"), table["approve"])
+    return [str(w.message) for w in caught if w.category in (LeakWarning, SameAsLabelWarning)]
+
+
+def test_an_honest_table_is_not_suspected() -> None:
+    assert told(applicants()) == []
+
+
+@pytest.mark.parametrize("model", [None, FairPC(max_iter=3, guard=False), LatentDecision(cv=2)])
+def test_a_copy_of_the_label_is_named(model: Any) -> None:
+    table = applicants().assign(reject=lambda t: (t["approve"] == "no").astype(int))
+    (sentence,) = told(table, model)
+    assert sentence.startswith("column 'reject' says the same as the label 'approve'")
+
+
+def test_a_finer_version_of_the_label_is_named_although_rare_levels_are_merged() -> None:
+    table = applicants(2000)
+    rng = np.random.default_rng(1)
+    table["decision_code"] = table["approve"].str[0] + rng.integers(0, 40, len(table)).astype(str)
+    (sentence,) = told(table)
+    assert "column 'decision_code' gives the label 'approve' away" in sentence
+    assert "leave it out" in sentence
+
+
+def test_a_column_that_is_known_for_granted_rows_alone_is_named() -> None:
+    table = applicants()
+    rng = np.random.default_rng(2)
+    rate = rng.normal(4, 1, len(table)).round(3)
+    table["rate"] = np.where(table["approve"] == "yes", rate, np.nan)
+    assert any("'rate'" in sentence for sentence in told(table))
+
+
+def test_sets_that_tell_the_group_are_named() -> None:
+    table = applicants()
+    table["black"], table["hispan"] = table["race"] == "black", table["race"] == "hispan"
+    table["white"] = table["race"] == "white"
+    (sentence,) = told(table.drop(columns="race"), sensitive="white")
+    assert "columns 'black' and 'hispan' together give the group 'white' away" in sentence
+    assert "leave one of them out" in sentence
+
+
+def test_identifiers_and_few_rows_are_no_leaks() -> None:
+    rng = np.random.default_rng(3)
+    target = rng.integers(0, 2, 400).astype(np.int16)
+    every = np.arange(400, dtype=np.int16)[:, None]
+    assert set_leaks(every, target, np.ones(400), ["id"]) == ()
+    few = target[: FEWEST - 1]
+    assert set_leaks(few[:, None], few, np.ones(len(few)), ["copy"]) == ()
+    assert set_leaks(target[:, None], target, np.ones(400), ["copy"])[0].copy
+
+
+def test_a_set_is_found_as_a_slow_twin_finds_it() -> None:
+    rng = np.random.default_rng(4)
+    x = rng.integers(-1, 3, (500, 6)).astype(np.int16)
+    target = ((x[:, 1] + x[:, 3] + x[:, 4]) % 2).astype(np.int16)
+    (leak,) = set_leaks(x, target, np.ones(500), list("abcdef"))
+    assert leak.columns == ("b", "d", "e")
+    assert leak.told == 1.0
+    assert set_leaks(x, target, np.ones(500), list("abcdef"), least=4) == ()
