@@ -181,7 +181,9 @@ _ODD: Final[dict[str, _Odd]] = {
     "text": _with("x", "", "0.5", "\ud800", "\x1b[31m", "a" * 100_000, b"bytes", "nan"),
     "objects": _with([], {}, (1, 2), {1}, object(), [1, [2]], _Nameless(), Decimal("0.5")),
     "numbers of other kinds": _with(Fraction(1, 2), Decimal("NaN"), 1j, True, np.float16(0.5)),
-    "times": _with(dt.date(2020, 1, 1), dt.datetime.now(dt.UTC), dt.timedelta(1), np.datetime64(0, "s")),
+    "times": _with(
+        dt.date(2020, 1, 1), dt.datetime.now(dt.UTC), dt.timedelta(1), np.datetime64(0, "s")
+    ),
     "complex": _as("c16"),
     "bool": _as("?"),
     "int8": _as("i1"),
@@ -216,12 +218,16 @@ _ODD: Final[dict[str, _Odd]] = {
     "generator": _shape(lambda a: (v for v in a.ravel())),
     "pandas": _shape(lambda a: pd.Series(a) if a.ndim == 1 else pd.DataFrame(np.atleast_2d(a))),
     "pandas with holes": _shape(
-        lambda a: pd.Series(a, dtype="object").where(np.arange(len(a)) % 7 > 0) if a.ndim == 1 else a
+        lambda a: (
+            pd.Series(a, dtype="object").where(np.arange(len(a)) % 7 > 0) if a.ndim == 1 else a
+        )
     ),
     "nullable": _shape(
-        lambda a: pd.array([None, *a.tolist()[1:]], dtype="Float64")
-        if a.ndim == 1 and a.dtype.kind in "if" and len(a)
-        else a
+        lambda a: (
+            pd.array([None, *a.tolist()[1:]], dtype="Float64")
+            if a.ndim == 1 and a.dtype.kind in "if" and len(a)
+            else a
+        )
     ),
     "categories": _shape(lambda a: pd.Categorical(a) if a.ndim == 1 else a),
     "polars": _shape(lambda a: pl.Series(a) if a.ndim == 1 else a),

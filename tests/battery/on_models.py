@@ -104,8 +104,8 @@ def resigned(content: Any) -> bytes:
     for circuit in _circuits(content):
         try:
             circuit["checksum"] = circuit_content(from_dict(_unchecked(circuit)))["checksum"]
-        except (FairpcError, ValueError, TypeError, LookupError):
-            pass
+        except (FairpcError, ValueError, TypeError, LookupError, AttributeError, OverflowError):
+            pass  # it has no checksum that would fit
     if isinstance(content, dict):
         try:
             content["checksum"] = _checksum(json.loads(dumps(content)))

@@ -24,13 +24,51 @@ from fairpc.cli import main
 from fairpc.errors import TableError
 
 _ODD_NAMES: Final = (
-    *("*", "^a$", "^.*$", "^p_df_.*$", "", " ", "a,b", 'quo"te', "new\nline", "\x1b[31mred", "é" * 80),
-    *("a" * 300, "len", "literal", "count", "x0", "S", "Df", "D", "p_df_", "=1+1", "\u202eabc", "None"),
+    *(
+        "*",
+        "^a$",
+        "^.*$",
+        "^p_df_.*$",
+        "",
+        " ",
+        "a,b",
+        'quo"te',
+        "new\nline",
+        "\x1b[31mred",
+        "é" * 80,
+    ),
+    *(
+        "a" * 300,
+        "len",
+        "literal",
+        "count",
+        "x0",
+        "S",
+        "Df",
+        "D",
+        "p_df_",
+        "=1+1",
+        "\u202eabc",
+        "None",
+    ),
     *("__index_level_0__", "a b", "a|b", "a=b", "column_1", "0", "-", "\\", "%s", "{x}", "'"),
 )
 _ODD_CELLS: Final = (
     *("=1+1", "+1", "-1", "@x", "1e308", "-1e308", "1e999", "nan", "inf", "NaN", "\x1b[2J", "\x07"),
-    *("9" * 400, "1e-400", "0x1F", "1_000", "٣", "é" * 10, "\u202e", "a" * 10_000, '"', "", " ", "NULL"),
+    *(
+        "9" * 400,
+        "1e-400",
+        "0x1F",
+        "1_000",
+        "٣",
+        "é" * 10,
+        "\u202e",
+        "a" * 10_000,
+        '"',
+        "",
+        " ",
+        "NULL",
+    ),
     *("2020-13-45", "9999-12-31", "0000-00-00", "-0", "1.7976931348623157e309", "True", "\ufeff"),
 )
 _OPTIONS: Final[tuple[tuple[str, ...], ...]] = (
@@ -91,7 +129,14 @@ class Tables(Suite):
         model = self.folder / "new.fairpc"
         model.unlink(missing_ok=True)
         label, sensitive = renamed.get("hired", "hired"), renamed.get("sex", "sex")
-        roles = [f"--label={label}", f"--sensitive={sensitive}", "--model", "LatNB", "-o", str(model)]
+        roles = [
+            f"--label={label}",
+            f"--sensitive={sensitive}",
+            "--model",
+            "LatNB",
+            "-o",
+            str(model),
+        ]
         return self._ended(model, called("fit", str(path), *roles, *options))
 
     def _predict(self, path: Path, target: Path, options: tuple[str, ...]) -> Verdict:

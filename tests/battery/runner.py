@@ -54,7 +54,9 @@ def outcomes(name: str, seed: int, first: int, last: int) -> Iterator[Outcome]:
     while first < last:
         command = [sys.executable, "-m", "battery", name, "--seed", str(seed), "--work"]
         command += ["--first", str(first), "--last", str(last)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        pipe = subprocess.PIPE
+        # Without buffers: what was read ahead would not be waited for.
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, bufsize=0) as process:
             try:
                 for found in _told(process):
                     yield found
@@ -70,9 +72,12 @@ def _told(process: subprocess.Popen[bytes]) -> Iterator[Outcome]:
     os.set_blocking(process.stderr.fileno(), False)
     last_words = b""
     while True:
-        ready = select.select([process.stdout, process.stderr], [], [], PATIENCE)[0]
+        patience = PATIENCE if begun >= 0 else 10 * PATIENCE  # what is attacked must be made first
+        ready = select.select([process.stdout, process.stderr], [], [], patience)[0]
         if process.stderr in ready:
             last_words = (last_words + (process.stderr.read() or b""))[-2000:]
+        if not ready and begun < 0:
+            raise RuntimeError(f"the suite {name} does not begin")
         if not ready:
             yield Outcome(str(name), begun, "?", Verdict.CRASH, "it does not end")
             return
