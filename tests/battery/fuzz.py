@@ -15,6 +15,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,8 @@ def of_models(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
     suite, path = Models(folder, 0), folder / "fuzzed.fairpc"
 
     def read(data: bytes) -> object:
-        try:
+        with suppress(ValueError, RecursionError):  # what is no JSON is read as it is
             data = resigned(json.loads(data))
-        except (ValueError, RecursionError):
-            pass  # no JSON: as it is
         path.write_bytes(data)
         return load(path)
 
@@ -98,10 +97,8 @@ def main() -> None:
         (corpus / f"seed-{k}").write_bytes(data)
 
     def once(data: Any) -> None:
-        try:
+        with suppress(FairpcError, OSError):
             read(bytes(data))
-        except (FairpcError, OSError):
-            pass
 
     options = [f"-max_total_time={given.seconds}", f"-artifact_prefix={corpus}/", "-max_len=65536"]
     atheris.Setup([sys.argv[0], *options, str(corpus)], once)

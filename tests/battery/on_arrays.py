@@ -74,11 +74,8 @@ def _monitored(scores: Any, groups: Any, **options: Any) -> Any:
 
 
 def _read(found: Any) -> str:
-    parts = []
-    for method in ("summary", "to_dict", "gaps", "result"):
-        if callable(getattr(found, method, None)):
-            parts.append(repr(getattr(found, method)()))
-    return " ".join(parts) or repr(found)
+    asked = [getattr(found, name, None) for name in ("summary", "to_dict", "gaps")]
+    return " ".join(repr(method()) for method in asked if callable(method)) or repr(found)
 
 
 def _sound(kind: str, draw: np.random.Generator) -> Any:
@@ -107,9 +104,19 @@ def _sound(kind: str, draw: np.random.Generator) -> Any:
 
 
 _FIXED: Final[dict[str, Any]] = {
-    **{"level": 0.9, "number": 0.5, "whole": 3, "one": 1, "word": "shared", "test": "cross-fit"},
-    **{"watch": "betting", "classifier": "logistic", "thresholds": [0.3, 0.5], "seeds": [0, 1]},
-    **{"ends": {"a": (0.0, 1.0), "b": (0.1, 0.9)}, "range": (0.2, 0.8), "columns": [0, 2]},
+    "level": 0.9,
+    "number": 0.5,
+    "whole": 3,
+    "one": 1,
+    "word": "shared",
+    "test": "cross-fit",
+    "watch": "betting",
+    "classifier": "logistic",
+    "thresholds": [0.3, 0.5],
+    "seeds": [0, 1],
+    "ends": {"a": (0.0, 1.0), "b": (0.1, 0.9)},
+    "range": (0.2, 0.8),
+    "columns": [0, 2],
 }
 """Sound options that are no arrays."""
 
@@ -240,8 +247,12 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "parity": (
         ("scores", "groups"),
         {
-            **{"given": "strata", "threshold": "number", "level": "level", "clusters": "persons"},
-            **{"sample_weight": "weights", "counts": "counts"},
+            "given": "strata",
+            "threshold": "number",
+            "level": "level",
+            "clusters": "persons",
+            "sample_weight": "weights",
+            "counts": "counts",
         },
     ),
     "parity_curve": (
@@ -256,8 +267,12 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "identified_set": (
         ("scores", "groups"),
         {
-            **{"given": "strata", "mechanism": "word", "ends": "ends", "pi": "range"},
-            **{"n_points": "whole", "counts": "counts"},
+            "given": "strata",
+            "mechanism": "word",
+            "ends": "ends",
+            "pi": "range",
+            "n_points": "whole",
+            "counts": "counts",
         },
     ),
     "ParityMonitor": (
@@ -267,16 +282,28 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "test_assumptions": (
         ("table", "labels", "groups"),
         {
-            **{"given": "strata", "positive": "one", "level": "level", "n_seeds": "whole"},
-            **{"seeds": "seeds", "clusters": "persons", "sample_weight": "weights"},
-            **{"classifier": "classifier", "method": "test", "mechanism": "word"},
+            "given": "strata",
+            "positive": "one",
+            "level": "level",
+            "n_seeds": "whole",
+            "seeds": "seeds",
+            "clusters": "persons",
+            "sample_weight": "weights",
+            "classifier": "classifier",
+            "method": "test",
+            "mechanism": "word",
         },
     ),
     "compare_strata": (
         ("table", "labels", "groups"),
         {
-            **{"columns": "columns", "bins": "whole", "positive": "one", "level": "level"},
-            **{"n_seeds": "one", "clusters": "persons", "sample_weight": "weights"},
+            "columns": "columns",
+            "bins": "whole",
+            "positive": "one",
+            "level": "level",
+            "n_seeds": "one",
+            "clusters": "persons",
+            "sample_weight": "weights",
         },
     ),
 }

@@ -101,7 +101,7 @@ class Tables(Suite):
             if new not in table.columns:
                 renamed[old] = new
                 table = table.rename({old: new})
-                kinds.append(f"a column {ascii(new[:20])}")
+                kinds.append(f"a column {new[:20]!a}")
         if rng.random() < 0.5:
             name = rng.choice(table.columns)
             cells = [None if v is None else str(v) for v in table[name].to_list()]
@@ -150,11 +150,11 @@ class Tables(Suite):
     def _ended(self, output: Path, ended: tuple[int, str]) -> Verdict:
         code, said = ended
         if "should not happen" in said or code not in (0, 2):
-            raise Difference(f"code {code}: {ascii(said[-300:])}", Verdict.TRACEBACK)
+            raise Difference(f"code {code}: {said[-300:]!a}", Verdict.TRACEBACK)
         raw = [c for c in said if not c.isprintable() and c not in "\n\t"]
         if raw or (code and len(said) > MOST_WORDS):
             raise Difference(
-                f"{len(said):,} characters, raw {raw[:3]!a}: {ascii(said[:200])}", Verdict.TRACEBACK
+                f"{len(said):,} characters, raw {raw[:3]!a}: {said[:200]!a}", Verdict.TRACEBACK
             )
         if output.exists() != (code == 0):
             raise Difference(f"code {code}, and the output {'is' if code else 'is not'} there")
@@ -194,8 +194,8 @@ def _cells(path: Path) -> tuple[list[str], list[list[Any]]]:
             text = file.read()
         best: list[list[str]] = []
         for delimiter in ",\t;|":
-            rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)]
-            rows = [row for row in rows if row and any(cell.strip() for cell in row)]
+            read = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+            rows = [row for row in read if row and any(cell.strip() for cell in row)]
             if not best or len(rows[0]) > len(best[0]):
                 best = rows
         return best[0], best[1:]

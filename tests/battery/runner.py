@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -103,7 +104,5 @@ def run(name: str, seed: int, n: int, workers: int = 1) -> list[Outcome]:
     """How the first ``n`` attacks of a suite end, in some processes side by side."""
     cuts = [n * k // workers for k in range(workers + 1)]
     with ThreadPoolExecutor(workers) as pool:
-        parts = pool.map(
-            lambda ends: list(outcomes(name, seed, *ends)), zip(cuts, cuts[1:], strict=False)
-        )
+        parts = pool.map(lambda ends: list(outcomes(name, seed, *ends)), pairwise(cuts))
         return [found for part in parts for found in part]
