@@ -10,9 +10,10 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p $(SUPPORTED) 2>/dev/null && echo $$p && break; done)
 
 WORKERS ?= 2
+SEED ?= 0
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help install demo test test-all lint format coverage bench docs clean
+.PHONY: help install demo test test-all battery fuzz lint format coverage bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -35,6 +36,14 @@ test: $(INSTALLED) ## the tests, without the slow ones
 
 test-all: $(INSTALLED) ## every test, with the full number of random examples
 	HYPOTHESIS_PROFILE=all $(PYTEST)
+
+battery: $(INSTALLED) ## attacks on files, tables, arrays and processes, as a table; SEED=n for others
+	PYTHONPATH=tests $(BIN)/python -m battery --seed $(SEED) --workers $(WORKERS)
+
+fuzz: $(INSTALLED) ## ten minutes of coverage-guided fuzzing for each reader, with atheris
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check atheris
+	for reader in models psdd checkpoints; do \
+		PYTHONPATH=tests $(BIN)/python -m battery.fuzz $$reader --corpus .fuzz/$$reader || exit 1; done
 
 lint: $(INSTALLED) ## ruff and mypy
 	$(BIN)/ruff check .
@@ -69,5 +78,5 @@ $(VENV)/.docs: $(INSTALLED)
 
 clean: ## remove .venv, caches and compiled kernels
 	rm -rf $(VENV) build dist docs/_build htmlcov .coverage .coverage.* \
-		.hypothesis .mypy_cache .pytest_cache .ruff_cache
+		.fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

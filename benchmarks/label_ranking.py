@@ -97,7 +97,9 @@ def summary(table: str, found: dict[str, Floats], markdown: bool) -> list[str]:
         cells = [table, name, f"{auc:.4f}", "", f"{within:.4f}", "", f"{seconds:.1f}"]
         if name != "hgb" and "hgb" in found:
             apart = values[:, :2] - found["hgb"][:, :2]
-            error = apart.std(axis=0, ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else (0.0,) * 2
+            error = (
+                apart.std(axis=0, ddof=1) / np.sqrt(len(apart)) if len(apart) > 1 else (0.0,) * 2
+            )
             for at, mean, spread in zip((3, 5), apart.mean(axis=0), error, strict=True):
                 cells[at] = f"{mean:+.4f} ± {spread:.4f}".replace("-", "−")
         texts = cells if markdown else [f"{cell:>16}" for cell in cells]

@@ -141,7 +141,7 @@ def test_a_query() -> None:
     model = LatNB("^a$", random_state=0, max_iter=5).fit(frame[[ODD[0], *ODD[2:]]], frame["*"])
     coding = model.coding_
     words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
-    assert 0 < words.answer(parse('Df=yes | ^.*$=p, ^a$=u')).rows[0][1] < 1
+    assert 0 < words.answer(parse("Df=yes | ^.*$=p, ^a$=u")).rows[0][1] < 1
 
 
 def test_dask(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ class Outcome:
     note: str = ""
 
 
-class Difference(Exception):  # noqa: N818 - it carries a verdict
+class Difference(Exception):
     """What was read is not what was written."""
 
     def __init__(self, note: str, verdict: Verdict = Verdict.SILENT) -> None:
@@ -99,7 +99,7 @@ def judged(act: Callable[[], Verdict]) -> tuple[Verdict, str]:
     except (FairpcError, OSError) as error:
         said = str(error)
         if len(said) > MOST_WORDS or not all(c.isprintable() or c == "\n" for c in said):
-            return Verdict.TRACEBACK, f"{len(said):,} characters: {ascii(said[:200])}"
+            return Verdict.TRACEBACK, f"{len(said):,} characters: {said[:200]!a}"
         return Verdict.REFUSED, said
     except (Exception, SystemExit) as error:  # noqa: BLE001 - that is what is looked for
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -107,11 +107,11 @@ def judged(act: Callable[[], Verdict]) -> tuple[Verdict, str]:
         own = [f for f in traceback.extract_tb(error.__traceback__) if "fairpc" in f.filename]
         if own:
             at += f" from {Path(own[-1].filename).name}:{own[-1].lineno}"
-        return Verdict.TRACEBACK, f"{type(error).__name__}: {ascii(str(error)[:200])} ({at})"
+        return Verdict.TRACEBACK, f"{type(error).__name__}: {str(error)[:200]!a} ({at})"
     except BaseException as error:  # a panic of polars is no Exception
         if type(error).__name__ != "PanicException":
             raise
-        return Verdict.TRACEBACK, f"PanicException: {ascii(str(error)[:200])}"
+        return Verdict.TRACEBACK, f"PanicException: {str(error)[:200]!a}"
 
 
 def table(outcomes: Iterable[Outcome]) -> str:

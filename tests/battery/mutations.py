@@ -92,7 +92,20 @@ def _noise(rng: random.Random, data: bytes) -> bytes:
 def _inserted(rng: random.Random, data: bytes) -> bytes:
     start, _ = _place(rng, data)
     some = rng.choice(
-        (b" ", b"\n", b"\r\n", b"\0", b"\xef\xbb\xbf", b"\xff", b"{", b"]", b",", b'"', b"\\u", b"-")
+        (
+            b" ",
+            b"\n",
+            b"\r\n",
+            b"\0",
+            b"\xef\xbb\xbf",
+            b"\xff",
+            b"{",
+            b"]",
+            b",",
+            b'"',
+            b"\\u",
+            b"-",
+        )
     )
     return data[:start] + some + data[start:]
 
@@ -150,12 +163,16 @@ def _nudged(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -
     if isinstance(value, bool):
         holder[key] = rng.choice((not value, int(value)))
     elif isinstance(value, int):
-        holder[key] = rng.choice((value + 1, value - 1, -value, value * 2, float(value), str(value)))
+        holder[key] = rng.choice(
+            (value + 1, value - 1, -value, value * 2, float(value), str(value))
+        )
     elif isinstance(value, float):
         holder[key] = rng.choice((value * (1 + 1e-6), -value, value + 1, 1 - value, str(value)))
     elif isinstance(value, str):
         at = rng.randrange(len(value) + 1)
-        holder[key] = rng.choice((value[:at] + "x" + value[at:], value[:at], value.upper(), [value]))
+        holder[key] = rng.choice(
+            (value[:at] + "x" + value[at:], value[:at], value.upper(), [value])
+        )
     else:
         return False
     return True

@@ -74,11 +74,8 @@ def _monitored(scores: Any, groups: Any, **options: Any) -> Any:
 
 
 def _read(found: Any) -> str:
-    parts = []
-    for method in ("summary", "to_dict", "gaps", "result"):
-        if callable(getattr(found, method, None)):
-            parts.append(repr(getattr(found, method)()))
-    return " ".join(parts) or repr(found)
+    asked = [getattr(found, name, None) for name in ("summary", "to_dict", "gaps")]
+    return " ".join(repr(method()) for method in asked if callable(method)) or repr(found)
 
 
 def _sound(kind: str, draw: np.random.Generator) -> Any:
@@ -107,9 +104,19 @@ def _sound(kind: str, draw: np.random.Generator) -> Any:
 
 
 _FIXED: Final[dict[str, Any]] = {
-    **{"level": 0.9, "number": 0.5, "whole": 3, "one": 1, "word": "shared", "test": "cross-fit"},
-    **{"watch": "betting", "classifier": "logistic", "thresholds": [0.3, 0.5], "seeds": [0, 1]},
-    **{"ends": {"a": (0.0, 1.0), "b": (0.1, 0.9)}, "range": (0.2, 0.8), "columns": [0, 2]},
+    "level": 0.9,
+    "number": 0.5,
+    "whole": 3,
+    "one": 1,
+    "word": "shared",
+    "test": "cross-fit",
+    "watch": "betting",
+    "classifier": "logistic",
+    "thresholds": [0.3, 0.5],
+    "seeds": [0, 1],
+    "ends": {"a": (0.0, 1.0), "b": (0.1, 0.9)},
+    "range": (0.2, 0.8),
+    "columns": [0, 2],
 }
 """Sound options that are no arrays."""
 
@@ -181,7 +188,9 @@ _ODD: Final[dict[str, _Odd]] = {
     "text": _with("x", "", "0.5", "\ud800", "\x1b[31m", "a" * 100_000, b"bytes", "nan"),
     "objects": _with([], {}, (1, 2), {1}, object(), [1, [2]], _Nameless(), Decimal("0.5")),
     "numbers of other kinds": _with(Fraction(1, 2), Decimal("NaN"), 1j, True, np.float16(0.5)),
-    "times": _with(dt.date(2020, 1, 1), dt.datetime.now(dt.UTC), dt.timedelta(1), np.datetime64(0, "s")),
+    "times": _with(
+        dt.date(2020, 1, 1), dt.datetime.now(dt.UTC), dt.timedelta(1), np.datetime64(0, "s")
+    ),
     "complex": _as("c16"),
     "bool": _as("?"),
     "int8": _as("i1"),
@@ -216,12 +225,16 @@ _ODD: Final[dict[str, _Odd]] = {
     "generator": _shape(lambda a: (v for v in a.ravel())),
     "pandas": _shape(lambda a: pd.Series(a) if a.ndim == 1 else pd.DataFrame(np.atleast_2d(a))),
     "pandas with holes": _shape(
-        lambda a: pd.Series(a, dtype="object").where(np.arange(len(a)) % 7 > 0) if a.ndim == 1 else a
+        lambda a: (
+            pd.Series(a, dtype="object").where(np.arange(len(a)) % 7 > 0) if a.ndim == 1 else a
+        )
     ),
     "nullable": _shape(
-        lambda a: pd.array([None, *a.tolist()[1:]], dtype="Float64")
-        if a.ndim == 1 and a.dtype.kind in "if" and len(a)
-        else a
+        lambda a: (
+            pd.array([None, *a.tolist()[1:]], dtype="Float64")
+            if a.ndim == 1 and a.dtype.kind in "if" and len(a)
+            else a
+        )
     ),
     "categories": _shape(lambda a: pd.Categorical(a) if a.ndim == 1 else a),
     "polars": _shape(lambda a: pl.Series(a) if a.ndim == 1 else a),
@@ -234,8 +247,12 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "parity": (
         ("scores", "groups"),
         {
-            **{"given": "strata", "threshold": "number", "level": "level", "clusters": "persons"},
-            **{"sample_weight": "weights", "counts": "counts"},
+            "given": "strata",
+            "threshold": "number",
+            "level": "level",
+            "clusters": "persons",
+            "sample_weight": "weights",
+            "counts": "counts",
         },
     ),
     "parity_curve": (
@@ -250,8 +267,12 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "identified_set": (
         ("scores", "groups"),
         {
-            **{"given": "strata", "mechanism": "word", "ends": "ends", "pi": "range"},
-            **{"n_points": "whole", "counts": "counts"},
+            "given": "strata",
+            "mechanism": "word",
+            "ends": "ends",
+            "pi": "range",
+            "n_points": "whole",
+            "counts": "counts",
         },
     ),
     "ParityMonitor": (
@@ -261,16 +282,28 @@ _CALLS: Final[dict[str, tuple[tuple[str, ...], dict[str, str]]]] = {
     "test_assumptions": (
         ("table", "labels", "groups"),
         {
-            **{"given": "strata", "positive": "one", "level": "level", "n_seeds": "whole"},
-            **{"seeds": "seeds", "clusters": "persons", "sample_weight": "weights"},
-            **{"classifier": "classifier", "method": "test", "mechanism": "word"},
+            "given": "strata",
+            "positive": "one",
+            "level": "level",
+            "n_seeds": "whole",
+            "seeds": "seeds",
+            "clusters": "persons",
+            "sample_weight": "weights",
+            "classifier": "classifier",
+            "method": "test",
+            "mechanism": "word",
         },
     ),
     "compare_strata": (
         ("table", "labels", "groups"),
         {
-            **{"columns": "columns", "bins": "whole", "positive": "one", "level": "level"},
-            **{"n_seeds": "one", "clusters": "persons", "sample_weight": "weights"},
+            "columns": "columns",
+            "bins": "whole",
+            "positive": "one",
+            "level": "level",
+            "n_seeds": "one",
+            "clusters": "persons",
+            "sample_weight": "weights",
         },
     ),
 }

@@ -69,9 +69,7 @@ class Checkpoints(Suite):
         theirs = {p: p.read_bytes() for p in folder.rglob("*") if p.name in _NAMES}
         return f"{kind}, {memory}", lambda: self._go_on(folder, memory, theirs, signed)
 
-    def _go_on(
-        self, folder: Path, memory: str, theirs: dict[Path, bytes], signed: bool
-    ) -> Verdict:
+    def _go_on(self, folder: Path, memory: str, theirs: dict[Path, bytes], signed: bool) -> Verdict:
         outside = _content(self.outside)
         try:
             model = self._fit(folder, memory)
@@ -220,4 +218,3 @@ _ATTACKS: Final[dict[str, Callable[[Checkpoints, random.Random, Path, Path], boo
     "a pipe": _unreadable,
 }
 """What is done to the folder; whether somebody did it who can make seals."""
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -101,16 +102,13 @@ def saved_models(folder: Path) -> list[Saved]:
 
 def resigned(content: Any) -> bytes:
     """The content with checksums that fit, as far as it has some."""
+    none = (FairpcError, ValueError, TypeError, LookupError, AttributeError, OverflowError)
     for circuit in _circuits(content):
-        try:
+        with suppress(*none):  # what is no circuit has no checksum
             circuit["checksum"] = circuit_content(from_dict(_unchecked(circuit)))["checksum"]
-        except (FairpcError, ValueError, TypeError, LookupError):
-            pass
     if isinstance(content, dict):
-        try:
+        with suppress(ValueError):  # what JSON has no word for has none either
             content["checksum"] = _checksum(json.loads(dumps(content)))
-        except ValueError:  # what JSON has no word for has no checksum either
-            pass
     return dumps(content)
 
 

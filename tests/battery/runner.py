@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,7 +55,9 @@ def outcomes(name: str, seed: int, first: int, last: int) -> Iterator[Outcome]:
     while first < last:
         command = [sys.executable, "-m", "battery", name, "--seed", str(seed), "--work"]
         command += ["--first", str(first), "--last", str(last)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        pipe = subprocess.PIPE
+        # Without buffers: what was read ahead would not be waited for.
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, bufsize=0) as process:
             try:
                 for found in _told(process):
                     yield found
@@ -70,9 +73,12 @@ def _told(process: subprocess.Popen[bytes]) -> Iterator[Outcome]:
     os.set_blocking(process.stderr.fileno(), False)
     last_words = b""
     while True:
-        ready = select.select([process.stdout, process.stderr], [], [], PATIENCE)[0]
+        patience = PATIENCE if begun >= 0 else 10 * PATIENCE  # what is attacked must be made first
+        ready = select.select([process.stdout, process.stderr], [], [], patience)[0]
         if process.stderr in ready:
             last_words = (last_words + (process.stderr.read() or b""))[-2000:]
+        if not ready and begun < 0:
+            raise RuntimeError(f"the suite {name} does not begin")
         if not ready:
             yield Outcome(str(name), begun, "?", Verdict.CRASH, "it does not end")
             return
@@ -98,7 +104,5 @@ def run(name: str, seed: int, n: int, workers: int = 1) -> list[Outcome]:
     """How the first ``n`` attacks of a suite end, in some processes side by side."""
     cuts = [n * k // workers for k in range(workers + 1)]
     with ThreadPoolExecutor(workers) as pool:
-        parts = pool.map(
-            lambda ends: list(outcomes(name, seed, *ends)), zip(cuts, cuts[1:], strict=False)
-        )
+        parts = pool.map(lambda ends: list(outcomes(name, seed, *ends)), pairwise(cuts))
         return [found for part in parts for found in part]

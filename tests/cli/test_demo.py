@@ -11,7 +11,7 @@ import pytest
 import fairpc.cli.demo as demo
 from cli.calls import called
 from fairpc.cli.screen import Screen
-from fairpc.cli.tables import LabelledTable
+from fairpc.cli.tables import N_ROWS, LabelledTable
 from fairpc.data.source import Warned
 from fairpc.evidence.assumptions import WHAT_TO_DO
 
@@ -24,7 +24,7 @@ def found() -> demo.Demo:
     def some(part: str) -> LabelledTable:
         table = whole(part)
         y = table.y.gather_every(8)
-        counts = y.to_frame().group_by(y.name).len()
+        counts = y.to_frame().group_by(y.name).len(N_ROWS)
         return replace(table, X=table.X.gather_every(8), y=y, labels=counts)
 
     with pytest.MonkeyPatch.context() as patch, Warned().watching():

@@ -484,7 +484,13 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
         )
     for series in texts:
         # Of the values that are there, those that are finite numbers.
-        finite = series.alias("").drop_nulls().cast(pl.Float64, strict=False).is_finite().fill_null(False)
+        finite = (
+            series.alias("")
+            .drop_nulls()
+            .cast(pl.Float64, strict=False)
+            .is_finite()
+            .fill_null(False)
+        )
         share: Any = finite.mean() or 0.0
         if series.name not in roles.categorical and share > MOSTLY:
             yield (

@@ -78,9 +78,10 @@ def numbers_of(column: Column, values: Values) -> Array:
     instants = to_dates(values.data)
     wrong = np.isnan(instants) & ~values.missing()
     if wrong.any():
+        first = values.data[int(wrong.argmax())]
         raise TableError(
-            f"column {column.name!r} has {values.data[int(wrong.argmax())]!r}: it held dates at fit, "
-            "give dates or text like 2024-05-31"
+            f"column {column.name!r} has {first!r}: it held dates at fit, give dates or text like "
+            "2024-05-31"
         )
     return instants
 

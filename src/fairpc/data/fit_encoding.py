@@ -183,9 +183,7 @@ def _cut_alike(
     work = partial(_cuts, [(columns[j], by_code) for j, by_code in reads], roles.missing_values)
     cuts = zip(*source.map(names, work, stage="copies"), strict=True)
     cut = dict(zip(reads, cuts, strict=True))
-    return [
-        same for some in alike for same in _alike((cut[read], read) for read in some)
-    ]
+    return [same for some in alike for same in _alike((cut[read], read) for read in some)]
 
 
 def _cuts(

@@ -123,18 +123,21 @@ def to_numbers(
 def to_dates(texts: Any) -> Floats:
     """A polars series of ISO dates as microseconds; NaN where a text is no such date."""
     distinct = texts.drop_nulls().unique().to_list()
-    instants = np.array([*map(_instant, distinct), np.nan])
+    dates = [text if _ISO_DATE.fullmatch(text) else "NaT" for text in distinct]
+    try:
+        found = np.array([*dates, "NaT"], "datetime64[us]")
+    except ValueError:  # one of them is a 30th of February
+        found = np.array([*map(_date, dates), "NaT"], "datetime64[us]")
+    instants = np.where(np.isnat(found), np.nan, found.astype(np.int64))
     return np.asarray(instants[number_texts(texts, distinct)], np.float64)
 
 
-def _instant(text: str) -> float:
-    """Microseconds since 1970 of an ISO date; NaN where it is none."""
-    if _ISO_DATE.fullmatch(text) is None:
-        return np.nan
+def _date(text: str) -> str:
+    """An ISO date that the calendar has, or none."""
     try:
-        return float(np.datetime64(text, "us").astype(np.int64))
-    except ValueError:  # the 30th of February
-        return np.nan
+        return str(np.datetime64(text, "us"))
+    except ValueError:
+        return "NaT"
 
 
 def parsed_numbers(texts: Any) -> Any:

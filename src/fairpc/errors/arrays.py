@@ -108,7 +108,8 @@ def check_level(value: Any) -> float:
     """A confidence level, such as .95."""
     if not 0.5 <= one_number("level", value) < 1:
         raise MetricError(
-            f"level is {_told(value)}: give the confidence level, at least .5 and below 1, such as .95"
+            f"level is {_told(value)}: give the confidence level, at least .5 and below 1, such as "
+            ".95"
         )
     return float(value)
 

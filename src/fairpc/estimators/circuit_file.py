@@ -90,6 +90,8 @@ def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
     if content["model"] not in MODELS:
         raise FileFormatError(f"its model {content['model']!r} is unknown: update fairpc")
     planted = content.get("forest") is not None
+    if planted and content["circuit"] is not None:
+        raise FileFormatError("it has a forest and a circuit, and a model is one of them: altered")
     circuit = None if planted else from_dict(content["circuit"], "its circuit")
     model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"], circuit))
     layout = Layout(

@@ -125,11 +125,15 @@ class Run:
                 f"{self.path} is of a run of EM with another start: the checkpoint was made from "
                 "other rows, other settings or another version of fairpc, use a new folder"
             )
+        altered = FileFormatError(f"{self.path} is no run of EM: it was altered, use a new folder")
         if not self._fits(data):
-            raise FileFormatError(f"{self.path} is no run of EM: it was altered, use a new folder")
+            raise altered
         iteration, converged, ended = (int(v) for v in data["whole"])
         log_likelihood, objective = (float(v) for v in data["scalars"])
         step = Step(iteration, log_likelihood, objective, data["parameters"], data["flows"])
+        width, shape = 2 + len(history.watched), history.mechanism(step).shape
+        if data["records"].shape[1:] != (width,) or data["mechanisms"].shape[1:] != shape:
+            raise altered
         history.records[:] = [tuple(record) for record in data["records"].tolist()]
         history.mechanisms[:] = list(data["mechanisms"])
         shifts = data["shifts"] if data["shifts"].size else None
@@ -142,7 +146,10 @@ class Run:
         if any(data[name].shape != shape for name, shape in shapes.items()):
             return False
         numbers = {data[name].dtype for name in _NAMES.split() if name not in ("origin", "whole")}
-        steps = {len(data[name]) for name in ("records", "mechanisms") if data[name].ndim >= 2}
+        each = data["records"], data["mechanisms"]
+        if any(array.ndim < 2 for array in each):
+            return False
+        steps = set(map(len, each))
         whole = data["whole"].dtype == np.int64 and data["whole"][0] >= 0
         return whole and numbers == {np.dtype(np.float64)} and steps == {data["whole"][0] + 1}
 

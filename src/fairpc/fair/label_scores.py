@@ -127,9 +127,7 @@ def label_scores(
     columns = tuple(np.flatnonzero(np.isin(rest, some)) for some in kept)
     with threadpool_limits(1, user_api="openmp"):
         found = [
-            _learned(
-                narrowed(rows, some), x[:, own], [numbers[j] for j in some], held, k, rng
-            )
+            _learned(narrowed(rows, some), x[:, own], [numbers[j] for j in some], held, k, rng)
             for k, (some, own) in enumerate(zip(kept, columns, strict=True))
         ]
     each = np.stack([own for own, _ in found])  # folds × learners × rows × classes

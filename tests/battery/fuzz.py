@@ -1,0 +1,109 @@
+"""Coverage-guided fuzzing of the readers with atheris: ``make fuzz``, ten minutes for each.
+
+    python -m battery.fuzz models|psdd|checkpoints [--seconds 600] [--corpus DIR]
+
+It wants atheris, which is not among the dependencies. What crashes is written to the folder of the
+corpus, as ``crash-…``; such a file becomes a case of a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_APART = b"\n\0\n"
+"""Between the psdd and the vtree of an input."""
+_WATCHED = ["fairpc.circuit", "fairpc.data", "fairpc.estimators", "fairpc.fair"]
+_COMPILED = [f"{name}._kernels" for name in _WATCHED]
+"""Packages whose branches guide the search, and modules that only Numba runs."""
+
+
+def of_models(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
+    """Model files, with the checksum that fits."""
+    from battery.on_models import Models, resigned
+    from fairpc import load
+
+    suite, path = Models(folder, 0), folder / "fuzzed.fairpc"
+
+    def read(data: bytes) -> object:
+        with suppress(ValueError, RecursionError):  # what is no JSON is read as it is
+            data = resigned(json.loads(data))
+        path.write_bytes(data)
+        return load(path)
+
+    return [saved.data for saved in suite.saved], read
+
+
+def of_psdds(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
+    """A psdd and its vtree."""
+    from battery.on_psdd import Psdds
+
+    suite = Psdds(folder, 0)
+
+    def read(data: bytes) -> object:
+        psdd, _, vtree = data.partition(_APART)
+        return suite._read(psdd, vtree or None, psdd)
+
+    return [psdd + _APART + vtree for psdd, vtree in suite.files], read
+
+
+def of_checkpoints(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
+    """The run of EM in a checkpoint, sealed as it should be."""
+    from battery.on_checkpoints import _SEALED, Checkpoints, _mark
+    from fairpc.data.atomic import write_sealed
+
+    suite, attacked = Checkpoints(folder, 0), folder / "attacked"
+    kept = suite.kept["4GB"]
+
+    def read(data: bytes) -> object:
+        shutil.rmtree(attacked, ignore_errors=True)
+        shutil.copytree(kept, attacked)
+        write_sealed(attacked / "em-000.npz", data, _mark(attacked))
+        return suite._fit(attacked, "4GB")
+
+    return [(kept / "em-000.npz").read_bytes()[:-_SEALED]], read
+
+
+READERS = {"models": of_models, "psdd": of_psdds, "checkpoints": of_checkpoints}
+
+
+def main() -> None:
+    """Fuzz one reader until the time is over or something else than one of our errors is raised."""
+    parser = argparse.ArgumentParser(prog="python -m battery.fuzz", description=__doc__)
+    parser.add_argument("reader", choices=READERS)
+    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--corpus", type=Path)
+    given = parser.parse_args()
+    import atheris  # type: ignore[import-not-found, unused-ignore]
+
+    warnings.simplefilter("ignore")
+    scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    corpus = given.corpus or scratch / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    # What is imported for the first time in this block is watched: nothing above imports fairpc.
+    with atheris.instrument_imports(include=_WATCHED, exclude=_COMPILED):
+        from fairpc.errors import FairpcError
+
+        seeds, read = READERS[given.reader](scratch)
+    for k, data in enumerate(seeds):
+        (corpus / f"seed-{k}").write_bytes(data)
+
+    def once(data: Any) -> None:
+        with suppress(FairpcError, OSError):
+            read(bytes(data))
+
+    options = [f"-max_total_time={given.seconds}", f"-artifact_prefix={corpus}/", "-max_len=65536"]
+    atheris.Setup([sys.argv[0], *options, str(corpus)], once)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
