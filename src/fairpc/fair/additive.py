@@ -2,9 +2,9 @@
 
     P(f | x) ∝ exp(offset_f + Σ_j g_j(x_j)_f),    P(d | x) = Σ_f P(f | x) P(d | f)
 
-One table g_j of numbers per column and class, found by Fisher scoring, one column after the other
-(backfitting: Hastie and Tibshirani 1990, *Generalized Additive Models*). Labels may be hard, or
-what a classifier says of them: then the sums imitate the classifier.
+One table g_j of numbers per column and class, found by rounds of Fisher scoring, in each of which
+one column moves after the other (backfitting: Hastie and Tibshirani 1990, *Generalized Additive
+Models*). Labels may be hard, or what a classifier says of them: then the sums imitate it.
 
 A product of features stays one when each factor is multiplied by exp(g_j(x_j)). So a mixture of
 products, tilted for each class, is a density of X under which the log odds of complete rows are
@@ -53,27 +53,33 @@ def additive_scores(
         n_rounds: how often each column has its turn, at most.
     """
     n_classes = offset.shape[1]
+    # All classes move at once, and each moves the others: Friedman et al. 2000, LogitBoost.
+    alone = (n_classes - 1) / n_classes
     found = tuple(np.zeros((size, n_classes)) for size in sizes)
     columns = [np.ascontiguousarray(column, np.int64) for column in codes.T]
     odds = offset.copy()
     for _ in range(n_rounds):
+        slope, bend = _derivatives(odds, labels, mechanism)
+        slope, bend = slope * weights[:, None], bend * weights[:, None]
         moved = 0.0
         for column, numbers in zip(columns, found, strict=True):
-            slope, bend = _derivatives(odds, labels, mechanism)
-            step = np.empty_like(numbers)
-            for f in range(n_classes):
-                up = np.bincount(column, weights * slope[:, f], len(numbers))
-                down = np.bincount(column, weights * bend[:, f], len(numbers))
-                step[:, f] = (up - prior_rows * numbers[:, f]) / (down + prior_rows)
-            # All classes move at once, and each moves the others: Friedman et al. 2000, LogitBoost.
-            step *= (n_classes - 1) / n_classes
+            up, down = (_sums(column, part, len(numbers)) for part in (slope, bend))
+            step = alone * (up - prior_rows * numbers) / (down + prior_rows)
             step = np.clip(step, -MOST_STEP, MOST_STEP)
             numbers += step
-            odds += step[column]
+            each = step[column]
+            odds += each
+            # What the other columns then see, to first order.
+            slope -= bend * each / alone
             moved = max(moved, float(np.abs(step).max(initial=0.0)))
         if moved < SETTLED:
             break
     return found
+
+
+def _sums(column: Ints, parts: Floats, n_values: int) -> Floats:
+    """Sums over the rows of each value, values × classes."""
+    return np.stack([np.bincount(column, part, n_values) for part in parts.T], axis=1)
 
 
 def _derivatives(odds: Floats, labels: Floats, mechanism: Floats) -> tuple[Floats, Floats]:

@@ -70,9 +70,10 @@ STRAIGHT_LEVEL: Final = 0.99
 """Labels that are not bent: P(D = f | Df = f, S), the prior rows that keep it there, and the level
 of the test that rejects it."""
 HELD_STEPS: Final = 100
-HELD_TOLERANCE: Final = 1e-6
+HELD_TOLERANCE: Final = 1e-4
 RAREST: Final = 1e-12
-"""Steps of EM of a mechanism at a Df that is balanced, and the least count."""
+"""EM of a mechanism at a Df that is balanced: its steps, the change that ends them, and the least
+count."""
 HELD: Final = 0.05
 """How far P(Df) and the mechanism of held circuits may be from those of the score."""
 
