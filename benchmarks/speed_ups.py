@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import platform
-import sys
 import tempfile
 import time
 import warnings
@@ -190,4 +189,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

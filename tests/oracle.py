@@ -149,6 +149,17 @@ def marginals(circuit: CircuitArrays, codes: Array) -> Array:
     return np.array([math.fsum(p[agrees(circuit.graph, row)]) for row in codes])
 
 
+def weighted(circuit: CircuitArrays, weights: dict[int, Array]) -> float:
+    """Σ_x P(x) ∏ w_j(x_j) over every row x."""
+    total = 0.0
+    for row, p in zip(all_rows(circuit.graph), joint(circuit), strict=True):
+        factor = p
+        for j, w in weights.items():
+            factor = factor * w[row[j]]
+        total += factor
+    return total
+
+
 def posterior(circuit: CircuitArrays, evidence: Array) -> Array:
     """P(z | e) of every complete row."""
     p = np.where(agrees(circuit.graph, evidence), joint(circuit), 0.0)

@@ -129,7 +129,7 @@ def test_an_audit() -> None:
     def audited(names: tuple[str, ...], frame: pl.DataFrame) -> Any:
         X = frame[[n for n in names if n != names[1]]]
         model = LatNB(names[0], random_state=0, max_iter=20).fit(X, frame[names[1]])
-        found = audit(model, X, frame[names[1]], baselines=("LR",), random_state=0)
+        found = audit(model, X, frame[names[1]], baselines=True, random_state=0)
         return found.parity
 
     one, two = both(audited)

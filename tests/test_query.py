@@ -128,8 +128,17 @@ def test_the_decision_does_not_depend_on_the_group(words: Vocabulary) -> None:
     assert known == pytest.approx([probability(words, "Df=>50K")] * 2, abs=1e-12)
 
 
-def test_numbers_fall_into_bins(words: Vocabulary, model: CircuitClassifier) -> None:
-    column = model.coding_.features.column("age")
+@pytest.fixture(scope="module")
+def binned() -> CircuitClassifier:
+    """A model that knows numbers by their bins alone."""
+    X, y = rows()
+    settings: dict[str, Any] = {"structure": "chow-liu", "n_bins": 4, "random_state": 0}
+    return FairPC(["sex", "race"], numbers="bins", **settings).fit(X, y)
+
+
+def test_numbers_fall_into_bins(binned: CircuitClassifier) -> None:
+    words = vocabulary(binned)
+    column = binned.coding_.features.column("age")
     edge = int(column.edges[0])
     (reading,) = words.answer(parse(f"Df | age={edge}")).readings
     assert reading.values == (column.labels[1],)
@@ -141,16 +150,33 @@ def test_numbers_fall_into_bins(words: Vocabulary, model: CircuitClassifier) -> 
 
 
 def test_what_is_left_out_of_a_bin_leaves_the_bin(
-    words: Vocabulary, model: CircuitClassifier, everything: Everything
+    binned: CircuitClassifier, everything: Everything
 ) -> None:
     """The model does not tell values of a bin apart: one of several cannot be left out alone."""
-    column = model.coding_.features.column("age")
+    words = vocabulary(binned)
+    column = binned.coding_.features.column("age")
     inside = int(column.edges[0])
     with pytest.raises(QueryError, match=f"'{inside}' is one of several values .* age != "):
         probability(words, f"age!={inside}")
     rest = everything.mass("age", lambda v: v != column.labels[1])
     asked = probability(words, f"age != '{column.labels[1]}'")
     assert asked == pytest.approx(everything.p[rest].sum(), abs=1e-12)
+
+
+def test_many_wide_terms_are_one_pass(words: Vocabulary, everything: Everything) -> None:
+    """Each term leaves several codes; the answer is that of the sum over all of their rows."""
+    text = "Df=>50K | age >= 21, grade != 2, job != clerk, S != 'sex=M, race=c'"
+    known = everything.mass("grade", lambda v: v != "2") & everything.mass(
+        "job", lambda v: v != "clerk"
+    )
+    known &= everything.mass("S*", lambda c: c != (1, 2))
+    column = words.features.column("age")
+    assert column.density is not None
+    share = column.density.between(21.0, np.inf)
+    ages = share[everything.rows[:, everything.names.index("age")]]
+    p = everything.p * known * ages
+    both = p[everything.mass("Df", lambda v: v == ">50K")].sum()
+    assert probability(words, text) == pytest.approx(both / p.sum(), abs=1e-12)
 
 
 def test_what_is_left_out_may_be_one_value() -> None:

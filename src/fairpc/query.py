@@ -1,9 +1,14 @@
-"""Queries in words: ``Df=good | age=37, sex=?``, read, understood and answered exactly.
+"""Queries in words: ``Df=good | age > 37, sex=?``, read, understood and answered exactly.
 
 Grammar: targets, a bar, what is known. Terms are separated by commas. A term is a
-name; or a name, one of = != < <= > >=, and a value. ``name=?`` says that a value is
+name; or a name, one of = != < <= > >=, and a value; or a name between two values,
+``1000 <= amount < 5000``. ``name=?`` says that a value is
 not known. Df (the decision), D (the observed label) and S (the group) are reserved; a
 column of such a name is written in quotes, as is what holds a comma, a bar or a sign.
+
+What is said of a variable weighs its codes: 1 where a code fits, 0 where not, and for an
+interval of numbers the share of the bin that lies in it. One pass of the circuit then gives
+the probability.
 """
 
 from __future__ import annotations
@@ -11,10 +16,11 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
+from numbers import Real
 from typing import Final
 
 import numpy as np
@@ -27,15 +33,19 @@ from fairpc.data.labels import Labels
 from fairpc.data.schema import Column
 from fairpc.data.values import read_values, to_dates
 from fairpc.errors import EvidenceError, QueryError, TableError, TableWarning
+from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.top import DF, S
 
 UNKNOWN: Final = "?"
+_WHOLE: Final = 1e-12
 MAX_ROWS: Final = 100_000
-"""A query that sums over more combinations of values than this is refused."""
+"""A query that asks for more combinations of values than this is refused."""
 
 _TERM: Final = re.compile(
-    r"""\s*(?P<name>"(?:[^"]|"")*"|'(?:[^']|'')*'|[^=<>!,|"']+)\s*
+    r"""\s*(?:(?P<first>[^=<>!,|"']+?)\s*(?P<before><=|>=|<|>)
+           (?=\s*(?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^=<>!,|"']+)(?:<|>)))?
+        \s*(?P<name>"(?:[^"]|"")*"|'(?:[^']|'')*'|[^=<>!,|"']+)\s*
         (?:(?P<sign>!=|<=|>=|=|<|>)\s*
            (?P<value>"(?:[^"]|"")*"|'(?:[^']|'')*'|[^,|"']*)\s*)?
         (?P<end>,|\||$)""",
@@ -43,7 +53,11 @@ _TERM: Final = re.compile(
 )
 _WRAPPED: Final = re.compile(r"\s*P\s*\((.*)\)\s*", re.DOTALL)
 
+_TURNED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
 CodeSet = frozenset[int]
+Spans = tuple[tuple[float, float], ...]
+"""Intervals, each with its lower end and without its upper one."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +69,62 @@ class Term:
         quoted: the name stood in quotes and is a column's.
         sign: "=", "!=", "<", "<=", ">", ">="; empty where there is no value.
         value: as text; None where it is not known, or asked for.
+        also: a second sign and value, where the name stood between two.
     """
 
     name: str
     quoted: bool = False
     sign: str = ""
     value: str | None = None
+    also: tuple[str, str] | None = None
 
     @property
     def asked(self) -> str:
         """The value, with its sign unless that is "="."""
-        return f"{self.value}" if self.sign == "=" else f"{self.sign} {self.value}"
+        first = "" if self.also is None else " ".join(self.also) + ", "
+        return f"{self.value}" if self.sign == "=" else f"{first}{self.sign} {self.value}"
 
     def __str__(self) -> str:
+        if self.also is not None:
+            return f"{self.also[1]} {_TURNED[self.also[0]]} {self.name} {self.sign} {self.value}"
         return self.name if self.value is None else f"{self.name} {self.sign} {self.value}"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What is said of a variable: codes that it may have and, of a number, where it may lie."""
+
+    codes: CodeSet
+    spans: Spans | None = None
+
+    def __and__(self, other: Said) -> Said:
+        """Both at once."""
+        spans = self.spans if other.spans is None else other.spans
+        if self.spans is not None and other.spans is not None:
+            meet = [(max(a, c), min(b, d)) for a, b in self.spans for c, d in other.spans]
+            spans = tuple((low, high) for low, high in meet if low < high)
+        return Said(self.codes & other.codes, spans)
+
+    def weights(self, arity: int, column: Column | None = None) -> Floats:
+        """Of each code of a variable: the share of it that fits."""
+        fits = np.zeros(arity)
+        fits[sorted(self.codes)] = 1.0
+        if self.spans is None or column is None or column.density is None:
+            return fits
+        shares = [column.density.between(low, high) for low, high in self.spans]
+        total: Floats = np.sum([np.zeros(arity), *shares], axis=0)
+        return fits * np.minimum(total, 1.0)
+
+
+Event = Mapping[int, Said]
+"""What is said of some variables of a circuit."""
+
+
+def both(one: Event, two: Event) -> Event:
+    """Two events at once."""
+    return {
+        v: one[v] & two[v] if v in one and v in two else {**one, **two}[v] for v in {**one, **two}
+    }
 
 
 @dataclass(frozen=True)
@@ -81,7 +137,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a term was understood: "age = 37" as the bin "35 to 41"."""
+    """How a term was understood: "height = 1.7" as the bin "[1.66, 1.72)"."""
 
     term: Term
     values: tuple[str, ...]
@@ -149,7 +205,12 @@ def _term(match: re.Match[str]) -> Term | None:
         raise QueryError(f"{name!r} has no value after {match['sign']!r}: give one, or '?'")
     if value == UNKNOWN and not literal:
         return Term(name, quoted)
-    return Term(name, quoted, match["sign"], value)
+    also = None if match["first"] is None else (_TURNED[match["before"]], match["first"].strip())
+    if also is not None and (match["sign"][0] == "=" or also[0][0] == match["sign"][0]):
+        raise QueryError(
+            f"{name!r} stands between signs that are no interval: write low <= {name} < high"
+        )
+    return Term(name, quoted, match["sign"], value, also)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,62 +223,104 @@ class Vocabulary:
     groups: Groups
 
     def answer(self, query: Query) -> Answer:
-        """Probability of the targets given what is known, by exact sums over the circuit."""
+        """Probability of the targets given what is known, by exact passes over the circuit."""
         readings: list[Reading] = []
 
-        def read(term: Term) -> tuple[int, list[tuple[str, CodeSet]]]:
+        def read(term: Term) -> tuple[int, list[tuple[str, Said]]]:
             """Variable, and the values that are asked for: a value that is given is one event."""
-            variable, fitting = self._alternatives(term)
-            if term.value is not None:
-                readings.append(Reading(term, tuple(label for label, _ in fitting)))
-                fitting = [(term.asked, frozenset().union(*(codes for _, codes in fitting)))]
-            return variable, fitting
+            if term.value is None:
+                return self._alternatives(term)
+            variable, said, words = self._meant(term)
+            readings.append(Reading(term, words))
+            return variable, [(term.asked, said)]
 
-        known: dict[int, CodeSet] = {}
+        known: Event = {}
         for term in query.given:
             variable, fitting = read(term)
             if term.value is not None:
-                _restrict(known, variable, fitting[0][1])
-        total = self._log_mass(known)
+                known = both(known, {variable: fitting[0][1]})
+        (total,) = self.log_masses([known])
         if total == -math.inf:
             words = ", ".join(str(reading.term) for reading in readings)
             raise EvidenceError(f"'{words}' has probability zero: leave out or change a value")
         asked = list(map(read, query.targets))
         if math.prod(len(fitting) for _, fitting in asked) > MAX_ROWS:
             raise QueryError("the query asks for too many combinations: give values to some")
-        rows = []
+        labels, events = [], []
         for combination in product(*(fitting for _, fitting in asked)):
-            event = dict(known)
-            for (variable, _), (_, codes) in zip(asked, combination, strict=True):
-                _restrict(event, variable, codes)
-            probability = math.exp(min(self._log_mass(event) - total, 0.0))
-            rows.append((tuple(label for label, _ in combination), probability))
-        return Answer(tuple(rows), tuple(readings), math.exp(total))
+            event = known
+            for (variable, _), (_, said) in zip(asked, combination, strict=True):
+                event = both(event, {variable: said})
+            labels.append(tuple(label for label, _ in combination))
+            events.append(event)
+        shares = np.exp(np.minimum(self.log_masses(events) - total, 0.0)).tolist()
+        return Answer(tuple(zip(labels, shares, strict=True)), tuple(readings), math.exp(total))
 
-    def _alternatives(self, term: Term) -> tuple[int, list[tuple[str, CodeSet]]]:
-        """Variable of the circuit, and the values that fit the term, each with its codes."""
+    def log_masses(self, events: Sequence[Event]) -> Floats:
+        """log of the probability of each event: of rows whose variables are as it says."""
+        layout = self.distribution.layout
+        arities = self.distribution.circuit.arities
+        columns = dict(zip(layout.x, self.features.columns, strict=True))
+        named = sorted({variable for event in events for variable in event})
+        everything = {v: Said(frozenset(range(int(arities[v])))) for v in named}
+        weights = {
+            v: np.stack(
+                [
+                    event.get(v, everything[v]).weights(int(arities[v]), columns.get(v))
+                    for event in events
+                ]
+            )
+            for v in named
+        }
+        if not weights:
+            return np.zeros(len(events))
+        return self.distribution.circuit.log_weighted(weights)
+
+    def _alternatives(self, term: Term) -> tuple[int, list[tuple[str, Said]]]:
+        """Variable of the circuit, and each of its values."""
+        variable, column, cells = self._variable(term)
+        if column is None:
+            names = self.groups.names
+            return variable, [(name, Said(frozenset([g]))) for g, name in enumerate(names)]
+        return variable, [
+            (label, Said(_of_cells(cells, frozenset([code]))))
+            for code, label in enumerate(column.labels)
+        ]
+
+    def _meant(self, term: Term) -> tuple[int, Said, tuple[str, ...]]:
+        """Variable of the circuit, what a term with a value says of it, and that in words."""
+        variable, column, cells = self._variable(term)
+        if column is None:
+            said = _chosen(term, self.groups.names)
+            return variable, said, tuple(self.groups.names[g] for g in sorted(said.codes))
+        said = _fitting(column, term)
+        if term.also is not None:
+            sign, value = term.also
+            said = said & _fitting(column, replace(term, sign=sign, value=value, also=None))
+        codes = replace(said, codes=_of_cells(cells, said.codes))
+        return variable, codes, _in_words(column, term, said)
+
+    def _variable(self, term: Term) -> tuple[int, Column | None, Sequence[int] | None]:
+        """Variable of the circuit and the column that it codes, None where groups go by names.
+
+        Of a column that is a part of the groups, also its code in each of them.
+        """
         layout = self.distribution.layout
         role = "" if term.quoted else term.name
         if role == "S":
-            return S, _chosen(term, self.groups.names)
+            return S, None, None
         if role == "Df" and not layout.latent:
             raise QueryError(f"{self.distribution.model} has no Df: ask for D, which it predicts")
         if role in ("Df", "D"):
-            return DF if role == "Df" else layout.d, _fitting(self.labels.column, term)
+            return DF if role == "Df" else layout.d, self.labels.column, None
         name = self._column_name(term.name)
         if name == self.labels.name:
-            return layout.d, _fitting(self.labels.column, term)
+            return layout.d, self.labels.column, None
         if name in self.groups.column_names:
             j = self.groups.column_names.index(name)
-            return S, [
-                (
-                    label,
-                    frozenset(g for g, cell in enumerate(self.groups.cells) if cell[j] in codes),
-                )
-                for label, codes in _fitting(self.groups.columns[j], term)
-            ]
-        column = layout.x[self.features.names.index(name)]
-        return column, _fitting(self.features.column(name), term)
+            return S, self.groups.columns[j], [cell[j] for cell in self.groups.cells]
+        at = self.features.names.index(name)
+        return layout.x[at], self.features.columns[at], None
 
     def _column_name(self, given: str) -> str:
         """The column that is meant: exactly, or but for blanks around its name."""
@@ -233,52 +336,65 @@ class Vocabulary:
         words = (*(("Df",) if self.distribution.layout.latent else ()), "D", "S", *known)
         raise QueryError(f"there is no {given!r} in the model: {_suggestion(given, words)}")
 
-    def _log_mass(self, event: dict[int, CodeSet]) -> float:
-        """log of the total probability of rows whose variables have codes of these sets."""
-        sets = [sorted(codes) for codes in event.values()]
-        n_rows = math.prod(len(codes) for codes in sets)
-        if n_rows > MAX_ROWS:
-            raise QueryError("the query sums over too many values: make some terms narrower")
-        if not n_rows:
-            return -math.inf
-        rows = np.full((n_rows, len(self.distribution.layout.variables)), -1, np.int16, order="F")
-        for variable, column in zip(event, zip(*product(*sets), strict=True), strict=True):
-            rows[:, variable] = column
-        return float(np.logaddexp.reduce(self.distribution.circuit.log_marginal(rows)))
+
+def _of_cells(cells: Sequence[int] | None, codes: CodeSet) -> CodeSet:
+    """Groups whose part of a crossing has one of these codes; the codes themselves without one."""
+    if cells is None:
+        return codes
+    return frozenset(g for g, code in enumerate(cells) if code in codes)
 
 
-def _restrict(event: dict[int, CodeSet], variable: int, codes: CodeSet) -> None:
-    event[variable] = event[variable] & codes if variable in event else codes
-
-
-def _chosen(term: Term, names: Sequence[str]) -> list[tuple[str, CodeSet]]:
+def _chosen(term: Term, names: Sequence[str]) -> Said:
     """Groups by their names."""
-    every = [(name, frozenset([i])) for i, name in enumerate(names)]
-    if term.value is None:
-        return every
     if term.sign not in ("=", "!="):
         raise QueryError(f"groups have no order: write S = or S !=, not S {term.sign}")
     if term.value not in names:
-        raise QueryError(f"S has no value {term.value!r}: {_suggestion(term.value, names)}")
-    return [(name, codes) for name, codes in every if (name == term.value) == (term.sign == "=")]
+        raise QueryError(f"S has no value {term.value!r}: {_suggestion(str(term.value), names)}")
+    wanted = term.sign == "="
+    return Said(frozenset(g for g, name in enumerate(names) if (name == term.value) == wanted))
 
 
-def _fitting(column: Column, term: Term) -> list[tuple[str, CodeSet]]:
-    """Values of a column that fit a term, each with its code."""
-    if term.value is None:
-        codes: Iterable[int] = range(column.arity)
-    elif term.sign in ("=", "!="):
-        code = _code(column, term)
-        if term.sign == "!=" and not _alone(column, code, term.value):
-            raise QueryError(
-                f"{term.value!r} is one of several values in {column.labels[code]!r} of "
-                f"{term.name!r}, which the model does not distinguish: leave all of them out with "
-                f"{term.name} != '{column.labels[code]}'"
-            )
-        codes = [c for c in range(column.arity) if (c == code) == (term.sign == "=")]
-    else:
-        codes = _compared(column, term.sign, term.value)
-    return [(column.labels[c], frozenset([c])) for c in codes]
+def _fitting(column: Column, term: Term) -> Said:
+    """What a term with a value says of its column."""
+    value = str(term.value)
+    if term.sign not in ("=", "!="):
+        return _compared(column, term.sign, value)
+    code = _code(column, term)
+    number = None if value.strip() in column.labels else exact_number(column, value)
+    if number is not None:
+        span = number, math.nextafter(number, math.inf)
+        apart = (-math.inf, number), (span[1], math.inf)
+        every = frozenset(range(column.arity))
+        return Said(every, (span,) if term.sign == "=" else apart)
+    if term.sign == "!=" and not _alone(column, code, value):
+        raise QueryError(
+            f"{term.value!r} is one of several values in {column.labels[code]!r} of "
+            f"{term.name!r}, which the model does not distinguish: leave all of them out with "
+            f"{term.name} != '{column.labels[code]}'"
+        )
+    wanted = term.sign == "="
+    return Said(frozenset(c for c in range(column.arity) if (c == code) == wanted))
+
+
+def exact_number(column: Column, value: object) -> float | None:
+    """A number or date that has a mass of its own in a column; None where only its bin has."""
+    density = column.density
+    if density is None:
+        return None
+    number = _bound(column, value)
+    return number if density.step or number in density.points else None
+
+
+def _in_words(column: Column, term: Term, said: Said) -> tuple[str, ...]:
+    """Labels of the codes that a term fits, in whole or in part."""
+    if term.sign == "=" and said.spans is not None:
+        return (str(term.value),)
+    share = said.weights(column.arity, column)
+    return tuple(
+        label if weight > 1 - _WHOLE else f"part of {label}"
+        for label, weight in zip(column.labels, share.tolist(), strict=True)
+        if weight > 0
+    )
 
 
 def _code(column: Column, term: Term) -> int:
@@ -308,42 +424,92 @@ def _alone(column: Column, code: int, value: str) -> bool:
     return inner and column.integral and column.edges[code] - column.edges[code - 1] == 1.0
 
 
-def _compared(column: Column, sign: str, value: str) -> list[int]:
-    """CodeSet whose values are all on the asked side; a QueryError where a bin is on both."""
-    numeric = not column.binned and not column.textual and column.kind != "boolean"
-    if not (column.binned or (numeric and not column.has_other)):
-        raise QueryError(f"{column.name!r} has no order: write = or !=, not {sign}")
-    bound = _bound(column, value)
-    if numeric:
-        sides = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
-        return np.flatnonzero(sides[sign](np.array(column.levels, float), bound)).tolist()
-    if sign in (">", "<="):
-        if not column.integral:
+def _compared(column: Column, sign: str, value: str) -> Said:
+    """What one comparison says of a column."""
+    _refuse_unordered(column, f"write = or !=, not {sign}")
+    bound, after = _bound(column, value), sign in (">", "<=")
+    # ">" begins just above a number, and "<=" ends there.
+    cut = math.nextafter(bound, math.inf) if after else bound
+    if column.binned and column.density is None and after:
+        if not column.integral and cut not in column.edges:
             raise QueryError(
                 f"a bin of {column.name!r} holds its lower edge: write "
                 f"{'>=' if sign == '>' else '<'} in place of {sign}"
             )
-        bound = math.floor(bound) + 1.0
-    if bound not in column.edges:
-        shown = ", ".join(repr(label) for label in column.labels)
+        cut = math.floor(bound) + 1.0 if column.integral else cut
+    span = (cut, math.inf) if sign in (">", ">=") else (-math.inf, cut)
+    return interval(column, *span, shown=value)
+
+
+def interval(column: Column, low: float, high: float, *, shown: str = "") -> Said:
+    """That a column of numbers or dates lies between two, the lower one included.
+
+    A QueryError where it has no order, or where only bins are known and one is cut.
+    """
+    _refuse_unordered(column, "give a value, not an interval")
+    every = frozenset(range(column.arity))
+    if column.density is not None:
+        return Said(every, ((low, high),))
+    if not column.binned:
+        levels = np.array(column.levels, np.float64)
+        return Said(frozenset(np.flatnonzero((levels >= low) & (levels < high)).tolist()))
+    ends = [end for end in (low, high) if math.isfinite(end)]
+    wrong = next((end for end in ends if end not in column.edges), None)
+    if wrong is not None:
+        edges = ", ".join(repr(label) for label in column.labels)
         raise QueryError(
-            f"{value!r} lies inside a bin of {column.name!r}, which the model does not cut: "
-            f"compare at an edge of {shown}"
+            f"{shown or format(wrong, 'g')!r} lies inside a bin of {column.name!r}, which the "
+            f"model does not cut: compare at an edge of {edges}"
         )
-    cut = column.edges.index(bound) + 1
-    return list(range(cut, column.arity) if sign in (">", ">=") else range(cut))
+    starts = np.array([-math.inf, *column.edges])
+    inside = (starts >= low) & (np.array([*column.edges, math.inf]) <= high)
+    return Said(frozenset(np.flatnonzero(inside).tolist()))
 
 
-def _bound(column: Column, value: str) -> float:
+def feature_said(features: Encoding, name: str, value: object) -> Said | None:
+    """What a value of a feature, or an interval (low, high), says of it; None where it is missing.
+
+    Ends are numbers, or dates as such or as text; None is no end.
+    """
+    column = features.column(name)
+    if isinstance(value, tuple):
+        _refuse_unordered(column, "give a value, not an interval")
+        ends = [None if end is None else _bound(column, end) for end in value]
+        if len(ends) != 2:
+            raise QueryError(f"an interval of {name!r} has {len(ends)} ends: give (low, high)")
+        low, high = ends
+        return interval(
+            column, -math.inf if low is None else low, math.inf if high is None else high
+        )
+    code = features.code(name, value)
+    if code < 0:
+        return None
+    number = None if value in column.labels else exact_number(column, value)
+    if number is not None:
+        return Said(frozenset(range(column.arity)), ((number, math.nextafter(number, math.inf)),))
+    return Said(frozenset([code]))
+
+
+def _refuse_unordered(column: Column, instead: str) -> None:
+    numeric = not column.binned and not column.textual and column.kind != "boolean"
+    if not (column.binned or (numeric and not column.has_other)):
+        raise QueryError(f"{column.name!r} has no order: {instead}")
+
+
+def _bound(column: Column, value: object) -> float:
+    """A number, or a date in microseconds, given as such or as text."""
     if column.kind == "date":
-        bound = to_dates(pl.Series([value]))[0]
+        bound = to_dates(pl.Series([str(value)]))[0]
         if math.isnan(bound):
             raise QueryError(f"{value!r} is no date: {column.name!r} holds dates like 2024-05-31")
         return float(bound)
     try:
-        return float(value)
+        number = float(value) if isinstance(value, Real) else float(str(value))
     except ValueError:
-        raise QueryError(f"{value!r} is no number: {column.name!r} holds numbers") from None
+        number = math.nan
+    if math.isnan(number):
+        raise QueryError(f"{value!r} is no number: {column.name!r} holds numbers")
+    return number
 
 
 def _suggestion(given: str, known: Sequence[str]) -> str:

@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=600)
     parser.add_argument("--corpus", type=Path)
     given = parser.parse_args()
-    import atheris  # type: ignore[import-not-found, unused-ignore]
+    import atheris  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
     warnings.simplefilter("ignore")
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))

@@ -69,7 +69,7 @@ def outcomes(name: str, seed: int, first: int, last: int) -> Iterator[Outcome]:
 def _told(process: subprocess.Popen[bytes]) -> Iterator[Outcome]:
     assert process.stdout is not None
     assert process.stderr is not None
-    begun, name = -1, process.args[3]  # type: ignore[index]
+    begun, name = -1, str(process.args[3])  # type: ignore[index]
     os.set_blocking(process.stderr.fileno(), False)
     last_words = b""
     while True:
@@ -80,7 +80,7 @@ def _told(process: subprocess.Popen[bytes]) -> Iterator[Outcome]:
         if not ready and begun < 0:
             raise RuntimeError(f"the suite {name} does not begin")
         if not ready:
-            yield Outcome(str(name), begun, "?", Verdict.CRASH, "it does not end")
+            yield Outcome(name, begun, "?", Verdict.CRASH, "it does not end")
             return
         if process.stdout not in ready:
             continue
@@ -97,7 +97,7 @@ def _told(process: subprocess.Popen[bytes]) -> Iterator[Outcome]:
         words = last_words.decode(errors="replace")
         if begun < 0:
             raise RuntimeError(f"the suite {name} cannot begin: {words}")
-        yield Outcome(str(name), begun, "?", Verdict.CRASH, f"code {process.returncode}: {words}")
+        yield Outcome(name, begun, "?", Verdict.CRASH, f"code {process.returncode}: {words}")
 
 
 def run(name: str, seed: int, n: int, workers: int = 1) -> list[Outcome]:

@@ -28,6 +28,8 @@ for n in (1, 300):
     rows = c.sample(n, 0)
     holes = rows.copy()
     holes[::2, 1] = -1
+    c.log_weighted({"S": [1, 0], "X": [.5, 0., 1.]})
+    c.log_weighted({"X": np.ones((n, 3))})
     for codes in (rows, holes, np.asfortranarray(holes), holes.astype(int)):
         c.log_marginal(codes)
         c.conditionals(codes)

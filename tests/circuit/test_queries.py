@@ -595,3 +595,43 @@ def test_kl_by_the_short_cut_and_by_the_recursion_agree(circuit: Circuit) -> Non
     other = circuit.with_parameters(circuit.graph.uniform())
     assert circuit.kl(wrapped(other)) == pytest.approx(circuit.kl(other), rel=1e-10, abs=1e-10)
     assert other.kl(wrapped(circuit)) == pytest.approx(other.kl(circuit), rel=1e-10, abs=1e-10)
+
+
+@given(st.data())
+def test_soft_evidence_equals_the_sum_over_rows(data: st.DataObject) -> None:
+    circuit = data.draw(any_circuits())
+    n_rows = data.draw(st.integers(1, 3))
+    weight = st.sampled_from([0.0, 1.0]) | st.floats(0.0, 1.0) | st.just(1e-200)
+    known = data.draw(st.sets(st.integers(0, len(circuit.names) - 1)))
+    weights = {
+        j: np.array([data.draw(st.lists(weight, min_size=a, max_size=a)) for _ in range(n_rows)])
+        for j, a in ((j, int(circuit.arities[j])) for j in known)
+    }
+    found = circuit.log_weighted(weights)
+    expected = [
+        oracle.weighted(circuit, {j: w[i] for j, w in weights.items()})
+        for i in range(n_rows if known else 1)
+    ]
+    oracle.agree(np.exp(found), np.array(expected))
+
+
+def test_hard_evidence_is_a_kind_of_soft_evidence() -> None:
+    c = two_groups()
+    rows = np.array([[1, -1], [-1, 1], [0, 1]])
+    weights = {
+        "S": np.array([[0, 1], [1, 1], [1, 0]]),
+        "X": np.array([[1, 1], [0, 1], [0, 1]]),
+    }
+    oracle.agree(c.log_weighted(weights), c.log_marginal(rows))
+    # Half of X = 1 and a quarter of S = 0: .25·(.42 + .5·.28) + .09 + .5·.21
+    oracle.agree(np.exp(c.log_weighted({"S": [0.25, 1.0], "X": [1.0, 0.5]})), [0.335])
+    # 1e-400 is no double, its logarithm is.
+    small = c.log_weighted({"S": [1e-200, 1e-200], "X": [1e-200, 1e-200]})
+    assert small[0] == pytest.approx(2 * math.log(1e-200), rel=1e-12)
+    assert np.isneginf(c.log_weighted({"S": [0.0, 0.0]})[0])
+
+
+@pytest.mark.parametrize("wrong", [[1.0], [1.0, -1.0], [np.nan, 1.0], [[1.0, 1.0, 1.0]]])
+def test_weights_that_are_none_are_refused(wrong: Any) -> None:
+    with pytest.raises(CircuitError, match="the weights of 'S' have shape"):
+        two_groups().log_weighted({"S": wrong})

@@ -266,9 +266,7 @@ CALLS = {
     "unknown value in a query": Bad("query m.fairpc Df|job=clark", ("'clark'", "'clerk'")),
     "unreadable query": Bad("query m.fairpc Df=|", ("'Df' has no value",)),
     "a reserved name in small letters": Bad("query m.fairpc df=yes", ("'df'", "did you mean 'Df'")),
-    "a value inside a bin left out": Bad(
-        "query m.fairpc Df|age!=24", ("'24' is one of several values", "'age'", "!=")
-    ),
+    "signs that are no interval": Bad("query m.fairpc Df|9<age>3", ("'age'", "low <= age < high")),
     "impossible query": Bad("query m.fairpc Df|job=cook,job=clerk", ("probability zero",)),
     "report that is no page": Bad("audit m.fairpc t.csv -o r.pdf", ("r.pdf", "HTML")),
     "unknown gap": Bad("audit m.fairpc t.csv --gap all", ("--gap", "scores")),

@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -126,7 +127,7 @@ def test_endless_input_is_stopped(
             return len(buffer)
 
     monkeypatch.setattr("fairpc.cli.tables.STDIN_BYTES", 5_000_000)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(Endless())))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(cast(Any, Endless()))))
     ended = called(capsys, "predict", "m.fairpc", "-", "-o", "out.csv", *more)
     assert ended.code == 2
     assert "the table on stdin has more than 5,000,000 bytes: write it to a file" in ended.err

@@ -305,8 +305,12 @@ def test_several_files_are_one_table(folder: Path, capsys: pytest.CaptureFixture
 
 
 def test_query_shows_how_it_was_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    ended = called(capsys, "query", "m.fairpc", "Df=yes | age=37, sex=?")
-    assert re.search(r"age = 37 is read as '.*'\nP\(Df = yes \| age = 37\) = 0\.\d{6}", ended.out)
+    ended = called(capsys, "query", "m.fairpc", "Df=yes | 37 < age <= 48, sex=?")
+    words = r"37 < age <= 48 is read as '.*'\nP\(Df = yes \| 37 < age <= 48\) = 0\.\d{6}"
+    assert re.search(words, ended.out)
+    assert "part of " in ended.out
+    exact = called(capsys, "query", "m.fairpc", "Df=yes | age=37")
+    assert "read as" not in exact.out
     every = called(capsys, "query", "m.fairpc", "Df | sex=F")
     assert "P(Df | sex = F)" in every.out
     quiet = called(capsys, "query", "m.fairpc", "Df=yes | sex=F", "--quiet")

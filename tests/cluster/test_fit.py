@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
 
 from decisions import table
 from estimators.test_strata import table as strata_table
@@ -81,8 +82,11 @@ def test_many_distinct_numbers_give_the_model_of_the_table_in_memory(
     frame = table(40_000).select("sex", "x0", "x1", "label")
     frame = frame.with_columns(score=rng.normal(frame["x0"].to_numpy()))
     assert frame["score"].n_unique() > MOST
-    here = LatNB("sex", random_state=0).fit(frame.drop("label"), frame["label"])
-    there = LatNB("sex", random_state=0).fit(partitioned(frame, n_partitions), "label")
+    model = LatNB("sex", guard=False, random_state=0)
+    here = clone(model).fit(frame.drop("label"), frame["label"])
+    there = model.fit(partitioned(frame, n_partitions), "label")
+    found = [m.coding_.features.column("score").density for m in (here, there)]
+    assert found[0] == found[1] is not None
     edges = [m.coding_.features.column("score").edges for m in (here, there)]
     assert edges[0] == edges[1]
     assert np.array_equal(here.circuit_.parameters, there.circuit_.parameters)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import frames
+from fairpc.data.binning import bin_labels
 from fairpc.data.encoding import Encoding
 from fairpc.data.schema import Column
 from fairpc.errors import CodesError, TableError, TableWarning
@@ -483,3 +484,64 @@ def test_booleans_are_found_among_levels_that_spell_them(spelt: tuple[str, str])
     expected = encoding.transform(pl.DataFrame({"flag": texts}))
     assert np.array_equal(encoding.transform(pl.DataFrame({"flag": truths})), expected)
     assert expected[:, 0].tolist() == [1, 0, -1, 0] * 10
+
+
+def rates(edges: tuple[float, ...], x: Any, y: Any) -> list[tuple[int, float]]:
+    """Rows and rate of the label in each bin."""
+    codes = np.searchsorted(edges, x, side="right")
+    return [((codes == k).sum(), y[codes == k].mean()) for k in range(len(edges) + 1)]
+
+
+def labelled(*parts: tuple[float, float, int, float]) -> tuple[Any, Any]:
+    """Rows spread evenly from low to high, with a rate of the label, for each part."""
+    x = np.concatenate([np.linspace(low, high, n, endpoint=False) for low, high, n, _ in parts])
+    y = np.concatenate([np.arange(n) < round(n * rate) for _, _, n, rate in parts]).astype(int)
+    order = np.random.default_rng(0).permutation(len(x))
+    shuffled = np.concatenate(
+        [np.random.default_rng(1).permutation(part) for part in np.split(y, _ends(parts))]
+    )
+    return x[order], shuffled[order]
+
+
+def _ends(parts: tuple[tuple[float, float, int, float], ...]) -> Any:
+    return np.cumsum([n for _, _, n, _ in parts])[:-1]
+
+
+def test_a_bin_of_few_rows_is_no_outlier_between_equal_neighbours() -> None:
+    """34 rows with a rate of 0 between rates of .15 are chance; 300 are not."""
+    for rows, kept in ((34, False), (300, True)):
+        x, y = labelled((0, 10, 600, 0.15), (10, 11, rows, 0.0), (11, 20, 600, 0.15))
+        column = frames.fit_encoding(pl.DataFrame({"x": x}), y=y).columns[0]
+        zero = [n for n, rate in rates(column.edges, x, y) if rate == 0 and n >= 30]
+        assert bool(zero) == kept
+
+
+def test_a_light_bin_at_an_end_stays_if_it_differs() -> None:
+    x, y = labelled((0, 10, 900, 0.7), (10, 20, 34, 0.2))
+    column = frames.fit_encoding(pl.DataFrame({"x": x}), y=y).columns[0]
+    rows, rate = rates(column.edges, x, y)[-1]
+    assert rows < 60
+    assert rate < 0.4
+
+
+def test_labels_of_narrow_numbers_are_what_a_person_writes() -> None:
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(500) < 0.4, 3.2, np.round(rng.normal(3, 1, 500), 1))
+    for dtype in (np.float32, np.float64):
+        frame = pl.DataFrame({"x": values.astype(dtype)})
+        encoding = frames.fit_encoding(frame, numbers="density")
+        column = encoding.columns[0]
+        assert "3.2" in column.labels
+        assert max(map(len, column.labels)) <= len("(-1.25, 3.25]")
+        heavy = column.labels.index("3.2")
+        for number in {3.2, float(dtype(3.2))}:
+            assert encoding.transform(pl.DataFrame({"x": [number]}))[0, 0] == heavy
+        assert column.density is not None
+        assert float(dtype(3.2)) in column.density.points
+        assert ", 3.2, " in column.measure
+
+
+def test_two_edges_that_are_one_narrow_number_keep_their_digits() -> None:
+    labels = bin_labels((3.2, float(np.float32(3.2)), 3.3), integral=False, date=False)
+    assert len(set(labels)) == 4
+    assert labels[1] == "[3.2, 3.200000047683716)"

@@ -23,9 +23,9 @@ from fairpc.data.schema import Column
 from fairpc.errors import FileFormatError, TableError
 
 
-def saved() -> dict[str, Any]:
+def saved(**options: Any) -> dict[str, Any]:
     frame = pl.DataFrame({"x": ["a", "b"] * 20, "n": np.linspace(0, 1, 40), "id": range(40)})
-    return frames.fit_encoding(frame).to_dict()
+    return frames.fit_encoding(frame, **options).to_dict()
 
 
 def set_in(path: list[Any], value: Any) -> Callable[[Any], None]:
@@ -81,9 +81,9 @@ junk = st.recursive(
 )
 
 
-@given(st.data())
-def test_junk_in_any_place_is_refused_or_is_valid(data: st.DataObject) -> None:
-    record = saved()
+@given(st.data(), st.sampled_from(["bins", "density"]))
+def test_junk_in_any_place_is_refused_or_is_valid(data: st.DataObject, numbers: str) -> None:
+    record = saved(numbers=numbers)
     holder: Any = record
     while True:
         keys = list(holder) if isinstance(holder, dict) else list(range(len(holder)))

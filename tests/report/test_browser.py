@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pytest
 
 from fairpc.auditing import Audit
@@ -91,6 +92,44 @@ def test_contributions_equal_those_of_python(tab: Browser, german_page: Path) ->
         assert {c["column"] for c in given} == set(np.flatnonzero(row >= 0).tolist())
         for one in given:
             assert abs(one["change"] - expected[one["column"]]) < CLOSE
+
+
+def test_a_number_chooses_its_bin_and_is_answered_as_python_does(
+    tab: Browser, german_page: Path
+) -> None:
+    model = facts.german()[0]
+    features, layout = model.coding_.features, model.distribution_.layout
+    columns = dict(zip(layout.x, features.columns, strict=True))
+    binned = {at: column for at, column in columns.items() if column.binned}
+    assert len(binned) >= 2
+    tab.open(german_page)
+    script = (
+        "for (const [column, number] of Object.entries(arguments[0])) {"
+        "  const field = document.querySelector(`input[data-column='${column}']`);"
+        "  field.value = number; field.dispatchEvent(new Event('input', { bubbles: true }));"
+        "} return [whatIf.codesOf(), whatIf.query(whatIf.codesOf())]"
+    )
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        # Edges themselves, numbers just below them, and numbers between.
+        numbers = {
+            at: float(
+                rng.choice([edge := rng.choice(c.edges), np.nextafter(edge, -1), edge + 0.25])
+            )
+            for at, c in binned.items()
+        }
+        codes, found = tab.run(script, {str(at): repr(x) for at, x in numbers.items()})
+        row = {c.name: [numbers.get(at)] for at, c in columns.items()}
+        expected = model.predict_proba(pl.DataFrame(row))[0]
+        assert np.abs(np.array(found["decision"]) - expected).max() < 1e-12
+        known = features.transform(pl.DataFrame(row))[0]
+        assert [codes[at] for at in layout.x] == known.tolist()
+    at = min(binned)
+    select = f"document.querySelector(\"select[data-column='{at}']\")"
+    field = f"document.querySelector(\"input[data-column='{at}']\")"
+    told = f"{select}.value = '0'; {select}.dispatchEvent(new Event('input', {{bubbles: true}}));"
+    assert tab.run(f"{told} return {field}.value") == ""
+    assert tab.messages() == []
 
 
 def test_very_small_probabilities_keep_their_digits(tab: Browser, german_page: Path) -> None:

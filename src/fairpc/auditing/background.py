@@ -134,6 +134,7 @@ class Variable:
     column: int  #: its number
     kind: str | None  #: kind of a feature ("category", "number", …); None for other roles
     values: tuple[str, ...]  #: a label per code
+    edges: tuple[float, ...] = ()  #: between the bins of numbers, and of dates in microseconds
 
 
 @dataclass(frozen=True)
@@ -159,16 +160,16 @@ def what_if(job: Job) -> WhatIf:
     layout, coding = model.distribution_.layout, model.coding_
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)
-    found: list[tuple[Role, int, str | None, tuple[str, ...]]]
-    found = [("group", 0, None, coding.groups.names)]
+    found: list[tuple[Role, int, str | None, tuple[str, ...], tuple[float, ...]]]
+    found = [("group", 0, None, coding.groups.names, ())]
     if layout.latent:
-        found.append(("decision", layout.decision, None, classes))
-    found.append(("label", layout.d, None, classes))
+        found.append(("decision", layout.decision, None, classes, ()))
+    found.append(("label", layout.d, None, classes, ()))
     for column, feature in zip(layout.x, coding.features.columns, strict=True):
-        found.append(("feature", column, feature.kind, feature.labels))
+        found.append(("feature", column, feature.kind, feature.labels, feature.edges))
     if layout.component is not None:
         numbers = tuple(str(k + 1) for k in range(layout.n_components))
-        found.append(("component", layout.component, None, numbers))
+        found.append(("component", layout.component, None, numbers, ()))
     return WhatIf(
         model=type(model).__name__,
         circuit=to_dict(model.circuit_),

@@ -336,6 +336,41 @@ def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
                 _scaled_add(out, scale, theta[p], theta_exponent[p], x, x_scale, use_max)
 
 
+@kernel
+def upward_weighted(g, leaf_ptr, scaled_leaf, own, scaled_theta, scaled_val):
+    """Σ_x ∏ w_j(x_j) Pr_n(x) of every node and row of weights, with extended range.
+
+    The indicator [X_j = v] has the value w_j(v), which ``scaled_leaf`` has at leaf_ptr[j] + v of
+    each row. Node n owns ``val[n · rows : (n + 1) · rows]``; ``own`` counts the rows.
+    """
+    kind, variable, value, child_ptr, child, edge_parameter, _, _ = g
+    leaf, leaf_exponent = scaled_leaf
+    theta, theta_exponent = scaled_theta
+    val, exponent = scaled_val
+    m = len(own)
+    for n in range(len(kind)):
+        out = val[n * m : (n + 1) * m]
+        scale = exponent[n * m : (n + 1) * m]
+        start = 1.0 if kind[n] == 1 else 0.0
+        for u in range(m):
+            out[u] = start
+            scale[u] = 0 if kind[n] == 1 else ZERO_EXPONENT
+        if kind[n] == 0:
+            i = (leaf_ptr[variable[n]] + value[n]) * m
+            for u in range(m):
+                out[u] = leaf[i + u]
+                scale[u] = leaf_exponent[i + u]
+        for e in range(child_ptr[n], child_ptr[n + 1]):
+            c = child[e]
+            x = val[c * m : (c + 1) * m]
+            x_scale = exponent[c * m : (c + 1) * m]
+            if kind[n] == 1:
+                _scaled_product(out, scale, x, x_scale, own)
+            else:
+                p = edge_parameter[e]
+                _scaled_add(out, scale, theta[p], theta_exponent[p], x, x_scale, False)
+
+
 @inner_kernel
 def _share(theta, theta_exponent, p, val, exponent, below, above):
     """(θ[p] · val[below]) / val[above] of scaled numbers, as an ordinary one between 0 and 1."""

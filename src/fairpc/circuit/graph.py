@@ -264,6 +264,12 @@ class Circuit:
 
         return queries.joint_with_values(self, codes, variables)
 
+    def log_weighted(self, weights: Mapping[Any, npt.ArrayLike]) -> Floats:
+        """log E[∏ w_j(X_j)] by one pass: evidence that is a set of values, or soft."""
+        from fairpc.circuit import queries
+
+        return queries.log_weighted(self, weights)
+
     def mpe(self, codes: npt.ArrayLike) -> tuple[Codes, Floats]:
         """Most probable completion of each row, and its log-probability (deterministic)."""
         from fairpc.circuit import queries

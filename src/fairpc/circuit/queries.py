@@ -25,18 +25,21 @@ from fairpc.circuit.program import (
     Program,
     Scaled,
     Workspace,
+    kernels,
     map_in_order,
     thread_count,
 )
 from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
 from fairpc.circuit.rewritten import pays
-from fairpc.data.table import check_codes, distinct_rows
+from fairpc.data.table import check_codes, distinct_rows, readonly
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
 
 MAX_STATES: Final = 1 << 16
 """Joint values over which an expectation may range."""
 SAMPLE_ROWS: Final = 2048
+WEIGHTED_NUMBERS: Final = 1 << 21
+"""Numbers of all nodes that rows of weights take at once."""
 POSTERIOR_ROWS: Final = 1 << 17
 """Rows whose values are asked for at once: enough for all threads."""
 _ONE_TREE: Final[tuple[PropertyName, ...]] = ("smooth", "decomposable", "deterministic")
@@ -103,6 +106,49 @@ def _many_equal(rows: Codes) -> bool:
     some = np.asfortranarray(rows[:: len(rows) // SAMPLE_ROWS])
     highest = some.max(axis=0).astype(np.int64) + 1
     return len(distinct_rows(some, highest)[1]) < len(some) / 2
+
+
+def log_weighted(circuit: Circuit, weights: Mapping[Any, npt.ArrayLike]) -> Floats:
+    """log E[∏_j w_j(X_j)], one pass for each row of weights: evidence that may be soft.
+
+    ``weights`` gives, for some variables, a row of numbers from 0 up for its values; or several
+    rows, as many for each. A set of values is a row of zeros and ones, and an
+    interval that holds a share of a value weighs it by that share. All else is summed out.
+    """
+    rows = {variable_index(circuit.graph, v): np.atleast_2d(w) for v, w in weights.items()}
+    n_rows = max((len(w) for w in rows.values()), default=1)
+    for j, w in rows.items():
+        sound = w.shape == (n_rows, int(circuit.arities[j])) and np.isfinite(w).all()
+        if not (sound and (w >= 0).all()):
+            raise CircuitError(
+                f"the weights of {circuit.names[j]!r} have shape {w.shape}: give {n_rows} rows of "
+                f"{circuit.arities[j]} finite numbers, none below 0"
+            )
+    start = np.append(0, np.cumsum(circuit.arities))
+    table = np.ones((int(start[-1]), n_rows))
+    for j, w in rows.items():
+        table[start[j] : start[j + 1]] = w.T
+    step = max(1, min(WEIGHTED_NUMBERS // circuit.graph.n_nodes, np.iinfo(np.uint16).max))
+    parts = [
+        _log_weighted(circuit, start[:-1], np.ascontiguousarray(table[:, i : i + step]))
+        for i in range(0, n_rows, step)
+    ]
+    return np.concatenate(parts)
+
+
+def _log_weighted(circuit: Circuit, start: Ints, table: Floats) -> Floats:
+    """The same for some rows, with weights (values of all variables) × rows."""
+    n_nodes, n_rows = circuit.graph.n_nodes, table.shape[1]
+    values = Scaled(np.empty(n_nodes * n_rows), np.empty(n_nodes * n_rows, np.int32))
+    kernels().upward_weighted(
+        circuit.graph.program.arrays,
+        readonly(start),
+        Scaled.of(table.ravel()),
+        np.arange(n_rows, dtype=np.uint16),
+        Scaled.of(circuit.parameters),
+        values,
+    )
+    return values.log(slice((n_nodes - 1) * n_rows, n_nodes * n_rows))
 
 
 def posterior(

@@ -159,7 +159,7 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
 
     usual = Learner()
-    for name in ("structure", "components", "bins"):
+    for name in ("structure", "components", "bins", "numbers", "monotone"):
         if getattr(learner, name) != getattr(usual, name):
             raise OptionError(
                 f"--{name} is for circuits, and --model {LATENT} has a classifier instead: leave "

@@ -69,8 +69,10 @@ ARGUMENTS: Final = {
     "max_memory": "--max-memory",
     "mechanism": "--mechanism",
     "missing_values": "--missing",
+    "monotone": "--monotone",
     "n_bins": "--bins",
     "n_components": "--components",
+    "numbers": "--numbers",
     "numeric": "--numeric",
     "positive": "--positive",
     "random_state": "--seed",
@@ -82,6 +84,7 @@ ARGUMENTS: Final = {
 LATENT: Final = "latent"
 """The model that has a classifier."""
 ENGINES: Final = ("local", "dask")
+NUMBERS: Final = ("density", "bins")
 GAPS: Final = ("either", "scores", "decisions")
 BENDINGS: Final = ("shared", "within")
 
@@ -175,6 +178,21 @@ class Learner:
         option("N", "Circuits mixed in each P(x | Df, S); default: auto chooses.", min=1, max=64),
     ] = None
     bins: Bins = None
+    numbers: Annotated[
+        str,
+        option(
+            "NAME",
+            "What is known of a number: density, the number itself; or bins, only its bin.",
+        ),
+    ] = NUMBERS[0]
+    monotone: Annotated[
+        list[str],
+        option(
+            "COL",
+            "A numeric column in whose bins the rate of the positive label only rises, or only "
+            "falls; may be repeated.",
+        ),
+    ] = field(default_factory=list)
     given: Annotated[
         list[str],
         option(
@@ -194,6 +212,8 @@ class Learner:
     seed: Seed = 0
 
     def __post_init__(self) -> None:
+        if self.numbers not in NUMBERS:
+            raise OptionError(f"--numbers is {self.numbers!r}: choose one of {', '.join(NUMBERS)}")
         if self.mechanism not in BENDINGS:
             raise OptionError(
                 f"--mechanism is {self.mechanism!r}: choose one of {', '.join(BENDINGS)}"

@@ -457,7 +457,8 @@ def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
     """A column that is streamed, under the type of the values that it has."""
     import polars as pl
 
-    column, dtype = exactly([seen.name]).as_expr(), _column(seen, roles).dtype
+    column: pl.Expr = exactly([seen.name]).as_expr()
+    dtype = _column(seen, roles).dtype
     if seen.dtype != pl.String:
         return column
     known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)

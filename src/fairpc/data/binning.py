@@ -3,7 +3,8 @@
 A bin is a half-open interval between two edges; the first and the last are open
 ended, so that every number has a bin. Plain quantiles are a trap: where one
 value holds most rows they all fall on it, and the column collapses. So a value
-with at least 1/bins of the rows gets a bin of its own.
+with at least 1/bins of the rows gets a bin of its own. And a bin of few rows, whose rate of the
+label differs from that of its neighbours by chance, is a trap too: it joins one of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
@@ -24,6 +26,9 @@ FINE: Final = 64
 """Number of quantile bins from which bins are merged with the label."""
 
 _FINE_ROWS: Final = 30.0  # a fine bin with fewer rows says more about chance than about the label
+_LEVEL: Final = 0.05 / FINE  # of the test whether a light bin differs: it was one of so many
+_END_LEVEL: Final = 0.01  # of the first and last bin: there are two, and nothing lies beyond
+_LIGHT: Final = 0.5  # of the mean weight of a bin, heavy values left out
 _FEW: Final = 32
 _DAY: Final = 86_400_000_000
 _STEPS: Final = (_DAY, 3_600_000_000, 60_000_000, 1_000_000)
@@ -39,6 +44,7 @@ class Atoms:
         classes: weight per value and class of the label, or None.
         integral: all values are whole numbers.
         date: values are microseconds since 1970.
+        positive: column of ``classes`` whose rate is monotone where that is asked for.
     """
 
     values: Floats
@@ -46,6 +52,13 @@ class Atoms:
     classes: Floats | None = None
     integral: bool = False
     date: bool = False
+    positive: int = -1
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether the values are what a column of 32-bit numbers holds."""
+        with np.errstate(over="ignore"):
+            return bool((self.values.astype(np.float32) == self.values).all())
 
 
 @dataclass
@@ -66,24 +79,32 @@ class _Bins:
             del part[i + 1]
 
 
-def choose_edges(atoms: Atoms, n_bins: int, rare: float) -> tuple[float, ...]:
+def choose_edges(
+    atoms: Atoms, n_bins: int, rare: float, *, monotone: bool = False
+) -> tuple[float, ...]:
     """Edges of about ``n_bins`` bins, none with less than a share ``rare`` of the weight.
 
     With classes, quantile bins finer than asked are merged, neighbour by
     neighbour, where the merger loses least information about the class
-    (ChiMerge with the mutual information as its distance).
+    (ChiMerge with the mutual information as its distance). Then light bins are merged that do not
+    differ from a neighbour. If ``monotone``, the rate of the positive class never falls from
+    bin to bin, or never rises.
     """
     total = float(atoms.weights.sum())
     heavy = atoms.weights * n_bins >= total
+    rest = float(atoms.weights[~heavy].sum())
     left = max(n_bins - int(heavy.sum()), 1)
+    light = _LIGHT * rest / left
     supervised = atoms.classes is not None
     if supervised:
-        rest = float(atoms.weights[~heavy].sum())
         left = max(left, min(FINE, int(rest / _FINE_ROWS)))
     bins = _runs(atoms, heavy, left)
     _merge_small(bins, rare * total)
+    if monotone:
+        _merge_to_monotone(bins, atoms.positive)
     if supervised:
         _merge_by_class(bins, n_bins)
+        _merge_light(bins, light)
     return _edges(atoms, bins)
 
 
@@ -114,7 +135,10 @@ def bin_labels(edges: tuple[float, ...], *, integral: bool, date: bool) -> tuple
     """A readable name per bin: "< 25", "[25, 45)", "≥ 45"; a bin of one value is that value."""
     if not edges:
         return ("any",)
-    shown = [(edge, *_shown_edge(edge, date)) for edge in edges]
+    shown = [(edge, *_shown_edge(edge, date, short=True)) for edge in edges]
+    if len({(words, after) for _, words, after in shown}) < len(shown):
+        # In a column of 64-bit numbers two edges may be one number of 32 bits.
+        shown = [(edge, *_shown_edge(edge, date, short=False)) for edge in edges]
     (_, first, after_first), (_, last, after_last) = shown[0], shown[-1]
     labels = [f"≤ {first}" if after_first else f"< {first}"]
     for (low, a, after_a), (high, b, after_b) in pairwise(shown):
@@ -130,16 +154,21 @@ def value_label(value: float, *, date: bool) -> str:
     return _instant(value) if date else _number(value)
 
 
-def _shown_edge(edge: float, date: bool) -> tuple[str, bool]:
+def _shown_edge(edge: float, date: bool, short: bool) -> tuple[str, bool]:
     """An edge in words, and whether it lies just above the number that these show."""
     if date:
         return _instant(edge), False
-    below, exact = _number(float(np.nextafter(edge, -math.inf))), _number(edge)
+    below, exact = _number(float(np.nextafter(edge, -math.inf)), short), _number(edge, short)
     return (below, True) if len(below) < len(exact) else (exact, False)
 
 
-def _number(value: float) -> str:
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+def _number(value: float, short: bool = True) -> str:
+    """The fewest digits that tell a number from others; ``short``: of its own precision."""
+    if value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    return str(single) if short and float(single) == value else repr(value)
 
 
 def _instant(value: float) -> str:
@@ -201,6 +230,57 @@ def _merge_by_class(bins: _Bins, n_bins: int) -> None:
                 losses[j] = _loss(bins, j)
 
 
+def _merge_light(bins: _Bins, least: float) -> None:
+    """Join light bins to the neighbour that they differ least from, unless they differ from both.
+
+    A likelihood-ratio test tells: of many bins some differ by chance.
+    """
+    from scipy.special import chdtri
+
+    n_classes = int(np.count_nonzero(np.sum(bins.classes, axis=0)))
+    inside, at_end = (float(chdtri(max(n_classes - 1, 1), p)) / 2 for p in (_LEVEL, _END_LEVEL))
+    while len(bins.start) > 2:
+        for i in np.argsort(bins.weight, kind="stable").tolist():
+            if bins.weight[i] >= least:
+                return
+            sides = [j for j in (i - 1, i) if 0 <= j < len(bins.start) - 1]
+            j = min(sides, key=lambda side: _loss(bins, side))
+            if _loss(bins, j) < (inside if len(sides) == 2 else at_end):
+                bins.merge(j)
+                break
+        else:
+            return
+
+
+def _merge_to_monotone(bins: _Bins, positive: int) -> None:
+    """Join neighbours until the rate of a class rises, or falls, throughout.
+
+    Pool adjacent violators (Ayer et al. 1955); up or down, whichever keeps more information.
+    """
+    up, down = (_pooled(bins.classes, positive, sign) for sign in (1.0, -1.0))
+    kept = [sum(_entropy(np.sum(bins.classes[a:b], axis=0)) for a, b in way) for way in (up, down)]
+    for a, b in reversed(up if kept[0] <= kept[1] else down):
+        for _ in range(b - a - 1):
+            bins.merge(a)
+
+
+def _pooled(classes: list[Floats], positive: int, sign: float) -> list[tuple[int, int]]:
+    """Runs of neighbours whose pooled rates, times a sign, never fall."""
+    runs: list[tuple[int, int, Floats]] = []
+    for i, counts in enumerate(classes):
+        run = i, i + 1, counts
+        while runs and sign * _rate(runs[-1][2], positive) >= sign * _rate(run[2], positive):
+            first, _, more = runs.pop()
+            run = first, run[1], run[2] + more
+        runs.append(run)
+    return [(a, b) for a, b, _ in runs]
+
+
+def _rate(counts: Floats, positive: int) -> float:
+    total = float(counts.sum())
+    return float(counts[positive]) / total if total > 0 else 0.5
+
+
 def _loss(bins: _Bins, i: int) -> float:
     """Information about the class, in nats, that is lost when bins i and i + 1 are joined."""
     if bins.alone[i] or bins.alone[i + 1]:
@@ -223,20 +303,26 @@ def _edges(atoms: Atoms, bins: _Bins) -> tuple[float, ...]:
         below = float(atoms.values[bins.start[i] - 1])
         above = float(atoms.values[bins.start[i]])
         if bins.alone[i]:
-            edge = above
+            edge = min(above, _short(above)) if atoms.single else above
         elif atoms.date and bins.alone[i - 1]:
             edge = _round_instant(below, min(above, below + _DAY))
         elif bins.alone[i - 1]:
-            edge = below + 1 if atoms.integral else float(np.nextafter(below, math.inf))
+            last = max(below, _short(below)) if atoms.single else below
+            edge = below + 1 if atoms.integral else float(np.nextafter(last, math.inf))
         elif atoms.date:
             edge = _round_instant(below, above)
         else:
-            edge = _round_number(below, above)
+            edge = round_number(below, above)
         edges.append(edge)
     return tuple(edges)
 
 
-def _round_number(below: float, above: float) -> float:
+def _short(value: float) -> float:
+    """The number that a person writes for one of 32 bits: 3.2 for 3.200000047683716."""
+    return float(str(np.float32(value)))
+
+
+def round_number(below: float, above: float) -> float:
     """The number with the fewest digits in (below, above]."""
     largest = max(abs(below), abs(above))
     start = math.floor(math.log10(largest)) + 1 if largest > 0 else 0

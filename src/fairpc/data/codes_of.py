@@ -15,12 +15,14 @@ from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
 from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
 from fairpc.errors import TableError, TableWarning, counted
-from fairpc.errors.arrays import Array, Codes
+from fairpc.errors.arrays import Array, Codes, Floats
 
 _SHOWN: Final = 3
 _HELD_NUMBERS: Final = (
     "it held numbers at fit, give a number there, or leave the cell empty if it is not known",
 )
+CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
+"""Microseconds of the first and the last day that Python knows."""
 _TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
 
 
@@ -84,6 +86,33 @@ def numbers_of(column: Column, values: Values) -> Array:
             "2024-05-31"
         )
     return instants
+
+
+def exact_numbers(column: Column, values: Values) -> Floats:
+    """Numbers or dates of a binned column as they are; NaN where missing, or known by their bin."""
+    if values.type != "text":
+        return np.asarray(numbers_of(column, values), np.float64)
+    known = {label: i for i, label in enumerate(column.labels)}
+    numbers = np.full(len(values.data), np.nan)
+    rest = look_up_text(known, values.data) < 0
+    if (rest & ~values.missing()).any():
+        numbers[rest] = numbers_of(column, values.taken(rest))
+    return numbers
+
+
+def shown_numbers(column: Column, numbers: Floats) -> list[Any]:
+    """Numbers of a binned column as its values: whole numbers, dates; None for NaN."""
+    known = ~np.isnan(numbers)
+    if column.kind == "date":
+        instants = np.clip(np.nan_to_num(numbers), *CALENDAR).astype(np.int64)
+        whole_days = column.density is not None and column.density.step > 0
+        kind = "datetime64[D]" if whole_days else "datetime64[us]"
+        found: list[Any] = instants.astype("datetime64[us]").astype(kind).tolist()
+    elif column.integral:
+        found = list(map(int, np.nan_to_num(numbers).tolist()))
+    else:
+        found = numbers.tolist()
+    return [value if some else None for value, some in zip(found, known.tolist(), strict=True)]
 
 
 def decode(column: Column, codes: Codes) -> list[Level | None]:

@@ -11,6 +11,7 @@ import numpy as np
 from fairpc.data.binning import Atoms, choose_edges, distinct_edges, value_label
 from fairpc.data.categories import MAX_MERGED, Level, levels_of, merge_rare
 from fairpc.data.column_summary import ColumnSummary, Numbers, Texts
+from fairpc.data.fit_density import fit_density
 from fairpc.data.points import MOST
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
@@ -19,6 +20,7 @@ from fairpc.errors import Argument, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints
 
 Binning = Literal["label", "quantile"]
+NumberModel = Literal["density", "bins"]
 
 ROWS_PER_BIN: Final = 10
 """A short column gets fewer bins than asked, so that each has some rows."""
@@ -51,6 +53,8 @@ class Options:
         numeric: columns to be binned, whatever they look like.
         categorical: columns whose values are levels, whatever they look like.
         binning: choose bins with the label, or by quantiles; without labels always by quantiles.
+        numbers: whether what is known of a number ends at its bin, or goes on with a density.
+        monotone: columns in whose bins the rate of the positive class only rises, or only falls.
         apart: columns that are encoded in another way, and how.
     """
 
@@ -60,6 +64,8 @@ class Options:
     numeric: frozenset[str] = frozenset()
     categorical: frozenset[str] = frozenset()
     binning: Binning = "label"
+    numbers: NumberModel = "bins"
+    monotone: frozenset[str] = frozenset()
     apart: tuple[frozenset[str], Options] | None = None
 
     def of_column(self, name: str) -> Options:
@@ -75,9 +81,14 @@ class Options:
             raise TableError(f"rare is {self.rare}: give a share of at least 0 and below 1")
         if self.binning not in get_args(Binning):
             raise TableError(f"binning is {self.binning!r}: use 'label' or 'quantile'")
+        if self.numbers not in get_args(NumberModel):
+            raise TableError(Argument("numbers"), f" is {self.numbers!r}: use 'density' or 'bins'")
         both = self.categorical & self.numeric
         if both:
             raise TableError(f"column {min(both)!r} is named numeric and categorical: choose one")
+        both = self.categorical & self.monotone
+        if both:
+            raise TableError(f"column {min(both)!r} is named monotone and categorical: choose one")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +100,13 @@ class ClassWeights:
         classes: class of each label that the summary tells apart, -1 = missing; None if the
             label plays no part in the choice of bins.
         n_classes: number of classes.
+        positive: the class whose rate is monotone where that is asked for.
     """
 
     scale: float = 1.0
     classes: Ints | None = None
     n_classes: int = 0
+    positive: int = -1
 
     def by_class(self, weights: Floats) -> Floats | None:
         """Weight per value and class; None if there are not two classes to tell apart."""
@@ -117,6 +130,7 @@ class ListedColumn:
     classes: Floats | None  #: weight per value and class, if there are two to tell apart
     once: bool  #: whether every value occurs in one row only
     declared: bool  #: the frame's own type says that these are categories
+    positive: int = -1  #: the positive class
 
     @property
     def identifies(self) -> bool:
@@ -149,9 +163,12 @@ def fit_column(
     repeats = summary.repeats
     once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
     by_class = reading.by_class(found.weights)
-    listed = ListedColumn(name, found, weights, by_class, once, summary.declared)
-    fit = _fit_levels if _is_named(listed, options) else _fit_numbers
-    fitted = fit(listed, options)
+    declared, positive = summary.declared, reading.positive
+    listed = ListedColumn(name, found, weights, by_class, once, declared, positive)
+    named = _is_named(listed, options)
+    if name in options.monotone:
+        _check_monotone(listed, named)
+    fitted = _fit_levels(listed, options) if named else _fit_numbers(listed, options)
     if isinstance(fitted, Dropped):
         return fitted
     lost = float(summary.missing.sum())
@@ -170,6 +187,21 @@ def _is_named(column: ListedColumn, options: Options) -> bool:
         return True
     whole = found.type == "number" and found.points.values.dtype.kind in "iu"
     return whole and name not in options.numeric and _largest(found.points.values) >= EXACT
+
+
+def _check_monotone(column: ListedColumn, named: bool) -> None:
+    """A TableError where a rate cannot rise from bin to bin, for want of bins or of labels."""
+    if named:
+        raise TableError(
+            f"column {column.name!r} holds names, which have no order: leave it out of ",
+            Argument("monotone"),
+        )
+    if column.classes is None:
+        raise TableError(
+            f"column {column.name!r} is named monotone, and there are no labels of two classes: "
+            "leave it out of ",
+            Argument("monotone"),
+        )
 
 
 def _fit_levels(column: ListedColumn, options: Options) -> Column | Dropped:
@@ -230,7 +262,8 @@ def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
     atoms = _atoms(column)
     if len(atoms.values) == 1:
         return _constant(name, value_label(float(atoms.values[0]), date=atoms.date))
-    free = name not in options.numeric and not atoms.date
+    monotone = name in options.monotone
+    free = name not in options.numeric and not (atoms.date or monotone)
     if free and atoms.integral and column.identifies:
         return _identifier(name)
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
@@ -239,18 +272,22 @@ def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
             return _levels(name, levels, list(range(len(levels))), [])
         edges, done = distinct_edges(atoms, options.rare), "bins of single or rare whole numbers"
     else:
-        edges, done = _choose(atoms, options, column.n_present)
+        edges, done = _choose(atoms, options, column.n_present, monotone)
     kind: Kind = "date" if atoms.date else "number"
     words = f"{kind} in {len(edges) + 1} {done}"
-    return Column(name, kind, edges=edges, integral=atoms.integral, done=words)
+    density = fit_density(edges, atoms) if options.numbers == "density" else None
+    return Column(name, kind, edges=edges, integral=atoms.integral, done=words, density=density)
 
 
-def _choose(atoms: Atoms, options: Options, n_present: int) -> tuple[tuple[float, ...], str]:
+def _choose(
+    atoms: Atoms, options: Options, n_present: int, monotone: bool
+) -> tuple[tuple[float, ...], str]:
     n_bins = min(options.n_bins, max(2, n_present // ROWS_PER_BIN))
-    if len(atoms.values) <= n_bins:
+    if len(atoms.values) <= n_bins and not monotone:
         return distinct_edges(atoms, options.rare), "bins, one per value"
     by = "by quantiles" if atoms.classes is None else "chosen with the label"
-    return choose_edges(atoms, n_bins, options.rare), f"bins {by}"
+    by += ", its rate monotone" if monotone else ""
+    return choose_edges(atoms, n_bins, options.rare, monotone=monotone), f"bins {by}"
 
 
 def _atoms(column: ListedColumn) -> Atoms:
@@ -261,7 +298,7 @@ def _atoms(column: ListedColumn) -> Atoms:
     integral = whole and _largest(values.data) < EXACT
     # Negative zero and zero are one value; adding zero leaves the positive one.
     numbers = values.data.astype(np.float64) + 0.0
-    return Atoms(numbers, column.weights, column.classes, integral, date)
+    return Atoms(numbers, column.weights, column.classes, integral, date, column.positive)
 
 
 def _largest(data: Array) -> float:

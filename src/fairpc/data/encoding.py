@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.data.categories import Level
-from fairpc.data.codes_of import code_columns, code_values, decode
+from fairpc.data.codes_of import (
+    code_columns,
+    code_values,
+    decode,
+    exact_numbers,
+    shown_numbers,
+)
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.schema import Column, Dropped, Record, Saved, fields_of
 from fairpc.data.table import MISSING, check_codes
 from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import TableError
-from fairpc.errors.arrays import Codes
+from fairpc.errors.arrays import Codes, Floats
 
 
 @dataclass(frozen=True)
@@ -94,10 +100,66 @@ class Encoding(Saved):
             self.columns, table, self.missing_values, None if allow_absent else absent
         )
 
-    def inverse(self, codes: npt.ArrayLike) -> dict[str, list[Level | None]]:
-        """Rows of codes as levels and bin labels, a list per column."""
+    def inverse(
+        self, codes: npt.ArrayLike, numbers: Mapping[str, Floats] | None = None
+    ) -> dict[str, list[Any]]:
+        """Rows of codes as levels and bin labels, a list per column; numbers where they are given.
+
+        ``numbers`` are those of some columns of numbers or dates.
+        """
         checked = check_codes(codes, self.arities, self.names)
-        return {c.name: decode(c, checked[:, j]) for j, c in enumerate(self.columns)}
+        known = numbers or {}
+        return {
+            c.name: shown_numbers(c, known[c.name]) if c.name in known else decode(c, checked[:, j])
+            for j, c in enumerate(self.columns)
+        }
+
+    def numbers(self, frame: Any) -> dict[str, Floats]:
+        """Numbers of the columns with a density; NaN where missing, or known by their bin alone.
+
+        A column that is absent is missing in every row.
+        """
+        table = self.aligned(read_frame(frame))
+        found = {}
+        for column in self.columns:
+            if column.density is None:
+                continue
+            found[column.name] = np.full(table.n_rows, np.nan)
+            if column.name in table.names:
+                given = table.column(column.name)
+                values = read_values(column.name, given, self.missing_values)
+                if not values.missing().all():
+                    found[column.name] = exact_numbers(column, values)
+        return found
+
+    def log_density(self, frame: Any) -> Floats:
+        """log P(x | bin) of the numbers of each row, summed over columns; 0 without any.
+
+        Densities are per unit of a number, or per day of a date; whole numbers, whole days
+        and values with a mass of their own have masses.
+        """
+        total: Floats = np.zeros(read_frame(frame).n_rows)
+        for name, numbers in self.numbers(frame).items():
+            column = self.column(name)
+            if column.density is not None:
+                total = total + column.density.log_density(numbers, column.unit)
+        return total
+
+    def drawn(self, codes: Codes, rng: np.random.Generator) -> dict[str, Floats]:
+        """Numbers of the columns with a density, each drawn from its bin."""
+        return {
+            column.name: column.density.quantiles(codes[:, j], rng.random(len(codes)))
+            for j, column in enumerate(self.columns)
+            if column.density is not None
+        }
+
+    def medians(self, codes: Codes) -> dict[str, Floats]:
+        """Numbers of the columns with a density, each the median of its bin."""
+        return {
+            column.name: column.density.medians()[codes[:, j]]
+            for j, column in enumerate(self.columns)
+            if column.density is not None
+        }
 
     def describe(self) -> list[dict[str, Any]]:
         """One record per column of the table: what was done with it."""

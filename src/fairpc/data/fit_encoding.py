@@ -61,7 +61,8 @@ def fit_coding(
     found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
     labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
     classes, n_classes = labels.codes_of(summary.labels), len(labels.classes)
-    features = fit_features(source, roles, summary, options or Options(), classes, n_classes)
+    given = options or Options(), classes, n_classes, labels.positive
+    features = fit_features(source, roles, summary, *given)
     if not again:
         for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
             warn_leak(leak, f"the label {labels.name!r}", stacklevel=5)
@@ -93,6 +94,7 @@ def fit_features(
     options: Options,
     classes: Codes,
     n_classes: int,
+    positive: int = -1,
 ) -> Encoding:
     """How the features of a table become codes; ``classes`` are those of the distinct labels.
 
@@ -102,7 +104,7 @@ def fit_features(
     reading = ClassWeights(summary.scale)
     if options.binning == "label" and n_classes > 1:
         codes = np.append(classes, -1).astype(np.int64)
-        reading = ClassWeights(summary.scale, codes, n_classes)
+        reading = ClassWeights(summary.scale, codes, n_classes, positive)
     apart = {roles.label, roles.weight, roles.fair}
     names = roles.names or tuple(name for name in source.names if name not in apart)
     fitted: dict[str, Column | Dropped] = {

@@ -9,8 +9,9 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
 
-from fairpc.data.binning import bin_labels
+from fairpc.data.binning import bin_labels, value_label
 from fairpc.data.categories import Level
+from fairpc.data.density import DAY, DENSITY_FIELDS, ColumnDensity
 from fairpc.data.table import MAX_ARITY
 from fairpc.errors import FairpcError, FileFormatError, TableError
 
@@ -37,7 +38,7 @@ def fields_of(kind: Any) -> tuple[str, ...]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Saved):
+    if isinstance(value, Saved | ColumnDensity):
         return value.to_dict()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
@@ -56,6 +57,7 @@ class Column(Saved):
         integral: the numbers are whole.
         missing_share: share of the training weight without a value.
         done: what was done, in words.
+        density: P(x | bin) of numbers and dates; None where bins are all that is known.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Column(Saved):
     integral: bool = False
     missing_share: float = 0.0
     done: str = ""
+    density: ColumnDensity | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -115,6 +118,22 @@ class Column(Saved):
         """Whether the levels are text."""
         return not self.binned and isinstance((*self.levels, *self.merged)[0], str)
 
+    @property
+    def unit(self) -> float:
+        """What a density is per: a day in microseconds for dates, 1 for numbers."""
+        return DAY if self.kind == "date" else 1.0
+
+    @property
+    def measure(self) -> str:
+        """What a probability of a value is, in words: a mass, or a density and per what."""
+        if self.density is None:
+            return "mass of a bin" if self.binned else "mass"
+        if self.density.step:
+            return "mass"
+        points = [value_label(v, date=self.kind == "date") for v in self.density.points]
+        masses = f", mass at {', '.join(points)}" if points else ""
+        return f"density per {'day' if self.kind == 'date' else 'unit'}{masses}"
+
     def _check_edges(self) -> None:
         if self.levels or self.merged or self.open:
             raise TableError(f"column {self.name!r} is binned: it has edges and no levels")
@@ -126,12 +145,17 @@ class Column(Saved):
             )
         if self.kind == "date" and any(abs(edge) > _LAST_DATE for edge in self.edges):
             raise TableError(f"column {self.name!r} has an edge beyond the calendar")
+        density = self.density
+        if density is not None and density.edges != self.edges:
+            raise TableError(f"column {self.name!r} has a density of other bins: fit it again")
+        if density is not None and density.step not in (0.0, DAY if self.kind == "date" else 1.0):
+            raise TableError(f"column {self.name!r} has a density of another unit: fit it again")
 
     def _check_levels(self) -> None:
         known = (*self.levels, *self.merged)
         if not known:
             raise TableError(f"column {self.name!r} has no levels: a category needs at least one")
-        if self.edges:
+        if self.edges or self.density is not None:
             raise TableError(f"column {self.name!r} is a category: it has levels and no edges")
         if len({type(level) for level in known}) > 1:
             raise TableError(f"column {self.name!r} has levels of several types: use one")
@@ -142,10 +166,19 @@ class Column(Saved):
         if any(isinstance(v, bool) for v in known) != (self.kind == "boolean"):
             raise TableError(f"column {self.name!r}: only a boolean has the levels false and true")
 
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-safe data; a density only where there is one, as in older files."""
+        data = super().to_dict()
+        if self.density is None:
+            del data["density"]
+        return data
+
     @classmethod
     def from_dict(cls, data: Any) -> Column:
         """The column of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        record = Record(data, "a column", fields_of(cls))
+        bins_alone = isinstance(data, dict) and "density" not in data
+        fields = [name for name in fields_of(cls) if not (bins_alone and name == "density")]
+        record = Record(data, "a column", fields)
         return record.build(
             lambda: cls(
                 name=record.text("name"),
@@ -157,8 +190,15 @@ class Column(Saved):
                 integral=record.flag("integral"),
                 missing_share=record.number("missing_share"),
                 done=record.text("done"),
+                density=None if bins_alone else _density(data["density"], record.numbers("edges")),
             )
         )
+
+
+def _density(data: Any, edges: tuple[float, ...]) -> ColumnDensity:
+    record = Record(data, "a density", DENSITY_FIELDS)
+    lists = {name: record.numbers(name) for name in DENSITY_FIELDS if name != "step"}
+    return ColumnDensity(edges=edges, **lists, step=record.number("step"))
 
 
 class Dropped(NamedTuple):

@@ -262,6 +262,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             rare=self.rare,
             numeric=table.roles.numeric,
             categorical=resolve(table.roles.names, listed(self.categorical), "categorical"),
+            numbers=self.numbers,
+            monotone=resolve(table.roles.names, listed(self.monotone), "monotone"),
         )
         if not fine:
             return options

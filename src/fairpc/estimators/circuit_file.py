@@ -8,6 +8,7 @@ import numpy as np
 
 from fairpc.circuit.file import from_dict, to_dict
 from fairpc.circuit.graph import Circuit
+from fairpc.data.columns import NumberModel
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import FileFormatError
 from fairpc.estimators.base import CircuitClassifier
@@ -35,8 +36,11 @@ version 3 does not know, or held-out ends.
 """
 _FIRST: Final = 2
 _STRATA_SINCE: Final = 7
+_DENSITY_SINCE: Final = 8
 _USUAL: Final = {"guard": True, "hold_mechanism": False, "given": [], "mechanism": "shared"}
 """Settings that are written where they are not as usual: older readers take them for an error."""
+_NUMBERS: Final = ("numbers", "monotone")
+"""The same, where numbers may have a density."""
 
 
 def fields(version: int) -> frozenset[str]:
@@ -59,8 +63,9 @@ def described(model: CircuitClassifier) -> dict[str, Any]:
     """The same without the circuit, or the forest."""
     distribution = model._distribution()
     settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
-    for name, usual in _USUAL.items():
-        if settings[name] == usual:
+    usual = _USUAL | {"numbers": _numbers_of(model._coding()), "monotone": []}
+    for name, value in usual.items():
+        if settings[name] == value:
             del settings[name]
     choices, ends = model.choices_, model.label_ends_
     newer = {
@@ -75,6 +80,8 @@ def described(model: CircuitClassifier) -> dict[str, Any]:
     version = max((_SINCE[name] for name in told), default=_FIRST)
     if distribution.layout.strata:
         version = _STRATA_SINCE
+    if _has_densities(model._coding()) or set(_NUMBERS) & set(settings):
+        version = _DENSITY_SINCE
     return {
         **{name: value for name, value in newer.items() if _SINCE[name] <= version},
         "version": version,
@@ -85,15 +92,29 @@ def described(model: CircuitClassifier) -> dict[str, Any]:
     }
 
 
+def _has_densities(coding: TableCoding) -> bool:
+    return any(column.density is not None for column in coding.features.columns)
+
+
+def _numbers_of(coding: TableCoding) -> NumberModel:
+    """What the setting ``numbers`` was where a file does not say: older ones know bins alone."""
+    binned = any(column.binned for column in coding.features.columns)
+    return "bins" if binned and not _has_densities(coding) else "density"
+
+
 def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
     """The model of a file; errors are raised as they come."""
     if content["model"] not in MODELS:
         raise FileFormatError(f"its model {content['model']!r} is unknown: update fairpc")
+    younger = _has_densities(coding) or set(_NUMBERS) & set(content["settings"])
+    if younger and content["version"] < _DENSITY_SINCE:
+        raise FileFormatError("its densities are younger than its version: it was altered")
+    settings = {"numbers": _numbers_of(coding)} | content["settings"]
     planted = content.get("forest") is not None
     if planted and content["circuit"] is not None:
         raise FileFormatError("it has a forest and a circuit, and a model is one of them: altered")
     circuit = None if planted else from_dict(content["circuit"], "its circuit")
-    model: CircuitClassifier = MODELS[content["model"]](**_settings(content["settings"], circuit))
+    model: CircuitClassifier = MODELS[content["model"]](**_settings(settings, circuit))
     layout = Layout(
         len(coding.groups.names),
         len(coding.labels.classes),
@@ -166,7 +187,7 @@ def _distribution(
 
 def _settings(settings: dict[str, Any], circuit: Circuit | None) -> dict[str, Any]:
     """Constructor arguments: tuples where tuples were; a structure without a name is a kept one."""
-    lists = ("missing_values", "numeric", "categorical", "given")
+    lists = ("missing_values", "numeric", "categorical", "monotone", "given")
     given = {name: settings[name] for name in lists if isinstance(settings.get(name), list)}
     result = dict(settings) | {name: tuple(value) for name, value in given.items()}
     if result.get("structure", "auto") is None:

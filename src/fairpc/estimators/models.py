@@ -46,6 +46,10 @@ class FairPC(CircuitClassifier):
             levels are merged, a fifth of it for a forest.
         numeric, categorical: columns that are binned, or whose values are levels, whatever they
             look like.
+        numbers: "density": what is known of a number goes on inside its bin, with a density that
+            the training rows choose; or "bins": it ends at the bin.
+        monotone: numeric columns in whose bins the rate of the positive label only rises, or
+            only falls.
         missing_values: values that mean "missing", besides NaN and null.
         guard: after the fit of a model with a latent decision, check that it is still about the
             label; ``warnings_`` and a DriftWarning say where not.

@@ -39,6 +39,7 @@ from fairpc.fair.distribution import (
 )
 from fairpc.fair.patterns import Kept
 from fairpc.fair.strata import Strata
+from fairpc.query import Event, Said, Vocabulary, both, feature_said
 
 if TYPE_CHECKING:
     from fairpc.plots import ModelPlots
@@ -171,26 +172,41 @@ class FittedQueries(FittedDecisions):
 
     @in_batches
     def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Floats:
-        """log P of each encoded row (bins are masses); what is missing is summed out.
+        """log P of each row; what is missing is summed out.
 
+        Numbers with a density have log densities, all else has log masses; ``score_units_`` says
+        which. With ``numbers="bins"`` a number has the mass of its bin.
         ``y`` is the name of a column where X is read in batches.
         """
         coding = self._coding()
         groups, features = self._evidence(X, sensitive_features)
         labels = None if y is None else coding.labels.transform(y)
-        return self._distribution().log_likelihood(groups, labels, features)
+        logs = self._distribution().log_likelihood(groups, labels, features)
+        return logs + coding.features.log_density(X)
+
+    @property
+    def score_units_(self) -> dict[str, str]:
+        """What ``score_samples`` gives of each feature: a mass, or a density and per what."""
+        return {column.name: column.measure for column in self._coding().features.columns}
 
     def sample(self, n: int, random_state: int | None = None, *, library: str = "polars") -> Any:
-        """Complete rows drawn from the model, as a frame: features, group, label, decision."""
-        codes = self._distribution().circuit.sample(n, np.random.default_rng(random_state))
-        return _frame(self._columns(codes), library)
+        """Complete rows drawn from the model, as a frame: features, group, label, decision.
+
+        Numbers are drawn from the density of their bin; with ``numbers="bins"`` they are bins.
+        """
+        rng = np.random.default_rng(random_state)
+        codes = self._distribution().circuit.sample(n, rng)
+        return _frame(
+            self._columns(codes, self._coding().features.drawn(self._x(codes), rng)), library
+        )
 
     def complete(
         self, X: Any, y: Any = None, *, sensitive_features: Any = None, library: str = "polars"
     ) -> Any:
         """The most probable completion of each row, jointly with its group, label and decision.
 
-        What is known stays; numbers come back as their bins. A mixture or a forest is completed
+        What is known stays. A number that is not known is the median of its most probable bin;
+        with ``numbers="bins"`` numbers come back as bins. A mixture or a forest is completed
         with its most probable component, so the decision here need not be that of ``predict``.
         """
         coding = self._coding()
@@ -198,12 +214,18 @@ class FittedQueries(FittedDecisions):
         labels = None if y is None else coding.labels.transform(y)
         distribution = self._distribution()
         codes, _ = distribution.circuit.mpe(distribution.layout.codes(groups, labels, features))
-        return _frame(self._columns(codes), library)
+        given, found = coding.features.numbers(X), coding.features.medians(self._x(codes))
+        numbers = {n: np.where(np.isnan(given[n]), found[n], given[n]) for n in given}
+        return _frame(self._columns(codes, numbers), library)
 
-    def _columns(self, codes: Codes) -> dict[str, Any]:
+    def _x(self, codes: Codes) -> Codes:
+        """Codes of the features in rows of the circuit."""
+        return codes[:, list(self._distribution().layout.x)]
+
+    def _columns(self, codes: Codes, numbers: Mapping[str, Floats]) -> dict[str, Any]:
         """Complete rows of the circuit as columns of values: features, S, D, Df."""
         coding, layout = self._coding(), self._distribution().layout
-        columns: dict[str, Any] = {**coding.features.inverse(codes[:, list(layout.x)])}
+        columns: dict[str, Any] = {**coding.features.inverse(self._x(codes), numbers)}
         columns["S"] = [coding.groups.values[s] for s in codes[:, 0]]
         columns["D"] = coding.labels.inverse(codes[:, layout.d]).tolist()
         if layout.latent:
@@ -216,36 +238,59 @@ class FittedQueries(FittedDecisions):
         """P(event | given), exactly, for any values of any variables.
 
         Names are those of features, and "S", "D", "Df": a group, an observed class, a
-        decision. ``probability({"Df": "good"}, {"S": "F", "job": "clerk"})``.
+        decision. ``probability({"Df": "good"}, {"S": "F", "job": "clerk"})``. Of a column of
+        numbers or dates, a pair is an interval, its upper end left out and None for no end:
+        ``{"age": (38, None)}``. A number that has no mass of its own stands for its bin.
         """
-        known = dict(given or {})
-        condition, both = self._row(known), self._row(known | dict(event))
-        clash = any(name in known and known[name] != event[name] for name in event)
-        circuit = self._distribution().circuit
-        total = circuit.log_marginal(condition)[0]
-        if np.isneginf(total):
-            raise EvidenceError(f"{known} has probability zero: leave out a value", 0)
-        return 0.0 if clash else float(np.exp(circuit.log_marginal(both)[0] - total))
+        words = self._words()
+        known = self._event(given or {})
+        asked = both(known, self._event(event))
+        total, together = words.log_masses([known, asked]).tolist()
+        if total == -np.inf:
+            raise EvidenceError(f"{dict(given or {})} has probability zero: leave out a value", 0)
+        return float(np.exp(min(together - total, 0.0)))
 
-    def _row(self, values: Mapping[str, Any]) -> Codes:
-        """One row of the circuit with these values, the rest missing."""
+    def _words(self) -> Vocabulary:
+        """What words and numbers mean in this model."""
+        coding = self._coding()
+        return Vocabulary(self._distribution(), coding.features, coding.labels, coding.groups)
+
+    def _event(self, values: Mapping[str, Any]) -> Event:
+        """What is said of variables of the circuit; what is missing says nothing."""
         coding, layout = self._coding(), self._distribution().layout
-        row = np.full((1, len(layout.variables)), -1, np.int16)
         roles = {"S": 0, "D": layout.d} | ({"Df": layout.decision} if layout.latent else {})
+        event: dict[int, Said] = {}
         for name, value in values.items():
             if name in coding.features.names:
-                column = layout.x[coding.features.names.index(name)]
-                row[0, column] = coding.features.code(name, value)
+                said = feature_said(coding.features, name, value)
+                if said is not None:
+                    event[layout.x[coding.features.names.index(name)]] = said
             elif name in roles:
                 known = coding.groups.values if name == "S" else coding.labels.classes
                 if value not in known:
                     shown = ", ".join(str(v) for v in known)
                     raise TableError(f"{name!r} has no value {value!r}: use one of {shown}")
-                row[0, roles[name]] = known.index(value)
+                event[roles[name]] = Said(frozenset([known.index(value)]))
             else:
                 raise TableError(
                     f"there is no variable {name!r}: use {', '.join(roles)} or a feature"
                 )
+        return event
+
+    def _row(self, values: Mapping[str, Any]) -> Codes:
+        """One row of the circuit with these values, the rest missing.
+
+        The density inside a bin is the same for all rows, so a part of one bin tells what the bin
+        tells.
+        """
+        row = np.full((1, len(self._distribution().layout.variables)), -1, np.int16)
+        for variable, said in self._event(values).items():
+            if len(said.codes) != 1:
+                name = list(self._distribution().layout.variables)[variable]
+                raise EvidenceError(
+                    f"given has several bins of {name!r}: give one number, or ends inside a bin", 0
+                )
+            row[0, variable] = next(iter(said.codes))
         return row
 
     def encode(self, X: Any, *, sensitive_features: Any = None, with_group: bool = False) -> Codes:

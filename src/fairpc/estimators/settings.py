@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
+from fairpc.data.columns import NumberModel
 from fairpc.errors import LearningError
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.priors import SMOOTHING
@@ -104,6 +105,8 @@ class Settings:
     rare: float = field(default=0.005, metadata=NUMBER)
     numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)
+    numbers: NumberModel = "density"
+    monotone: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     missing_values: tuple[Any, ...] = field(default=(), metadata=VALUES)
     guard: bool = field(default=True, metadata=TRUTH)
     random_state: Any = field(default=None, metadata=SEED)

@@ -274,7 +274,8 @@ def parity(
     intervals.check_enough_rows(names, ids, persons, times)
     cut = None
     if threshold is not None:
-        if isinstance(threshold, list | tuple) or getattr(threshold, "ndim", 0):
+        told: Any = threshold
+        if isinstance(told, list | tuple) or getattr(told, "ndim", 0) > 0:
             raise MetricError("threshold has several values: give one number, or call parity_curve")
         cut = arrays.check_threshold(threshold)
         values = (values >= cut).astype(np.float64)

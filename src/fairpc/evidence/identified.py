@@ -352,9 +352,7 @@ def class_bounds(
     return tuple(lowers.tolist()), tuple(uppers.tolist())
 
 
-def score_range(
-    name: Any, scores: Floats, counts: Floats, ends: Mapping[Any, Interval] | None
-) -> GroupRange:
+def score_range(name: Any, scores: Floats, counts: Floats, ends: Any = None) -> GroupRange:
     """One group by its scores, or by the ends that are known of it."""
     low, high = float(scores.min()), float(scores.max())
     # The mean of equal scores may miss them by rounding.

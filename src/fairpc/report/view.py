@@ -124,8 +124,9 @@ class Plain(Block):
 class WhatIf(Block):
     """The questions that the page itself answers."""
 
-    #: what the reader may set: a column of the circuit, its name, its values
-    choices: Sequence[tuple[int, str, Sequence[str]]]
+    #: what the reader may set: a column of the circuit, its name, its values, and the kind of
+    #: field for a number or a date; none where there are no bins
+    choices: Sequence[tuple[int, str, Sequence[str], str]]
 
 
 @dataclass(frozen=True)

@@ -224,10 +224,17 @@ def what_if(audit: Audit, found: facts.WhatIf) -> Iterator[view.Block]:
         "The answers are those of the model, with its assumptions and its errors. A value "
         "that changes a probability here need not change anything in a person's life."
     )
-    variables = _asked(found)
     yield view.WhatIf(
-        [(v.column, _name(v, audit), [*map(text.short, v.values)]) for v in variables]
+        [
+            (v.column, _name(v, audit), [*map(text.short, v.values)], _field(v))
+            for v in _asked(found)
+        ]
     )
+
+
+def _field(variable: facts.Variable) -> str:
+    """The kind of field into which a number or a date is written; none for other values."""
+    return variable.kind if variable.edges and variable.kind is not None else ""
 
 
 def questions(audit: Audit) -> dict[str, Any] | None:
@@ -252,6 +259,7 @@ def questions(audit: Audit) -> dict[str, Any] | None:
                 "column": v.column,
                 "name": _name(v, audit),
                 "values": [text.short(value, 60) for value in v.values],
+                "edges": list(v.edges),
             }
             for v in _asked(found)
         ],

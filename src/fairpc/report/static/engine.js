@@ -160,5 +160,10 @@ const engine = (() => {
       posterior(c, column, withCode(codes, groups, s)));
   }
 
-  return { unpack, logMarginal, posterior, contributions, byGroup, withCode };
+  /* The bin of a number: the first is 0, each begins at an edge. */
+  function binOf(edges, number) {
+    return edges.reduce((code, edge) => code + (number >= edge ? 1 : 0), 0);
+  }
+
+  return { unpack, logMarginal, posterior, contributions, byGroup, withCode, binOf };
 })();

@@ -11,6 +11,7 @@ const whatIf = (() => {
   const status = document.getElementById("what-if-status");
   const latent = decision !== observed;
   const selects = Array.from(form.querySelectorAll("select"));
+  const fields = new Map(Array.from(form.querySelectorAll("input"), (field) => [field.dataset.column, field]));
   const nameOf = new Map(data.variables.map((variable) => [variable.column, variable]));
 
   /* The answers to one row of codes, as plain numbers. */
@@ -33,6 +34,25 @@ const whatIf = (() => {
     const codes = circuit.arities.map(() => -1);
     for (const select of selects) codes[Number(select.dataset.column)] = Number(select.value);
     return codes;
+  }
+
+  /* What is written into a field as Python counts it: a number, or microseconds since 1970. */
+  function numberIn(field) {
+    return field.type === "date" ? 1000 * Date.parse(field.value) : Number.parseFloat(field.value);
+  }
+
+  /* A number that is written chooses its bin; a bin that is chosen takes the number away. */
+  function written(event) {
+    const changed = event.target;
+    if (changed.tagName === "INPUT") {
+      const number = numberIn(changed);
+      const { edges } = nameOf.get(Number(changed.dataset.column));
+      const select = selects.find((one) => one.dataset.column === changed.dataset.column);
+      select.value = String(Number.isNaN(number) ? -1 : engine.binOf(edges, number));
+    } else if (fields.has(changed.dataset.column)) {
+      fields.get(changed.dataset.column).value = "";
+    }
+    show();
   }
 
   const minus = (text) => text.replace("-", "−");
@@ -178,10 +198,11 @@ const whatIf = (() => {
 
   function clear() {
     for (const select of selects) select.value = "-1";
+    for (const field of fields.values()) field.value = "";
     show();
   }
 
-  form.addEventListener("change", show);
+  form.addEventListener("input", written);
   form.addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("what-if-fill").addEventListener("click", fill);
   document.getElementById("what-if-clear").addEventListener("click", clear);
