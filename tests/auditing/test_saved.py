@@ -7,8 +7,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from auditing.tables import QUICK, fitted, table
 
+from auditing.tables import QUICK, fitted, table
 from fairpc.auditing import Audit, audit
 from fairpc.auditing.saved import MAX_BYTES
 from fairpc.errors import FileFormatError
