@@ -67,9 +67,9 @@ def nasty() -> tuple[Audit, Reasons]:
     groups = {f"S {name}": rng.choice(names[:3], n).tolist() for name in names[:2]}
     labels = pl.Series(NASTY[3], rng.choice(["<b>no</b>", "y|es\n"], n).tolist())
     model = LatNB(max_iter=5).fit(table, labels, sensitive_features=pl.DataFrame(groups))
-    given = {"sensitive_features": pl.DataFrame(groups)}
-    person = reasons(model, table.head(1), sensitive_features=pl.DataFrame(groups).head(1))
-    return audit(model, table, labels, **given, **QUICK), person
+    sensitive = pl.DataFrame(groups)
+    found = reasons(model, table.head(1), sensitive_features=sensitive.head(1))
+    return audit(model, table, labels, sensitive_features=sensitive, **QUICK), found
 
 
 def person(**cells: Any) -> Reasons:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 import pytest
 
@@ -15,7 +17,7 @@ from fairpc.filings.adverse_action import MOST
 from fairpc.report import view
 from filings.hiring import fitted, people, person
 
-ADVERSE = {"degree": 0, "years": 1.5, "town": "Bronx", "sex": "F", "race": "Asian"}
+ADVERSE: dict[str, Any] = {"degree": 0, "years": 1.5, "town": "Bronx", "sex": "F", "race": "Asian"}
 
 
 def test_each_change_is_the_score_minus_the_score_without_the_value() -> None:
@@ -111,4 +113,4 @@ def test_two_people_and_other_models_are_refused() -> None:
         reasons(fitted(), X.head(2))
     latent = LatentDecision(TableClassifier("logistic"), cv=2, sensitive="town").fit(X, y)
     with pytest.raises(AuditError, match="LatentDecision"):
-        reasons(latent, X.head(1))  # type: ignore[arg-type]
+        reasons(latent, X.head(1))

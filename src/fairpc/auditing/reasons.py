@@ -103,6 +103,16 @@ def reasons(model: FittedQueries, row: Any, *, sensitive_features: Any = None) -
     )
 
 
+def _completed(row: Any, frame: Frame, names: tuple[str, ...]) -> Any:
+    """A row with empty cells in the columns that are absent."""
+    absent = [name for name in names if name not in frame.names]
+    if not absent or frame.from_array:
+        return row
+    import polars as pl
+
+    return frame.to_polars().with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
+
+
 def _reason(part: Contribution, score: float, frame: Frame, sensitive: tuple[str, ...]) -> Reason:
     name = ", ".join(sensitive) if part.sensitive else part.feature
     given = str(part.value)
