@@ -86,7 +86,7 @@ def _decision(found: Reasons, known: Answers) -> Iterator[view.Block]:
         ("Action taken, and its date", known["notice.action"]),
         ("Supervising agency", known["notice.agency"]),
         ("Decision of the model", text.quoted(found.decision)),
-        (of_what(found), text.share(found.score, _CHANGES)),
+        (f"Score, {of_what(found)}", text.share(found.score, _CHANGES)),
     ]
     if found.threshold is not None:
         pairs.append((f"Decided {text.quoted(found.positive)} above", text.share(found.threshold)))
@@ -116,8 +116,8 @@ def _principal(found: Reasons, words: Mapping[str, str]) -> Iterator[view.Block]
     for reason in found.lowered[:MOST]:
         yield view.Heading(in_words(reason, words))
         yield view.Paragraph(
-            f"It lowered {score} by {_points(-reason.change)} percentage points: without it the "
-            f"score would be {text.share(reason.without, _CHANGES)} instead of "
+            f"It lowered the score, {score}, by {_points(-reason.change)} percentage points: "
+            f"without it the score would be {text.share(reason.without, _CHANGES)} instead of "
             f"{text.share(found.score, _CHANGES)}."
         )
     if len(found.lowered) > MOST:
@@ -174,10 +174,10 @@ def _group(found: Reasons) -> Iterator[view.Block]:
     yield view.Notice(
         f"The score took {names} into account.",
         (
-            f"With {names} = {text.short(found.group.value)} it is "
-            f"{text.share(found.score, _CHANGES)}, without "
-            f"{text.share(found.group.without, _CHANGES)}. The model does so to have the same mean "
-            "score in every group.",
+            f"In the group {text.short(found.group.value)} it is "
+            f"{text.share(found.score, _CHANGES)}; if the group were not known it would be "
+            f"{text.share(found.group.without, _CHANGES)}. The model uses the group to have the "
+            "same mean score in each.",
             "In credit, sex, race and other prohibited bases may not be taken into account, but "
             "for narrow exceptions (12 CFR 1002.6(b)). Leave the attribute out here and in "
             "predictions where that holds, and look at the gap that remains.",

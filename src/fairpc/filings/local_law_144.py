@@ -15,7 +15,7 @@ from fairpc.auditing.categories import Categories, CategoryRate
 from fairpc.errors import OptionError
 from fairpc.filings.answers import Answers
 from fairpc.filings.document import Blank, Document, Entries, section
-from fairpc.filings.tables import thresholds
+from fairpc.filings.tables import noted, thresholds
 from fairpc.report import text, view
 
 LEAST_SHARE: Final = 0.02
@@ -68,12 +68,12 @@ def _summary(audit: Audit, known: Answers) -> Iterator[view.Block]:
             ("People assessed", text.count(data.n_rows)),
             ("In an unknown category", text.count(data.n_rows - data.n_grouped)),
             ("Selected means", f"the model decides {text.quoted(data.positive)}"),
-            ("It does so for", thresholds(audit)),
+            ("It decides so for", thresholds(audit)),
         ],
     )
     unknown = data.n_rows - data.n_grouped
     if unknown:
-        columns = text.listed(data.sensitive)
+        columns = " or ".join(text.short(name, 40) for name in data.sensitive)
         yield view.Paragraph(
             f"{text.counted(unknown, 'person', 'people')} of unknown category, who lack a known "
             f"value of {columns}, are not in the calculations below."
@@ -193,7 +193,7 @@ def _selection(part: Categories, left_out: frozenset[str]) -> view.Table:
     ]
     head = ("Category", "Applicants", "Selected", "Selection rate", "Impact ratio", "Note")
     by = " × ".join(text.short(name, 40) for name in part.attributes)
-    return view.Table(f"Selected as {text.quoted(part.label)}, by {by}", head, rows, words={5})
+    return noted(f"Selected as {text.quoted(part.label)}, by {by}", head, rows)
 
 
 def _scoring(part: Categories, left_out: frozenset[str]) -> view.Table:
@@ -211,7 +211,7 @@ def _scoring(part: Categories, left_out: frozenset[str]) -> view.Table:
     head = ("Category", "Applicants", "Scoring rate", "Impact ratio", "Note")
     by = " × ".join(text.short(name, 40) for name in part.attributes)
     above = f"Scored above the median, {text.number(part.median)}, by {by}"
-    return view.Table(above, head, rows, words={4})
+    return noted(above, head, rows)
 
 
 def _note(category: CategoryRate, left_out: bool) -> str:

@@ -147,12 +147,15 @@ def _results(audit: Audit) -> Iterator[view.Block]:
         yield view.absent(audit, "labels")
     else:
         yield from tables.rates(audit.labels.disparities, "Labelled")
-    yield view.Heading("Decisions of the model")
+    several = len(audit.data.sensitive) > 1
+    yield view.Heading("Decisions" + (": intersectional results" if several else ""))
     if audit.parity is None:
         yield view.absent(audit, "parity")
     else:
         yield from tables.rates(audit.parity.decisions, "Decided")
-        yield from tables.by_attribute(audit)
+        if several:
+            yield view.Heading("Decisions: unitary results")
+            yield from tables.by_attribute(audit)
     yield view.Heading("Agreement with the observed label")
     yield from tables.agreement(audit)
 

@@ -9,15 +9,17 @@ from fairpc.auditing import Audit
 from fairpc.auditing.agreement import Estimate
 from fairpc.auditing.gaps import Disparity
 from fairpc.auditing.learning import ScoreLearning
+from fairpc.auditing.table import Missing
 from fairpc.report import text, view
 
+_FEW_GROUPS: Final = 4
+"""Groups up to which a table has a column for each: paper is not wider."""
+_PAIRS: Final = 10
 _AGREEMENT: Final = (
-    ("Accuracy", "accuracy"),
-    ("Selected", "selection_rate"),
-    ("True positive rate", "true_positive_rate"),
-    ("False positive rate", "false_positive_rate"),
-    ("Precision", "precision"),
+    (("Accuracy", "accuracy"), ("True positives", "true_positive_rate")),
+    (("False positives", "false_positive_rate"), ("Precision", "precision")),
 )
+"""Two tables of two rates each: with their intervals more are wider than paper."""
 
 
 def findings(audit: Audit) -> Iterator[view.Block]:
@@ -63,25 +65,50 @@ def missing(audit: Audit) -> view.Block:
     holes = sorted((c for c in data.missing if c.share), key=lambda c: -c.share)
     if not holes:
         return view.Paragraph("No value is missing: each feature, label and group is known.")
-    rows = [
-        (_column(c.column, c.role), text.share(c.share), *map(text.share, c.by_group))
-        for c in holes
-    ]
-    head = ("Column", "All", *(text.short(g.name, 30) for g in data.groups))
-    return view.Table("Missing values, overall and by group", head, rows, note=data.missing_words)
+    caption = "Missing values, overall and by group"
+    if len(data.groups) <= _FEW_GROUPS:
+        names = [text.short(g.name, 30) for g in data.groups]
+        rows = [(*_hole(c), *map(text.share, _by_group(c))) for c in holes]
+        return view.Table(caption, ("Column", "All", *names), rows, note=data.missing_words)
+    head = ("Column", "All", "Least in a group", "Most in a group")
+    rows = []
+    for hole in holes:
+        known = [share for share in _by_group(hole) if share is not None]
+        ends = (min(known, default=None), max(known, default=None))
+        rows.append((*_hole(hole), *map(text.share, ends)))
+    return view.Table(caption, head, rows, note=data.missing_words)
 
 
-def _column(name: str, role: str) -> str:
-    return text.short(name) + ("" if role == "feature" else f" ({role})")
+def _hole(found: Missing) -> tuple[str, str]:
+    role = "" if found.role == "feature" else f" ({found.role})"
+    return text.short(found.column) + role, text.share(found.share)
+
+
+def _by_group(found: Missing) -> Sequence[float | None]:
+    """Shares by group; whether the group is known has none."""
+    return [None for _ in found.by_group] if found.role == "group" else found.by_group
+
+
+def noted(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+) -> view.Table:
+    """A table whose last column holds remarks; without them it has no such column."""
+    last = len(head) - 1
+    if any(row[last] for row in rows):
+        return view.Table(caption, head, rows, words={last}, note=note)
+    return view.Table(caption, head[:last], [row[:last] for row in rows], note=note)
 
 
 def columns(audit: Audit) -> view.Block:
     """What was done with each column of the training table."""
     if not audit.data.columns:
         return view.Paragraph("The classifier takes the columns as they are.")
-    rows = [
-        (text.short(c.get("column")), text.short(c.get("done"), 200)) for c in audit.data.columns
-    ]
+    rows = []
+    for column in audit.data.columns:
+        name, done = column.get("column"), text.short(column.get("done"), 200)
+        # The record says of them that they were left out of the features.
+        role = "sensitive attribute, not a feature" if name in audit.data.sensitive else done
+        rows.append((text.short(name), role))
     return view.Table("Columns, and what was done with each", ("Column", "Done"), rows, words={1})
 
 
@@ -98,18 +125,18 @@ def rates(disparities: Sequence[Disparity], what: str) -> Iterator[view.Table]:
             )
             for g in found.parity.groups
         ]
-        yield view.Table(
-            f"{what} {label}, by group", ("Group", "Rows", "Rate", "Note"), groups, words={3}
-        )
+        yield noted(f"{what} {label}, by group", ("Group", "Rows", "Rate", "Note"), groups)
         pairs = [
             (
                 f"{text.short(p.last, 40)} {text.MINUS} {text.short(p.first, 40)}",
                 text.bracketed(p.difference, p.difference_interval, text.points),
                 text.number(p.impact_ratio),
             )
-            for p in found.parity.pairs
+            for p in sorted(found.parity.pairs, key=lambda p: -abs(p.difference))[:_PAIRS]
         ]
         note = f"Intervals hold together at the {text.share(found.parity.level, 0)} level."
+        if (n := len(found.parity.pairs)) > _PAIRS:
+            note += f" The {_PAIRS} largest differences of {n} pairs; the record has all."
         if found.too_small:
             note += f" Too few rows to compare: {text.listed(found.too_small)}."
         head = ("Pair", "Difference, points", "Smaller rate over larger")
@@ -117,10 +144,14 @@ def rates(disparities: Sequence[Disparity], what: str) -> Iterator[view.Table]:
 
 
 def by_attribute(audit: Audit) -> Iterator[view.Table]:
-    """Decisions by each sensitive attribute alone and by two crossed, where there are several."""
-    if audit.parity is None or len(audit.data.sensitive) < 2:
+    """Decisions by each sensitive attribute alone and by two of more crossed; none of one alone.
+
+    All of them crossed are the groups.
+    """
+    n = len(audit.data.sensitive)
+    if audit.parity is None or n < 2:
         return
-    for part in audit.parity.categories:
+    for part in (p for p in audit.parity.categories if len(p.attributes) < n):
         rows = [
             (text.short(", ".join(c.levels)), text.count(c.n), text.share(c.selection_rate))
             for c in part.categories
@@ -137,20 +168,20 @@ def agreement(audit: Audit) -> Iterator[view.Block]:
         yield view.absent(audit, "group_metrics")
         return
     yield view.Paragraph(found.caption)
-    rows = [
-        (
-            "All rows" if g.group is None else text.short(g.group),
-            text.count(g.n),
-            *(_estimate(getattr(g, name)) for _, name in _AGREEMENT),
-        )
-        for g in found.groups
-    ]
     note = f"In brackets: {text.share(found.level, 0)} intervals, each by itself."
     if found.on_training_rows:
         note += " The rows are those of the fit, so the numbers flatter."
-    head = ("Group", "Rows", *(name for name, _ in _AGREEMENT))
     caption = f"Against the observed label; positive is {text.quoted(found.positive)}"
-    yield view.Table(caption, head, rows, note=note)
+    for part in _AGREEMENT:
+        rows = [
+            (
+                "All rows" if g.group is None else text.short(g.group),
+                text.count(g.n),
+                *(_estimate(getattr(g, name)) for _, name in part),
+            )
+            for g in found.groups
+        ]
+        yield view.Table(caption, ("Group", "Rows", *(n for n, _ in part)), rows, note=note)
 
 
 def _estimate(found: Estimate) -> str:
@@ -197,6 +228,8 @@ def thresholds(audit: Audit) -> str:
     if not found:
         return "the most probable class, or not known"
     if len(found) == 1:
-        return f"P above {text.share(found[0])}"
+        return f"a score above {text.share(found[0])}"
     pairs = zip(audit.data.groups, found, strict=False)
-    return "P above " + ", ".join(f"{text.share(t)} for {text.short(g.name, 40)}" for g, t in pairs)
+    return "a score above " + ", ".join(
+        f"{text.share(t)} for {text.short(g.name, 40)}" for g, t in pairs
+    )
