@@ -16,7 +16,7 @@ from jinja2 import ChoiceLoader, PackageLoader
 from fairpc.data.atomic import AnyPath, write_atomically
 from fairpc.errors import OptionError
 from fairpc.filings import markdown
-from fairpc.report import page, text, view
+from fairpc.report import page, view
 
 SUFFIXES: Final = (".html", ".htm", ".md", ".markdown")
 
@@ -130,8 +130,3 @@ def _environment() -> Any:
 def section(key: str, title: str, *blocks: view.Block) -> view.Section:
     """A section of a document."""
     return view.Section(key, title, blocks)
-
-
-def cell(value: str | Blank) -> str:
-    """An answer in one line, or what is to be filled in."""
-    return str(value) if isinstance(value, Blank) else text.name(value)
