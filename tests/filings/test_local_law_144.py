@@ -90,6 +90,7 @@ def test_the_largest_rate_is_among_the_categories_that_are_kept() -> None:
         ({"leave_out": ["race=White"]}, "under 2%"),
         ({"leave_out": ["White"]}, "no category"),
         ({"sex": "gender"}, "sensitive columns 'sex', 'race'"),
+        ({"sex": "race"}, "name two columns"),
     ],
 )
 def test_what_may_not_be_left_out_is_refused(more: dict[str, Any], said: str) -> None:

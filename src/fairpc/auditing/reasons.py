@@ -117,9 +117,7 @@ def _reason(part: Contribution, score: float, frame: Frame, sensitive: tuple[str
     name = ", ".join(sensitive) if part.sensitive else part.feature
     given = str(part.value)
     if not part.sensitive and part.feature in frame.names:
-        cell = np.asarray(frame.column(part.feature))[0]
-        whole = isinstance(cell, float) and cell.is_integer()
-        given = f"{cell:.0f}" if whole else str(cell)
+        given = str(np.asarray(frame.column(part.feature))[0])
     return Reason(name, str(part.value), given, part.change, score - part.change)
 
 

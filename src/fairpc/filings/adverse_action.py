@@ -76,7 +76,15 @@ def in_words(reason: Reason, words: Mapping[str, str]) -> str:
 
 def _value(reason: Reason) -> str:
     given, read = text.short(reason.given), text.short(reason.value)
-    return given if given == read else f"{given} (read as {read})"
+    return given if given == read or _equal(given, read) else f"{given} (read as {read})"
+
+
+def _equal(given: str, read: str) -> bool:
+    """Whether two texts are the same number."""
+    try:
+        return float(given) == float(read)
+    except ValueError:
+        return False
 
 
 def _decision(found: Reasons, known: Answers) -> Iterator[view.Block]:

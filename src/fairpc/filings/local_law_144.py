@@ -75,8 +75,9 @@ def _summary(audit: Audit, known: Answers) -> Iterator[view.Block]:
     if unknown:
         columns = " or ".join(text.short(name, 40) for name in data.sensitive)
         yield view.Paragraph(
-            f"{text.counted(unknown, 'person', 'people')} of unknown category, who lack a known "
-            f"value of {columns}, are not in the calculations below."
+            f"{text.counted(unknown, 'person', 'people')} of unknown category are not in the "
+            f"calculations below: they lack a known value of {columns}, or have a combination "
+            "that the model was not fitted to."
         )
     if data.n_rows < data.n_table:
         yield view.Paragraph(
@@ -130,6 +131,8 @@ def _roles(
             raise OptionError(
                 f"{key} is {answer!r}: the audit has the sensitive columns {columns}, name one"
             )
+        elif answer in named:
+            raise OptionError(f"ll144.sex and ll144.race are both {answer!r}: name two columns")
         else:
             named[answer] = title
     tables: list[tuple[str, tuple[str, ...]]]
