@@ -19,7 +19,7 @@ NOTICE = "no folder for compiled code can be written"
 def as_nobody(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command of this user, who may read everything and write to ``folder`` alone."""
     setpriv = [shutil.which("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    if setpriv[0] is None or os.geteuid() != 0 or os.stat(fairpc.__file__).st_uid != 0:
+    if setpriv[0] is None or os.geteuid() != 0 or Path(fairpc.__file__).stat().st_uid != 0:
         pytest.skip("needs root, a package that belongs to root, and setpriv")
     # The interpreter of a developer may lie where others cannot read.
     reading = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
