@@ -76,7 +76,8 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
     ).astype(np.float64)
     quick: dict[str, Any] = {"random_state": 0, "max_iter": 8, "tol": 0.0, "min_iter": 1}
     latent: dict[str, Any] = {"sensitive": ["sex"], "random_state": 0, "cv": 2}
-    few, hours = X.select("sex", "age", "pay", "spent"), {"given": ["hours"]}
+    hours: dict[str, Any] = {"given": ["hours"]}
+    few = X.select("sex", "age", "pay", "spent")
     three = np.where(np.arange(len(y)) % 5 == 0, "maybe", y.to_numpy())
     return {
         "chow-liu": (FairPC("sex", structure="chow-liu", **quick), X, y),
