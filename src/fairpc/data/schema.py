@@ -6,14 +6,17 @@ import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
+
+import numpy as np
 
 from fairpc.data.binning import bin_labels, value_label
 from fairpc.data.categories import Level
 from fairpc.data.density import DAY, DENSITY_FIELDS, ColumnDensity
 from fairpc.data.table import MAX_ARITY
 from fairpc.errors import FairpcError, FileFormatError, TableError
+from fairpc.errors.arrays import Floats
 
 Kind = Literal["category", "number", "boolean", "date"]
 KINDS: Final = get_args(Kind)
@@ -271,6 +274,19 @@ class Record:
     def numbers(self, field: str) -> tuple[float, ...]:
         fault = self.error(field, "a list of finite numbers")
         return tuple(_number(value, fault) for value in self.items(field))
+
+    def array(self, field: str, *n_axes: int) -> Floats:
+        """Numbers in lists of lists, of one of these numbers of axes."""
+        fault = self.error(field, f"numbers in lists within lists, {n_axes[-1]} deep")
+        flat, depth = [self.data[field]], 0
+        while flat and all(type(part) is list for part in flat):
+            flat, depth = list(chain.from_iterable(flat)), depth + 1
+        if depth not in n_axes or not set(map(type, flat)) <= {float}:
+            raise fault
+        try:
+            return np.array(self.data[field], np.float64)
+        except ValueError:  # lists of several lengths
+            raise fault from None
 
     def columns(self, field: str) -> tuple[Column, ...]:
         return tuple(Column.from_dict(item) for item in self.items(field))

@@ -19,7 +19,7 @@ from fairpc.evidence.ends_within import StrataEnds, ends_of
 from fairpc.evidence.plain import plain as numbers
 from fairpc.fair.claims import verify_claims, verify_parity
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.forest import Forest, ForestDistribution
+from fairpc.fair.forest import FOREST_FIELDS, Forest, ForestDistribution
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.recipe_log import Choices
 from fairpc.fair.strata import Strata
@@ -177,7 +177,10 @@ def _distribution(
         if variables != list(layout.variables.items()):
             raise FileFormatError("its circuit is not over its columns: it was altered")
         return FairDistribution(model, layout, circuit)
-    forest, rates = Forest.from_dict(content["forest"]), TopRates.from_dict(content["forest"])
+    planted = content["forest"]
+    boxes = {name: value for name, value in planted.items() if name in FOREST_FIELDS}
+    forest = Forest.from_dict(boxes)
+    rates = TopRates.from_dict({name: planted[name] for name in set(planted) - set(boxes)})
     sizes = tuple(value.shape[3] for value in forest.values)
     rest = tuple(layout.arities[j] for j in layout.strata.rest(len(layout.names)))
     fits = forest.leaf_rate.shape[:2] == (layout.n_subgroups, layout.n_classes)

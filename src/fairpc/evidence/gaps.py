@@ -299,17 +299,16 @@ def parity_curve(
     counts: npt.ArrayLike | None = None,
 ) -> ParityCurve:
     """:func:`parity` of the decisions at several thresholds, the level holding for all together."""
-    if not np.ndim(thresholds):
+    if not arrays.check_array("thresholds", thresholds).ndim:
         raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
-    if not len(thresholds):
-        raise MetricError("thresholds is empty: give at least one")
-    each = 1 - (1 - arrays.check_level(level)) / len(thresholds)
+    cuts = arrays.check_numbers("thresholds", thresholds).tolist()
+    each = 1 - (1 - arrays.check_level(level)) / len(cuts)
     rows: dict[str, Any] = {
         "clusters": clusters,
         "sample_weight": sample_weight,
         "counts": counts,
     }
-    found = (parity(scores, groups, threshold=t, level=each, **rows) for t in thresholds)
+    found = (parity(scores, groups, threshold=t, level=each, **rows) for t in cuts)
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
 
 

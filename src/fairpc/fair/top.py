@@ -31,6 +31,7 @@ from fairpc.circuit.bounds import SLACK, Bounds, filled
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.em import AnyStep, log_prior
 from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
+from fairpc.data.schema import Record
 from fairpc.errors import CircuitError, LearningError, counted
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.rows import Rows
@@ -477,9 +478,11 @@ class TopRates:
         return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> TopRates:
+    def from_dict(cls, content: dict[str, Any]) -> TopRates:
         """The rates of a file."""
-        return cls(**{f.name: np.array(content[f.name], np.float64) for f in fields(cls)})
+        record = Record(content, "the rates", [f.name for f in fields(cls)])
+        n_axes = {"group_rate": (1,), "decision_rate": (1, 2), "mechanism": (3,)}
+        return cls(**{name: record.array(name, *n) for name, n in n_axes.items()})
 
     def log_joint(self, places: Places, densities: Floats) -> Floats:
         """log P(s, f, d, x), from log P(x | f, s); both places × classes."""
