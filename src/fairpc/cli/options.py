@@ -65,6 +65,8 @@ MaxMemory = Annotated[
 ARGUMENTS: Final = {
     "categorical": "--categorical",
     "checkpoint": "--checkpoint",
+    "decimal": "--decimal",
+    "equal_mass": "--equal-mass",
     "given": "--given",
     "max_memory": "--max-memory",
     "mechanism": "--mechanism",
@@ -76,11 +78,15 @@ ARGUMENTS: Final = {
     "numeric": "--numeric",
     "positive": "--positive",
     "random_state": "--seed",
+    "sample_weight": "--weight",
     "sensitive": "--sensitive",
     "structure": "--structure",
 }
 """Arguments of the models and of ``fit``, and the option that sets each."""
 
+NOT_SETTINGS: Final = ("model", "classifier", "weight")
+"""Options of ``Learner`` that are no settings of a model."""
+DECIMALS: Final = (".", ",")
 LATENT: Final = "latent"
 """The model that has a classifier."""
 ENGINES: Final = ("local", "dask")
@@ -137,8 +143,20 @@ class Roles:
             "missing.",
         ),
     ] = field(default_factory=list)
+    decimal: Annotated[
+        str | None,
+        option(
+            "MARK",
+            "The mark before decimals, . or , (1.234,50 has a comma); told by the values of each "
+            "column by default.",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
+        if self.decimal not in (None, *DECIMALS):
+            raise OptionError(
+                f"--decimal is {self.decimal!r}: give the mark before decimals, . or ,"
+            )
         if (n := len(self.labels)) > 1:
             raise OptionError(f"--label is given {n} times: there is one label, give it once")
 
@@ -209,6 +227,19 @@ class Learner:
             "stratum has a P(D | Df, S) of its own.",
         ),
     ] = BENDINGS[0]
+    weight: Annotated[
+        str | None,
+        option("COL", "A column of weights: how many people a row stands for. It is no feature."),
+    ] = None
+    equal_mass: Annotated[
+        bool,
+        option(
+            None,
+            "Give Df the same mass in the training rows of every group, by a shift in each update "
+            "of EM; not in the paper, and the likelihood may fall.",
+            "--equal-mass",
+        ),
+    ] = False
     seed: Seed = 0
 
     def __post_init__(self) -> None:
@@ -232,7 +263,7 @@ class Learner:
     def settings(self) -> dict[str, Any]:
         """The settings of a model, by the arguments that the options set."""
         arguments = {option: name for name, option in ARGUMENTS.items()}
-        chosen = {n: v for n, v in vars(self).items() if n not in ("model", "classifier")}
+        chosen = {n: v for n, v in vars(self).items() if n not in NOT_SETTINGS}
         return {arguments[f"--{name.replace('_', '-')}"]: v for name, v in chosen.items()}
 
 

@@ -13,14 +13,12 @@ from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_
 from fairpc.data.frame import Frame
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
-from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
+from fairpc.data.values import Sentinel, Values, read_values, to_dates, to_numbers
+from fairpc.data.writing import PLAIN
 from fairpc.errors import TableError, TableWarning, counted
 from fairpc.errors.arrays import Array, Codes, Floats
 
 _SHOWN: Final = 3
-_HELD_NUMBERS: Final = (
-    "it held numbers at fit, give a number there, or leave the cell empty if it is not known",
-)
 CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
 """Microseconds of the first and the last day that Python knows."""
 _TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
@@ -73,8 +71,8 @@ def numbers_of(column: Column, values: Values) -> Array:
     """
     if (column.kind == "date") != (values.type == "date") and values.type != "text":
         raise _changed(column, values)
-    if column.kind == "number":
-        return np.asarray(to_numbers(column.name, values, rule=_HELD_NUMBERS).data)
+    if column.kind != "date":
+        return np.asarray(_numbers(column, values))
     if values.type == "date":
         return np.asarray(values.data)
     instants = to_dates(values.data)
@@ -86,6 +84,16 @@ def numbers_of(column: Column, values: Values) -> Array:
             "2024-05-31"
         )
     return instants
+
+
+def _numbers(column: Column, values: Values) -> Array:
+    """Numbers, or text in which they are written as at fit; a TableError names what is neither."""
+    written = column.written or PLAIN
+    like = f", written like {written.example}" if column.written else ""
+    rule = f"it held numbers at fit{like}; give a number there, or leave the cell empty if it is "
+    return np.asarray(
+        to_numbers(column.name, values, rule=(rule + "not known",), written=written).data
+    )
 
 
 def exact_numbers(column: Column, values: Values) -> Floats:
@@ -138,8 +146,7 @@ def _codes(column: Column, values: Values) -> Codes:
     if column.textual:
         texts = _truths(column, values) if values.type == "boolean" else _as_text(values)
         return look_up_text(_text_levels(column), texts)
-    data = to_numbers(column.name, values, rule=_HELD_NUMBERS).data
-    return look_up_numbers(_number_levels(column), data)
+    return look_up_numbers(_number_levels(column), _numbers(column, values))
 
 
 def _text_codes(column: Column, values: Values) -> Codes:
@@ -157,7 +164,7 @@ def _text_codes(column: Column, values: Values) -> Codes:
 def _parsed_codes(column: Column, values: Values) -> Codes:
     """Codes of numbers or dates that are written as text."""
     if column.kind == "category":
-        return look_up_numbers(_number_levels(column), parsed_numbers(values.data).to_numpy())
+        return look_up_numbers(_number_levels(column), _numbers(column, values))
     return bin_codes(column.edges, numbers_of(column, values))
 
 

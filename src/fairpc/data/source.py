@@ -83,6 +83,7 @@ class Roles:
         fair: the column of fair decisions that are known by other means, if any.
         missing_values: values that mean "missing", besides null and NaN.
         numeric: features that are said to hold numbers.
+        decimal: the decimal mark of numbers in text, where it is said.
         names: all columns of the table, in their order; without those that were given separately.
         positional: whether they are known by position.
         groups_positional: whether the sensitive columns are known by position.
@@ -96,6 +97,7 @@ class Roles:
     missing_values: tuple[Sentinel, ...] = ()
     numeric: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
+    decimal: str | None = None
     positional: bool = False
     groups_positional: bool = False
 
@@ -402,22 +404,26 @@ class Warned:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """A block whose warnings about tables are kept, not printed; others go where they went."""
-        with warnings.catch_warnings(record=True) as found:
+        """A block whose warnings about tables are kept, not printed; others appear at once."""
+        with warnings.catch_warnings():
+            shown = warnings.showwarning
+
+            def kept(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+                if issubclass(category, TableWarning):
+                    self._keep(str(message))
+                else:
+                    shown(message, category, *where, **more)
+
+            warnings.showwarning = kept
             warnings.simplefilter("always", TableWarning)
             yield
-        for warning in found:
-            if not issubclass(warning.category, TableWarning):
-                warnings.warn_explicit(
-                    warning.message, warning.category, warning.filename, warning.lineno
-                )
-                continue
-            text = str(warning.message)
-            column = text.partition(" has ")[0].partition(" was ")[0]
-            if column in self.first:
-                self.again[column] = self.again.get(column, 0) + 1
-            else:
-                self.first[column] = text
+
+    def _keep(self, text: str) -> None:
+        column = text.partition(" has ")[0].partition(" was ")[0]
+        if column in self.first:
+            self.again[column] = self.again.get(column, 0) + 1
+        else:
+            self.first[column] = text
 
     def sentences(self) -> Iterator[str]:
         for column, text in list(self.first.items())[:_SHOWN]:
