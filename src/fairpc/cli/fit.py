@@ -85,6 +85,10 @@ def run(
         compile_aside(tuple(STAGES))
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
+        if files.folder is not None and keeping.checkpoint is not None:
+            raise LearningError(
+                "--checkpoint needs a table that is a file of its own: write it to Parquet first"
+            )
         learner = replace(learner, given=strata_columns(learner.given, roles, files))
         weight = weight_column(learner.weight, learner.given, roles, files)
         large = engine.clustered or keeping != Keeping() or is_large(files)
@@ -147,6 +151,10 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Fitte
             f"--given is for models with a hidden decision, and {learner.model} has none: take "
             f"--model FairPC, LatNB or {LATENT}, or leave --given out"
         )
+    if learner.equal_mass and learner.model != "FairPC":
+        raise OptionError(
+            f"--equal-mass is for FairPC, and not for {learner.model}: leave one of the two out"
+        )
     settings = learner.settings | {
         "sensitive": roles.sensitive,
         "positive": roles.positive,
@@ -158,6 +166,7 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Fitte
     }
     if learner.model not in ("FairPC", "NLatPC"):
         chosen = settings.pop("structure"), settings.pop("n_components")
+        del settings["equal_mass"]
         if chosen != ("auto", None):
             raise LearningError(
                 f"{learner.model} has no structure to choose: leave out --structure and "

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from fairpc.data.containers import Scratch
 from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum
 from fairpc.data.files import TableFiles, find
 from fairpc.data.forks import need_threads
@@ -228,6 +229,8 @@ class LazySource(Source):
     bytes_per_row: float = 0.0
     reading: AbstractContextManager[None] = field(default_factory=nullcontext)
     paths: tuple[Path, ...] = ()
+    called: str = ""  #: what the user calls its files
+    folder: Scratch | None = None  #: where the files are, if they are a copy that goes with this
 
     @property
     def n_rows(self) -> float | None:
@@ -268,7 +271,8 @@ class LazySource(Source):
         for (frame, n_rows), path in zip(self.pieces, self.paths, strict=False):
             for start in range(0, n_rows, READ_ROWS):
                 piece = frame.select(exactly(columns)).slice(start, READ_ROWS)
-                yield _Reading(partial(piece.collect, engine="streaming"), str(path), start)
+                file = str(path) if self.folder is None else self.called
+                yield _Reading(partial(piece.collect, engine="streaming"), file, start)
         if not self.pieces:
             for batch in self.frame.select(exactly(columns)).collect_batches(
                 chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming", lazy=True
@@ -324,7 +328,8 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
                 raise files.no_rows()
             pieces = tuple((prepare(scan), n) for scan, n in zip(scans, rows, strict=True))
             per_row = n_bytes / sum(rows)
-        return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), files.paths)
+        place = files.paths, files.source, files.folder
+        return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), *place)
 
 
 @dataclass
