@@ -235,6 +235,14 @@ def _audit(
             show_default=False,
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        opt.option(
+            "COL",
+            "Also give the gaps between groups within each level of a column, such as a branch.",
+        ),
+    ] = None,
+    weight: opt.Weight = None,
     seed: opt.Seed = 0,
     max_memory: opt.MaxMemory = None,
     text: opt.TextFormat,

@@ -37,9 +37,9 @@ Table = Annotated[
     str,
     argument(
         "TABLE",
-        "CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook or a "
-        "table of a database (book.xlsx::Loans, bank.sqlite::loans, bank.duckdb::loans); or - for "
-        "stdin.",
+        "CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook or "
+        "a table of a database (book.xlsx::Loans, bank.sqlite::loans, bank.duckdb::loans); or - "
+        "for stdin.",
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
@@ -63,6 +63,11 @@ MaxMemory = Annotated[
         "Memory for rows, in bytes or text like 4GB. If rows need more, fit keeps them on disk, "
         "and audit takes a sample.",
     ),
+]
+
+Weight = Annotated[
+    str | None,
+    option("COL", "A column of weights: how many people a row stands for. It is no feature."),
 ]
 
 ARGUMENTS: Final = {
@@ -230,10 +235,7 @@ class Learner:
             "stratum has a P(D | Df, S) of its own.",
         ),
     ] = BENDINGS[0]
-    weight: Annotated[
-        str | None,
-        option("COL", "A column of weights: how many people a row stands for. It is no feature."),
-    ] = None
+    weight: Weight = None
     equal_mass: Annotated[
         bool,
         option(

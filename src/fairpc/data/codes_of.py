@@ -13,12 +13,14 @@ from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_
 from fairpc.data.frame import Frame
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
-from fairpc.data.values import Sentinel, Values, read_values, to_dates, to_numbers
+from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
 from fairpc.data.writing import PLAIN
 from fairpc.errors import TableError, TableWarning, counted
 from fairpc.errors.arrays import Array, Codes, Floats
 
 _SHOWN: Final = 3
+_TYPE_ROWS: Final = 20
+"""Values from which on a column of names that holds numbers alone is of another type."""
 CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
 """Microseconds of the first and the last day that Python knows."""
 _TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
@@ -36,6 +38,8 @@ def code_values(column: Column, values: Values, *, warn: bool = True, stacklevel
         # A column of nothing has no type that could be wrong.
         return np.full(len(missing), MISSING, np.int16)
     codes = _codes(column, values)
+    if column.textual and not (codes >= 0).any():
+        _refuse_numbers(column, values.taken(~missing))
     if column.open and not column.binned:
         codes[(codes < 0) & ~missing] = column.arity - 1
     elif warn and not column.binned:
@@ -202,6 +206,25 @@ def _as_text(values: Values) -> Any:
         whole = pl.Series(np.nan_to_num(data).astype(np.int64)).cast(pl.String)
         return pl.select(pl.when(pl.Series(~np.isnan(data))).then(whole)).to_series()
     return pl.Series(data, nan_to_null=True).cast(pl.String)
+
+
+def _refuse_numbers(column: Column, values: Values) -> None:
+    """A TableError where a column of names holds nothing but numbers, none of them known.
+
+    A few unknown values may be new levels: those are warned of.
+    """
+    import polars as pl
+
+    if len(values.data) < _TYPE_ROWS:
+        return
+    read = values.parsed()
+    levels = pl.Series([str(level) for level in (*column.levels, *column.merged)])
+    if read.type == "number" and parsed_numbers(levels).null_count() == len(levels):
+        shown = ", ".join(repr(level) for level in column.levels[:_SHOWN])
+        raise TableError(
+            f"column {column.name!r} holds numbers such as {values.data[0]} and held text at fit "
+            f"({shown}): give it as it was at fit, or fit again"
+        )
 
 
 def _changed(column: Column, values: Values) -> TableError:

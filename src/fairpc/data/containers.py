@@ -3,8 +3,8 @@
 Such a table is copied to a Parquet file of our own, a few rows at a time, and then read as any
 other is. ``book.xlsx::Loans`` and ``bank.sqlite::loans`` name the table; where there is one only,
 the file alone is enough. Files come from strangers: sizes are looked at before a library is,
-nothing in a file is run (no view, no virtual table, no extension), and names meet SQL only as quoted
-identifiers that the catalogue of the file lists.
+nothing in a file is run (no view, no virtual table, no extension), and names meet SQL only as
+quoted identifiers that the catalogue of the file lists.
 """
 
 from __future__ import annotations
