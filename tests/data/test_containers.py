@@ -101,8 +101,8 @@ def test_views_and_virtual_tables_are_left_alone(tmp_path: Path) -> None:
     path = sqlite_file(tmp_path / "b.sqlite")
     with sqlite3.connect(path) as base:
         base.execute(
-            "CREATE VIEW endless AS WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) "
-            "SELECT x FROM n"
+            "CREATE VIEW endless AS WITH RECURSIVE n(x) AS "
+            "(SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n"
         )
     base.close()
     assert find(path).read().height == 4
