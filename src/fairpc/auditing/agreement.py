@@ -240,7 +240,7 @@ def trade_off(job: Job) -> TradeOff:
     """
     model, rows, settings = job.model, job.sample, job.settings
     if not settings.baselines:
-        raise AuditError("it was not asked for (baselines=False)")
+        raise AuditError("a comparison with other methods was not asked for")
     if not (rows.d >= 0).any():
         raise AuditError("no label is known: methods cannot be compared without labels")
     from sklearn.frozen import FrozenEstimator

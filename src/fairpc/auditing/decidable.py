@@ -347,15 +347,15 @@ def spread_over_starts(job: Job) -> Stability:
     if not model._latent:
         raise AuditError(f"{type(model).__name__} has no hidden decision, so no random starts")
     if n_starts == 0:
-        raise AuditError("random starts were not asked for (n_starts=0)")
+        raise AuditError("random starts were not asked for")
     if not (rows.d >= 0).any():
         raise AuditError("no label is known: the model cannot be fitted again to these rows")
     if n_starts is None:
         n_starts = min(STARTS, int(START_WORK / (refit_cost(model, rows) * START_UPDATES)) - 1)
         if n_starts < 2:
             raise AuditError(
-                "fitting this model again to these rows from random starts takes long: ask for it "
-                f"with n_starts={STARTS}, or call fairpc.stability"
+                "fitting this model again to these rows from random starts takes long: in Python, "
+                f"audit(…, n_starts={STARTS}) does it anyway, and so does fairpc.stability"
             )
     return stability(
         model,

@@ -147,7 +147,7 @@ def with_intervals(job: Job) -> MechanismFacts:
     model, settings, n_replicates = job.model, job.settings, job.settings.n_replicates
     rows = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
     if n_replicates == 0:
-        raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
+        raise AuditError("intervals of the mechanism were not asked for")
     _check_drawable(rows, job.own_test)
     if model.warnings_:
         raise AuditError(
@@ -198,15 +198,15 @@ def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
         raise AuditError(
             f"the mechanism of {type(model).__name__} is a point that was chosen of all that the "
             "data leave open, and an interval around it would look more certain than it is: the "
-            "identified set says what is possible. Ask with "
-            f"n_replicates={REPLICATES} how far the point moves with the rows"
+            "identified set says what is possible. How far the point moves with the rows, "
+            f"audit(…, n_replicates={REPLICATES}) tells in Python"
         )
     quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
     n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
     if n_replicates > 2 * quick:
         raise AuditError(
-            "fitting this model again to draws of these rows takes long: ask for it with "
-            f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
+            "fitting this model again to draws of these rows takes long: in Python, audit(…, "
+            f"n_replicates={REPLICATES}) does it anyway, and so does fairpc.bootstrap_mechanism"
         )
     return n_replicates
 
@@ -225,7 +225,7 @@ def _check_drawable(
     if rows.n_rows < rows.n_table:
         raise AuditError(
             "intervals of the mechanism need a bootstrap of all training rows, but their "
-            "distinct rows do not fit into memory: give more with max_memory"
+            "distinct rows do not fit into memory: allow more memory"
         )
     if test is None:
         raise AuditError(

@@ -107,8 +107,8 @@ class AuditedRows:
         """
         if not (self.s >= 0).any():
             raise AuditError(
-                "the groups of the rows are not known: give sensitive_features, or the sensitive "
-                "columns with the table"
+                "the groups of the rows are not known: give the sensitive columns with the table, "
+                "or in Python sensitive_features"
             )
         kept, persons = rows & (self.s >= 0), self.persons
         for g in range(len(self.groups)):

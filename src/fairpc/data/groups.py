@@ -20,12 +20,17 @@ from fairpc.data.labels import Labels
 from fairpc.data.schema import Column, Dropped, Record, Saved, fields_of
 from fairpc.data.table import MISSING, check_weights
 from fairpc.data.values import Sentinel, Values, read_values
-from fairpc.errors import TableError, TableWarning, counted
+from fairpc.errors import GroupWarning, TableError, TableWarning, counted
 from fairpc.errors.arrays import Codes, Floats, Integers, Ints
 
 MAX_GROUPS: Final = 64
 SMALL: Final = 30
 """A group with fewer rows is reported as small."""
+
+MANY: Final = 20
+"""More groups than this are warned of: each has parameters of its own to learn."""
+FEWEST: Final = 5
+"""And groups of fewer rows: of them hardly anything can be learned."""
 
 _FEW_NUMBERS: Final = 8  # a numeric attribute with more values than this is binned
 
@@ -188,6 +193,24 @@ def groups_of(
         )
     cells = tuple(tuple(cell) for cell in crossed.tolist())
     return Groups(tuple(fitted), cells, tuple(n_rows.tolist()), missing_values)
+
+
+def warn_of_groups(groups: Groups) -> None:
+    """Say before the work begins that groups are many, or of a handful of rows."""
+    tiny, n = groups.small(FEWEST), len(groups.names)
+    if n <= MANY and not tiny:
+        return
+    by = " × ".join(map(repr, groups.column_names))
+    name, rows = min(zip(groups.names, groups.rows, strict=True), key=lambda each: each[1])
+    few = f"{counted(len(tiny), 'group has', 'groups have')} fewer than {FEWEST} rows, "
+    warnings.warn(
+        f"{by} makes {n} groups; {few if tiny else ''}the smallest, {name!r}, has "
+        f"{counted(rows, 'row')}: each group is learned by itself, which takes time and of few "
+        f"rows tells little (under {SMALL} next to nothing); merge values, or leave out rows of "
+        "the smallest groups",
+        GroupWarning,
+        stacklevel=6,
+    )
 
 
 def _crossed(codes: Codes, arities: list[int], rows: Ints) -> tuple[Codes, Ints]:

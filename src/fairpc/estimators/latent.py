@@ -11,7 +11,7 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -116,6 +116,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         threshold: score above which ``predict`` gives the positive class.
         missing_values: values that mean "missing" in groups and labels, and for the default
             classifier in features.
+        decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
+            of each column. The default classifier is given them as numbers.
         random_state: of folds and of the default classifier.
         n_jobs: folds fitted at once, as in scikit-learn.
     """
@@ -141,6 +143,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         per_group: bool = False,
         threshold: float = 0.5,
         missing_values: Sequence[Any] = (),
+        decimal: Literal[".", ","] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -157,6 +160,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.per_group = per_group
         self.threshold = threshold
         self.missing_values = missing_values
+        self.decimal = decimal
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -250,6 +254,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             sensitive=self.sensitive,
             fair_labels=fair_labels,
             missing_values=self.missing_values,
+            decimal=self.decimal,
             **given,
         )
         coding, _ = fit_coding(table.source, table.roles, positive=self.positive)
