@@ -34,13 +34,14 @@ ALLOWED: dict[str, set[str]] = {
     "datasets": {"data", "circuit", "fair"},
     "cluster": {"data", "circuit"},
     "refits": MODELS,
+    "exporting": MODELS,
     "comparison": MODELS | {"refits", "baselines", "plots", "cluster"},
     "auditing": MODELS | {"refits", "baselines", "comparison"},
     "report": {"auditing"},
     "paper": MODELS | {"refits", "auditing", "baselines", "comparison", "datasets", "plots"},
     "cli": MODELS
     | {"refits", "auditing", "baselines", "comparison", "datasets", "plots", "report", "paper"}
-    | {"cluster"},
+    | {"cluster", "exporting"},
 }
 # The package's own __init__ names what is public, and nothing names the command line.
 ROOT = ""
