@@ -185,7 +185,8 @@ def fitted(draw: st.DrawFn, n_rows: int = 14) -> Fitted:
     names = names or [f"n{j}" for j in range(len(layout.arities) + 2)]
     features = [made_column(rnd, n, a) for n, a in zip(names, layout.arities, strict=False)]
     sensitive, cells = _groups(rnd, names[-2:], layout.n_groups)
-    model = _model(distribution, features, sensitive, cells, apart=rnd.random() < 0.5)
+    used, told = (tuple(m.column for m in made) for made in (features, sensitive))
+    model = model_of(distribution, used, told, cells, apart=rnd.random() < 0.5)
     columns: dict[str, list[Any]] = {m.column.name: [] for m in (*features, *sensitive)}
     for _ in range(n_rows):
         holes = rnd.choice((0.0, 0.3, 0.8))
@@ -217,19 +218,36 @@ def _groups(
     return columns, tuple(sorted(rnd.sample(crossings, n_groups)))
 
 
-def _model(
+def naive(rnd: Random, *columns: Column, group: Column | None = None, least: float = 0.05) -> Any:
+    """A LatNB of two groups and two classes over these columns, of random rates."""
+    sizes = tuple(c.arity for c in columns)
+    names = tuple(f"X{j}" for j in range(len(sizes)))
+    layout = Layout(2, 2, names, sizes, latent=True, tied=True)
+
+    def cell(b: CircuitBuilder, f: int, s: int, places: Any) -> int:
+        rates = [np.array([rnd.random() + least for _ in range(a)]) for a in sizes]
+        pairs = zip(places, rates, strict=True)
+        return b.product(*(b.categorical(c, (p / p.sum()).tolist()) for c, p in pairs))
+
+    rates = [np.array([0.3, 0.7]), np.tile([0.4, 0.6], (2, 1)), shares(rnd, (2, 2, 2), 0.0)]
+    distribution = FairDistribution("LatNB", layout, build(layout, cell, *rates))
+    group = group or Column("group", "category", levels=("f", "m"))
+    return model_of(distribution, columns, (group,), ((0,), (1,)))
+
+
+def model_of(
     distribution: FairDistribution,
-    features: list[Made],
-    sensitive: list[Made],
+    columns: tuple[Column, ...],
+    sensitive: tuple[Column, ...],
     cells: tuple[tuple[int, ...], ...],
-    apart: bool,
+    apart: bool = True,
 ) -> CircuitClassifier:
-    columns = tuple(m.column for m in features)
+    """A model that was not fitted, but made."""
     classes = tuple(f"class {k}" for k in range(distribution.layout.n_classes))
     coding = TableCoding(
         Encoding(columns, (), tuple(c.name for c in columns), missing_values=SENTINELS),
         Labels(Column("label", "category", levels=classes), positive=1),
-        Groups(tuple(m.column for m in sensitive), cells, (9,) * len(cells), SENTINELS),
+        Groups(sensitive, cells, (9,) * len(cells), SENTINELS),
     )
     if not apart:
         coding = replace(coding, sensitive=coding.groups.column_names)

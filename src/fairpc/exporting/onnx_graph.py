@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from fairpc.errors import NotAnsweredError
 from fairpc.errors.arrays import Array, Ints
 from fairpc.exporting.program import Input, Scorer
 
@@ -71,6 +72,10 @@ class OnnxGraph:
 
 def value_info(given: Input) -> ValueInfoProto:
     """A column as an input, rows × 1."""
+    if not given.name:
+        raise NotAnsweredError(
+            "a column has no name, and inputs of ONNX have one: rename it and fit again"
+        )
     kind = TensorProto.STRING if given.kind == "text" else TensorProto.DOUBLE
     return helper.make_tensor_value_info(given.name, kind, ["rows", 1])
 
