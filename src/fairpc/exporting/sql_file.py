@@ -88,7 +88,7 @@ class _Forest:
         for k, (j, value) in enumerate(zip(self.scorer.rest, scaled, strict=True)):
             rows = value.transpose(0, 3, 1, 2).reshape(-1, self.n_terms)
             result.append(self._table(f"fairpc_value{k}", rows))
-            joined.append((f"fairpc_value{k}", f"b.g * {value.shape[3]} + b.x{j}", ""))
+            joined.append((f"fairpc_value{k}", f"b.g * {value.shape[3]} + b.x{j}"))
         result += self._multiplied("fairpc_start", "fairpc_row_value", carried, joined)
         result.append(stage("fairpc_boxes", self._boxes(), self._box_columns()))
         result.append(stage("fairpc_marked", self._marked()))
@@ -128,25 +128,23 @@ class _Forest:
         return stage(name, values(listed), ["k", *(f"p{t}" for t in range(self.n_terms))])
 
     def _multiplied(
-        self, base: str, name: str, carried: list[str], joined: list[tuple[str, str, str]]
+        self, base: str, name: str, carried: list[str], joined: list[tuple[str, str]]
     ) -> list[str]:
         """Stages that multiply the terms by those of other tables, some tables at a time.
 
-        Of each table: its name, the number of its row, and when it is looked at.
+        Of each table: its name, and the number of its row.
         """
         result = []
         starts = list(range(0, max(len(joined), 1), MOST_JOINED))
         for start in starts:
             some = joined[start : start + MOST_JOINED]
             factors = [
-                "".join(f" * COALESCE({table}.p{t}, 1.0e0)" for table, _, _ in some)
+                "".join(f" * COALESCE({table}.p{t}, 1.0e0)" for table, _ in some)
                 for t in range(self.n_terms)
             ]
             columns = [f"b.{column}" for column in carried]
             columns += [f"b.q{t}{factor} AS q{t}" for t, factor in enumerate(factors)]
-            joins = "".join(
-                f"\nLEFT JOIN {table} ON {when}{table}.k = {key}" for table, key, when in some
-            )
+            joins = "".join(f"\nLEFT JOIN {table} ON {table}.k = {key}" for table, key in some)
             target = name if start == starts[-1] else f"{name}_{start}"
             result.append(stage(target, selected(columns, f"{base} AS b{joins}")))
             base = target
@@ -208,12 +206,13 @@ class _Forest:
 
     def _masses(self) -> list[str]:
         """The terms of each row and box, with its weight and what is missing summed out."""
-        result, joined = [], [("fairpc_weight", f"b.g * {len(self.forest.tree)} + b.l", "")]
+        result, joined = [], [("fairpc_weight", f"b.g * {len(self.forest.tree)} + b.l")]
         for j, k in self.narrowed:
             mass, _ = self._sets(k)
             result.append(self._table(f"fairpc_mass{k}", mass.reshape(-1, self.n_terms)))
-            key, when = f"b.g * {mass.shape[1]} + b.set{j}", f"b.x{j} IS NULL AND "
-            joined.append((f"fairpc_mass{k}", key, when))
+            # A key that is NULL meets nothing. A second condition would make DuckDB compare all.
+            key = f"CASE WHEN b.x{j} IS NULL THEN b.g * {mass.shape[1]} + b.set{j} END"
+            joined.append((f"fairpc_mass{k}", key))
         carried = ["n", "g", *(f"{c}{j}" for j, _ in self.narrowed for c in ("x", "set"))]
         return [*result, *self._multiplied("fairpc_inside", "fairpc_box_value", carried, joined)]
 
