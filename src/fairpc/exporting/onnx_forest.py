@@ -14,7 +14,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fairpc.exporting.onnx_graph import OnnxGraph, allowed_subgroups
-from fairpc.exporting.program import Scorer
+from fairpc.exporting.program import BoxSets, Scorer
 from fairpc.fair.forest import Forest
 
 MOST_BYTES: Final = 2**26
@@ -121,13 +121,11 @@ def _block_table(
     start = np.ones((1, 1, n_terms)) if weight is None else weight
     table = graph.add("Unsqueeze", graph.constant(start), graph.whole([2]))
     for j in block:
-        _, first, number = np.unique(
-            forest.allowed[j], axis=0, return_index=True, return_inverse=True
-        )
-        mass = forest.mass[:, :, first, j].transpose(0, 2, 1, 3).reshape(n_groups, -1, n_terms)
-        of_box = graph.gather(graph.constant(mass), graph.whole(number.ravel()), axis=1)
-        missing = graph.add("Unsqueeze", of_box, graph.whole([2]))
-        ones = graph.constant(np.ones((n_groups, n_boxes, 1, n_terms)))
+        sets = BoxSets.of(forest, j)
+        mass = graph.gather(graph.constant(sets.mass), graph.whole(sets.of_box), axis=1)
+        missing = graph.add("Unsqueeze", mass, graph.whole([2]))
+        shape = graph.whole([n_groups, n_boxes, 1, n_terms])
+        ones = graph.add("Expand", graph.constant(1.0), shape)
         pair = graph.add("Concat", ones, missing, axis=2)
         wide = graph.add("Unsqueeze", table, graph.whole([3]))
         table = graph.add("Mul", wide, graph.add("Unsqueeze", pair, graph.whole([2])))

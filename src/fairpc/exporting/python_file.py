@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.exporting.program import Densities, Input, Leaf, Node, Product, Scorer
+from fairpc.exporting.program import BoxSets, Densities, Input, Leaf, Node, Product, Scorer
 from fairpc.fair.forest import Forest
 
 _HEAD: Final = '''"""P(Df = class | row) of a {model} that fairpc {version} exported.
@@ -103,16 +103,12 @@ def _input(given: Input) -> dict[str, Any]:
 
 def _forest(forest: Forest) -> dict[str, Any]:
     """Boxes by the sets of values that they allow; values by group, feature, class, cluster."""
-    sets, set_of = [], []
-    for allowed in forest.allowed:
-        distinct, number = np.unique(allowed, axis=0, return_inverse=True)
-        sets.append([np.flatnonzero(one).tolist() for one in distinct])
-        set_of.append(number.ravel().tolist())
+    found = [BoxSets.of(forest, j) for j in range(len(forest.allowed))]
     values = [[value[g].tolist() for value in forest.values] for g in range(len(forest.shares))]
     return {
         "kind": "forest",
-        "sets": sets,
-        "set_of": set_of,
+        "sets": [[np.flatnonzero(one).tolist() for one in of.allowed] for of in found],
+        "set_of": [of.of_box.tolist() for of in found],
         "shares": forest.shares.tolist(),
         "values": values,
         "weight": forest.weight.tolist(),

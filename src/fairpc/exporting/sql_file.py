@@ -13,7 +13,7 @@ import numpy as np
 
 from fairpc.errors import NotAnsweredError
 from fairpc.errors.arrays import Floats
-from fairpc.exporting.program import TINIEST, Densities, Leaf, Product, Scorer
+from fairpc.exporting.program import TINIEST, BoxSets, Densities, Leaf, Product, Scorer
 from fairpc.exporting.sql_text import (
     WORD,
     allows,
@@ -167,16 +167,8 @@ class _Forest:
         for _, k, first in self._words():
             some = self.forest.allowed[k][:, first : first + WORD]
             columns.append(some @ (1 << np.arange(some.shape[1], dtype=np.int64)))
-        columns += [self._sets(k)[1] for _, k in self.narrowed]
+        columns += [BoxSets.of(self.forest, k).of_box for _, k in self.narrowed]
         return values(np.stack(columns, axis=1).tolist())
-
-    def _sets(self, k: int) -> tuple[Floats, np.ndarray]:
-        """P(x_k in the set | c, f, s) of distinct sets, groups × sets × terms; set of each box."""
-        _, first, of_box = np.unique(
-            self.forest.allowed[k], axis=0, return_index=True, return_inverse=True
-        )
-        mass = self.forest.mass[:, :, first, k].transpose(0, 2, 1, 3)
-        return mass.reshape(self.n_groups, len(first), -1), of_box.ravel()
 
     def _marked(self) -> str:
         """The bit of each value; all bits where it is missing."""
@@ -208,7 +200,7 @@ class _Forest:
         """The terms of each row and box, with its weight and what is missing summed out."""
         result, joined = [], [("fairpc_weight", f"b.g * {len(self.forest.tree)} + b.l")]
         for j, k in self.narrowed:
-            mass, _ = self._sets(k)
+            mass = BoxSets.of(self.forest, k).mass
             result.append(self._table(f"fairpc_mass{k}", mass.reshape(-1, self.n_terms)))
             # A key that is NULL meets nothing. A second condition would make DuckDB compare all.
             key = f"CASE WHEN b.x{j} IS NULL THEN b.g * {mass.shape[1]} + b.set{j} END"
