@@ -334,6 +334,27 @@ def _file(
     """
 
 
+@_command("export", "export.run")
+def _export(
+    model_file: opt.ModelFile,
+    output: Annotated[str, opt.output("The file to write: .onnx, .sql or .py.")],
+    table: Annotated[
+        str | None,
+        opt.option("NAME", "What a query calls the table; default: applicants.", "--table"),
+    ] = None,
+    *,
+    screen: Screen,
+) -> None:
+    """Write a model as a file that scores rows without fairpc.
+
+    .onnx is a graph for ONNX Runtime, .sql one SELECT for SQLite and DuckDB, .py one file of
+    Python without dependencies. Columns are given as they are in the table, and what is missing
+    is summed out, exactly.
+
+    Example: fairpc export loans.fairpc -o loans.onnx
+    """
+
+
 @_command("compare", "compare.run")
 def _compare(
     table: opt.Table,

@@ -23,7 +23,8 @@ _TYPE_ROWS: Final = 20
 """Values from which on a column of names that holds numbers alone is of another type."""
 CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
 """Microseconds of the first and the last day that Python knows."""
-_TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
+TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
+"""How booleans are written as text."""
 
 
 def code_values(column: Column, values: Values, *, warn: bool = True, stacklevel: int = 3) -> Codes:
@@ -149,16 +150,16 @@ def _codes(column: Column, values: Values) -> Codes:
         raise _changed(column, values)
     if column.textual:
         texts = _truths(column, values) if values.type == "boolean" else _as_text(values)
-        return look_up_text(_text_levels(column), texts)
-    return look_up_numbers(_number_levels(column), _numbers(column, values))
+        return look_up_text(text_levels(column), texts)
+    return look_up_numbers(number_levels(column), _numbers(column, values))
 
 
 def _text_codes(column: Column, values: Values) -> Codes:
     texts = values.data
     if column.kind == "boolean":
-        return look_up_text(_TRUTH, texts)
+        return look_up_text(TRUTH, texts)
     known = {label: i for i, label in enumerate(column.labels)}
-    codes = look_up_text(known if column.binned else _text_levels(column), texts)
+    codes = look_up_text(known if column.binned else text_levels(column), texts)
     rest = codes < 0
     if not column.textual and (rest & ~values.missing()).any():
         codes[rest] = _parsed_codes(column, values.taken(rest))
@@ -168,11 +169,11 @@ def _text_codes(column: Column, values: Values) -> Codes:
 def _parsed_codes(column: Column, values: Values) -> Codes:
     """Codes of numbers or dates that are written as text."""
     if column.kind == "category":
-        return look_up_numbers(_number_levels(column), _numbers(column, values))
+        return look_up_numbers(number_levels(column), _numbers(column, values))
     return bin_codes(column.edges, numbers_of(column, values))
 
 
-def _text_levels(column: Column) -> dict[str, int]:
+def text_levels(column: Column) -> dict[str, int]:
     """Code of each level as text; of merged ones and of the label "other" too."""
     known = {str(level): i for i, level in enumerate(column.levels)}
     if column.has_other:
@@ -182,7 +183,8 @@ def _text_levels(column: Column) -> dict[str, int]:
     return known
 
 
-def _number_levels(column: Column) -> dict[float, int]:
+def number_levels(column: Column) -> dict[float, int]:
+    """Code of each level of a column of numbers, of merged ones too."""
     # A whole level stays an int: beyond 2^53 a float would be another number.
     numbers = [int(v) if isinstance(v, int) else float(v) for v in (*column.levels, *column.merged)]
     return {number: min(i, column.arity - 1) for i, number in enumerate(numbers)}
