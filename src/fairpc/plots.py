@@ -44,7 +44,7 @@ class ModelPlots:
     @property
     def _names(self) -> tuple[Sequence[str], Sequence[str]]:
         """Of the groups, and of the classes."""
-        return self._model.coding_.groups.names, [str(c) for c in self._model.classes_]
+        return self._model.coding_.group_names, [str(c) for c in self._model.classes_]
 
     def mechanism(self, ax: Axes | None = None) -> Axes:
         """P(D | Df, S): a bar per group and hidden decision, cut by the observed label."""
@@ -60,9 +60,11 @@ class ModelPlots:
         # A gap between groups, so that bars of one group stand together.
         places = np.array([-(i + 0.6 * s) for i, (s, _) in enumerate(rows)])
         left = np.zeros(len(rows))
-        for d, label in enumerate(classes):
-            width = model.bias_mechanism_[:, :, d].ravel()
-            look: Style = {"color": COLOURS[d % len(COLOURS)], "hatch": HATCHES[d % len(HATCHES)]}
+        positive = model.coding_.labels.positive
+        # The positive class comes first and has the same look whatever its place in the order.
+        for i, d in enumerate(sorted(range(len(classes)), key=lambda k: k != positive)):
+            label, width = classes[d], model.bias_mechanism_[:, :, d].ravel()
+            look: Style = {"color": COLOURS[i % len(COLOURS)], "hatch": HATCHES[i % len(HATCHES)]}
             look |= {"edgecolor": EDGE, "linewidth": 0.8, "label": f"D = {label}"}
             ax.barh(places, width, left=left, height=0.8, **look)
             for y, x, share in zip(places, left, width, strict=True):

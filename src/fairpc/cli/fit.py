@@ -216,9 +216,9 @@ def facts(model: FittedModel, rows: LabelledTable, seconds: float) -> Facts:
         },
         "groups": {
             "columns": list(coding.groups.column_names),
-            "rows": dict(zip(coding.groups.names, coding.groups.rows, strict=True)),
+            "rows": dict(zip(coding.group_names, coding.groups.rows, strict=True)),
             "missing": rows.height - sum(coding.groups.rows),
-            "small": [name for name, _ in coding.groups.small()],
+            "small": [name for name, _ in coding.small_groups()],
         },
         "learned": _learned(model),
         **_how(model),

@@ -186,13 +186,8 @@ def _pair(pair: facts.PairGap, between: str = "and") -> str:
 
 def _ratio_interval(pair: facts.PairGap) -> Ends | None:
     """Interval of the smaller mean over the larger."""
-    low, high = pair.ratio_interval
-    if not (math.isfinite(pair.ratio) and math.isfinite(low)):
-        return None
-    high = high if math.isfinite(high) else math.inf
-    if pair.ratio <= 1:
-        return low, high
-    return (0.0 if math.isinf(high) else 1 / high), (1 / low if low else math.inf)
+    low, high = pair.impact_interval
+    return (low, high) if math.isfinite(pair.ratio) and math.isfinite(low) else None
 
 
 def _curve(audit: Audit, records: Sequence[facts.Parity]) -> view.Figure:
