@@ -26,8 +26,8 @@ _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
 _FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that fits these rows."
 _FROM_SCORES: Final = (
-    "LatentDecision (--model latent) stays within what the labels leave possible; strata (given) "
-    "or knowledge may explain the rest."
+    "LatentDecision, or --model latent, stays within what the labels leave possible; strata "
+    "(given) or knowledge may explain the rest."
 )
 _STRATA: Final = "Strata (given) or knowledge may explain what this one does not."
 
@@ -118,10 +118,8 @@ def _sure(job: Job, decidable: Decidable, own: OwnStrata | None) -> Iterator[str
         yield from (*own.sentences[:1], own.argued)
     if decidable.learned is not None:
         yield decidable.learned.sentence
-    identified = decidable.identified
-    if identified is not None and not decidable.rejected:
-        chance = " Estimates have errors: the test, which allows for them, is what counts."
-        yield identified.sentence + (chance if identified.empty and not identified.strata else "")
+    if decidable.identified is not None and not decidable.identified.empty:
+        yield decidable.identified.sentence
     data: TableFacts = job.found["data"]
     if data.n_rows == data.n_table:
         yield _rows(data)

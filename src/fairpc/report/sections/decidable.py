@@ -15,7 +15,17 @@ from fairpc.report.drawing import Mark, Plane, Row, Series, curves, estimates, r
 _DRAWN: Final = 12
 
 
-@view.section("decidable", "What the data can and cannot decide")
+def _gist(_: Audit, found: facts.Decidable) -> str:
+    word = {True: "contradicted", False: "not contradicted", None: "not tested"}[found.rejected]
+    learned = found.learned
+    left = ""
+    if learned is not None:
+        left = f"; P(Df = {text.short(learned.label, 20)}) from {text.share(learned.lower)} to "
+        left += text.share(learned.upper)
+    return f"Assumptions {word}{left}"
+
+
+@view.section("decidable", "What the data can and cannot decide", _gist)
 def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
     """How much of the account rests on data, and how much on assumptions."""
     yield view.Paragraph(

@@ -16,7 +16,15 @@ _DRAWN: Final = 8
 _MISFIT: Final = 0.01
 
 
-@view.section("mechanism", "The bias mechanism")
+def _gist(audit: Audit, found: MechanismFacts) -> str:
+    if audit.verdict.withdrawn:
+        return "Learned by the model, not a finding"
+    turned = sum(t.up + t.down + t.other for t in found.turned)
+    total = sum(t.n for t in found.turned)
+    return f"An estimated {text.count(turned)} of {text.count(total)} labels were turned"
+
+
+@view.section("mechanism", "The bias mechanism", _gist)
 def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
     """P(D | Df, S) as learned, and what it would mean for the audited rows."""
     if audit.verdict.rejected:
