@@ -38,6 +38,7 @@ from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.top import DF, S
 
 UNKNOWN: Final = "?"
+PART: Final = "part of "
 _WHOLE: Final = 1e-12
 MAX_ROWS: Final = 100_000
 """A query that asks for more combinations of values than this is refused."""
@@ -258,23 +259,22 @@ class Vocabulary:
 
     def log_masses(self, events: Sequence[Event]) -> Floats:
         """log of the probability of each event: of rows whose variables are as it says."""
-        layout = self.distribution.layout
-        arities = self.distribution.circuit.arities
-        columns = dict(zip(layout.x, self.features.columns, strict=True))
+        arities = list(self.distribution.layout.variables.values())
         named = sorted({variable for event in events for variable in event})
-        everything = {v: Said(frozenset(range(int(arities[v])))) for v in named}
+        if not named:
+            return np.zeros(len(events))
+        everything = {v: Said(frozenset(range(arities[v]))) for v in named}
         weights = {
-            v: np.stack(
-                [
-                    event.get(v, everything[v]).weights(int(arities[v]), columns.get(v))
-                    for event in events
-                ]
-            )
+            v: np.stack([self.weights(v, event.get(v, everything[v])) for event in events])
             for v in named
         }
-        if not weights:
-            return np.zeros(len(events))
         return self.distribution.circuit.log_weighted(weights)
+
+    def weights(self, variable: int, said: Said) -> Floats:
+        """Of each code of a variable of the circuit: the share of it that fits."""
+        layout = self.distribution.layout
+        columns = dict(zip(layout.x, self.features.columns, strict=True))
+        return said.weights(list(layout.variables.values())[variable], columns.get(variable))
 
     def _alternatives(self, term: Term) -> tuple[int, list[tuple[str, Said]]]:
         """Variable of the circuit, and each of its values."""
@@ -391,7 +391,7 @@ def _in_words(column: Column, term: Term, said: Said) -> tuple[str, ...]:
         return (str(term.value),)
     share = said.weights(column.arity, column)
     return tuple(
-        label if weight > 1 - _WHOLE else f"part of {label}"
+        label if weight > 1 - _WHOLE else PART + label
         for label, weight in zip(column.labels, share.tolist(), strict=True)
         if weight > 0
     )

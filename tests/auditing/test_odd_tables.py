@@ -18,12 +18,13 @@ from fairpc.report import render
 
 
 def contradicting() -> tuple[pl.DataFrame, Any, Any]:
-    """Labels that X tells exactly, at rates that differ: no P(Df) can fit both groups."""
+    """Labels that X tells almost, at rates that differ: no P(Df) can fit both groups."""
     rng = np.random.default_rng(0)
     s = np.repeat(["a", "b"], 300)
     d = rng.random(600) < np.where(s == "a", 0.8, 0.2)
     noise = rng.integers(0, 2, 600)
-    return pl.DataFrame({"x": d.astype(int), "z": noise}), np.where(d, 1, 0), s
+    seen = np.where(rng.random(600) < 0.01, ~d, d)
+    return pl.DataFrame({"x": seen.astype(int), "z": noise}), np.where(d, 1, 0), s
 
 
 @pytest.mark.filterwarnings("ignore:column 'x' says the same as the label")

@@ -13,7 +13,7 @@ import pytest
 
 from estimators.drifting import STRONG, drifting
 from fairpc.datasets import load_compas, load_german, make_synthetic
-from fairpc.errors import DriftWarning, InterruptedWarning
+from fairpc.errors import DriftWarning, InterruptedWarning, LeakWarning, SameAsLabelWarning
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB, base, load
 from fairpc.estimators import guard as module
 from fairpc.fair.forest import ForestDistribution
@@ -25,10 +25,12 @@ CARDS = Path(
 
 
 def warned(model: Any, *rows: Any, **given: Any) -> list[str]:
-    """The warnings of a fit."""
+    """What a fit says of Df; features that give label or group away have warnings of their own."""
     X, y, s = rows
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", LeakWarning)
+        warnings.simplefilter("ignore", SameAsLabelWarning)
         model.fit(X, y, sensitive_features=s, **given)
     assert {w.category for w in found} <= {DriftWarning}
     assert all(w.filename == __file__ for w in found)
@@ -278,4 +280,4 @@ def test_a_held_mechanism_stays_near_that_of_the_score() -> None:
         model.fit(frame, labels, sensitive_features=groups)
         order = [list(model.groups_).index(name) for name in ("male", "female")]
         errors.append(np.abs(model.bias_mechanism_[order][:, :, 1] - STRONG).max())
-    assert errors[0] < 0.15 < errors[1]
+    assert errors[0] < errors[1] / 3

@@ -84,7 +84,7 @@ def test_what_was_known_is_saved_with_the_model(tmp_path: Path) -> None:
 
 def test_a_file_of_version_1_still_loads(tmp_path: Path) -> None:
     table, labels, group = people(200)
-    model = LatNB().fit(table, labels, sensitive_features=group)
+    model = LatNB(numbers="bins").fit(table, labels, sensitive_features=group)
     path = tmp_path / "model.json"
     model.save(path)
     content = json.loads(path.read_text())

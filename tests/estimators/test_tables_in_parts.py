@@ -64,14 +64,15 @@ def test_groups_that_were_given_apart_are_found_by_name() -> None:
     X, s = frame.drop("label", "sex"), frame.select("sex")
     model = LatNB(max_iter=20).fit(X, frame["label"], sensitive_features=s)
     scores = model.predict_proba(X, sensitive_features=s)
-    assert np.array_equal(model.predict_proba(frame.lazy()), scores)
-    assert np.array_equal(model.predict_proba(X.lazy()), model.predict_proba(X))
+    # More rows than a batch has are summed in another order (docs/decisions/rewritten-circuits.md).
+    np.testing.assert_allclose(model.predict_proba(frame.lazy()), scores, rtol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(X.lazy()), model.predict_proba(X), rtol=1e-12)
 
 
 def test_columns_of_an_array_go_by_position(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.integers(0, 3, (300, 4))
-    model = LatNB(0, max_iter=10).fit(x, x[:, 1] > 0)
+    model = LatNB(0, max_iter=10).fit(x, x[:, 1] + rng.integers(0, 2, 300) > 1)
     pl.DataFrame(x, schema=["a", "b", "c", "d"]).write_parquet(tmp_path / "t.parquet")
     frame = pl.read_parquet(tmp_path / "t.parquet")
     ours = model.predict_proba(tmp_path / "t.parquet")

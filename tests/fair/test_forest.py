@@ -183,13 +183,23 @@ def test_a_forest_comes_back_from_data_bit_for_bit(m: ForestDistribution) -> Non
     np.testing.assert_array_equal(whole.circuit.graph.child, m.circuit.graph.child)
 
 
-def test_a_forest_of_one_leaf_says_nothing_of_the_decision() -> None:
+def test_a_forest_of_one_leaf_says_of_the_decision_what_its_densities_say() -> None:
     m = random_forest(Random(0), Sizes((2, 3), n_trees=1, n_clusters=1, n_leaves=1))
     assert m.layout.component is None
     check_against_the_twin(m, Random(1))
     x = rows_of(m, Random(2)).x
-    scores = m.decision(np.zeros(len(x), int), x)
-    np.testing.assert_allclose(scores, np.tile(m.decision_rate[0], (len(x), 1)), atol=1e-12)
+    nobody = np.zeros(len(x), int)
+    rate = np.tile(m.decision_rate[0], (len(x), 1))
+    assert np.abs(m.decision(nobody, x) - rate).max() > 0.01
+
+    def of_the_first_class(array: Floats) -> Floats:
+        return np.repeat(array[:, :1], array.shape[1], axis=1)
+
+    forest = m.forest
+    values = tuple(of_the_first_class(value) for value in forest.values)
+    plain = replace(forest, shares=of_the_first_class(forest.shares), values=values)
+    silent = ForestDistribution(replace(m.layout, n_components=1), plain, m.rates)
+    np.testing.assert_allclose(silent.decision(nobody, x), rate, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n_trees", "n_leaves"), [(1, 65), (2, 64), (3, 70)])

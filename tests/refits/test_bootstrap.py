@@ -207,9 +207,10 @@ def test_the_test_is_made_where_none_is_given(monkeypatch: pytest.MonkeyPatch) -
     rng = np.random.default_rng(0)
     s = rng.integers(0, 2, 300)
     fair = (rng.random(300) < np.where(s == 1, 0.1, 0.9)).astype(int)
+    label = np.where(rng.random(300) < 0.02, 1 - fair, fair)
     x = np.column_stack([fair, rng.random(300) < 0.5]).astype(int)
-    model = LatNB(guard=False).fit(x, fair, sensitive_features=s)
-    found = bootstrap_mechanism(model, x, fair, sensitive_features=s, n_replicates=3, n_steps=5)
+    model = LatNB(guard=False).fit(x, label, sensitive_features=s)
+    found = bootstrap_mechanism(model, x, label, sensitive_features=s, n_replicates=3, n_steps=5)
     assert found.refused is not None
     assert found.assumptions is not None
     assert found.assumptions.rejected

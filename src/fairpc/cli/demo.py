@@ -110,7 +110,7 @@ def show(found: Demo) -> None:
         f"{SOURCE}: {fitted['rows']:,} people of the 1994 United States census (UCI's training "
         "part). The label says whether the income is above 50,000 dollars; the groups are by sex.\n"
         f"FairPC with a {STRUCTURE}, which `fairpc fit` would choose here: Df meets the features "
-        "only through boxes that tell the label.\n",
+        "only through sums and boxes that tell the label.\n",
     )
     show_learned(fitted)
     say("\nCompared with logistic regression (LR), on UCI's test part, which neither has seen:\n")

@@ -25,6 +25,9 @@ NumberModel = Literal["density", "bins"]
 ROWS_PER_BIN: Final = 10
 """A short column gets fewer bins than asked, so that each has some rows."""
 
+FEW_NUMBERS: Final = 16
+"""Whole numbers up to which a column may be a category; beyond, their order says too much."""
+
 IDENTIFIER_ROWS: Final = 20
 """In fewer rows than this, all values may differ by chance."""
 
@@ -267,7 +270,8 @@ def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
     if free and atoms.integral and column.identifies:
         return _identifier(name)
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
-        if (atoms.weights < options.rare * atoms.weights.sum()).sum() < 2:
+        rare = (atoms.weights < options.rare * atoms.weights.sum()).sum()
+        if rare < 2 and len(atoms.values) <= FEW_NUMBERS:
             levels = levels_of(found.values)
             return _levels(name, levels, list(range(len(levels))), [])
         edges, done = distinct_edges(atoms, options.rare), "bins of single or rare whole numbers"

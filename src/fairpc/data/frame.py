@@ -131,7 +131,8 @@ def take_rows(values: Any, rows: Array) -> Any:
     native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
     if isinstance(native, nw.DataFrame) and native.implementation.is_polars():
         # Column by column: a frame would ask for threads, which a forked process does not have.
-        taken = {column.name: column.gather(rows) for column in values.iter_columns()}
+        # A series is asked under another name, because polars takes some for patterns.
+        taken = {c.name: c.alias("").gather(rows) for c in values.iter_columns()}
         return type(values)(taken)
     if isinstance(native, nw.DataFrame | nw.Series):
         return native[rows.tolist()].to_native()

@@ -37,6 +37,7 @@ version 3 does not know, or held-out ends.
 _FIRST: Final = 2
 _STRATA_SINCE: Final = 7
 _DENSITY_SINCE: Final = 8
+"""Numbers with a density inside their bins, and forests with a density for each class."""
 _USUAL: Final = {"guard": True, "hold_mechanism": False, "given": [], "mechanism": "shared"}
 """Settings that are written where they are not as usual: older readers take them for an error."""
 _NUMBERS: Final = ("numbers", "monotone")
@@ -76,11 +77,11 @@ def described(model: CircuitClassifier) -> dict[str, Any]:
     # The list of warnings came with the settings.
     told = {name for name, value in newer.items() if value}
     told |= {"warnings"} if set(_USUAL) & set(settings) else set()
-    told |= {"forest"} if isinstance(distribution, ForestDistribution) else set()
     version = max((_SINCE[name] for name in told), default=_FIRST)
     if distribution.layout.strata:
         version = _STRATA_SINCE
-    if _has_densities(model._coding()) or set(_NUMBERS) & set(settings):
+    tilted = isinstance(distribution, ForestDistribution)
+    if tilted or _has_densities(model._coding()) or set(_NUMBERS) & set(settings):
         version = _DENSITY_SINCE
     return {
         **{name: value for name, value in newer.items() if _SINCE[name] <= version},

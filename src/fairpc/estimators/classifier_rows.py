@@ -99,7 +99,9 @@ class GroupView:
             return native
         frame = nw.from_native(native, eager_only=True, pass_through=True)
         if isinstance(frame, nw.DataFrame):
-            return frame[[n for n in frame.columns if n not in self.names]].to_native()
+            # By place: a name of pandas may be a number, and one of polars a pattern.
+            kept = [j for j, name in enumerate(frame.columns) if name not in self.names]
+            return frame[:, kept].to_native()
         array = np.asarray(native)
         return np.delete(array, [int(name[1:]) for name in self.names], axis=1)
 

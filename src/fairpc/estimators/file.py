@@ -143,6 +143,8 @@ def _verify_read(model: FittedModel, content: dict[str, Any]) -> None:
     said = own | _described(model)
     said["provenance"]["fairpc"] = content["provenance"]["fairpc"]
     del said["version"]  # the lowest that can hold it: a file may have a higher one
+    if content["version"] < _ANCHORS_SINCE:
+        del said["settings"]["knowledge"]  # came with the anchors
     for name, value in said.items():
         if name in content and _text({name: value}) != _text({name: content[name]}):
             raise FileFormatError(f"its field {name!r} is not as it was saved: it was altered")

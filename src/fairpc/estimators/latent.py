@@ -626,6 +626,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         """
         from fairpc.estimators.file import save
 
+        check_is_fitted(self, "score_map_")
         save(self, path)
 
     def __getattr__(self, name: str) -> Any:

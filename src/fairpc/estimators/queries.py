@@ -283,14 +283,17 @@ class FittedQueries(FittedDecisions):
         The density inside a bin is the same for all rows, so a part of one bin tells what the bin
         tells.
         """
-        row = np.full((1, len(self._distribution().layout.variables)), -1, np.int16)
+        words, names = self._words(), list(self._distribution().layout.variables)
+        row = np.full((1, len(names)), -1, np.int16)
         for variable, said in self._event(values).items():
-            if len(said.codes) != 1:
-                name = list(self._distribution().layout.variables)[variable]
+            codes = np.flatnonzero(words.weights(variable, said))
+            if len(codes) != 1:
                 raise EvidenceError(
-                    f"given has several bins of {name!r}: give one number, or ends inside a bin", 0
+                    f"given has {len(codes)} bins of {names[variable]!r}: give one number, or "
+                    "an interval inside a bin",
+                    0,
                 )
-            row[0, variable] = next(iter(said.codes))
+            row[0, variable] = codes[0]
         return row
 
     def encode(self, X: Any, *, sensitive_features: Any = None, with_group: bool = False) -> Codes:

@@ -67,6 +67,12 @@ class Forest:
     leaf_rate: Floats
 
     def __post_init__(self) -> None:
+        # Sums go by how arrays lie in memory: a forest that was read has the bits of the saved one.
+        for name in ("tree", "shares", "leaf_rate"):
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name)))
+        for name in ("allowed", "values"):
+            laid = tuple(np.ascontiguousarray(array) for array in getattr(self, name))
+            object.__setattr__(self, name, laid)
         n, (n_groups, n_classes, n_clusters) = len(self.tree), self._sizes()
         if n * n_clusters > MAX_ARITY:
             raise LearningError(

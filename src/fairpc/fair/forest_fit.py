@@ -48,8 +48,11 @@ from fairpc.structure.mixture import soft_clusters
 
 TREES_PER_FOLD: Final = 1
 MAX_LEAVES: Final = 500
+LEAVES_PER_ROW: Final = 0.05
+FEWEST_LEAVES: Final = 8
 LEAF_ROWS: Final = 5
-"""Trees: how many for each fold, the most leaves of one, and the fewest rows of a leaf."""
+"""Trees: how many for each fold, the most leaves of one, fewer for a table of few rows, and the
+fewest rows of a leaf."""
 SCORE_ROWS: Final = 60.0
 """Rows of a leaf that its score stands for, beside those that are counted."""
 GROWING_ROWS: Final = 16_000
@@ -304,6 +307,8 @@ def _grown(
     """Trees that imitate what sums over features leave of each fold's scores, and their leaves."""
     additive = _additive(rows, growing, scores, rates)
     tilted = additive.tilted
+    n_rows = float(rows.each.sum())
+    n_leaves = int(np.clip(LEAVES_PER_ROW * n_rows, FEWEST_LEAVES, MAX_LEAVES))
     boxes: list[list[Bools]] = [[] for _ in growing.values]
     trees: list[Ints] = []
     leaf_rates: list[Floats] = []
@@ -316,7 +321,7 @@ def _grown(
             for codes in (growing.codes, growing.drawn)
         )
         for _ in range(TREES_PER_FOLD):
-            tree = _tree(drawn, scores.drawn[k] - additive.told, rng)
+            tree = _tree(drawn, scores.drawn[k] - additive.told, n_leaves, rng)
             leaves, leaf = np.unique(
                 np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
             )
@@ -339,12 +344,12 @@ def _grown(
     )
 
 
-def _tree(places: Ints, said: Floats, rng: np.random.Generator) -> Any:
+def _tree(places: Ints, said: Floats, n_leaves: int, rng: np.random.Generator) -> Any:
     """A tree whose leaves tell what is to be said of rows in all groups."""
     from sklearn.tree import DecisionTreeRegressor
 
     tree = DecisionTreeRegressor(
-        max_leaf_nodes=MAX_LEAVES,
+        max_leaf_nodes=n_leaves,
         min_samples_leaf=LEAF_ROWS,
         max_features=0.7,
         random_state=int(rng.integers(1 << 31)),

@@ -49,7 +49,7 @@ ORDER_ROWS: Final = 10.0
 LEARNING_ROWS: Final = 60_000
 """Distinct rows from which a learner learns at most; all are scored and counted."""
 MOST_LEVELS: Final = 32
-"""Levels up to which a category has a coefficient for each in the logistic regression."""
+"""Levels up to which a category has coefficients in the logistic regression."""
 EARLY_ROWS: Final = 1000
 """Rows from which boosting holds some out to find when to stop."""
 MANY_CLASSES: Final = 10
@@ -204,15 +204,11 @@ def _learned(
     y, w = rows.d[used], weights[used]
     strata, wide = rows.strata, rows.strata.widened(drawn, len(rows.names))
     x = np.concatenate([rows.x, *(strata.placed(wide, a) for a in range(strata.n))])
-    order = value_orders(rows, weights, numbers)
-    places = np.stack(
-        [np.where(c >= 0, o[np.maximum(c, 0)], np.nan) for c, o in zip(x.T, order, strict=True)],
-        axis=1,
-    )
+    places = np.where(x >= 0, x, np.nan)
     # A column that has only holes here says nothing, and boosting does not take it.
     places[:, np.isnan(places[used]).all(axis=0)] = 0.0
     here = np.flatnonzero(held[:, fold] > 0)
-    learners = _learners(x, places, numbers, rows, y, rng)
+    learners = _learners(places, numbers, rows, y, rng)
     own = np.zeros((len(learners), rows.n_rows, rows.n_classes))
     said = np.zeros((len(learners), len(drawn), rows.n_subgroups, rows.n_classes))
     for m, (learner, table) in enumerate(learners):
@@ -234,17 +230,18 @@ def _learned(
 
 
 def _learners(
-    x: Codes,
-    places: Floats,
-    numbers: Sequence[bool],
-    rows: Rows,
-    y: Codes,
-    rng: np.random.Generator,
+    places: Floats, numbers: Sequence[bool], rows: Rows, y: Codes, rng: np.random.Generator
 ) -> list[tuple[Any, Callable[[Ints, Codes], Floats]]]:
-    """Boosting and logistic regression of ``y``, each with the table it takes of some rows."""
+    """Boosting and logistic regression of ``y``, each with the table it takes of some rows.
+
+    ``places`` are the codes, NaN where they are missing. Categories have no order here: one that
+    is found with the labels to be learned shows more of them than new rows have.
+    """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 
+    arities = rows.arities
+    named = ~np.array(numbers, np.bool_) & (arities > 2)
     # Of each class one row at least is held out, and one is not.
     early = len(y) >= EARLY_ROWS and bool((np.unique(y, return_counts=True)[1] > 1).all())
     boosting = HistGradientBoostingClassifier(
@@ -256,15 +253,16 @@ def _learners(
         max_features=0.5,
         early_stopping=early,
         n_iter_no_change=10,
+        categorical_features=np.append(named, False) if named.any() else None,
         random_state=int(rng.integers(1 << 31)),
     )
     train = places[: rows.n_rows]
     spread = np.nanstd(train, axis=0)
     scaled = np.nan_to_num((places - np.nanmean(train, axis=0)) / np.where(spread > 0, spread, 1.0))
+    scaled = scaled[:, ~named]
     levels = [
-        (x[:, [j]] == np.arange(arity)).astype(np.float64)
-        for j, arity in enumerate(rows.arities.tolist())
-        if not numbers[j] and 2 < arity <= MOST_LEVELS
+        (places[:, [j]] == np.arange(arities[j])).astype(np.float64)
+        for j in np.flatnonzero(named & (arities <= MOST_LEVELS))
     ]
     wide = np.column_stack([scaled, *levels])
 
