@@ -31,14 +31,14 @@ DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
 _OF_CIRCUITS: Final = (
-    "They are around where more updates of EM take the mechanism without its prior, which pulls "
-    "it towards D = Df: the learned value may be outside. They cover sampling noise, not what the "
-    "data leave open; see the next section."
+    "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
+    "value may lie outside of its interval. They show how much the rows vary by chance, not what "
+    "the data leave open; see the next section."
 )
 _OF_SCORES: Final = (
-    "They are around the point that was chosen of all that the data leave open, with the "
-    "classifiers kept: they cover sampling noise given the scores of these, not that the true "
-    "mechanism may be elsewhere; see the next section."
+    "The intervals belong to one point among all that the data leave open, and keep the "
+    "classifiers as they are. They show how much the rows vary by chance; the true mechanism may "
+    "lie elsewhere; see the next section."
 )
 _STRAIGHT: Final = (
     "The labels of the training rows do not reject that none was turned, D = Df, at the "
@@ -83,6 +83,9 @@ class MechanismFacts:
     group_decision_rate: tuple[tuple[float, ...], ...]
     #: bootstrap intervals of these; empty where there are none
     decision_rate_intervals: tuple[tuple[float, float], ...]
+    #: share of the positive class among the decisions of each group, estimated on the audited rows
+    #: from features and labels; NaN where a group has none
+    row_decision_rate: tuple[float, ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
     turned: tuple[Turned, ...]  #: per group
     level: float | None  #: of each interval; None where there are none
@@ -121,6 +124,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         decision_rate=tuple(float(p) for p in model.fair_rate_),
         group_decision_rate=_by_group(job),
         decision_rate_intervals=(),
+        row_decision_rate=tuple(_rate_on_rows(counts, rows.positive)),
         cells=tuple(cells),
         turned=turned,
         level=None,
@@ -129,6 +133,13 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         sentences=sentences,
         sentence=sentence,
     )
+
+
+def _rate_on_rows(counts: Floats, positive: int) -> list[float]:
+    totals = counts.sum(axis=(1, 2))
+    found = np.full(len(totals), np.nan)
+    np.divide(counts[:, positive].sum(axis=1), totals, out=found, where=totals > 0)
+    return [float(rate) for rate in found]
 
 
 def _by_group(job: Job) -> tuple[tuple[float, ...], ...]:

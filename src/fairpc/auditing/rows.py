@@ -228,7 +228,7 @@ def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
         scores=scores,
         observed=observed,
         decided=decided.astype(np.intp),
-        groups=coding.groups.names,
+        groups=coding.group_names,
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
         n_table=rows.n_rows,

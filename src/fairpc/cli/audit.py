@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from fairpc.auditing import Audit
+    from fairpc.auditing.verdict import Verdict
     from fairpc.data.files import TableFiles
     from fairpc.estimators.base import CircuitClassifier
 
@@ -81,27 +82,31 @@ def run(
         facts = {"report": output, "gap": limit.gap, "gap_upper": bound, "by": levels}
         print_json(facts | {"fail_over": limit.fail_over, "exceeded": over} | sections)
     elif screen.talks:
-        _show(found, levels, output)
+        show_verdict(found.verdict)
+        if levels is not None:
+            show_levels(levels)
+        hint = "Give -o report.html to write the full report."
+        say(hint if output is None else f"The report is in {output}.")
     if limit.fail_over is not None:
         verdict = "larger than" if over else "not larger than"
+        of = "scores or decisions" if limit.gap == "either" else limit.gap
         screen.note(
-            f"the gap between groups ({limit.gap}) is at most {bound:.4f}: {verdict} "
-            f"{limit.fail_over:g}"
+            f"the gap between groups in {of} is at most {bound:.4f}: {verdict} {limit.fail_over:g}"
         )
     screen.notes(warned)
     if over:
         raise typer.Exit(GAP_EXCEEDED)
 
 
-def _show(found: Audit, levels: Facts | None, output: str | None) -> None:
-    """Print what was found."""
-    for i, sentence in enumerate(found.verdict.sentences):
-        say(sentence, "bold" if i == 0 else "")
-    if levels is not None:
-        show_levels(levels)
-    say(f"\n{found.verdict.disclaimer}")
-    hint = "Give -o report.html to write the full report."
-    say(hint if output is None else f"The report is in {output}.")
+def show_verdict(found: Verdict) -> None:
+    """What was found, how sure that is, what to do."""
+    say(found.headline, "bold")
+    parts = {"Found": found.found, "How sure": found.sure, "What to do": found.to_do}
+    for title, sentences in parts.items():
+        say(f"\n{title}", "bold")
+        for sentence in sentences:
+            say(f"- {sentence}")
+    say(f"\n{found.disclaimer}")
 
 
 def _given(

@@ -255,9 +255,9 @@ def _read_facts(
         },
         "groups": {
             "columns": list(coding.groups.column_names),
-            "rows": dict(zip(coding.groups.names, coding.groups.rows, strict=True)),
+            "rows": dict(zip(coding.group_names, coding.groups.rows, strict=True)),
             "missing": rows.height - sum(coding.groups.rows),
-            "small": [name for name, _ in coding.groups.small()],
+            "small": [name for name, _ in coding.small_groups()],
         },
         "weight": weight,
     }

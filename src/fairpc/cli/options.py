@@ -103,7 +103,7 @@ LATENT: Final = "latent"
 """The model that has a classifier."""
 ENGINES: Final = ("local", "dask")
 NUMBERS: Final = ("density", "bins")
-GAPS: Final = ("either", "scores", "decisions")
+GAPS: Final = ("decisions", "scores", "either")
 BENDINGS: Final = ("shared", "within")
 
 
@@ -332,8 +332,9 @@ class Limit:
         ),
     ] = None
     gap: Annotated[
-        str, option("WHICH", "What --fail-over looks at: scores, decisions, or either.")
-    ] = "either"
+        str,
+        option("WHICH", "What --fail-over looks at: decisions, scores (their means), or either."),
+    ] = "decisions"
 
     def __post_init__(self) -> None:
         if self.gap not in GAPS:

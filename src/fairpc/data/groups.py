@@ -34,6 +34,11 @@ FEWEST: Final = 5
 
 _FEW_NUMBERS: Final = 8  # a numeric attribute with more values than this is binned
 
+NAMELESS: Final = "sensitive"
+"""What a sensitive column is called that came without a name."""
+
+_SAY_NOTHING: Final = frozenset(("yes", "no", "y", "n", "true", "false"))
+
 
 @dataclass(frozen=True)
 class Groups(Saved):
@@ -71,6 +76,21 @@ class Groups(Saved):
             return tuple(self.columns[0].labels[cell[0]] for cell in self.cells)
         return tuple(_name(self.columns, cell) for cell in self.cells)
 
+    def told(self, classes: Iterable[Level]) -> tuple[str, ...]:
+        """``names`` as people can read them beside the classes of a label.
+
+        The rule: where a value does not speak for itself, all groups are "column=value". A number
+        does not, nor does a word like "yes", nor one that is a class of the label too. A column
+        that came without a name has none to give.
+        """
+        (column, *more), names = self.columns, self.names
+        silent = _SAY_NOTHING | {str(c).lower() for c in classes}
+        words = column.textual and not any(map(_is_number, column.labels))
+        speaks = words and not any(label.lower() in silent for label in column.labels)
+        if more or speaks or column.name == NAMELESS:
+            return names
+        return tuple(_name(self.columns, cell) for cell in self.cells)
+
     @property
     def values(self) -> tuple[Level, ...]:
         """As ``names``; for a single column the level itself, which may be a number."""
@@ -82,10 +102,6 @@ class Groups(Saved):
     def column_names(self) -> tuple[str, ...]:
         """Names of the sensitive columns."""
         return tuple(column.name for column in self.columns)
-
-    def small(self, least: int = SMALL) -> tuple[tuple[str, int], ...]:
-        """Groups with fewer than ``least`` training rows, and how many they have."""
-        return tuple((n, r) for n, r in zip(self.names, self.rows, strict=True) if r < least)
 
     def transform(self, sensitive: Any, *, allow_absent: bool = False) -> Codes:
         """Group code of each row; -1 where a part of it is missing or, with a warning, unknown.
@@ -145,7 +161,7 @@ def fit_groups(
     *,
     sample_weight: npt.ArrayLike | None = None,
     missing_values: Iterable[Sentinel] = (),
-    name: str = "sensitive",
+    name: str = NAMELESS,
 ) -> Groups:
     """Groups by one or several sensitive columns, from the rows of positive weight.
 
@@ -285,6 +301,14 @@ def _absent(name: str) -> str:
 def _name(columns: tuple[Column, ...], cell: tuple[int, ...]) -> str:
     parts = zip(columns, cell, strict=True)
     return ", ".join(f"{column.name}={column.labels[code]}" for column, code in parts)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_apart(groups: Groups, labels: Labels, s: Codes, d: Codes) -> None:

@@ -620,7 +620,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         own = model.predict_proba(features)[:, list(model.classes_).index(classes[positive])]
         if groups is None or (groups < 0).any():
             raise LearningError("the groups of the rows are not known: a gap needs them")
-        names = np.array(self._coding().groups.names)[groups]
+        names = np.array(self._coding().group_names)[groups]
         gap = parity(own, names, level=level)
         return Distilled(model, gap, float(np.abs(own - scores).mean()))
 
@@ -712,7 +712,7 @@ def _warn_left_out(rows: Rows, n_used: int) -> None:
 def _warn_small(coding: TableCoding, strata: str) -> None:
     if strata:
         warnings.warn(strata, TableWarning, stacklevel=3)
-    small = coding.groups.small()
+    small = coding.small_groups()
     if small:
         named = ", ".join(f"{name} ({counted(n, 'row')})" for name, n in small)
         warnings.warn(
@@ -741,7 +741,7 @@ def _folds(
     for g, c in np.ndindex(rows.n_groups if per_group else 1, 2):
         own = folds[(taught == g) & (rows.d == c)]
         if len(np.unique(own)) < 2:
-            group = f"group {coding.groups.names[g]!r}" if per_group else "the table"
+            group = f"group {coding.group_names[g]!r}" if per_group else "the table"
             advice = "per_group=False" if per_group else "rows of two classes"
             raise LearningError(
                 f"{group} has {counted(len(own), 'row')} with label {coding.labels.classes[c]!r}: "
@@ -804,7 +804,7 @@ def _findings(
 def _silent_groups(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """A sentence for each group in which nothing tells fair decisions apart."""
     sentences = []
-    for g, (ends, name) in enumerate(zip(found.ends.groups, coding.groups.names, strict=True)):
+    for g, (ends, name) in enumerate(zip(found.ends.groups, coding.group_names, strict=True)):
         only = scored.rows.d[scored.groups == g]
         if 0 < ends.rate < 1 and not is_constant(scored, g):
             continue

@@ -104,7 +104,7 @@ class OfModel:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        return self.model.coding_.groups.names
+        return self.model.coding_.group_names
 
     @property
     def classes(self) -> tuple[str, ...]:
