@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from fairpc.cli.levels import Facts, gaps_by_level, show_levels
+from fairpc.cli.levels import gaps_by_level, show_levels
 from fairpc.cli.options import Limit, TextFormat
 from fairpc.cli.screen import Screen, print_json, say
 from fairpc.cli.tables import (

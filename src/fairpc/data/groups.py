@@ -213,7 +213,7 @@ def groups_of(
 
 def warn_of_groups(groups: Groups) -> None:
     """Say before the work begins that groups are many, or of a handful of rows."""
-    tiny, n = groups.small(FEWEST), len(groups.names)
+    tiny, n = [rows for rows in groups.rows if rows < FEWEST], len(groups.names)
     if n <= MANY and not tiny:
         return
     by = " × ".join(map(repr, groups.column_names))
