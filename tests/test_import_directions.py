@@ -37,10 +37,11 @@ ALLOWED: dict[str, set[str]] = {
     "comparison": MODELS | {"refits", "baselines", "plots", "cluster"},
     "auditing": MODELS | {"refits", "baselines", "comparison"},
     "report": {"auditing"},
+    "filings": {"auditing", "data", "report"},
     "paper": MODELS | {"refits", "auditing", "baselines", "comparison", "datasets", "plots"},
     "cli": MODELS
     | {"refits", "auditing", "baselines", "comparison", "datasets", "plots", "report", "paper"}
-    | {"cluster"},
+    | {"cluster", "filings"},
 }
 # The package's own __init__ names what is public, and nothing names the command line.
 ROOT = ""

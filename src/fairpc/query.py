@@ -38,6 +38,7 @@ from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.top import DF, S
 
 UNKNOWN: Final = "?"
+PART: Final = "part of "
 _WHOLE: Final = 1e-12
 MAX_ROWS: Final = 100_000
 """A query that asks for more combinations of values than this is refused."""
@@ -390,7 +391,7 @@ def _in_words(column: Column, term: Term, said: Said) -> tuple[str, ...]:
         return (str(term.value),)
     share = said.weights(column.arity, column)
     return tuple(
-        label if weight > 1 - _WHOLE else f"part of {label}"
+        label if weight > 1 - _WHOLE else PART + label
         for label, weight in zip(column.labels, share.tolist(), strict=True)
         if weight > 0
     )

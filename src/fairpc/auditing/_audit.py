@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from html import escape
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy.typing as npt
 
@@ -34,6 +34,7 @@ from fairpc.auditing.learning import Learning, ScoreLearning, learning
 from fairpc.auditing.mechanism import MechanismFacts
 from fairpc.auditing.patterns import PatternFacts
 from fairpc.auditing.reading import ReadTable, read_table
+from fairpc.auditing.saved import read_json, record
 from fairpc.auditing.strata import StrataFacts
 from fairpc.auditing.table import TableFacts, table_facts
 from fairpc.auditing.verdict import Verdict, verdict
@@ -46,6 +47,8 @@ from fairpc.refits.workbench import Report
 
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
+
+_LEFT_BEHIND: Final = "the audit was read from a file, which does not hold the circuit"
 
 MAX_ROWS: Final = 3000
 MAX_TEST_ROWS: Final = 20_000
@@ -104,6 +107,19 @@ class Audit:
     def to_json(self, *, indent: int | None = None) -> str:
         """:meth:`to_dict` as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The audit of :meth:`to_json`, or of ``fairpc audit --json``, every value checked.
+
+        The drawing of the circuit and the questions of the page are left out: they are for the
+        page that is made with the audit. Numbers that are infinite come back as NaN.
+        """
+        data = read_json(text, FORMAT, VERSION) | {"what_if": None}
+        found = record(cls, data)
+        circuit = None if found.circuit is None else replace(found.circuit, svg="")
+        left_out = {"what_if": _LEFT_BEHIND, **found.left_out}
+        return replace(found, circuit=circuit, left_out=left_out)
 
     def save(self, path: AnyPath) -> None:
         """Write the page, one HTML file that needs nothing else, whole or not at all."""

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from fairpc.auditing.categories import Categories, categories
 from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, number, p_words, share
 from fairpc.auditing.rows import AuditedRows
@@ -87,6 +88,8 @@ class ParityFacts:
     scores: tuple[Disparity, ...]
     #: gaps in selection rates on these rows, after thresholding; per class shown
     decisions: tuple[Disparity, ...]
+    #: decisions by each sensitive attribute alone and each two crossed, however few the rows
+    categories: tuple[Categories, ...]
     #: what ``predict`` uses: one, or one per group; empty for more than two classes
     thresholds: tuple[float, ...]
     #: gaps in selection rates over common thresholds, all intervals together at the level; empty
@@ -139,6 +142,7 @@ def parity_facts(job: Job) -> ParityFacts:
         mix_gap=mix_gap,
         scores=scores,
         decisions=decisions,
+        categories=categories(job),
         thresholds=model.threshold_.values if binary else (),
         curve=tuple(_named(record, rows.groups) for record in curve),
         equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,

@@ -266,6 +266,65 @@ def _query(
     """
 
 
+@_command("explain", "file.explain")
+def _explain(
+    model_file: opt.ModelFile,
+    person: Annotated[
+        str | None,
+        opt.argument("PERSON", "'age=37, job=clerk, sex=F': what is known of one person."),
+    ] = None,
+    table: Annotated[
+        str | None, opt.option("TABLE", "A table to take the person from, with --row.")
+    ] = None,
+    row: Annotated[
+        int | None, opt.option("N", "Which row of --table, counted from 1.", min=1)
+    ] = None,
+    answers: opt.AnswersFile = None,
+    output: Annotated[
+        str | None, opt.output("A statement of reasons: .html or .md; - for Markdown on stdout.")
+    ] = None,
+    *,
+    text: opt.TextFormat,
+    screen: Screen,
+) -> None:
+    """Say what moved the score of one person, value by value.
+
+    Each change is exact: the score, minus the score when this one value is not known.
+
+    Example: fairpc explain loans.fairpc "age=37, amount=4000" -o reasons.html
+    """
+
+
+@_command("file", "file.run")
+def _file(
+    paper: Annotated[
+        str,
+        opt.argument(
+            "PAPER",
+            "card, a model card; ll144, New York City's tables; annex-iv, sections of the EU AI "
+            "Act; or answers, an empty form for what people have to state.",
+        ),
+    ],
+    audit_file: Annotated[
+        str | None, opt.argument("AUDIT", "What `fairpc audit --json` printed; - for stdin.")
+    ] = None,
+    answers: opt.AnswersFile = None,
+    output: Annotated[
+        str | None, opt.output("The paper: .html or .md; Markdown on stdout by default.")
+    ] = None,
+    *,
+    screen: Screen,
+) -> None:
+    """Write a paper that people must file, from an audit.
+
+    What the tool cannot know is marked as to be filled in, or comes from --answers.
+
+    Example: fairpc audit loans.fairpc new.csv --json > audit.json
+
+    fairpc file card audit.json --answers answers.toml -o card.html
+    """
+
+
 @_command("compare", "compare.run")
 def _compare(
     table: opt.Table,

@@ -40,6 +40,10 @@ Table = Annotated[
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
+AnswersFile = Annotated[
+    str | None,
+    option("FILE", "What people have to state, in TOML; `fairpc file answers` writes the form."),
+]
 Structure = Annotated[
     str,
     option(

@@ -26,7 +26,7 @@ from fairpc.cli.tables import (
 from fairpc.data.files import TableFiles, format_of, write_table
 from fairpc.data.source import Warned
 from fairpc.errors import NotAnsweredError, OptionError, TableError, counted
-from fairpc.query import Answer, Query, Vocabulary, parse
+from fairpc.query import PART, Answer, Query, Vocabulary, parse
 from fairpc.refits.workbench import Progress, Report, progress
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ BATCH: Final = 50_000
 PREFIX: Final = "p_df_"
 BOUNDS: Final = (f"{PREFIX}lower", f"{PREFIX}upper")
 DECISION: Final = "decision"
+LISTED_BINS: Final = 6
+"""Bins of an answer that are all listed; of more, those that count in part."""
 FORMULA: Final = r"^[=+\-@\t\r]"
 """How text begins that a spreadsheet takes for a formula; numbers do so too, and are none."""
 
@@ -229,8 +231,12 @@ def _show_answer(query: Query, answer: Answer) -> None:
     known = [str(term) for term in query.given if term.value is not None]
     condition = f" | {', '.join(known)}" if known else ""
     for reading in answer.readings:
-        if [reading.term.value] != list(reading.values):
-            say(f"{reading.term} is read as {', '.join(map(repr, reading.values))}")
+        # Of a long list of bins the whole ones say what the interval says.
+        long = len(reading.values) > LISTED_BINS
+        values = [v for v in reading.values if not long or v.startswith(PART)]
+        if values and [reading.term.value] != values:
+            more = "whole bins and " if long else ""
+            say(f"{reading.term} is read as {more}{', '.join(map(repr, values))}")
     if all(term.value is not None for term in query.targets):
         asked = ", ".join(map(str, query.targets))
         say(f"P({asked}{condition}) = {answer.rows[0][1]:.6f}", "bold")

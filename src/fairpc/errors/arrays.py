@@ -115,6 +115,7 @@ def check_level(value: Any) -> float:
 
 
 _NEVER_MISSING: Final = frozenset({str, int, bool})
+_PLAIN_NUMBERS: Final = frozenset({int, float, bool, type(None)})
 
 
 def is_missing(value: Any) -> bool:
@@ -217,10 +218,11 @@ def as_numbers(values: Array) -> Floats | None:
     kind = values.dtype.kind
     if kind == "O":
         each = values.ravel().tolist()
-        if not all(v is None or is_missing(v) or isinstance(v, Real | Decimal) for v in each):
-            return None
-        known = np.array([np.nan if is_missing(v) else v for v in each], object)
-        values = known.reshape(values.shape)
+        if not set(map(type, each)) <= _PLAIN_NUMBERS:
+            if not all(v is None or is_missing(v) or isinstance(v, Real | Decimal) for v in each):
+                return None
+            each = [np.nan if is_missing(v) else v for v in each]
+        values = np.array(each, object).reshape(values.shape)
     elif kind not in "biuf":
         return None
     try:

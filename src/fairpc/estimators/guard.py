@@ -17,7 +17,7 @@ import numpy as np
 
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import EvidenceError, FairpcError, InterruptedWarning
-from fairpc.errors.arrays import Array, Codes, Floats
+from fairpc.errors.arrays import Codes, Floats
 from fairpc.evidence import drift
 from fairpc.evidence.classifiers import design
 from fairpc.evidence.drift import Bounds, GroupRates, LabelFit, LabelledRows
@@ -38,6 +38,8 @@ Refit = Callable[[Rows], FairDistribution]
 
 MAX_ROWS: Final = 20_000
 """Rows that are looked at, of longer tables a random sample."""
+FOREST_ROWS: Final = 8_000
+"""Rows to which a forest is fitted again: enough to tell labels nearly as well."""
 MIN_ROWS: Final = 300
 """Independent rows under which nothing is said."""
 UPDATES: Final = 20
@@ -113,7 +115,12 @@ def forest_refit(coding: TableCoding, options: Options) -> Refit:
     """A forest grown anew: its trees have learned from the labels of all rows."""
     quiet = replace(options, journal=None)
     ordered = coding.features.ordered
-    return lambda rows: fit_forest(rows, ordered=ordered, options=quiet).distribution
+
+    def refit(rows: Rows) -> FairDistribution:
+        some = some_rows(rows, FOREST_ROWS, np.random.default_rng(0))
+        return fit_forest(some, ordered=ordered, options=quiet).distribution
+
+    return refit
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,12 +351,14 @@ def _labelled(
 def _design(rows: Rows, coding: TableCoding) -> Floats:
     """Codes as numbers: bins as they are, a column each for levels and groups."""
     ordered = [c.binned or not 2 < c.arity <= MAX_LEVELS for c in coding.features.columns]
-    columns = [_values(*pair) for pair in zip(rows.x.T, ordered, strict=True)]
-    return design(np.column_stack([*columns, _values(rows.s, False)]))
+    columns = [
+        np.where(codes < 0, np.nan, codes) if number else _levels(codes, int(arity))
+        for codes, number, arity in zip(rows.x.T, ordered, rows.arities, strict=True)
+    ]
+    return design(np.column_stack([*columns, _levels(rows.s, rows.n_groups)]))
 
 
-def _values(codes: Codes, ordered: bool) -> Array:
-    """Numbers, or names of levels; None where a code is missing."""
-    values = codes.astype(object) if ordered else codes.astype(str).astype(object)
-    values[codes < 0] = None
-    return values
+def _levels(codes: Codes, arity: int) -> Floats:
+    """A column of 0 and 1 for each level, and one for what is missing."""
+    told: Floats = (codes[:, None] == np.append(np.arange(arity), -1)).astype(np.float64)
+    return told

@@ -386,8 +386,8 @@ class FittedQueries(FittedDecisions):
         known = [("group", None if group < 0 else coding.groups.values[group])]
         known += [(name, values[name][0]) for name in coding.features.names]
         parts = [
-            Contribution(name, value, float(change))
-            for (name, value), change in zip(known, changes, strict=True)
+            Contribution(name, value, float(change), sensitive=not i)
+            for i, ((name, value), change) in enumerate(zip(known, changes, strict=True))
             if value is not None
         ]
         return tuple(sorted(parts, key=lambda part: -abs(part.change)))

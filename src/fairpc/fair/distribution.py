@@ -253,6 +253,7 @@ class Contribution:
     feature: str
     value: object
     change: float
+    sensitive: bool = False  #: it is the group, and "group" no name of a feature
 
 
 def leave_one_out(

@@ -25,12 +25,12 @@ _CLOSING: Final = ("limits", "provenance")
 def render(audit: Audit) -> str:
     """An audit as one HTML page; equal facts, equal bytes."""
     data, made, asked = audit.data, audit.provenance, questions(audit)
-    scripts = [_static("page.js")]
+    scripts = [static("page.js")]
     if asked is not None:
-        scripts += [_static("engine.js"), _static("what_if.js")]
-    css = _static("page.css")
+        scripts += [static("engine.js"), static("what_if.js")]
+    css = static("page.css")
     names = [field.name for field in fields(Audit) if field.name != "left_out"]
-    template = _environment().get_template("page.html")
+    template = environment().get_template("page.html")
     page = template.render(
         title=f"{text.short(data.label, 60)} by {text.listed(data.sensitive)}",
         subtitle=f"A {made.model} model on {text.counted(data.n_rows, 'row')}, "
@@ -68,13 +68,15 @@ def _digest(content: str) -> str:
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
 
 
-def _static(name: str) -> str:
-    return (files("fairpc.report") / "static" / name).read_text("utf-8")
+def static(name: str, package: str = "fairpc.report") -> str:
+    """A script or a style of a page."""
+    return (files(package) / "static" / name).read_text("utf-8")
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    """Templates in which every text is escaped, and none hides or reorders what is shown."""
+    made = Environment(
         loader=PackageLoader("fairpc.report"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -82,5 +84,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["prose"] = text.prose
-    return environment
+    made.filters["prose"] = text.prose
+    return made

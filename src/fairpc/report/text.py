@@ -37,11 +37,16 @@ def visible(value: str) -> str:
     return type(value)(_HIDDEN.sub(lambda mark: f"\\u{ord(mark[0]):04x}", value))
 
 
+def breaks(value: str) -> str:
+    """Text in one line, its line breaks shown."""
+    return _BREAKS.sub("⏎", value)
+
+
 def name(value: Any) -> str:
     """A name from the data in one line."""
     if isinstance(value, list | tuple):
         return ", ".join(name(part) for part in value)
-    return _BREAKS.sub("⏎", visible(str(value))) or "(empty)"
+    return breaks(visible(str(value))) or "(empty)"
 
 
 def short(value: Any, longest: int = LONGEST) -> str:

@@ -153,10 +153,11 @@ def circuit(_: Audit, found: facts.CircuitFacts) -> Iterator[view.Block]:
     names = ("Nodes", "Edges", "Parameters", "Depth", "Components per cell")
     sizes = (found.n_nodes, found.n_edges, found.n_parameters, found.depth, found.n_components)
     yield view.KeyNumbers([*zip(names, map(text.count, sizes), strict=True)])
-    drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
-    yield view.Drawing("Drawing of the circuit, root on top", _copied(drawn))
-    marks = "Sums are marked +, products ×. Only the top of a large circuit is drawn."
-    yield view.Paragraph(marks, "note")
+    if found.svg:  # an audit that was read from a file has no drawing
+        drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
+        yield view.Drawing("Drawing of the circuit, root on top", _copied(drawn))
+        marks = "Sums are marked +, products ×. Only the top of a large circuit is drawn."
+        yield view.Paragraph(marks, "note")
     yield view.Plain(found.summary)
 
 

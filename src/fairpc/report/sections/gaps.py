@@ -56,11 +56,27 @@ def parity(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
     yield from _gaps(audit, found.scores, "mean score for")
     yield view.Heading("After thresholding: decisions")
     yield from _gaps(audit, found.decisions, "share decided")
+    yield from _by_attribute(audit, found)
     if found.curve:
         yield view.Heading("At other thresholds")
         yield _curve(audit, found.curve)
     if found.equal_rates is not None:
         yield _equal_rates(found.equal_rates)
+
+
+def _by_attribute(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
+    """Each attribute by itself, where the groups are several of them crossed."""
+    if len(audit.data.sensitive) < 2:
+        return
+    yield view.Heading("By each attribute alone")
+    for part in found.categories:
+        if len(part.attributes) == 1:
+            rows = [
+                (text.short(c.levels[0]), text.count(c.n), text.share(c.selection_rate))
+                for c in part.categories
+            ]
+            caption = f"Share decided {text.quoted(part.label)}, by {text.listed(part.attributes)}"
+            yield view.Table(caption, ("Category", "Rows", "Rate"), rows)
 
 
 def _sentence(found: facts.ParityFacts) -> str:

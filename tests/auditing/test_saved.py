@@ -1,0 +1,101 @@
+"""Audits read back from JSON: nothing is lost, and what is altered is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from auditing.tables import QUICK, fitted, table
+from fairpc.auditing import Audit, audit
+from fairpc.auditing.saved import MAX_BYTES
+from fairpc.errors import FileFormatError
+
+
+@cache
+def made(name: str = "FairPC", n_classes: int = 2) -> Audit:
+    X, y, s = table(n_classes=n_classes)
+    options = QUICK if name != "FairPC" else QUICK | {"n_starts": 2, "n_replicates": 5}
+    return audit(fitted(name, n_classes=n_classes), X, y, sensitive_features=s, **options)
+
+
+def without_page(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without what only the page needs."""
+    left = {k: v for k, v in record.items() if k not in ("what_if", "left_out")}
+    if left["circuit"]:
+        left["circuit"] = left["circuit"] | {"svg": ""}
+    return left
+
+
+@pytest.mark.parametrize(("name", "n_classes"), [("FairPC", 2), ("LatNB", 3), ("TwoNB", 2)])
+def test_nothing_but_the_page_is_lost(name: str, n_classes: int) -> None:
+    before = made(name, n_classes)
+    after = Audit.from_json(before.to_json())
+    assert without_page(after.to_dict()) == without_page(before.to_dict())
+    assert after.what_if is None
+    assert set(after.left_out) == {*before.left_out, "what_if"}
+
+
+def test_the_page_can_be_made_again() -> None:
+    again = Audit.from_json(made().to_json())
+    assert "that does not show that they hold" in again.verdict.headline
+    assert "that does not show that they hold" in again._page()
+    assert "Drawing of the circuit" not in again._page()
+
+
+def test_a_drawing_from_a_file_is_never_shown() -> None:
+    record = json.loads(made().to_json())
+    record["circuit"]["svg"] = "<svg><text>from outside</text></svg>"
+    assert "from outside" not in Audit.from_json(json.dumps(record))._page()
+
+
+def changed(path: str, value: Any) -> str:
+    """The record with one value replaced, or taken away."""
+    record = json.loads(made().to_json())
+    *parents, last = path.split(".")
+    place = record
+    for name in parents:
+        place = place[int(name)] if name.isdigit() else place[name]
+    if value is KeyError:
+        del place[last]
+    else:
+        place[last] = value
+    return json.dumps(record)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("format", "fairpc model", "no audit"),
+        ("version", 99, "version 99"),
+        ("data", KeyError, "'data'"),
+        ("data", [], "not an object"),
+        ("data.n_rows", "many", "not a whole number"),
+        ("data.n_rows", True, "not a whole number"),
+        ("data.groups", {}, "not a list"),
+        ("data.groups.0.name", 3, "not text"),
+        ("parity.gap", "wide", "not a number"),
+        ("parity.categories", KeyError, "'categories'"),
+        ("parity.decisions.0.parity.kind", "guess", "'mean score' or 'rate'"),
+        ("parity.decisions.0.parity.pairs.0.ratio_interval", [1.0], "a list of 2"),
+        ("decidable.stability.mechanism", [[1.0], [1.0, 2.0]], "rows of one length"),
+        ("verdict.rejected", "no", "not true or false"),
+        ("left_out", [], "not an object"),
+    ],
+)
+def test_an_altered_record_is_refused(path: str, value: Any, said: str) -> None:
+    with pytest.raises(FileFormatError, match=said):
+        Audit.from_json(changed(path, value))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", b"\xff\xfe", "[" * 100_000])
+def test_what_is_no_record_is_refused(text: str | bytes) -> None:
+    with pytest.raises(FileFormatError):
+        Audit.from_json(text)
+
+
+def test_a_text_that_is_too_long_is_not_read() -> None:
+    with pytest.raises(FileFormatError, match="bytes"):
+        Audit.from_json(b" " * (MAX_BYTES + 1))
