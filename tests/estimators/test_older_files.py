@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,7 +27,7 @@ def _version(path: Path) -> int:
 def test_answers_are_those_of_the_code_that_saved_it(path: Path) -> None:
     model = fairpc.load(path)
     said = json.loads(path.with_suffix(".answers").read_text())
-    found = {
+    found: dict[str, Callable[[], Any]] = {
         "predict_proba": lambda: model.predict_proba(ROWS),
         "without_group": lambda: model.predict_proba(ROWS.drop("sex")),
         "mechanism": lambda: model.bias_mechanism_,

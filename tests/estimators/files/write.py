@@ -22,8 +22,8 @@ import numpy as np
 import polars as pl
 
 HERE = Path(__file__).parent
-QUICK = {"sensitive": "sex", "positive": "yes", "random_state": 0, "n_bins": 4}
-FEW = {"max_iter": 25, "min_iter": 5}
+QUICK: dict[str, Any] = {"sensitive": "sex", "positive": "yes", "random_state": 0, "n_bins": 4}
+FEW: dict[str, Any] = {"max_iter": 25, "min_iter": 5}
 
 
 def table() -> pl.DataFrame:
@@ -62,13 +62,13 @@ def _later(version: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     import fairpc
     from fairpc.estimators.classifiers import TableClassifier
 
-    latent = {"sensitive": "sex", "positive": "yes", "random_state": 0, "cv": 2}
+    latent: dict[str, Any] = {"sensitive": "sex", "positive": "yes", "random_state": 0, "cv": 2}
     if version == 6:
         yield "ends", fairpc.FairPC(structure="chow-liu", **QUICK, **FEW), {}
         yield "latent", fairpc.LatentDecision(TableClassifier("logistic"), **latent), {}
     elif version == 7:
         yield "strata", fairpc.LatNB(given=["town"], **QUICK, **FEW), {}
-        within = {"given": ["town"], "mechanism": "within"}
+        within: dict[str, Any] = {"given": ["town"], "mechanism": "within"}
         yield "within", fairpc.FairPC(structure="chow-liu", **within, **QUICK, **FEW), {}
         yield (
             "latent",
