@@ -167,7 +167,8 @@ def failures(results: Results) -> Any:
         ax.set_title(TITLES[failure], fontsize=9)
         ax.set_xlabel(XLABELS[failure])
     axes[0].set_ylabel("accuracy − boosting of Df")
-    axes[0].legend(fontsize=7, frameon=False)
+    lines, names = axes[0].get_legend_handles_labels()
+    figure.legend(lines, names, loc="outside lower center", ncols=len(names), fontsize=7.5)
     return figure
 
 

@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "datasets": {"data", "circuit", "fair"},
     "cluster": {"data", "circuit"},
     "refits": MODELS,
+    "exporting": MODELS,
     "comparison": MODELS | {"refits", "baselines", "plots", "cluster"},
     "auditing": MODELS | {"refits", "baselines", "comparison"},
     "report": {"auditing"},
@@ -41,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "paper": MODELS | {"refits", "auditing", "baselines", "comparison", "datasets", "plots"},
     "cli": MODELS
     | {"refits", "auditing", "baselines", "comparison", "datasets", "plots", "report", "paper"}
-    | {"cluster", "filings"},
+    | {"cluster", "exporting", "filings"},
 }
 # The package's own __init__ names what is public, and nothing names the command line.
 ROOT = ""

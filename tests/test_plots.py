@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +14,15 @@ from fairpc.baselines import LR, Rand
 from fairpc.comparison import compare
 from fairpc.errors import MissingExtraError, PlotError
 from fairpc.estimators import FairPC, LatNB
-from fairpc.evidence import test_assumptions
-from fairpc.plots import joint_set
+from fairpc.evidence import (
+    ParityMonitor,
+    equal_rates,
+    identified_set,
+    parity,
+    parity_curve,
+    test_assumptions,
+)
+from fairpc.plots import draw, joint_set, trade_off
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -32,7 +40,9 @@ def test_mechanism_bars_are_the_probabilities() -> None:
     model = fitted(n_classes=3)
     ax = model.plot.mechanism()
     widths = np.array([[bar.get_width() for bar in part] for part in ax.containers])
-    expected = model.bias_mechanism_.reshape(-1, 3).T
+    positive = model.coding_.labels.positive
+    order = [positive, *(k for k in range(3) if k != positive)]
+    expected = model.bias_mechanism_.reshape(-1, 3).T[order]
     np.testing.assert_allclose(widths, expected)
     hatches = [part[0].get_hatch() for part in ax.containers]
     assert len(set(hatches)) == 3
@@ -117,3 +127,69 @@ def test_what_cannot_be_drawn_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match="fairpc\\[plots\\]"):
         fitted().plot.mechanism()
+
+
+def test_a_parity_is_drawn_pair_by_pair() -> None:
+    groups = np.repeat(["a", "b", "c"], 40)
+    scores = np.repeat([0.0, 1.0, 1.0], 40) * (np.arange(120) % 3 > 0)
+    found = parity(scores, groups)
+    ax = draw(found)
+    parts: list[Any] = ax.containers
+    at = [float(part.lines[0].get_xdata()[0]) for part in parts]
+    assert at == sorted((p.difference for p in found.pairs), key=lambda d: -abs(d))
+    assert ax.get_yticklabels()[0].get_text() == f"{found.largest.last} − {found.largest.first}"
+    (stem,) = parts[0].lines[2]
+    np.testing.assert_allclose(stem.get_segments()[0][:, 0], found.largest.difference_interval)
+
+
+def test_a_curve_over_thresholds_has_a_line_per_group() -> None:
+    rng = np.random.default_rng(0)
+    found = parity_curve(rng.random(200), rng.integers(0, 2, 200), [0.2, 0.5, 0.8])
+    ax = draw(found)
+    for g, line in enumerate(ax.lines):
+        np.testing.assert_array_equal(line.get_xdata(), [0.2, 0.5, 0.8])
+        np.testing.assert_array_equal(line.get_ydata(), [one.groups[g].mean for one in found])
+
+
+def test_a_monitor_is_drawn_over_the_rows_it_saw() -> None:
+    monitor = ParityMonitor(["a", "b"], tolerance=0.02)
+    with pytest.raises(PlotError, match="seen no rows: call update first"):
+        draw(monitor)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        groups = rng.integers(0, 2, 200)
+        monitor.update(rng.random(200) < 0.3 + 0.4 * groups, np.array(["a", "b"])[groups])
+    ax = draw(monitor)
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), [200, 400, 600, 800, 1000])
+    assert np.asarray(ax.lines[0].get_ydata())[-1] == monitor.gaps()[0].difference
+    again = draw(ParityMonitor.from_dict(monitor.to_dict()))
+    np.testing.assert_array_equal(again.lines[0].get_ydata(), ax.lines[0].get_ydata())
+    assert monitor.alarm
+    assert any("alarm at" in str(line.get_label()) for line in ax.lines)
+
+
+def test_other_records_are_drawn_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    groups, scores = rng.integers(0, 2, 300), rng.random(300)
+    equal = equal_rates(scores, groups)
+    heights = [[bar.get_height() for bar in part] for part in draw(equal).containers]
+    assert heights == [[g.rate_before for g in equal.groups], [g.rate for g in equal.groups]]
+    found = identified_set(scores, groups)
+    ax = draw(found)
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["0", "1", "all groups"]
+    with pytest.raises(PlotError, match="a dict was given: there are pictures of AssumptionTest"):
+        draw({})
+
+
+def test_guessing_does_not_stretch_the_trade_off() -> None:
+    accuracies = {"A": 0.90, "B": 0.91, "Rand": 0.5}
+    methods = [
+        {"method": m, "accuracy": a, "discrimination": 0.1, "accuracy_sd": 0.01}
+        | {"discrimination_sd": 0.01}
+        for m, a in accuracies.items()
+    ]
+    ax = trade_off(methods)
+    low, high = ax.get_ylim()
+    assert low > 0.85
+    assert high < 0.95
+    assert any("accuracy 0.500" in note.get_text() for note in ax.texts)

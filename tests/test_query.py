@@ -218,6 +218,8 @@ def test_what_contradicts_is_zero_or_refused(words: Vocabulary) -> None:
         ("", "is empty"),
         ("   ", "is empty"),
         ("|", "cannot be read at '|'"),
+        ("Df | sex", "'sex' stands after the bar without a value: write sex=value"),
+        ("Df | age=30, job", "'job' stands after the bar without a value"),
         ("| age=3", "cannot be read"),
         ("Df,", "ends with a comma"),
         ("Df,,D", "cannot be read at ',D'"),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fairpc.comparison import Comparison, compare
     from fairpc.errors import FairpcError
     from fairpc.estimators import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
+    from fairpc.exporting import export
     from fairpc.fair.knowledge import Knowledge
     from fairpc.refits import bootstrap_mechanism, sensitivity, stability, suggest_anchors
 
@@ -34,6 +35,7 @@ __all__ = [
     "data",
     "errors",
     "evidence",
+    "export",
     "load",
     "metrics",
     "sensitivity",
@@ -56,6 +58,7 @@ _HOME = {
     "audit": "fairpc.auditing",
     "bootstrap_mechanism": "fairpc.refits",
     "compare": "fairpc.comparison",
+    "export": "fairpc.exporting",
     "sensitivity": "fairpc.refits",
     "stability": "fairpc.refits",
     "suggest_anchors": "fairpc.refits",

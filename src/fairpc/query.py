@@ -176,6 +176,11 @@ def parse(text: str) -> Query:
                 f"the query cannot be read at {rest.strip()[:40]!r}: write names, or name=value, "
                 "separated by commas; put values with commas, bars or quotes into quotes"
             )
+        if len(parts) == 2 and match["sign"] is None:
+            raise QueryError(
+                f"{term.name!r} stands after the bar without a value: write {term.name}=value for "
+                f"what is known, {term.name}=? for what is not, or ask for it before the bar"
+            )
         parts[-1].append(term)
         rest, end = rest[match.end() :], match["end"]
         if end == "|":
@@ -402,7 +407,8 @@ def _code(column: Column, term: Term) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
-            code = int(code_values(column, values)[0])
+            # A query is written as programs write numbers, however the table does.
+            code = int(code_values(replace(column, written=None), values)[0])
     except TableError:
         code = -1
     if code < 0:

@@ -102,6 +102,7 @@ def test_mechanism_counts_are_those_of_the_fit(found: Audit) -> None:
 
 
 def test_assumptions_are_those_of_the_evidence(found: Audit) -> None:
+    """With the same classifier, where neither is told which."""
     X, y, s = table()
     direct = test_assumptions(X.to_numpy(), y, s, n_seeds=1)
     (one,) = found.decidable.test.sets  # type: ignore[union-attr]

@@ -74,7 +74,7 @@ def test_turned_labels_are_those_of_the_posterior() -> None:
     shares = np.array([cell.probability for cell in facts.cells]).reshape(2, 2, 2)
     np.testing.assert_array_equal(shares, fitted().bias_mechanism_)
     assert all(cell.interval is not None for cell in facts.cells)
-    assert facts.covered.startswith("They are around the point that was chosen")
+    assert facts.covered.startswith("The intervals belong to one point among all")
     assert facts.n_replicates == 5
 
 

@@ -27,6 +27,7 @@ def contradicting() -> tuple[pl.DataFrame, Any, Any]:
     return pl.DataFrame({"x": seen.astype(int), "z": noise}), np.where(d, 1, 0), s
 
 
+@pytest.mark.filterwarnings("ignore:column 'x' says the same as the label")
 def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
     """Before what the guard said, if it did: no model is right where the assumptions are not."""
     X, y, s = contradicting()
@@ -118,7 +119,7 @@ def test_without_groups_less_is_said() -> None:
     assert "groups" in record.left_out["parity"]
     assert record.data.n_grouped == 0
     assert record.group_metrics is not None
-    untested, audited, mechanism, gaps = record.verdict.sentences
+    untested, mechanism, gaps, audited = record.verdict.sentences
     assert untested.endswith("give sensitive_features, or the sensitive columns with the table.")
     assert audited.startswith("Audited: 400 rows of unknown groups, not exactly")
     assert "with groups that it infers, because they are not known" in mechanism

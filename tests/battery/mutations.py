@@ -143,7 +143,12 @@ def changed_tree(rng: random.Random, content: Json, others: Sequence[Json]) -> t
 
 
 def _inside(rng: random.Random, content: Json) -> tuple[Any, Any]:
-    """A place, deep ones as likely as those at the top: most values are in a few long lists."""
+    """A place: deep ones as likely as those at the top, or every kind as likely as any other."""
+    if rng.random() < 0.5:
+        kinds: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
+        _walk(content, (), kinds)
+        if kinds:
+            return rng.choice(rng.choice(list(kinds.values())))
     holder, part = None, content
     key: Any = None
     while isinstance(part, dict | list) and part and (holder is None or rng.random() < 0.8):
@@ -151,6 +156,25 @@ def _inside(rng: random.Random, content: Json) -> tuple[Any, Any]:
         key = rng.choice(list(part)) if isinstance(part, dict) else rng.randrange(len(part))
         part = part[key]
     return holder, key
+
+
+_ENDS: Final = 3
+"""Items at either end of a long list that stand for all of them."""
+
+
+def _walk(
+    part: Json, kind: tuple[str, ...], kinds: dict[tuple[str, ...], list[tuple[Any, Any]]]
+) -> None:
+    """Collect places by their kind: the names on the way to them, whatever the place in a list."""
+    if isinstance(part, dict):
+        keys: list[Any] = list(part)
+    else:
+        n = len(part) if isinstance(part, list) else 0
+        keys = [i for i in range(n) if i < _ENDS or i >= n - _ENDS]
+    for key in keys:
+        here = (*kind, key if isinstance(part, dict) else "")
+        kinds.setdefault(here, []).append((part, key))
+        _walk(part[key], here, kinds)
 
 
 def _odd(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -> bool:
@@ -164,15 +188,25 @@ def _nudged(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -
         holder[key] = rng.choice((not value, int(value)))
     elif isinstance(value, int):
         holder[key] = rng.choice(
-            (value + 1, value - 1, -value, value * 2, float(value), str(value))
+            (
+                value + 1,
+                value - 1,
+                -value,
+                value * 2,
+                float(value),
+                str(value),
+                value + 0.5,
+                value > 0,
+            )
         )
     elif isinstance(value, float):
-        holder[key] = rng.choice((value * (1 + 1e-6), -value, value + 1, 1 - value, str(value)))
+        near = value * (1 + 1e-6)
+        holder[key] = rng.choice((near, -value, value + 1, 1 - value, str(value), value > 0.5))
     elif isinstance(value, str):
         at = rng.randrange(len(value) + 1)
-        holder[key] = rng.choice(
-            (value[:at] + "x" + value[at:], value[:at], value.upper(), [value])
-        )
+        inserted = value[:at] + rng.choice("x 0f\n") + value[at:]
+        replaced = value[:at] + rng.choice("x 0f") + value[at + 1 :]
+        holder[key] = rng.choice((inserted, replaced, value[:at], value.swapcase(), [value]))
     else:
         return False
     return True

@@ -19,6 +19,7 @@ from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
 from fairpc.circuit.file import from_dict
 from fairpc.circuit.file import to_dict as circuit_content
 from fairpc.errors import FairpcError, NotAnsweredError
+from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.file import _checksum
 from fairpc.query import Vocabulary, parse
 
@@ -35,6 +36,7 @@ def people(n: int = _ROWS, seed: int = 0) -> pl.DataFrame:
     job = np.where(rng.random(n) < 0.6, np.where(f, "cook", "smith"), "other; \u00e9")
     days = np.datetime64("2020-01-01") + rng.integers(0, 900, n) + 200 * f
     holes = rng.random((3, n)) < 0.15
+    spent = np.where(rng.random(n) < 0.4, 0.0, rng.lognormal(7 + f, 1.0, n)).round(2)
     return pl.DataFrame(
         {
             "sex": sex,
@@ -42,6 +44,8 @@ def people(n: int = _ROWS, seed: int = 0) -> pl.DataFrame:
             "age": [None if h else int(v) for h, v in zip(holes[1], 20 + 30 * f, strict=True)],
             "pay": rng.normal(size=n) + f,
             "since": days,
+            "spent": spent,
+            "visits": rng.poisson(20 + 15 * f),
             "member": [None if h else bool(v) for h, v in zip(holes[2], f, strict=True)],
             "hours": rng.choice(["few", "many"], n),
             "hired": np.where(f ^ bent, "yes", "no"),
@@ -71,18 +75,35 @@ def models() -> dict[str, tuple[Any, Any, Any]]:
         [(table["sex"] == "F").to_numpy(), table["pay"].to_numpy(), table["age"].fill_null(0)]
     ).astype(np.float64)
     quick: dict[str, Any] = {"random_state": 0, "max_iter": 8, "tol": 0.0, "min_iter": 1}
-    latent: dict[str, Any] = {"estimator": None, "random_state": 0, "cv": 2}
+    latent: dict[str, Any] = {"sensitive": ["sex"], "random_state": 0, "cv": 2}
+    hours: dict[str, Any] = {"given": ["hours"]}
+    few = X.select("sex", "age", "pay", "spent")
+    three = np.where(np.arange(len(y)) % 5 == 0, "maybe", y.to_numpy())
     return {
         "chow-liu": (FairPC("sex", structure="chow-liu", **quick), X, y),
         "strudel": (FairPC("sex", structure="strudel", max_splits=4, **quick), X, y),
         "auto": (FairPC("sex", **quick), X.select("sex", "job", "age", "pay"), y),
-        "forest": (FairPC("sex", structure="forest", **quick), X.select("sex", "age", "pay"), y),
-        "strata": (FairPC("sex", structure="chow-liu", given=["hours"], **quick), X, y),
-        "LatNB": (LatNB("sex", **quick), X, y),
+        "bins": (FairPC("sex", structure="chow-liu", numbers="bins", **quick), X, y),
+        "monotone": (FairPC("sex", structure="chow-liu", monotone=["pay"], **quick), few, y),
+        "forest": (FairPC("sex", structure="forest", **quick), few, y),
+        "forest, three": (FairPC("sex", structure="forest", **quick), few, three),
+        "forest strata": (
+            FairPC("sex", structure="forest", mechanism="within", **hours, **quick),
+            X.select("sex", "hours", "pay", "visits", "since"),
+            y,
+        ),
+        "strata": (FairPC("sex", structure="chow-liu", **hours, **quick), X, y),
+        "LatNB": (LatNB(["sex", "hours"], **quick), X, three),
         "NLatPC": (NLatPC("sex", structure="chow-liu", **quick), X, y),
         "TwoNB": (TwoNB(0, **quick), numbers, y.to_numpy()),
-        "latent": (LatentDecision(sensitive=["sex"], **latent), X, y),
-        "latent strata": (LatentDecision(sensitive=["sex"], given=["hours"], **latent), X, y),
+        "latent": (LatentDecision(**latent), X, y),
+        "latent line": (LatentDecision(TableClassifier("logistic"), **latent), X, y),
+        "latent strata": (LatentDecision(**hours, **latent), X, y),
+        "latent within": (
+            LatentDecision(TableClassifier("logistic"), mechanism="within", **hours, **latent),
+            X,
+            y,
+        ),
     }
 
 
@@ -174,9 +195,11 @@ class Models(Suite):
             lambda: model.predict(rows),
             lambda: _probabilities(model.predict_observed_proba(rows)),
             lambda: model.predict_bounds(rows),
-            lambda: model.score_samples(rows),
+            lambda: _no_nan(model.score_samples(rows)),
             lambda: model.sample(3, random_state=0),
+            lambda: model.complete(rows),
             lambda: _queried(model),
+            lambda: _cut_numbers(model),
             lambda: (repr(model), model.warnings_, model.strata_),
         ):
             try:
@@ -189,6 +212,22 @@ class Models(Suite):
 def _probabilities(found: Any) -> None:
     if not (np.isfinite(found).all() and np.allclose(found.sum(axis=1), 1, atol=1e-6)):
         raise Difference("what it gives is no probability")
+
+
+def _no_nan(found: Any) -> None:
+    if np.isnan(found).any():
+        raise Difference("what it gives is no logarithm of a probability")
+
+
+def _cut_numbers(model: Any) -> None:
+    """What lies below a number and what does not is everything."""
+    for column in () if isinstance(model, LatentDecision) else model.coding_.features.columns:
+        if column.density is None or column.kind == "date":
+            continue
+        cut = column.density.cuts[len(column.density.cuts) // 2] + 0.37
+        parts = [model.probability({column.name: ends}) for ends in ((None, cut), (cut, None))]
+        if not (min(parts) >= 0 and abs(sum(parts) - 1) < 1e-6):
+            raise Difference(f"both sides of {cut} in {column.name!r} have {parts}")
 
 
 def _queried(model: Any) -> None:

@@ -24,7 +24,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"fairpc {fairpc.__version__}\n"
 
 
-COMMANDS = ("demo", "fit", "predict", "audit", "query", "compare", "data", "paper")
+COMMANDS = ("demo", "fit", "predict", "audit", "query", "export", "compare", "data", "paper")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])

@@ -296,6 +296,8 @@ HOSTILE: list[tuple[str, Any, str]] = [
     ("rates", lambda r: [1.0, *r[1:]], "does not fall towards its open ends"),
     ("rates", lambda r: [*r[:-1], 0.0], "does not fall towards its open ends"),
     ("rates", lambda r: [r[0], 1e9, *r[2:]], "too steep or too narrow"),
+    ("rates", lambda r: [r[0], 5e-324, *r[2:]], "as good as flat"),
+    ("rates", lambda r: [*r[:-1], 1e-300], "does not fall towards its open ends"),
     ("masses", lambda m: [0.5, *m[1:]], "no distribution within each bin"),
     ("step", lambda s: 1.0, "no multiples of 1.0"),
     ("step", lambda s: 0.5, "has the step 0.5"),

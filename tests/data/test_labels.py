@@ -101,7 +101,6 @@ def test_one_column_of_groups() -> None:
     assert groups.names == ("F", "M")
     assert groups.column_names == ("sex",)
     assert groups.rows == (2, 1)
-    assert groups.small() == (("F", 2), ("M", 1))
     assert groups.transform(["M", None, "F"]).tolist() == [1, -1, 0]
     assert fit_groups(np.array([0, 1, 1])).values == (0, 1)
 
@@ -114,7 +113,6 @@ def test_crossed_groups(library: str) -> None:
     if library != "numpy":
         assert groups.names == ("sex=F, race=A", "sex=F, race=B", "sex=M, race=A")
     assert groups.rows == (20, 20, 20)
-    assert [name for name, _ in groups.small()] == list(groups.names)
     assert groups.transform(frame)[:4].tolist() == [1, 2, 0, -1]
     assert Groups.from_dict(json.loads(json.dumps(groups.to_dict()))) == groups
 
@@ -134,7 +132,30 @@ def test_unseen_groups_are_missing_and_named() -> None:
 def test_rare_groups_are_never_merged() -> None:
     groups = fit_groups(["a"] * 10_000 + ["b"] * 2 + ["c"])
     assert groups.names == ("a", "b", "c")
-    assert groups.small() == (("b", 2), ("c", 1))
+    assert groups.rows == (10_000, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "told"),
+    [
+        ("afam", ["yes", "no"], ("afam=no", "afam=yes")),  # says nothing by itself
+        ("white", ["1", "0"], ("white=0", "white=1")),  # a number written as text
+        ("white", [1, 0], ("white=0", "white=1")),
+        ("race", ["bad", "black"], ("race=bad", "race=black")),  # a class of the label too
+        ("race", ["Bad", "black"], ("race=Bad", "race=black")),
+        ("sex", ["F", "M"], ("F", "M")),
+        ("sensitive", [1, 0], ("0", "1")),  # came without a name
+    ],
+)
+def test_groups_are_told_by_column_where_a_value_does_not_speak(
+    column: str, values: list[Any], told: tuple[str, ...]
+) -> None:
+    assert fit_groups({column: values * 20}).told(("good", "bad")) == told
+
+
+def test_numbers_cut_into_groups_are_told_by_column() -> None:
+    told = fit_groups({"age": list(range(100))}).told(("good", "bad"))
+    assert all(name.startswith("age=") for name in told)
 
 
 def test_numbers_as_groups() -> None:

@@ -11,6 +11,7 @@ from fairpc.errors import ComparisonError, LearningError, MetricError
 from fairpc.errors.arrays import (
     check_choice,
     check_classes,
+    check_counts,
     check_groups,
     check_labels,
     check_number,
@@ -42,6 +43,24 @@ def test_classes_are_sorted_and_numbered() -> None:
     names, ids = check_classes("y", np.array([[2], [0], [2]]))
     assert names == (0, 2)
     assert ids.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("check", [check_sample_weight, check_positive_weight])
+def test_weights_whose_squares_are_no_numbers(check: Any) -> None:
+    assert check([1e90, 2e90], 2).tolist() == [1e90, 2e90]
+    for weights in ([1.0, 1e200], [1e-200, 1.0]):
+        with pytest.raises(MetricError, match="scale weights to at most 1e.100"):
+            check(weights, 2)
+
+
+def test_weights_that_count_for_nothing_beside_others() -> None:
+    with pytest.raises(MetricError, match="is 0.5 in row 1: the largest is 1e.30; leave out rows"):
+        check_positive_weight([1e30, 0.5], 2)
+
+
+def test_counts_that_are_no_longer_whole() -> None:
+    with pytest.raises(MetricError, match="counts is 1e.308 in row 0: give whole numbers"):
+        check_counts([1e308, 1], 2)
 
 
 def test_weights_that_may_be_zero_and_weights_that_may_not() -> None:

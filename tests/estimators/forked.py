@@ -70,7 +70,8 @@ def main(folder: Path) -> None:
     settings: dict[str, Any] = {"missing_values": ("?",), "random_state": 0}
     circuit = FairPC("sex", structure="chow-liu", max_iter=10, **settings).fit(X, y)
     latent = LatentDecision(sensitive=["sex"], cv=2, **settings).fit(X, y)
-    models: dict[str, Any] = {"FairPC": circuit, "LatentDecision": latent}
+    forest = FairPC("sex", structure="forest", **settings).fit(X, y)
+    models: dict[str, Any] = {"FairPC": circuit, "forest": forest, "LatentDecision": latent}
     for name, model in models.items():
         model.save(folder / name)
         loaded: Any = load(folder / name)

@@ -155,6 +155,12 @@ def nested(name: str, value: Any, *path: int) -> Change:
     return change
 
 
+def _of_no_value(planted: dict[str, Any]) -> None:
+    sizes = [len(value[0][0][0]) for value in planted["values"]]
+    j = next(j for j, size in enumerate(sizes) if size % 8)
+    planted["allowed"][j] = planted["allowed"][j][:-1] + "f"
+
+
 CHANGES: dict[str, Change] = {
     "no forest": lambda f: f.clear(),
     "rates of leaves": nested("leaf_rate", 0.9, 0, 0, 0),
@@ -187,6 +193,14 @@ CHANGES: dict[str, Change] = {
     "no hex": nested("allowed", "zz", 0),
     "boxes are numbers": nested("allowed", 5, 0),
     "boxes are lists": nested("allowed", [[1]], 0),
+    "blanks between boxes": lambda f: f["allowed"].__setitem__(0, f"{f['allowed'][0]} "),
+    "bits of no value": lambda f: _of_no_value(f),
+    "a tree in words": nested("tree", "0", 0),
+    "half a tree": nested("tree", 0.5, 0),
+    "a tree that is false": nested("tree", False, 0),
+    "a rate in words": lambda f: nested("group_rate", str(f["group_rate"][0]), 0)(f),
+    "a share in words": lambda f: nested("shares", [str(v) for v in f["shares"][0][0]], 0, 0)(f),
+    "a field of nobody": lambda f: f.update(more=1),
     "mechanism": nested("mechanism", 0.9, 0, 0, 0),
     "mechanism of one group": lambda f: f["mechanism"].pop(),
     "group rates": nested("group_rate", 2.0, 0),

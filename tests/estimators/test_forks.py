@@ -35,7 +35,7 @@ def test_a_forked_process_answers(tmp_path: Path) -> None:
         "refused: to learn from text needs threads of polars, wh",
     }
     assert said.pop("a fit to numbers") == "done"
-    assert len(said) == 15
+    assert len(said) == 22
     assert set(said.values()) == {"same"}, said
 
 

@@ -328,3 +328,22 @@ def test_progress_is_told_before_each_split() -> None:
         x, y, s, classifier="logistic", n_seeds=2, progress=lambda *now: told.append(now)
     )
     assert told == [(0, 4), (1, 4), (2, 4), (3, 4)]
+
+
+@pytest.mark.parametrize("method", [np.array(["cross-fit"] * 2), ["cross-fit"], None, "x"])
+def test_methods_that_are_none(method: Any) -> None:
+    with pytest.raises(MetricError, match="method is .*use one of cross-fit, single-split"):
+        test_assumptions([[0.0], [1.0]], [0, 1], ["a", "b"], method=method)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_of_which_few_count() -> None:
+    """The lower end of a rate is then lost in rounding, and all rows that count may be certain."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        weights = np.where(rng.random(40) < 0.1, 1.0, 10.0 ** rng.uniform(-11.9, -8, 40))
+        groups = np.array(["a", "b"])[np.arange(40) % 2]
+        asked: dict[str, Any] = {"n_seeds": 1, "sample_weight": weights}
+        found = test_assumptions(rng.normal(size=(40, 2)), rng.integers(0, 2, 40), groups, **asked)
+        assert 0 <= found.lower <= 1
+        assert 0 <= found.upper <= 1

@@ -286,3 +286,9 @@ def test_bad_thresholds() -> None:
         equal_rates([0.1, 0.2], [0, 1], rate=2.0)
     with pytest.raises(MetricError, match="y has the values .1, 2.: give labels 0 and 1"):
         equal_rates([0.1, 0.2], [0, 1], [1, 2])
+
+
+@pytest.mark.parametrize("thresholds", [0.5, [], [[0.5], [0.1, 0.2]], ["x"], [0.5, None], {0.5}])
+def test_thresholds_that_are_no_list_of_numbers(thresholds: Any) -> None:
+    with pytest.raises(MetricError, match="thresholds"):
+        parity_curve([0.1, 0.9, 0.4, 0.6], ["a", "b", "a", "b"], thresholds)

@@ -278,3 +278,30 @@ def test_damaged_wealth() -> None:
     state["streams"][0]["up"][3] = math.inf
     with pytest.raises(FileFormatError, match="not finite"):
         ParityMonitor.from_dict(state)
+
+
+def test_looks_are_kept_within_limits_and_travel_with_the_state() -> None:
+    monitor = ParityMonitor(["a", "b"])
+    rng = np.random.default_rng(0)
+    for _ in range(2100):
+        monitor.update(rng.random(4), np.array(["a", "b", "a", "b"]))
+    looks = monitor.looks
+    assert len(looks) <= 2000
+    assert looks[-1].n == monitor.n
+    assert looks[-1].differences == (monitor.gaps()[0].difference,)
+    assert [look.n for look in looks] == sorted({look.n for look in looks})
+    state = json.loads(json.dumps(monitor.to_dict(), allow_nan=False))
+    assert ParityMonitor.from_dict(state).looks == looks
+    without = {name: value for name, value in state.items() if name != "looks"}
+    assert ParityMonitor.from_dict(without).looks == ()
+    for wrong in ([{"n": 1}], [{"n": 1, "differences": [0.1, 0.2], "intervals": [[0, 1]] * 2}]):
+        with pytest.raises(FileFormatError):
+            ParityMonitor.from_dict(state | {"looks": wrong})
+
+
+def test_a_merged_monitor_begins_its_looks_anew() -> None:
+    both = [ParityMonitor(["a", "b"]) for _ in range(2)]
+    for monitor in both:
+        monitor.update([0.1, 0.9], ["a", "b"])
+    merged = both[0].merge(both[1])
+    assert [look.n for look in merged.looks] == [4]

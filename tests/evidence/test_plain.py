@@ -90,6 +90,7 @@ def test_parity() -> None:
         "ratio": None,
         "ratio_interval": [found.ratio_interval[0], None],
         "impact_ratio": 0.0,
+        "impact_interval": list(found.largest.impact_interval),
         "four_fifths": found.four_fifths,
     }
 

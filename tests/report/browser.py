@@ -57,6 +57,13 @@ class Browser:
         """The value of a piece of JavaScript."""
         return self.driver.execute_script(script, *arguments)
 
+    def wait(self, script: str, seconds: float = 5.0) -> None:
+        """Until a piece of JavaScript is true; a frame may have to pass."""
+        end = time.monotonic() + seconds
+        while not self.run(script):
+            assert time.monotonic() < end, script
+            time.sleep(0.02)
+
     def messages(self) -> list[str]:
         """What the page or the browser wrote to the console."""
         return [entry["message"] for entry in self.driver.get_log("browser")]

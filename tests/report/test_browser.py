@@ -24,6 +24,7 @@ Codes = npt.NDArray[np.int16]
 
 N_EVIDENCES = 200
 CLOSE = 1e-9
+OPEN_ALL = "document.querySelectorAll('details').forEach((d) => { d.open = true; })"
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +174,7 @@ def test_a_model_without_df_answers_about_the_label(tab: Browser, tmp_path: Path
     path = tmp_path / "plain.html"
     path.write_text(render(facts.without_labels()), "utf-8")
     tab.open(path)
+    tab.run(OPEN_ALL)
     status = tab.run("return document.getElementById('what-if-status').textContent")
     assert status.startswith("The label is “good” with probability ")
     assert "P(Df" not in tab.run("return document.getElementById('what-if-tool').innerText")
@@ -189,7 +191,7 @@ def test_a_page_without_a_circuit_opens_without_a_word(
     tab.open(path)
     assert tab.messages() == []
     assert tab.run("return document.getElementById('what-if-tool')") is None
-    tab.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    tab.run(OPEN_ALL)
     assert tab.run("return document.documentElement.scrollWidth") <= width
 
 
@@ -204,7 +206,7 @@ def test_groups_get_the_same_answer_within_a_stratum(
     tab.look(width=width)
     tab.open(path)
     assert tab.messages() == []
-    tab.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    tab.run(OPEN_ALL)
     assert tab.run("return document.documentElement.scrollWidth") <= width
     assert record.what_if is not None
     assert record.strata is not None
@@ -237,6 +239,8 @@ def test_the_keyboard_alone_is_enough(tab: Browser, german_page: Path) -> None:
     body.send_keys(Keys.TAB)
     assert tab.run("return document.activeElement.className") == "skip"
     before = tab.run("return document.getElementById('what-if-answers').textContent")
+    fold = tab.driver.find_element(By.XPATH, "//details[section[@id='what_if']]/summary")
+    fold.send_keys(Keys.ENTER)
     select = tab.driver.find_element(By.CSS_SELECTOR, "#what-if-form select")
     tab.run("arguments[0].focus()", select)
     select.send_keys(Keys.ARROW_DOWN)
@@ -251,7 +255,7 @@ def test_the_keyboard_alone_is_enough(tab: Browser, german_page: Path) -> None:
 def test_nothing_is_wider_than_the_window(tab: Browser, german_page: Path, width: int) -> None:
     tab.look(width=width)
     tab.open(german_page)
-    tab.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    tab.run(OPEN_ALL)
     tab.run("document.getElementById('what-if-fill').click()")
     assert tab.run("return document.documentElement.scrollWidth") <= width
 
@@ -269,6 +273,117 @@ def test_hostile_names_are_shown_as_text(tab: Browser, tmp_path: Path, width: in
     assert tab.run("return document.images.length") == 0
     assert facts.SCRIPT in tab.run("return document.body.innerText")
     assert tab.run("return document.documentElement.scrollWidth") <= width
+
+
+def closed(tab: Browser) -> list[str]:
+    return list(
+        tab.run(
+            "return [...document.querySelectorAll('details.fold:not([open]) > section')]"
+            ".map((section) => section.id)"
+        )
+    )
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_verdict_is_the_first_screen_and_the_rest_is_folded(
+    tab: Browser, german_page: Path, width: int
+) -> None:
+    tab.look(width=width)
+    tab.open(german_page)
+    assert len(closed(tab)) == tab.run("return document.querySelectorAll('section').length") - 1
+    assert "verdict" not in closed(tab)
+    gists = tab.run("return [...document.querySelectorAll('.gist')].map((g) => g.innerText)")
+    assert len(gists) == len(closed(tab))
+    assert tab.run("return document.getElementById('verdict').getBoundingClientRect().top") < 350
+
+
+def test_a_link_opens_its_section(tab: Browser, german_page: Path) -> None:
+    tab.look(width=1280)
+    tab.open(german_page)
+    tab.run("document.querySelector('nav.contents a[href=\"#parity\"]').click()")
+    tab.wait("return document.getElementById('parity').closest('details').open")
+    assert "parity" not in closed(tab)
+    assert "labels" in closed(tab)
+
+
+def test_the_contents_follow_the_reader(tab: Browser, german_page: Path) -> None:
+    current = (
+        "return [...document.querySelectorAll('nav.contents a[aria-current]')]"
+        ".map((a) => a.getAttribute('href'))"
+    )
+    for width in (1280, 390):
+        tab.look(width=width)
+        tab.open(german_page)
+        assert tab.run(current) == ["#verdict"]
+        tab.run(OPEN_ALL)
+        tab.run("document.documentElement.style.scrollBehavior = 'auto'")
+        tab.run("document.getElementById('parity').scrollIntoView()")
+        tab.wait(f"{current}[0] === '#parity'")
+        assert tab.run(current) == ["#parity"]
+        top = tab.run("return document.querySelector('nav.contents').getBoundingClientRect().top")
+        assert -1 <= top <= 20  # still in view
+    said = tab.run("return document.getElementById('here').innerText")
+    assert said.startswith("Parity")
+
+
+def test_one_button_opens_and_folds_all(tab: Browser, german_page: Path) -> None:
+    tab.look(width=1280)
+    tab.open(german_page)
+    tab.run("document.getElementById('open-all').click()")
+    assert closed(tab) == []
+    tab.wait("return document.getElementById('open-all').innerText.startsWith('Fold')")
+    tab.run("document.getElementById('open-all').click()")
+    assert len(closed(tab)) > 10
+
+
+def test_on_paper_everything_is_open_without_a_script(
+    tab: Browser, german_page: Path, tmp_path: Path
+) -> None:
+    page = german_page.read_text("utf-8")
+    path = tmp_path / "still.html"
+    path.write_text(page[: page.index("<script")] + "</body></html>", "utf-8")
+    heights = (
+        "return [...document.querySelectorAll('details.fold > section')]"
+        ".map((section) => section.checkVisibility({contentVisibilityAuto: true}))"
+    )
+    tab.look(width=800)
+    tab.open(path)
+    assert not any(tab.run(heights))
+    tab.look(width=800, media="print")
+    shown = tab.run(
+        "return [...document.querySelectorAll('details.fold > section')]"
+        ".map((section) => section.getBoundingClientRect().height)"
+    )
+    assert all(height > 40 for height in shown)
+    tab.look(width=1280)
+
+
+def test_words_stay_whole_in_tables_on_a_phone(tab: Browser, german_page: Path) -> None:
+    """No cell is narrower than its longest word: a table scrolls rather than break one."""
+    tab.look(width=390)
+    tab.open(german_page)
+    tab.run(OPEN_ALL)
+    broken = tab.run(
+        """
+        const found = [];
+        const shown = "main tbody th, main td, main .table:not(.cards) thead th";
+        for (const cell of document.querySelectorAll(shown)) {
+          if (cell.clientHeight < 36) continue;  // one line
+          const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+          for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+            for (const word of node.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+              const range = document.createRange();
+              range.setStart(node, word.index);
+              range.setEnd(node, word.index + word[0].length);
+              const tops = new Set([...range.getClientRects()].map((r) => Math.round(r.top)));
+              if (tops.size > 1 && word[0].length < 25) found.push(word[0]);
+            }
+          }
+        }
+        return found;
+        """
+    )
+    assert broken == []
 
 
 def test_a_script_that_is_not_ours_is_stopped(tab: Browser, german_page: Path) -> None:

@@ -42,8 +42,8 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "empty overlap": lambda: ranges([Row("a", None, (0.6, 0.4))], None),
     "curves": lambda: curves(PLANE, [CURVE], diagonal="chance", marked=True),
     "scatter": lambda: scatter(PLANE, POINTS),
-    "flow": lambda: flow([HOSTILE, "b" * 300], [[0.5, 0.1], [0.0, 0.4]]),
-    "three classes": lambda: flow("abc", [[0.2, 0.1, 0], [0, 0.3, 0.1], [0, 0, 0.3]]),
+    "flow": lambda: flow([HOSTILE, "b" * 300], [[0.5, 0.1], [0.0, 0.4]], 1),
+    "three classes": lambda: flow("abc", [[0.2, 0.1, 0], [0, 0.3, 0.1], [0, 0, 0.3]], 1),
 }
 
 
@@ -81,9 +81,9 @@ def test_a_bar_is_as_long_as_its_share() -> None:
 
 
 def test_bands_of_the_flow_have_the_size_of_their_share() -> None:
-    svg = flow("ab", [[0.4, 0.2], [0.1, 0.3]]).svg("T", "D")
+    svg = flow("ab", [[0.4, 0.2], [0.1, 0.3]], 1).svg("T", "D")
     heights = [float(h) for h in re.findall(r'height="([\d.]+)" class="node', svg)]
-    assert heights[0] / heights[1] == pytest.approx(0.6 / 0.4, rel=1e-2)
+    assert heights[1] / heights[0] == pytest.approx(0.6 / 0.4, rel=1e-2)
     assert heights[2] / heights[3] == pytest.approx(0.5 / 0.5, rel=1e-2)
     assert len(re.findall("band-kept", svg)) == len(re.findall("band-turned", svg)) == 2
 
@@ -103,3 +103,12 @@ def test_a_scale_holds_what_is_outside_at_its_ends() -> None:
     scale = Scale(0, 1, 10, 110)
     assert [scale(-1), scale(0.5), scale(math.inf)] == [10, 60, 110]
     assert limits([math.inf, 0.2, math.nan]) == pytest.approx((0.19, 0.21))
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+def test_the_positive_class_is_on_top_in_the_same_colour(positive: int) -> None:
+    svg = flow(["bad", "good"], [[0.4, 0.2], [0.1, 0.3]], positive).svg("T", "D")
+    nodes = re.findall(r'<rect[^>]*class="node (s\d)"', str(svg))
+    names = re.findall(r'class="name"[^>]*>(\w+)<', str(svg))
+    assert nodes == ["s2", "s3"] * 2
+    assert names[0] == ["bad", "good"][positive]

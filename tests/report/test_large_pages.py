@@ -38,7 +38,8 @@ def test_the_page_of_a_known_table(name: str, tmp_path: Path) -> None:
     assert len(page.encode()) < 300_000 + 11 * graph.n_parameters + 6 * graph.n_edges
     first = page[page.index('<section id="verdict"') :][:700]
     assert "contradict the assumptions" in first
-    assert ('class="notice alert"' in first) is (name == "adult")
+    assert ('class="notice alert"' in first) is found.verdict.withdrawn
+    assert found.verdict.rejected is (name == "adult")
     circuit, layout = model.circuit_, model.distribution_.layout
     rows = evidences(circuit.arities, [0, *layout.x])
     with browser() as tab:

@@ -173,7 +173,8 @@ def test_a_page_without_a_circuit_says_so_and_has_no_questions() -> None:
 def test_a_rejection_is_said_in_the_first_lines() -> None:
     known = facts.german()[1]
     headline = "These rows contradict the assumptions."
-    page = render(replace(known, verdict=replace(known.verdict, rejected=True, headline=headline)))
+    found = replace(known.verdict, rejected=True, withdrawn=True, headline=headline)
+    page = render(replace(known, verdict=found))
     start = page.index('<section id="verdict"')
     assert 0 < page.index("These rows contradict the assumptions.") - start < 400
     assert 'class="notice alert"' in page[start : start + 400]

@@ -126,7 +126,8 @@ class Audit:
         write_atomically(path, self._page().encode())
 
     def __str__(self) -> str:
-        return "\n".join((*self.verdict.sentences, self.verdict.disclaimer))
+        told = self.verdict
+        return "\n".join((*told.sentences, *told.to_do, told.disclaimer))
 
     def _repr_html_(self) -> str:
         """The page in a frame of its own, so that its style stays out of a notebook."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
+from fairpc.baselines import Rand
 from fairpc.comparison import Comparison, compare, default_baselines
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Floats
@@ -223,6 +224,7 @@ class TradeOff:
     audited: str  #: name of the audited model among the methods
     how: str  #: how each number comes from rows that a method has not seen
     caption: str  #: what the numbers are measured against
+    guessing: str | None  #: name of the method that guesses, which only marks the bottom
     n_rows: int  #: what was compared on
     n_folds: int
     #: per method the mean over folds of each score, and its ``…_sd``
@@ -240,7 +242,7 @@ def trade_off(job: Job) -> TradeOff:
     """
     model, rows, settings = job.model, job.sample, job.settings
     if not settings.baselines:
-        raise AuditError("it was not asked for (baselines=False)")
+        raise AuditError("a comparison with other methods was not asked for")
     if not (rows.d >= 0).any():
         raise AuditError("no label is known: methods cannot be compared without labels")
     from sklearn.frozen import FrozenEstimator
@@ -263,6 +265,7 @@ def trade_off(job: Job) -> TradeOff:
         audited=name,
         how=_how(found, job),
         caption=_TRADE_OFF_CAPTION,
+        guessing=next((name for name, m in methods.items() if isinstance(m, Rand)), None),
         n_rows=found.n_rows,
         n_folds=found.n_folds,
         methods=tuple(plain(method) for method in found.means()),

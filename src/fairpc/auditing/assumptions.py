@@ -12,12 +12,13 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.auditing.job import Job
+from fairpc.auditing.numbers import p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison.table import typed_columns
 from fairpc.data.frame import read_frame
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Array, Bools, Positions
-from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum, test_assumptions
+from fairpc.evidence import AssumptionTest, BentSet, StrataTest, TestsByStratum, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
 from fairpc.evidence.assumptions_within import CrossFit
 from fairpc.evidence.crossfit import Watch
@@ -26,6 +27,63 @@ from fairpc.evidence.intervals import some_of
 MOST_SEEDS: Final = 11
 FEWEST_SEEDS: Final = 3
 _SEED_ROWS: Final = 60_000
+_SEEN: Final = 5e-4  # a smaller difference of two shares does not show in their digits
+
+
+@dataclass(frozen=True)
+class Bar:
+    """P(Df = label) as far as one group leaves it open."""
+
+    group: str
+    n: int
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class ConfidenceSet:
+    """P(Df = label): a bar per group, and their overlap."""
+
+    label: str  #: the class
+    lower: float  #: lower end of the overlap; ``lower > upper`` is empty
+    upper: float  #: upper end
+    empty: bool  #: whether it is, for this class
+    groups: tuple[Bar, ...]  #: a bar each
+
+
+@dataclass(frozen=True)
+class AssumptionFacts:
+    """The test of the assumptions on the audited rows."""
+
+    rejected: bool  #: whether no P(Df) is left at the level
+    p_value: float  #: smallest 1 − level at which none is; not said to be under 1e-12
+    p_words: str  #: the same for a sentence: "= 0.032", "< 0.001"
+    level: float  #: of the confidence set
+    method: str  #: how it was computed, as are the next two
+    n_seeds: int
+    classifiers: tuple[tuple[str, int], ...]
+    n_rows: int  #: rows that were used: a sample of a large table, with label and group known
+    n_known: int  #: all audited rows with label and group known
+    #: of the positive class; of every class where there are more than two
+    sets: tuple[ConfidenceSet, ...]
+    #: the sets where features may change the odds of a label given Df and S, by at most gamma
+    bending: tuple[BentSet, ...]
+    tolerance: str  #: how much of that undoes a rejection, in words; empty where none was
+    summary: str  #: in words
+    what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
+
+
+@dataclass(frozen=True)
+class LearnedRate:
+    """P(Df = label) as the model learned it, beside what the test leaves possible."""
+
+    label: str  #: the class; of several the one that is farthest outside
+    learned: float
+    lower: float  #: least possible P(Df = label), with the confidence of the test
+    upper: float  #: largest
+    level: float  #: of the test
+    outside: bool  #: whether the rows exclude what was learned
+    sentence: str  #: in words
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,3 +184,62 @@ def named_test(test: AssumptionTest, rows: AuditedRows) -> AssumptionTest:
         classes=tuple(rows.classes[k] for k in test.classes),
         positive=None if test.positive is None else rows.classes[test.positive],
     )
+
+
+def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
+    """The test's record by name, with the bars of its picture."""
+    record = named_test(test, rows)
+    return AssumptionFacts(
+        rejected=record.rejected,
+        p_value=record.p_value,
+        p_words=p_words(record.p_value),
+        level=record.level,
+        method=record.method,
+        n_seeds=record.n_seeds,
+        classifiers=record.classifiers,
+        n_rows=sum(g.n for g in record.groups),
+        n_known=rows.number((rows.d >= 0) & (rows.s >= 0)),
+        sets=_sets(record),
+        bending=record.bending,
+        tolerance=record.tolerance(),
+        summary=record.summary(),
+        what_to_do=record.what_to_do,
+    )
+
+
+def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
+    """Whether the rate of fair decisions that was learned is one that the rows leave possible."""
+    model, rows = job.model, job.rows
+    if test.rejected or job.strata or not model._latent:
+        return None
+    rates = dict(zip(rows.classes, map(float, model.fair_rate_), strict=True))
+    one = max(test.sets, key=lambda s: max(s.lower - rates[s.label], rates[s.label] - s.upper))
+    learned = rates[one.label]
+    outside = not one.lower - _SEEN <= learned <= one.upper + _SEEN
+    ends = f"{share(one.lower)} to {share(one.upper)}"
+    sentence = (
+        f"The model learned that {share(learned)} of fair decisions are {one.label!r}; these rows "
+        f"leave {ends} possible, with {share(test.level, 0)} confidence, if the assumptions hold"
+    )
+    if outside:
+        sentence += (
+            ". So the model does not describe these rows, and its mechanism must not be read as "
+            "what happened"
+        )
+    return LearnedRate(
+        one.label, learned, one.lower, one.upper, test.level, outside, f"{sentence}."
+    )
+
+
+def _sets(test: AssumptionTest) -> tuple[ConfidenceSet, ...]:
+    shown = test.classes if test.positive is None else (test.positive,)
+    result = []
+    for k, label in enumerate(shown):
+        lower, upper = _end(test.lower, k), _end(test.upper, k)
+        bars = tuple(Bar(g.group, g.n, _end(g.lower, k), _end(g.upper, k)) for g in test.groups)
+        result.append(ConfidenceSet(label, lower, upper, lower > upper, bars))
+    return tuple(result)
+
+
+def _end(ends: float | tuple[float, ...], k: int) -> float:
+    return ends[k] if isinstance(ends, tuple) else ends

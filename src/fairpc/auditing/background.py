@@ -161,7 +161,7 @@ def what_if(job: Job) -> WhatIf:
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)
     found: list[tuple[Role, int, str | None, tuple[str, ...], tuple[float, ...]]]
-    found = [("group", 0, None, coding.groups.names, ())]
+    found = [("group", 0, None, coding.group_names, ())]
     if layout.latent:
         found.append(("decision", layout.decision, None, classes, ()))
     found.append(("label", layout.d, None, classes, ()))

@@ -9,16 +9,17 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from fairpc.auditing.assumptions import named_test
+from fairpc.auditing.assumptions import AssumptionFacts as AssumptionFacts
+from fairpc.auditing.assumptions import ConfidenceSet as ConfidenceSet
+from fairpc.auditing.assumptions import LearnedRate as LearnedRate
+from fairpc.auditing.assumptions import assumption_facts, learned_rate
 from fairpc.auditing.job import Job
-from fairpc.auditing.numbers import gap, p_words, share
+from fairpc.auditing.numbers import gap, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Bools, Floats
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import (
-    AssumptionTest,
-    BentSet,
     IdentifiedByStratum,
     IdentifiedSet,
     IdentifiedWithin,
@@ -35,49 +36,6 @@ START_UPDATES: Final = 200
 START_WORK: Final = 5e11
 """``refit_cost`` × updates that random starts may take unasked: about five seconds of one core."""
 _M_STEP: Final = 1000
-
-
-@dataclass(frozen=True)
-class Bar:
-    """P(Df = label) as far as one group leaves it open."""
-
-    group: str
-    n: int
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True)
-class ConfidenceSet:
-    """P(Df = label): a bar per group, and their overlap."""
-
-    label: str  #: the class
-    lower: float  #: lower end of the overlap; ``lower > upper`` is empty
-    upper: float  #: upper end
-    empty: bool  #: whether it is, for this class
-    groups: tuple[Bar, ...]  #: a bar each
-
-
-@dataclass(frozen=True)
-class AssumptionFacts:
-    """The test of the assumptions on the audited rows."""
-
-    rejected: bool  #: whether no P(Df) is left at the level
-    p_value: float  #: smallest 1 − level at which none is; not said to be under 1e-12
-    p_words: str  #: the same for a sentence: "= 0.032", "< 0.001"
-    level: float  #: of the confidence set
-    method: str  #: how it was computed, as are the next two
-    n_seeds: int
-    classifiers: tuple[tuple[str, int], ...]
-    n_rows: int  #: rows that were used: a sample of a large table, with label and group known
-    n_known: int  #: all audited rows with label and group known
-    #: of the positive class; of every class where there are more than two
-    sets: tuple[ConfidenceSet, ...]
-    #: the sets where features may change the odds of a label given Df and S, by at most gamma
-    bending: tuple[BentSet, ...]
-    tolerance: str  #: how much of that undoes a rejection, in words; empty where none was
-    summary: str  #: in words
-    what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
 
 
 @dataclass(frozen=True)
@@ -135,46 +93,14 @@ class Decidable:
     #: whether the rows contradict what the model assumes, within its strata if it has any; None
     #: where that was not tested
     rejected: bool | None
+    #: P(Df) as learned beside what the test leaves; None without a test, after a rejection, and for
+    #: models without Df or with strata, which have one rate in each
+    learned: LearnedRate | None
     #: what the data leave open at any number of rows; None for models without Df
     identified: IdentifiedFacts | None
     #: spread over random starts and half tables; None where it was left out
     stability: Stability | None
     stability_rows: int  #: rows that it is of: a sample of a large table
-
-
-def _assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
-    """The test's record by name, with the bars of its picture."""
-    record = named_test(test, rows)
-    return AssumptionFacts(
-        rejected=record.rejected,
-        p_value=record.p_value,
-        p_words=p_words(record.p_value),
-        level=record.level,
-        method=record.method,
-        n_seeds=record.n_seeds,
-        classifiers=record.classifiers,
-        n_rows=sum(g.n for g in record.groups),
-        n_known=rows.number((rows.d >= 0) & (rows.s >= 0)),
-        sets=_sets(record),
-        bending=record.bending,
-        tolerance=record.tolerance(),
-        summary=record.summary(),
-        what_to_do=record.what_to_do,
-    )
-
-
-def _sets(test: AssumptionTest) -> tuple[ConfidenceSet, ...]:
-    shown = test.classes if test.positive is None else (test.positive,)
-    result = []
-    for k, label in enumerate(shown):
-        lower, upper = _end(test.lower, k), _end(test.upper, k)
-        bars = tuple(Bar(g.group, g.n, _end(g.lower, k), _end(g.upper, k)) for g in test.groups)
-        result.append(ConfidenceSet(label, lower, upper, lower > upper, bars))
-    return tuple(result)
-
-
-def _end(ends: float | tuple[float, ...], k: int) -> float:
-    return ends[k] if isinstance(ends, tuple) else ends
 
 
 def identified_facts(job: Job) -> IdentifiedFacts:
@@ -305,8 +231,9 @@ def _sentence(found: IdentifiedSet, positive: str, room: _Room) -> str:
         low = max(found.groups, key=lambda g: g.lower)
         high = min(found.groups, key=lambda g: g.upper)
         return (
-            f"No share of hidden decisions {positive!r} fits every group: {low.group!r} needs at "
-            f"least {share(low.lower)}, {high.group!r} at most {share(high.upper)}."
+            "Taken exactly as estimated, P(D | X, S) leaves no share of hidden decisions "
+            f"{positive!r} that fits every group: {low.group!r} needs at least "
+            f"{share(low.lower)}, {high.group!r} at most {share(high.upper)}."
         )
     return (
         "Even if P(D | X, S) were exactly as estimated, the share of hidden decisions "
@@ -347,15 +274,15 @@ def spread_over_starts(job: Job) -> Stability:
     if not model._latent:
         raise AuditError(f"{type(model).__name__} has no hidden decision, so no random starts")
     if n_starts == 0:
-        raise AuditError("random starts were not asked for (n_starts=0)")
+        raise AuditError("random starts were not asked for")
     if not (rows.d >= 0).any():
         raise AuditError("no label is known: the model cannot be fitted again to these rows")
     if n_starts is None:
         n_starts = min(STARTS, int(START_WORK / (refit_cost(model, rows) * START_UPDATES)) - 1)
         if n_starts < 2:
             raise AuditError(
-                "fitting this model again to these rows from random starts takes long: ask for it "
-                f"with n_starts={STARTS}, or call fairpc.stability"
+                "fitting this model again to these rows from random starts takes long: in Python, "
+                f"audit(…, n_starts={STARTS}) does it anyway, and so does fairpc.stability"
             )
     return stability(
         model,
@@ -375,10 +302,12 @@ def spread_over_starts(job: Job) -> Stability:
 
 def decidable_facts(job: Job) -> Decidable:
     """What the steps before found."""
+    test = None if job.test is None else assumption_facts(job.test, job.rows)
     return Decidable(
-        test=None if job.test is None else _assumption_facts(job.test, job.rows),
+        test=test,
         untested=job.left_out.get("decidable.test", ""),
         rejected=None if job.own_test is None else job.own_test.rejected,
+        learned=None if test is None else learned_rate(job, test),
         identified=job.found["decidable.identified"],
         stability=job.found["decidable.stability"],
         stability_rows=job.sample.n_rows,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from fairpc.evidence.gaps import PairGap as PairGap
 from fairpc.evidence.plain import Record
 
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+_SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
 _SIDES: Final = {
     "below": "below four fifths",
     "above": "above four fifths",
@@ -75,6 +76,36 @@ class LabelDisparity:
 
 
 @dataclass(frozen=True)
+class GapChange:
+    """The gap in decisions beside that in labels, of the two groups that are farthest apart.
+
+    Both are of the same rows, those with a label.
+    """
+
+    label: str  #: the class
+    first: str  #: one group
+    last: str  #: the other
+    label_rates: tuple[float, float]  #: share of the class among the labels of each
+    decision_rates: tuple[float, float]  #: share of the class among the decisions on each
+    #: (last − first) in decisions less (last − first) in labels; its interval holds for all pairs
+    change: float
+    interval: tuple[float, float]
+    n_rows: int  #: rows that were compared
+    #: what decisions do to the gap; "reversed": the other group is ahead; "unclear": chance may
+    #: explain the difference
+    outcome: Literal["wider", "narrower", "reversed", "unclear"]
+    sentence: str  #: in words
+
+    @property
+    def label_gap(self) -> float:
+        return abs(self.label_rates[1] - self.label_rates[0])
+
+    @property
+    def decision_gap(self) -> float:
+        return abs(self.decision_rates[1] - self.decision_rates[0])
+
+
+@dataclass(frozen=True)
 class ParityFacts:
     """What is equal between groups, and what is not."""
 
@@ -98,6 +129,7 @@ class ParityFacts:
     #: group thresholds that would equalise selection rates on these rows, and their price; None for
     #: more than two classes
     equal_rates: EqualRates | None
+    change: GapChange | None  #: decisions beside labels; None where too few labels are known
     gap: float  #: largest absolute difference between groups on these rows, of scores and decisions
     gap_upper: float  #: upper bound of it: the farthest end of all the intervals
     n_unknown: int  #: rows left out because their group is not known
@@ -146,6 +178,7 @@ def parity_facts(job: Job) -> ParityFacts:
         thresholds=model.threshold_.values if binary else (),
         curve=tuple(_named(record, rows.groups) for record in curve),
         equal_rates=_equal_rates(rows, kept, model.threshold_.unknown) if binary else None,
+        change=None if job.found["labels"] is None else _change(rows, level),
         gap=max(d.gap for d in both),
         gap_upper=max(d.gap_upper for d in both),
         n_unknown=rows.number(rows.s < 0),
@@ -227,6 +260,74 @@ def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates
     )
     groups = tuple(replace(g, group=rows.groups[g.group]) for g in found.groups)
     return replace(found, groups=groups)
+
+
+_CHANGES: Final = {
+    "wider": "The decisions of the model widen the gap between groups",
+    "narrower": "The decisions of the model narrow the gap between groups",
+    "reversed": "The decisions of the model reverse the gap between groups",
+    "unclear": "The gap between groups is about as large in the decisions as in the labels",
+}
+
+
+def _change(rows: AuditedRows, level: float) -> GapChange:
+    """Decisions beside labels of the same rows: the pair, and class, with the largest gap."""
+    kept = rows.comparable(rows.d >= 0)
+    found = []
+    for k in rows.shown_classes:
+        labelled, decided = ((of == k).astype(np.float64) for of in (rows.d, rows.decided))
+        of_labels, of_decisions, both = (
+            _disparity(rows, values, kept, k, level).parity
+            # Of each row the decision less the label, moved into [0, 1].
+            for values in (labelled, decided, (decided - labelled + 1) / 2)
+        )
+        before, after = ({g.group: g.mean for g in p.groups} for p in (of_labels, of_decisions))
+        for pair in both.pairs:
+            names = pair.first, pair.last
+            low, high = pair.difference_interval
+            one = GapChange(
+                rows.classes[k],
+                *names,
+                (before[pair.first], before[pair.last]),
+                (after[pair.first], after[pair.last]),
+                2 * pair.difference,
+                (2 * low, 2 * high),
+                rows.number(kept),
+                "unclear",
+                "",
+            )
+            found.append(one)
+    worst = max(found, key=lambda one: max(one.label_gap, one.decision_gap))
+    worst = replace(worst, outcome=_outcome(worst))
+    return replace(worst, sentence=_change_words(worst))
+
+
+def _outcome(one: GapChange) -> Literal["wider", "narrower", "reversed", "unclear"]:
+    (a, b), (c, d) = one.label_rates, one.decision_rates
+    low, high = one.interval
+    if low <= 0 <= high:
+        return "unclear"
+    if (b - a) * (d - c) < 0:
+        return "reversed"
+    return "wider" if one.decision_gap > one.label_gap else "narrower"
+
+
+def _change_words(one: GapChange) -> str:
+    """Both gaps in one sentence, the group that labels favour first."""
+    way = -1 if one.label_rates[1] >= one.label_rates[0] else 1
+    groups = " and ".join(repr(name) for name in [one.first, one.last][::way])
+    labels, decisions = (
+        " and ".join(share(rate) for rate in list(rates)[::way])
+        for rates in (one.label_rates, one.decision_rates)
+    )
+    times = ""
+    if one.outcome == "wider" and one.label_gap >= _SMALL_GAP:
+        times = f", {number(one.decision_gap / one.label_gap, 1)} times as far"
+    return (
+        f"{_CHANGES[one.outcome]}: {one.label!r} is the label of {labels} of groups {groups}, "
+        f"{gap(one.label_gap)} apart, and the decision for {decisions}, "
+        f"{gap(one.decision_gap)} apart{times}."
+    )
 
 
 def under_model(model_gap: float, mix_gap: float | None) -> str:

@@ -103,7 +103,7 @@ def learning(job: Job) -> Learning | ScoreLearning:
 
 
 def _of_scores(model: LatentDecision) -> ScoreLearning:
-    found, names = model.score_map_, model.coding_.groups.names
+    found, names = model.score_map_, model.coding_.group_names
     curves = tuple(_curve(*each) for each in zip(names, found.calibrations, strict=True))
     groups = model.group_estimators_
     return ScoreLearning(

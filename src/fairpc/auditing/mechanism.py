@@ -31,14 +31,14 @@ DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
 _OF_CIRCUITS: Final = (
-    "They are around where more updates of EM take the mechanism without its prior, which pulls "
-    "it towards D = Df: the learned value may be outside. They cover sampling noise, not what the "
-    "data leave open; see the next section."
+    "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
+    "value may lie outside of its interval. They show how much the rows vary by chance, not what "
+    "the data leave open; see the next section."
 )
 _OF_SCORES: Final = (
-    "They are around the point that was chosen of all that the data leave open, with the "
-    "classifiers kept: they cover sampling noise given the scores of these, not that the true "
-    "mechanism may be elsewhere; see the next section."
+    "The intervals belong to one point among all that the data leave open, and keep the "
+    "classifiers as they are. They show how much the rows vary by chance; the true mechanism may "
+    "lie elsewhere; see the next section."
 )
 _STRAIGHT: Final = (
     "The labels of the training rows do not reject that none was turned, D = Df, at the "
@@ -83,6 +83,9 @@ class MechanismFacts:
     group_decision_rate: tuple[tuple[float, ...], ...]
     #: bootstrap intervals of these; empty where there are none
     decision_rate_intervals: tuple[tuple[float, float], ...]
+    #: share of the positive class among the decisions of each group, estimated on the audited rows
+    #: from features and labels; NaN where a group has none
+    row_decision_rate: tuple[float, ...]
     cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
     turned: tuple[Turned, ...]  #: per group
     level: float | None  #: of each interval; None where there are none
@@ -121,6 +124,7 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         decision_rate=tuple(float(p) for p in model.fair_rate_),
         group_decision_rate=_by_group(job),
         decision_rate_intervals=(),
+        row_decision_rate=tuple(_rate_on_rows(counts, rows.positive)),
         cells=tuple(cells),
         turned=turned,
         level=None,
@@ -129,6 +133,13 @@ def mechanism_facts(job: Job) -> MechanismFacts:
         sentences=sentences,
         sentence=sentence,
     )
+
+
+def _rate_on_rows(counts: Floats, positive: int) -> list[float]:
+    totals = counts.sum(axis=(1, 2))
+    found = np.full(len(totals), np.nan)
+    np.divide(counts[:, positive].sum(axis=1), totals, out=found, where=totals > 0)
+    return [float(rate) for rate in found]
 
 
 def _by_group(job: Job) -> tuple[tuple[float, ...], ...]:
@@ -147,7 +158,7 @@ def with_intervals(job: Job) -> MechanismFacts:
     model, settings, n_replicates = job.model, job.settings, job.settings.n_replicates
     rows = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
     if n_replicates == 0:
-        raise AuditError("intervals of the mechanism were not asked for (n_replicates=0)")
+        raise AuditError("intervals of the mechanism were not asked for")
     _check_drawable(rows, job.own_test)
     if model.warnings_:
         raise AuditError(
@@ -198,15 +209,15 @@ def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
         raise AuditError(
             f"the mechanism of {type(model).__name__} is a point that was chosen of all that the "
             "data leave open, and an interval around it would look more certain than it is: the "
-            "identified set says what is possible. Ask with "
-            f"n_replicates={REPLICATES} how far the point moves with the rows"
+            "identified set says what is possible. How far the point moves with the rows, "
+            f"audit(…, n_replicates={REPLICATES}) tells in Python"
         )
     quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
     n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
     if n_replicates > 2 * quick:
         raise AuditError(
-            "fitting this model again to draws of these rows takes long: ask for it with "
-            f"n_replicates={REPLICATES}, or call fairpc.bootstrap_mechanism"
+            "fitting this model again to draws of these rows takes long: in Python, audit(…, "
+            f"n_replicates={REPLICATES}) does it anyway, and so does fairpc.bootstrap_mechanism"
         )
     return n_replicates
 
@@ -225,7 +236,7 @@ def _check_drawable(
     if rows.n_rows < rows.n_table:
         raise AuditError(
             "intervals of the mechanism need a bootstrap of all training rows, but their "
-            "distinct rows do not fit into memory: give more with max_memory"
+            "distinct rows do not fit into memory: allow more memory"
         )
     if test is None:
         raise AuditError(

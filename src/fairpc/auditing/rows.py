@@ -107,8 +107,8 @@ class AuditedRows:
         """
         if not (self.s >= 0).any():
             raise AuditError(
-                "the groups of the rows are not known: give sensitive_features, or the sensitive "
-                "columns with the table"
+                "the groups of the rows are not known: give the sensitive columns with the table, "
+                "or in Python sensitive_features"
             )
         kept, persons = rows & (self.s >= 0), self.persons
         for g in range(len(self.groups)):
@@ -228,7 +228,7 @@ def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
         scores=scores,
         observed=observed,
         decided=decided.astype(np.intp),
-        groups=coding.groups.names,
+        groups=coding.group_names,
         classes=tuple(str(c) for c in coding.labels.classes),
         positive=positive,
         n_table=rows.n_rows,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -87,8 +87,17 @@ def table_facts(job: Job) -> TableFacts:
         sensitive=coding.groups.column_names,
         missing=_missing(coding, rows, weights),
         missing_words=_AS_THEY_ARE if job.model._needs_table else _SUMMED_OUT,
-        columns=() if job.model._needs_table else tuple(coding.features.describe()),
+        columns=() if job.model._needs_table else tuple(_columns(coding)),
     )
+
+
+def _columns(coding: TableCoding) -> Iterator[Mapping[str, Any]]:
+    """What was done with each column; the sensitive ones are no features, and used all the same."""
+    sensitive = {column.name: column for column in coding.groups.columns}
+    for record in coding.features.describe():
+        column = sensitive.get(record["column"])
+        done = {} if column is None else {"done": f"sensitive attribute, {column.done}"}
+        yield {**record, **done}
 
 
 def _count(rows: AuditedRows, codes: Codes, k: int, name: str, at_fit: int | None = None) -> Count:

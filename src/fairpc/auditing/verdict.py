@@ -6,6 +6,7 @@ guard of its fit said.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,66 +14,149 @@ from fairpc.auditing.decidable import Decidable, decidable_facts
 from fairpc.auditing.gaps import LabelDisparity, ParityFacts
 from fairpc.auditing.job import Job
 from fairpc.auditing.mechanism import MechanismFacts
-from fairpc.auditing.numbers import counted
+from fairpc.auditing.numbers import counted, gap, share
 from fairpc.auditing.strata import OwnStrata, StrataFacts, strata_words
 from fairpc.auditing.table import TableFacts
+from fairpc.data.groups import SMALL
+from fairpc.estimators.latent import LatentDecision
+from fairpc.evidence.plain import Record
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
+_WIDE: Final = 0.05  # a gap in decisions that calls for a reason
+_OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
+_FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that fits these rows."
+_FROM_SCORES: Final = (
+    "LatentDecision, or --model latent, stays within what the labels leave possible; strata "
+    "(given) or knowledge may explain the rest."
+)
+_STRATA: Final = "Strata (given) or knowledge may explain what this one does not."
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """A few sentences."""
+class Verdict(Record):
+    """A few sentences, in the order in which somebody asks: what, how sure, what now."""
 
     headline: str  #: the first sentence
-    sentences: tuple[str, ...]  #: all of them, the headline first
+    found: tuple[str, ...]  #: what was found
+    sure: tuple[str, ...]  #: how sure that is, besides the headline
+    to_do: tuple[str, ...]  #: what to do about it
     #: whether the data contradict the assumptions; None where that was not tested
     rejected: bool | None
+    #: whether the mechanism is no finding: rejected, drifted, or outside what the rows leave
+    withdrawn: bool
     #: what the guard said when the model was fitted; empty where Df is about the label
     drift: tuple[str, ...] = ()
     disclaimer: str = DISCLAIMER  #: what an audit is not
 
+    _computed = ("sentences",)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All findings, the headline first; what to do is not among them."""
+        return (self.headline, *self.found, *self.sure)
+
 
 def verdict(job: Job) -> Verdict:
     """Words for what the other sections found."""
+    decidable, drift = decidable_facts(job), job.model.warnings_
+    strata: StrataFacts | None = job.found["strata"]
+    own = None if strata is None else strata.own
+    first = [_assumptions(decidable) if own is None else _within_strata(own)]
+    # Of assumptions that are rejected no model is right, whatever its Df describes.
+    first[1 if decidable.rejected else 0 : 0] = map(_drifted, drift[:1])
+    outside = decidable.learned is not None and decidable.learned.outside
+    withdrawn = bool(decidable.rejected or drift or outside)
+    return Verdict(
+        first[0],
+        (*first[1:], *_found(job, own, withdrawn)),
+        (*drift[1:], *_sure(job, decidable, own)),
+        tuple(_to_do(job, decidable)),
+        decidable.rejected,
+        withdrawn,
+        drift,
+    )
+
+
+def _found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
+    """What a reader compares first: decisions with labels. Then how labels came about."""
     data: TableFacts = job.found["data"]
     labels: LabelDisparity | None = job.found["labels"]
     mechanism: MechanismFacts | None = job.found["mechanism"]
     parity: ParityFacts | None = job.found["parity"]
-    decidable = decidable_facts(job)
-    drift = job.model.warnings_
-    strata: StrataFacts | None = job.found["strata"]
-    own = None if strata is None else strata.own
-    sentences = [_assumptions(decidable) if own is None else _within_strata(own)]
-    # Of assumptions that are rejected no model is right, whatever its Df describes.
-    sentences[1 if decidable.rejected else 0 : 0] = map(_drifted, drift[:1])
-    sentences += drift[1:]
+    if data.n_rows < data.n_table:
+        yield _rows(data)
+    if parity is not None and parity.change is not None:
+        yield parity.change.sentence
+    elif labels is not None:
+        yield labels.sentence
     if own is not None:
-        sentences += [*own.sentences[:1], own.argued]
-    sentences.append(_rows(data))
-    if labels is not None:
-        sentences.append(labels.sentence)
-    if own is not None:
-        sentences += own.sentences[1:]
-    if mechanism is not None and not decidable.rejected and not drift:
-        sentences.append(mechanism.sentence)
-    if decidable.identified is not None and not decidable.identified.empty:
-        sentences.append(decidable.identified.sentence)
+        yield from own.sentences[1:]
+    if mechanism is not None and not withdrawn:
+        yield mechanism.sentence
     if parity is not None:
-        sentences += parity.sentences
+        yield parity.sentences[0]
     elif not data.n_grouped:
         columns = "column" if len(data.sensitive) == 1 else "columns"
         columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
-        sentences.append(
+        yield (
             "Gaps between groups on these rows are not reported: the groups are not known. "
             f"Give the sensitive {columns} with them."
         )
     else:
-        sentences.append(
+        yield (
             "Gaps between groups on these rows are not known: no two groups have known members "
             "among them."
         )
-    return Verdict(sentences[0], tuple(sentences), decidable.rejected, drift)
+
+
+def _sure(job: Job, decidable: Decidable, own: OwnStrata | None) -> Iterator[str]:
+    """How far the findings carry."""
+    parity: ParityFacts | None = job.found["parity"]
+    if parity is not None:
+        yield from parity.sentences[1:]
+    if own is not None:
+        yield from (*own.sentences[:1], own.argued)
+    if decidable.learned is not None:
+        yield decidable.learned.sentence
+    if decidable.identified is not None and not decidable.identified.empty:
+        yield decidable.identified.sentence
+    data: TableFacts = job.found["data"]
+    if data.n_rows == data.n_table:
+        yield _rows(data)
+
+
+def _to_do(job: Job, decidable: Decidable) -> Iterator[str]:
+    """The next steps that these findings call for, the most pressing first."""
+    parity: ParityFacts | None = job.found["parity"]
+    data: TableFacts = job.found["data"]
+    test, learned, identified = decidable.test, decidable.learned, decidable.identified
+    if decidable.rejected:
+        advice = () if test is None else test.what_to_do
+        yield from advice or ("Do not quote the mechanism, and do not defend decisions with it.",)
+    elif job.model.warnings_ or (learned is not None and learned.outside):
+        own = isinstance(job.model, LatentDecision)
+        yield f"{_FIT_OTHERWISE} {_STRATA if own else _FROM_SCORES}"
+    if parity is not None:
+        decisions = max(parity.decisions, key=lambda d: d.gap)
+        if decisions.gap >= _WIDE and parity.equal_rates is not None:
+            yield (
+                f"Decisions differ by {gap(decisions.gap)} between groups. If they should not, "
+                "choose a threshold for each group (choose_threshold with equalise=True); the "
+                "section on parity says what that costs. Otherwise write down why they may."
+            )
+    if identified is not None and identified.open is not None and identified.open >= _OPEN:
+        yield (
+            f"For {share(identified.open)} of the rows the decision depends on what these data "
+            "cannot tell. Find out the right decision for some people (fair_labels), or state what "
+            "is known (knowledge)."
+        )
+    small = [group.name for group in data.groups if 0 < group.n < SMALL]
+    if small:
+        yield f"Get more rows of the groups with under {SMALL}: {', '.join(map(repr, small))}."
+    if data.same_rows_as_fit:
+        yield "Audit rows that the model has not seen: agreement on its own rows is optimistic."
+    else:
+        yield "Keep this report with the model, and audit again when new rows come in."
 
 
 def _drifted(sentence: str) -> str:
@@ -91,6 +175,13 @@ def _assumptions(decidable: Decidable) -> str:
             "These rows contradict the assumptions behind a hidden fair decision "
             f"(p {test.p_words}): no rate of fair decisions fits every group, so a mechanism "
             "learned under them must not be read as what happened."
+        )
+    limit = 1 - test.level
+    if test.p_value < 2 * limit:
+        return (
+            "These rows only just do not contradict the assumptions behind a hidden fair decision "
+            f"(p {test.p_words}; below {limit:.2g} they would): that does not show that they hold, "
+            "and the narrow range that is left does not mean that it is known well."
         )
     return (
         "These rows do not contradict the assumptions behind a hidden fair decision "

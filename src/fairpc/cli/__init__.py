@@ -16,7 +16,7 @@ import typer
 
 from fairpc.cli import options as opt
 from fairpc.cli.screen import Screen, complain
-from fairpc.errors import FairpcError
+from fairpc.errors import ColumnWarning, FairpcError
 from fairpc.errors.signals import ending_on_signals
 
 BAD_INPUT: Final = 2
@@ -88,7 +88,8 @@ def _stop_writing() -> NoReturn:
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
     """A warning of a library, in one line and without its place in the code."""
-    complain("note: " + " ".join(str(message).split()))
+    pieces = message.args if isinstance(message, ColumnWarning) else (str(message),)
+    complain("note: " + " ".join(opt.named(*pieces).split()))
 
 
 def _sentence(error: BaseException) -> str:
@@ -234,6 +235,14 @@ def _audit(
             show_default=False,
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        opt.option(
+            "COL",
+            "Also give the gaps between groups within each level of a column, such as a branch.",
+        ),
+    ] = None,
+    weight: opt.Weight = None,
     seed: opt.Seed = 0,
     max_memory: opt.MaxMemory = None,
     text: opt.TextFormat,
@@ -322,6 +331,27 @@ def _file(
     Example: fairpc audit loans.fairpc new.csv --json > audit.json
 
     fairpc file card audit.json --answers answers.toml -o card.html
+    """
+
+
+@_command("export", "export.run")
+def _export(
+    model_file: opt.ModelFile,
+    output: Annotated[str, opt.output("The file to write: .onnx, .sql or .py.")],
+    table: Annotated[
+        str | None,
+        opt.option("NAME", "What a query calls the table; default: applicants.", "--table"),
+    ] = None,
+    *,
+    screen: Screen,
+) -> None:
+    """Write a model as a file that scores rows without fairpc.
+
+    .onnx is a graph for ONNX Runtime, .sql one SELECT for SQLite and DuckDB, .py one file of
+    Python without dependencies. Columns are given as they are in the table, and what is missing
+    is summed out, exactly.
+
+    Example: fairpc export loans.fairpc -o loans.onnx
     """
 
 

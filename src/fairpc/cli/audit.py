@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from fairpc.cli.levels import gaps_by_level, show_levels
 from fairpc.cli.options import Limit, TextFormat
 from fairpc.cli.screen import Screen, print_json, say
 from fairpc.cli.tables import (
@@ -26,7 +27,10 @@ from fairpc.data.source import Warned
 from fairpc.errors import FairpcError, TableError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from fairpc.auditing import Audit
+    from fairpc.auditing.verdict import Verdict
     from fairpc.data.files import TableFiles
     from fairpc.estimators.base import CircuitClassifier
 
@@ -42,6 +46,8 @@ def run(
     limit: Limit,
     label: str | None,
     trade_off: bool | None,
+    by: str | None,
+    weight: str | None,
     seed: int,
     max_memory: str | None,
     text: TextFormat,
@@ -62,7 +68,9 @@ def run(
     with opened(table, text) as files, about(files.source):
         note_absent(model, files, screen)
         with warned.watching():
-            given = _given(model, files, label, max_memory, screen)
+            given, cells = _given(model, files, label, weight, max_memory, screen)
+            by = None if by is None else column(files.names(), by, "--by", files.source)
+            levels = gaps_by_level(model, given, cells, by)
             with progress(screen.shows_progress, None) as step:
                 found = audit(model, random_state=seed, baselines=others, progress=step, **given)
         bound = _bound(found, limit, files.source)
@@ -71,48 +79,67 @@ def run(
     over = limit.fail_over is not None and bound is not None and bound > limit.fail_over
     if screen.json:
         sections = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
-        facts = {"report": output, "gap": limit.gap, "gap_upper": bound}
+        facts = {"report": output, "gap": limit.gap, "gap_upper": bound, "by": levels}
         print_json(facts | {"fail_over": limit.fail_over, "exceeded": over} | sections)
     elif screen.talks:
-        for i, sentence in enumerate(found.verdict.sentences):
-            say(sentence, "bold" if i == 0 else "")
-        say(f"\n{found.verdict.disclaimer}")
+        show_verdict(found.verdict)
+        if levels is not None:
+            show_levels(levels)
         hint = "Give -o report.html to write the full report."
         say(hint if output is None else f"The report is in {output}.")
     if limit.fail_over is not None:
         verdict = "larger than" if over else "not larger than"
+        of = "scores or decisions" if limit.gap == "either" else limit.gap
         screen.note(
-            f"the gap between groups ({limit.gap}) is at most {bound:.4f}: {verdict} "
-            f"{limit.fail_over:g}"
+            f"the gap between groups in {of} is at most {bound:.4f}: {verdict} {limit.fail_over:g}"
         )
     screen.notes(warned)
     if over:
         raise typer.Exit(GAP_EXCEEDED)
 
 
+def show_verdict(found: Verdict) -> None:
+    """What was found, how sure that is, what to do."""
+    say(found.headline, "bold")
+    parts = {"Found": found.found, "How sure": found.sure, "What to do": found.to_do}
+    for title, sentences in parts.items():
+        say(f"\n{title}", "bold")
+        for sentence in sentences:
+            say(f"- {sentence}")
+    say(f"\n{found.disclaimer}")
+
+
 def _given(
     model: CircuitClassifier,
     files: TableFiles,
     label: str | None,
+    weight: str | None,
     max_memory: str | None,
     screen: Screen,
-) -> dict[str, Any]:
-    """Arguments of ``audit`` for a table: its rows, and the label if it is there."""
+) -> tuple[dict[str, Any], pl.DataFrame | None]:
+    """Arguments of ``audit`` for a table, the label if it is there; and its cells in memory."""
     fitted, names = model.coding_.labels.name, files.names()
     name = fitted if fitted in names else None
     if label is not None:
         name = column(names, label, "--label", files.source)
+    if weight is not None:
+        weight = column(names, weight, "--weight", files.source)
     if name is None:
         screen.note(
             f"{files.source} has no label column {fitted!r}: the comparison of decisions with "
             "labels is left out"
         )
     if max_memory is not None or is_large(files):
-        return {"X": model_source(model, files), "y": name, "max_memory": max_memory}
+        named = {"y": name, "sample_weight": weight, "max_memory": max_memory}
+        return {"X": model_source(model, files), **named}, None
     cells = ready(files.read(), files)
-    if name is None:
-        return evidence(model, cells)
-    return evidence(model, cells.drop(exactly([name]))) | {"y": cells[name]}
+    apart = [each for each in (name, weight) if each is not None]
+    given = evidence(model, cells.drop(exactly(apart)))
+    if name is not None:
+        given["y"] = cells[name]
+    if weight is not None:
+        given["sample_weight"] = cells[weight].to_numpy()
+    return given, cells
 
 
 def _bound(found: Audit, limit: Limit, source: str) -> float | None:

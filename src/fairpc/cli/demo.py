@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fairpc.cli.ahead import compile_aside
+from fairpc.cli.audit import show_verdict
 from fairpc.cli.compare import show as show_comparison
 from fairpc.cli.fit import estimator as model_of
 from fairpc.cli.fit import facts, show_learned
@@ -104,8 +105,6 @@ def _table(part: Any) -> LabelledTable:
 
 def show(found: Demo) -> None:
     """Print what was learned, how it compares, and what the audit says."""
-    from fairpc.evidence.assumptions import WHAT_TO_DO
-
     fitted = found.fit
     say(
         f"{SOURCE}: {fitted['rows']:,} people of the 1994 United States census (UCI's training "
@@ -117,10 +116,4 @@ def show(found: Demo) -> None:
     say("\nCompared with logistic regression (LR), on UCI's test part, which neither has seen:\n")
     show_comparison(found.comparison)
     say("\nWhat an audit of the test part says:\n")
-    for i, sentence in enumerate(found.audit.verdict.sentences):
-        say(sentence, "bold" if i == 0 else "")
-    if found.audit.verdict.rejected:
-        say("\nWhat to do when the assumptions are rejected:", "bold")
-        for advice in WHAT_TO_DO:
-            say(f"  - {advice}")
-    say(f"\n{found.audit.verdict.disclaimer}")
+    show_verdict(found.audit.verdict)

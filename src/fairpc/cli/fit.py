@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -26,9 +28,12 @@ from fairpc.cli.tables import (
     strata_columns,
     streamed,
     under_types,
+    weight_column,
 )
 from fairpc.data.source import Warned
+from fairpc.data.talk import talking
 from fairpc.errors import (
+    DroppedWarning,
     InterruptedWarning,
     LearningError,
     OptionError,
@@ -39,6 +44,8 @@ from fairpc.errors import (
 from fairpc.errors.arrays import check_choice
 
 if TYPE_CHECKING:
+    from fairpc.data.encoding import Encoding
+    from fairpc.data.table_coding import TableCoding
     from fairpc.estimators import LatentDecision
     from fairpc.estimators.base import CircuitClassifier
     from fairpc.estimators.file import FittedModel
@@ -78,24 +85,36 @@ def run(
         compile_aside(tuple(STAGES))
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
+        if files.folder is not None and keeping.checkpoint is not None:
+            raise LearningError(
+                "--checkpoint needs a table that is a file of its own: write it to Parquet first"
+            )
         learner = replace(learner, given=strata_columns(learner.given, roles, files))
+        weight = weight_column(learner.weight, learner.given, roles, files)
         large = engine.clustered or keeping != Keeping() or is_large(files)
         parted = large and not in_memory
-        rows = streamed(files, roles, client) if parted else labelled(files, roles)
+        rows = streamed(files, roles, client, weight) if parted else labelled(files, roles, weight)
+        learner = replace(learner, weight=weight)
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if in_memory:
                 _fit_classifiers(model, rows, screen)
             else:
-                model.fit(rows.X, rows.y, **vars(keeping))
+                if not screen.json:  # the table that follows says what is not used
+                    warnings.simplefilter("ignore", DroppedWarning)
+                if screen.talks:
+                    model._on_coding = partial(_show_read, rows, weight)
+                model.fit(rows.X, rows.y, sample_weight=rows.weight, **vars(keeping))
         seconds = perf_counter() - began
     model.save(output)
-    found = facts(model, rows, seconds) | {"model_file": output}
+    found = facts(model, rows, seconds, weight) | {"model_file": output}
     if screen.json:
         print_json(found)
     elif screen.talks:
-        show(found)
+        if in_memory:
+            show_read(found)
+        show_learned(found)
         say(f"The model is in {output}.")
         say(f"Next: fairpc audit {quote(output)} {quote(table)} -o report.html")
     screen.notes(warned)
@@ -113,11 +132,9 @@ def _refuse_streaming(keeping: Keeping, engine: Engine) -> None:
 
 
 def _fit_classifiers(model: FittedModel, rows: LabelledTable, screen: Screen) -> None:
-    from rich.console import Console
-
-    shown = Console(stderr=True, quiet=not screen.shows_progress)
-    with shown.status(f"{type(model).__name__}: classifiers of the label, fold by fold"):
-        model.fit(under_types(rows), rows.y)
+    with talking(type(model).__name__, shown=screen.shows_progress) as tell:
+        tell("classifiers of the label, fold by fold")
+        model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
 
 
 def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> FittedModel:
@@ -134,16 +151,22 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Fitte
             f"--given is for models with a hidden decision, and {learner.model} has none: take "
             f"--model FairPC, LatNB or {LATENT}, or leave --given out"
         )
+    if learner.equal_mass and learner.model != "FairPC":
+        raise OptionError(
+            f"--equal-mass is for FairPC, and not for {learner.model}: leave one of the two out"
+        )
     settings = learner.settings | {
         "sensitive": roles.sensitive,
         "positive": roles.positive,
         "numeric": tuple(roles.numeric),
         "categorical": tuple(c for c in roles.categorical if c not in roles.sensitive),
         "missing_values": roles.sentinels,
+        "decimal": roles.decimal,
         "verbose": int(verbose),
     }
     if learner.model not in ("FairPC", "NLatPC"):
         chosen = settings.pop("structure"), settings.pop("n_components")
+        del settings["equal_mass"]
         if chosen != ("auto", None):
             raise LearningError(
                 f"{learner.model} has no structure to choose: leave out --structure and "
@@ -159,21 +182,19 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
 
     usual = Learner()
-    for name in ("structure", "components", "bins", "numbers", "monotone"):
+    for name in ("structure", "components", "bins", "numbers", "monotone", "equal_mass"):
         if getattr(learner, name) != getattr(usual, name):
             raise OptionError(
-                f"--{name} is for circuits, and --model {LATENT} has a classifier instead: leave "
-                "it out, or take --model FairPC"
+                f"--{name.replace('_', '-')} is for circuits, and --model {LATENT} has a "
+                "classifier instead: leave it out, or take --model FairPC"
             )
     kind: Any = learner.classifier or CLASSIFIER_KINDS[0]
     check_choice("--classifier", kind, CLASSIFIER_KINDS, OptionError)
     given: dict[str, Any] = {"missing_values": roles.sentinels, "random_state": learner.seed}
     # The first one is what LatentDecision takes by itself.
     own = None if kind == CLASSIFIER_KINDS[0] else TableClassifier(kind, **given)
-    strata: Any = {"given": learner.given, "mechanism": learner.mechanism}
-    return LatentDecision(
-        own, sensitive=roles.sensitive, positive=roles.positive, **strata, **given
-    )
+    more: Any = {"given": learner.given, "mechanism": learner.mechanism, "decimal": roles.decimal}
+    return LatentDecision(own, sensitive=roles.sensitive, positive=roles.positive, **more, **given)
 
 
 @contextmanager
@@ -197,35 +218,56 @@ def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
             raise
 
 
-def facts(model: FittedModel, rows: LabelledTable, seconds: float) -> Facts:
+def facts(
+    model: FittedModel, rows: LabelledTable, seconds: float, weight: str | None = None
+) -> Facts:
     """What was read and what was learned, as plain data."""
-    coding = model.coding_
-    *counts, missing = rows.label_counts(coding.labels)
+    features = model.coding_.features
+    if type(model).__name__ == FROM_SCORES:
+        features = model.estimators_[0][0].encoding_
     return {
         "model": type(model).__name__,
-        "table": rows.source,
-        "rows": rows.height,
-        "columns": _columns(model, rows.roles),
-        "label": {
-            "column": coding.labels.name,
-            "classes": [str(c) for c in coding.labels.classes],
-            "counts": counts,
-            "missing": missing,
-            "positive": str(model.positive_class_),
-            "positive_chosen": rows.roles.positive is not None,
-        },
-        "groups": {
-            "columns": list(coding.groups.column_names),
-            "rows": dict(zip(coding.groups.names, coding.groups.rows, strict=True)),
-            "missing": rows.height - sum(coding.groups.rows),
-            "small": [name for name, _ in coding.groups.small()],
-        },
+        **_read_facts(model.coding_, rows, weight, features),
         "learned": _learned(model),
         **_how(model),
         "hints": list(rows.hints),
         "warnings": list(model.warnings_),
         "seconds": seconds,
     }
+
+
+def _read_facts(
+    coding: TableCoding, rows: LabelledTable, weight: str | None, features: Encoding
+) -> Facts:
+    """What was read, as plain data."""
+    *counts, missing = rows.label_counts(coding.labels)
+    return {
+        "table": rows.source,
+        "rows": rows.height,
+        "columns": _columns(coding, features, rows.roles, weight),
+        "label": {
+            "column": coding.labels.name,
+            "classes": [str(c) for c in coding.labels.classes],
+            "counts": counts,
+            "missing": missing,
+            "positive": str(coding.labels.classes[coding.labels.positive]),
+            "positive_chosen": rows.roles.positive is not None,
+        },
+        "groups": {
+            "columns": list(coding.groups.column_names),
+            "rows": dict(zip(coding.group_names, coding.groups.rows, strict=True)),
+            "missing": rows.height - sum(coding.groups.rows),
+            "small": [name for name, _ in coding.small_groups()],
+        },
+        "weight": weight,
+    }
+
+
+def _show_read(rows: LabelledTable, weight: str | None, coding: TableCoding) -> None:
+    """Print what was read, before the fit begins."""
+    found = _read_facts(coding, rows, weight, coding.features)
+    show_read(found | {"hints": list(rows.hints)})
+    sys.stdout.flush()
 
 
 def _how(model: FittedModel) -> Facts:
@@ -240,12 +282,10 @@ def _how(model: FittedModel) -> Facts:
     }
 
 
-def _columns(model: FittedModel, roles: Roles) -> list[Facts]:
+def _columns(
+    coding: TableCoding, features: Encoding, roles: Roles, weight: str | None
+) -> list[Facts]:
     """What encoding did, a record per column of the table."""
-    coding = model.coding_
-    features = coding.features
-    if type(model).__name__ == FROM_SCORES:
-        features = model.estimators_[0][0].encoding_
     records = {record["column"]: dict(record) for record in features.describe()}
 
     def add(name: str, kind: str | None, values: list[str], missing: Any, done: str) -> None:
@@ -257,6 +297,8 @@ def _columns(model: FittedModel, roles: Roles) -> list[Facts]:
         add(column.name, "sensitive", list(column.labels), column.missing_share, done)
     label, classes = coding.labels.column, [str(c) for c in coding.labels.classes]
     add(coding.labels.name, "label", classes, label.missing_share, label.done)
+    if weight is not None:
+        add(weight, "weight", [], None, "weight of the rows")
     for name in roles.drop:
         add(name, None, [], None, "dropped: left out on request")
     return [record | {"done": named(record["done"])} for record in records.values()]
@@ -296,8 +338,8 @@ def _learned(model: FittedModel) -> Facts:
     }
 
 
-def show(found: Mapping[str, Any]) -> None:
-    """Print what was read and what was learned."""
+def show_read(found: Mapping[str, Any]) -> None:
+    """Print what was read: the columns, the label and the groups."""
     columns, label, groups = found["columns"], found["label"], found["groups"]
     size = f"{counted(found['rows'], 'row')}, {counted(len(columns), 'column')}"
     say(f"{found['table']}: {size}\n", "bold")
@@ -313,7 +355,6 @@ def show(found: Mapping[str, Any]) -> None:
     for hint in found["hints"]:
         say(f"Hint: {hint}")
     say()
-    show_learned(found)
 
 
 def _sizes(sizes: Iterable[tuple[str, int]], missing: int) -> str:

@@ -36,7 +36,10 @@ def output(text: str) -> Any:
 Table = Annotated[
     str,
     argument(
-        "TABLE", "CSV, TSV, Parquet or Feather file; a folder or pattern of such; or - for stdin."
+        "TABLE",
+        "CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook or "
+        "a table of a database (book.xlsx::Loans, bank.sqlite::loans, bank.duckdb::loans); or - "
+        "for stdin.",
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
@@ -66,9 +69,16 @@ MaxMemory = Annotated[
     ),
 ]
 
+Weight = Annotated[
+    str | None,
+    option("COL", "A column of weights: how many people a row stands for. It is no feature."),
+]
+
 ARGUMENTS: Final = {
     "categorical": "--categorical",
     "checkpoint": "--checkpoint",
+    "decimal": "--decimal",
+    "equal_mass": "--equal-mass",
     "given": "--given",
     "max_memory": "--max-memory",
     "mechanism": "--mechanism",
@@ -80,16 +90,20 @@ ARGUMENTS: Final = {
     "numeric": "--numeric",
     "positive": "--positive",
     "random_state": "--seed",
+    "sample_weight": "--weight",
     "sensitive": "--sensitive",
     "structure": "--structure",
 }
 """Arguments of the models and of ``fit``, and the option that sets each."""
 
+NOT_SETTINGS: Final = ("model", "classifier", "weight")
+"""Options of ``Learner`` that are no settings of a model."""
+DECIMALS: Final = (".", ",")
 LATENT: Final = "latent"
 """The model that has a classifier."""
 ENGINES: Final = ("local", "dask")
 NUMBERS: Final = ("density", "bins")
-GAPS: Final = ("either", "scores", "decisions")
+GAPS: Final = ("decisions", "scores", "either")
 BENDINGS: Final = ("shared", "within")
 
 
@@ -141,8 +155,20 @@ class Roles:
             "missing.",
         ),
     ] = field(default_factory=list)
+    decimal: Annotated[
+        str | None,
+        option(
+            "MARK",
+            "The mark before decimals, . or , (1.234,50 has a comma); told by the values of each "
+            "column by default.",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
+        if self.decimal not in (None, *DECIMALS):
+            raise OptionError(
+                f"--decimal is {self.decimal!r}: give the mark before decimals, . or ,"
+            )
         if (n := len(self.labels)) > 1:
             raise OptionError(f"--label is given {n} times: there is one label, give it once")
 
@@ -213,6 +239,16 @@ class Learner:
             "stratum has a P(D | Df, S) of its own.",
         ),
     ] = BENDINGS[0]
+    weight: Weight = None
+    equal_mass: Annotated[
+        bool,
+        option(
+            None,
+            "Give Df the same mass in the training rows of every group, by a shift in each update "
+            "of EM; not in the paper, and the likelihood may fall.",
+            "--equal-mass",
+        ),
+    ] = False
     seed: Seed = 0
 
     def __post_init__(self) -> None:
@@ -236,7 +272,7 @@ class Learner:
     def settings(self) -> dict[str, Any]:
         """The settings of a model, by the arguments that the options set."""
         arguments = {option: name for name, option in ARGUMENTS.items()}
-        chosen = {n: v for n, v in vars(self).items() if n not in ("model", "classifier")}
+        chosen = {n: v for n, v in vars(self).items() if n not in NOT_SETTINGS}
         return {arguments[f"--{name.replace('_', '-')}"]: v for name, v in chosen.items()}
 
 
@@ -296,8 +332,9 @@ class Limit:
         ),
     ] = None
     gap: Annotated[
-        str, option("WHICH", "What --fail-over looks at: scores, decisions, or either.")
-    ] = "either"
+        str,
+        option("WHICH", "What --fail-over looks at: decisions, scores (their means), or either."),
+    ] = "decisions"
 
     def __post_init__(self) -> None:
         if self.gap not in GAPS:

@@ -40,7 +40,7 @@ def run(
     folder = out or (None if screen.json else DEFAULT_OUT)
     if folder is not None and name not in TABLES_ONLY:
         check_extra()
-    runner = Runner(cache or default_folder(), progress=screen.shows_progress)
+    runner = Runner(cache or default_folder(), progress=screen.on_terminal)
     study = Study(Sources(data_dir, splits, quick), runner)
     exhibits = []
     for each in EXHIBITS if name == ALL else [name]:

@@ -76,7 +76,7 @@ def run(
         with files.reading():
             rows, total = files.scan(), 0
             schema = dict(rows.collect_schema()) | scored.added
-            if screen.shows_progress:  # it costs a look at the file
+            if screen.on_terminal:  # it costs a look at the file
                 total = int(rows.select(pl.len()).collect(engine="streaming").item())
         with progress(screen.shows_progress, None) as step:
             batches = scored.batches(warned, step, total)

@@ -38,7 +38,13 @@ class Screen:
 
     @property
     def shows_progress(self) -> bool:
-        return not self.quiet and sys.stderr.isatty()
+        """Whether long work says where it is: on a terminal all the time, else now and then."""
+        return not self.quiet
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether it does so on a terminal."""
+        return self.shows_progress and sys.stderr.isatty()
 
     def note(self, text: str) -> None:
         """A remark on stderr, so that what is piped stays clean."""

@@ -27,7 +27,7 @@ def strata_facts(model: FittedModel) -> Facts | None:
     strata = model._fitted_strata()
     if not strata:
         return None
-    groups = model.coding_.groups.names
+    groups = model.coding_.group_names
     classes = [str(c) for c in model.classes_]
     shares = model.subgroup_rate_ / model.subgroup_rate_.sum(axis=1, keepdims=True)
 

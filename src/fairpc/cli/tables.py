@@ -23,6 +23,7 @@ from fairpc.data.files import TableFiles, find, format_of, is_part
 from fairpc.data.frame import exactly
 from fairpc.data.source import Source, source_of
 from fairpc.data.values import EXACT, read_values, to_numbers
+from fairpc.data.writing import PLAIN
 from fairpc.errors import FairpcError, FileFormatError, OptionError, TableError
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class LabelledTable:
     X: Any  #: features, the sensitive columns among them; or a source
     y: Any  #: the label; or its name
     labels: pl.DataFrame  #: the raw labels, and how many rows have each
+    weight: Any = None  #: weights of the rows, or the name of their column; None if there are none
     hints: tuple[str, ...] = ()  #: what a user may want to correct, a sentence each
 
     @property
@@ -312,14 +314,17 @@ def is_large(files: TableFiles) -> bool:
     return sum(path.stat().st_size for path in files.paths) > STREAMED_BYTES
 
 
-def labelled(files: TableFiles, given: Roles) -> LabelledTable:
-    """Read a table whole, and cut it by its roles."""
+def labelled(files: TableFiles, given: Roles, weight: str | None = None) -> LabelledTable:
+    """Read a table whole, and cut it by its roles; ``weight`` names the column of weights."""
     roles = resolved(given, files)
     frame = _typed(ready(files.read(), files).drop(exactly(roles.drop)), roles)
     label = exactly([roles.label])
     rest, y = frame.drop(label), frame[roles.label]
-    hints = tuple(_hints(rest, roles))
-    return LabelledTable(files.source, roles, rest, y, frame.group_by(label).len(N_ROWS), hints)
+    weights = None
+    if weight is not None:
+        weights, rest = rest[weight].to_numpy(), rest.drop(exactly([weight]))
+    counts, hints = frame.group_by(label).len(N_ROWS), tuple(_hints(rest, roles))
+    return LabelledTable(files.source, roles, rest, y, counts, weights, hints)
 
 
 def under_types(rows: LabelledTable) -> pl.DataFrame:
@@ -334,14 +339,19 @@ def under_types(rows: LabelledTable) -> pl.DataFrame:
     changed = [rows.X[n].cast(pl.String).cast(pl.Categorical) for n in roles.categorical]
     for name in roles.numeric:
         wrapped = nw.from_native(rows.X[name], series_only=True)
-        values = to_numbers(name, read_values(name, wrapped, roles.sentinels))
+        values = read_values(name, wrapped, roles.sentinels, decimal=roles.decimal)
+        if values.parsed().written != PLAIN:
+            continue  # the model reads it
+        values = to_numbers(name, values)
         if values.type == "number":
             changed.append(pl.Series(name, values.data, nan_to_null=True))
     features: pl.DataFrame = rows.X.with_columns(changed)
     return features
 
 
-def streamed(files: TableFiles, given: Roles, client: Any) -> LabelledTable:
+def streamed(
+    files: TableFiles, given: Roles, client: Any, weight: str | None = None
+) -> LabelledTable:
     """A table by its roles, without reading it whole; workers read it where there is a client."""
     roles = resolved(given, files)
     apart, label = (roles.label, *roles.sensitive), exactly([roles.label])
@@ -363,7 +373,7 @@ def streamed(files: TableFiles, given: Roles, client: Any) -> LabelledTable:
         opening = partial(file_table, client=client)
     source = opening(files, lambda frame: clean(frame).with_columns(types))
     hints = tuple(_hints(_typed(head, roles), roles))
-    return LabelledTable(files.source, roles, source, roles.label, labels, hints)
+    return LabelledTable(files.source, roles, source, roles.label, labels, weight, hints)
 
 
 def resolved(roles: Roles, files: TableFiles) -> Roles:
@@ -375,7 +385,8 @@ def resolved(roles: Roles, files: TableFiles) -> Roles:
 
     label = column(names, roles.label, "--label", source)
     sensitive = all_of(roles.sensitive, "--sensitive")
-    lists = {n: all_of(getattr(roles, n), f"--{n}") for n in ("numeric", "categorical", "drop")}
+    options = ("numeric", "categorical", "drop")
+    lists: dict[str, Any] = {n: all_of(getattr(roles, n), f"--{n}") for n in options}
     if label in sensitive:
         raise TableError(
             f"{source}: column {label!r} is given as --label and as --sensitive: the label and the "
@@ -394,21 +405,45 @@ def resolved(roles: Roles, files: TableFiles) -> Roles:
         raise TableError(
             f"{source}: column {min(both)!r} is given as --numeric and as --categorical: choose one"
         )
-    return Roles([label], sensitive, roles.positive, missing=roles.missing, **lists)
+    lists |= {"missing": roles.missing, "decimal": roles.decimal}
+    return Roles([label], sensitive, roles.positive, **lists)
 
 
 def strata_columns(given: Sequence[str], roles: Roles, files: TableFiles) -> list[str]:
     """The columns of --given under the names of the table; an error where one has another role."""
-    names, source, wanted = files.names(), files.source, resolved(roles, files)
-    others = {"label": [wanted.label], "sensitive": wanted.sensitive, "drop": wanted.drop}
-    found = list(dict.fromkeys(column(names, w, "--given", source) for w in given))
-    for option, taken in others.items():
+    found = list(dict.fromkeys(column(files.names(), w, "--given", files.source) for w in given))
+    _refuse_roles(found, "given", "strata are made of features", roles, files)
+    return found
+
+
+def weight_column(
+    weight: str | None, given: Sequence[str], roles: Roles, files: TableFiles
+) -> str | None:
+    """The column of --weight under its name in the table; an error where it has another role."""
+    if weight is None:
+        return None
+    found = column(files.names(), weight, "--weight", files.source)
+    _refuse_roles([found], "weight", "weights say nothing else", roles, files, given=given)
+    return found
+
+
+def _refuse_roles(
+    found: Sequence[str],
+    option: str,
+    why: str,
+    roles: Roles,
+    files: TableFiles,
+    **more: Sequence[str],
+) -> None:
+    """A TableError where a column of an option has another role too."""
+    wanted = resolved(roles, files)
+    others = {"label": [wanted.label], "sensitive": wanted.sensitive, "drop": wanted.drop, **more}
+    for other, taken in others.items():
         if both := set(found) & set(taken):
             raise TableError(
-                f"{source}: column {min(both)!r} is given as --given and as --{option}: strata are "
-                "made of features, take one of the two away"
+                f"{files.source}: column {min(both)!r} is given as --{option} and as --{other}: "
+                f"{why}, take one of the two away"
             )
-    return found
 
 
 def _column(series: pl.Series, roles: Roles) -> pl.Series:
@@ -425,8 +460,11 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     if series.dtype != pl.String or name in roles.categorical:
         return series
     wrapped = nw.from_native(series, series_only=True)
-    values = read_values(name, wrapped, parse=True)
-    if values.type == "text":
+    # Labels and groups are names, which have no decimals.
+    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
+    values = read_values(name, wrapped, parse=True, decimal=decimal)
+    if values.type == "text" or values.written != PLAIN:
+        # The model keeps how numbers are written, for the next table.
         return series
     numbers = pl.Series(values.data, nan_to_null=True)
     if values.type == "date":

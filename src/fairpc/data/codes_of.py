@@ -14,16 +14,17 @@ from fairpc.data.frame import Frame
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
 from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
+from fairpc.data.writing import PLAIN
 from fairpc.errors import TableError, TableWarning, counted
 from fairpc.errors.arrays import Array, Codes, Floats
 
 _SHOWN: Final = 3
-_HELD_NUMBERS: Final = (
-    "it held numbers at fit, give a number there, or leave the cell empty if it is not known",
-)
+_TYPE_ROWS: Final = 20
+"""Values from which on a column of names that holds numbers alone is of another type."""
 CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
 """Microseconds of the first and the last day that Python knows."""
-_TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
+TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
+"""How booleans are written as text."""
 
 
 def code_values(column: Column, values: Values, *, warn: bool = True, stacklevel: int = 3) -> Codes:
@@ -38,6 +39,8 @@ def code_values(column: Column, values: Values, *, warn: bool = True, stacklevel
         # A column of nothing has no type that could be wrong.
         return np.full(len(missing), MISSING, np.int16)
     codes = _codes(column, values)
+    if column.textual and not (codes >= 0).any():
+        _refuse_numbers(column, values.taken(~missing))
     if column.open and not column.binned:
         codes[(codes < 0) & ~missing] = column.arity - 1
     elif warn and not column.binned:
@@ -73,8 +76,8 @@ def numbers_of(column: Column, values: Values) -> Array:
     """
     if (column.kind == "date") != (values.type == "date") and values.type != "text":
         raise _changed(column, values)
-    if column.kind == "number":
-        return np.asarray(to_numbers(column.name, values, rule=_HELD_NUMBERS).data)
+    if column.kind != "date":
+        return np.asarray(_numbers(column, values))
     if values.type == "date":
         return np.asarray(values.data)
     instants = to_dates(values.data)
@@ -86,6 +89,16 @@ def numbers_of(column: Column, values: Values) -> Array:
             "2024-05-31"
         )
     return instants
+
+
+def _numbers(column: Column, values: Values) -> Array:
+    """Numbers, or text in which they are written as at fit; a TableError names what is neither."""
+    written = column.written or PLAIN
+    like = f", written like {written.example}" if column.written else ""
+    rule = f"it held numbers at fit{like}; give a number there, or leave the cell empty if it is "
+    return np.asarray(
+        to_numbers(column.name, values, rule=(rule + "not known",), written=written).data
+    )
 
 
 def exact_numbers(column: Column, values: Values) -> Floats:
@@ -137,17 +150,16 @@ def _codes(column: Column, values: Values) -> Codes:
         raise _changed(column, values)
     if column.textual:
         texts = _truths(column, values) if values.type == "boolean" else _as_text(values)
-        return look_up_text(_text_levels(column), texts)
-    data = to_numbers(column.name, values, rule=_HELD_NUMBERS).data
-    return look_up_numbers(_number_levels(column), data)
+        return look_up_text(text_levels(column), texts)
+    return look_up_numbers(number_levels(column), _numbers(column, values))
 
 
 def _text_codes(column: Column, values: Values) -> Codes:
     texts = values.data
     if column.kind == "boolean":
-        return look_up_text(_TRUTH, texts)
+        return look_up_text(TRUTH, texts)
     known = {label: i for i, label in enumerate(column.labels)}
-    codes = look_up_text(known if column.binned else _text_levels(column), texts)
+    codes = look_up_text(known if column.binned else text_levels(column), texts)
     rest = codes < 0
     if not column.textual and (rest & ~values.missing()).any():
         codes[rest] = _parsed_codes(column, values.taken(rest))
@@ -157,11 +169,11 @@ def _text_codes(column: Column, values: Values) -> Codes:
 def _parsed_codes(column: Column, values: Values) -> Codes:
     """Codes of numbers or dates that are written as text."""
     if column.kind == "category":
-        return look_up_numbers(_number_levels(column), parsed_numbers(values.data).to_numpy())
+        return look_up_numbers(number_levels(column), _numbers(column, values))
     return bin_codes(column.edges, numbers_of(column, values))
 
 
-def _text_levels(column: Column) -> dict[str, int]:
+def text_levels(column: Column) -> dict[str, int]:
     """Code of each level as text; of merged ones and of the label "other" too."""
     known = {str(level): i for i, level in enumerate(column.levels)}
     if column.has_other:
@@ -171,7 +183,8 @@ def _text_levels(column: Column) -> dict[str, int]:
     return known
 
 
-def _number_levels(column: Column) -> dict[float, int]:
+def number_levels(column: Column) -> dict[float, int]:
+    """Code of each level of a column of numbers, of merged ones too."""
     # A whole level stays an int: beyond 2^53 a float would be another number.
     numbers = [int(v) if isinstance(v, int) else float(v) for v in (*column.levels, *column.merged)]
     return {number: min(i, column.arity - 1) for i, number in enumerate(numbers)}
@@ -195,6 +208,25 @@ def _as_text(values: Values) -> Any:
         whole = pl.Series(np.nan_to_num(data).astype(np.int64)).cast(pl.String)
         return pl.select(pl.when(pl.Series(~np.isnan(data))).then(whole)).to_series()
     return pl.Series(data, nan_to_null=True).cast(pl.String)
+
+
+def _refuse_numbers(column: Column, values: Values) -> None:
+    """A TableError where a column of names holds nothing but numbers, none of them known.
+
+    A few unknown values may be new levels: those are warned of.
+    """
+    import polars as pl
+
+    if len(values.data) < _TYPE_ROWS:
+        return
+    read = values.parsed()
+    levels = pl.Series([str(level) for level in (*column.levels, *column.merged)])
+    if read.type == "number" and parsed_numbers(levels).null_count() == len(levels):
+        shown = ", ".join(repr(level) for level in column.levels[:_SHOWN])
+        raise TableError(
+            f"column {column.name!r} holds numbers such as {values.data[0]} and held text at fit "
+            f"({shown}): give it as it was at fit, or fit again"
+        )
 
 
 def _changed(column: Column, values: Values) -> TableError:

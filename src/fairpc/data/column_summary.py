@@ -7,7 +7,7 @@ listed where they are heavy enough to matter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -17,9 +17,14 @@ import numpy as np
 from fairpc.data.categories import is_integral
 from fairpc.data.forks import need_threads
 from fairpc.data.points import MOST, RUNS, Points, add_points, widened
-from fairpc.data.values import Values, ValueType, number_texts, read_values
+from fairpc.data.values import Values, ValueType, number_texts
+from fairpc.data.writing import PERCENT, PLAIN, Writing, likeliest
 from fairpc.errors.arrays import Array, Bools, Floats, Ints
 
+Marks = tuple[ValueType, str, str]
+"""A way to read text: as dates, or as numbers with a decimal mark and a thousands separator."""
+
+_AS_PROGRAMS: Final[Marks] = ("number", *PLAIN.marks)
 _KEPT_HASHES: Final = 1024
 _FEW_CELLS: Final = 24
 
@@ -98,13 +103,14 @@ class Numbers:
 
     Attributes:
         whole: all are whole numbers.
-        remark: as in ``Values``.
+        remark, written: as in ``Values``.
     """
 
     type: ValueType
     points: Points
     whole: bool
     remark: str = ""
+    written: Writing = PLAIN
 
     @property
     def listed(self) -> bool:
@@ -136,15 +142,18 @@ class Texts:
 
     Attributes:
         rest: weight of texts that are no longer listed, per class; None where all are.
-        numbers: all texts as numbers or dates, where not all are listed and all are such.
-        remark: as in ``Values``.
+        numbers: all texts as numbers or dates, where not all are listed and all are such; in each
+            way in which they can be read, because later batches may rule some out.
+        remark, decimal, numeric: as in ``Values``.
     """
 
     texts: Any
     weights: Floats
     rest: Floats | None = None
-    numbers: Numbers | None = None
+    numbers: Mapping[Marks, Numbers] = field(default_factory=dict)
     remark: str = ""
+    decimal: str | None = None
+    numeric: bool = False
 
     @property
     def listed(self) -> bool:
@@ -154,28 +163,30 @@ class Texts:
     @property
     def values(self) -> Values:
         """The listed texts."""
-        return Values("text", self.texts)
+        return Values("text", self.texts, decimal=self.decimal, numeric=self.numeric)
 
     def repeats(self) -> Repeats:
         """How often listed texts occur, where weights count rows."""
         return _repeats(self.texts, self.weights)
 
-    def as_numbers(self, most: int | None = None) -> Numbers | None:
-        """The texts as numbers or dates, up to ``most``; None where some are neither."""
-        import narwhals as nw
+    def as_numbers(self, most: int | None = None) -> Mapping[Marks, Numbers]:
+        """The texts as numbers or dates, up to ``most``, in each way that fits all of them.
 
+        The likeliest comes first; there is none where some are neither.
+        """
         if self.rest is not None:
             return self.numbers
-        values = read_values("", nw.from_native(self.texts, series_only=True), parse=True)
-        if values.type == "text":
-            return None
-        whole = values.type == "number" and is_integral(values.data)
-        points = Points.of(values.data, self.weights, most)
-        return Numbers(values.type, points, whole, values.remark)
+        found = {}
+        for values in self.values.readings():
+            whole = values.type == "number" and is_integral(values.data)
+            points = Points.of(values.data, self.weights, most)
+            marks = values.type, *values.written.marks
+            found[marks] = Numbers(values.type, points, whole, values.remark, values.written)
+        return found
 
     def renamed(self, column: Ints, n_classes: int) -> Texts:
         rest = None if self.rest is None else widened(self.rest, column, n_classes)
-        numbers = None if self.numbers is None else self.numbers.renamed(column, n_classes)
+        numbers = {marks: n.renamed(column, n_classes) for marks, n in self.numbers.items()}
         weights = widened(self.weights, column, n_classes)
         return replace(self, weights=weights, rest=rest, numbers=numbers)
 
@@ -183,7 +194,7 @@ class Texts:
         """The heaviest texts where there are more than ``most``; others are counted together."""
         if len(self.texts) <= (most or MOST):
             return self
-        numbers = None if declared else self.as_numbers(most)
+        numbers = {} if declared else self.as_numbers(most)
         # By name before by weight: which of equally heavy texts stay must not be left to chance.
         named = self.texts.arg_sort().to_numpy()
         order = named[np.argsort(-self.weights[named].sum(axis=1), kind="stable")]
@@ -245,7 +256,8 @@ class ColumnSummary:
         seen = np.flatnonzero(counts.any(axis=1))
         if len(seen) < len(texts):
             texts, counts = texts.gather(seen), counts[seen]
-        every = Texts(texts, counts, remark=values.remark)
+        how: Any = {"decimal": values.decimal, "numeric": values.numeric}
+        every = Texts(texts, counts, remark=values.remark, **how)
         found = every.bounded(rows.most, values.declared)
         if not found.listed and repeats is None:
             repeats = every.repeats()
@@ -263,7 +275,8 @@ class ColumnSummary:
         if not isinstance(self.found, Texts) or self.declared:
             return self
         numbers = self.found.as_numbers(len(self.found.texts))
-        return self if numbers is None else replace(self, found=numbers)
+        found = likeliest(numbers.values(), lambda each: each.whole)
+        return self if found is None else replace(self, found=found)
 
     def renamed(self, column: Ints, n_classes: int) -> ColumnSummary:
         """The summary with class ``j`` renamed ``column[j]``."""
@@ -331,19 +344,39 @@ def _add_texts(parts: Sequence[Texts], most: int | None, declared: bool) -> Text
     weights = np.zeros((len(texts), parts[0].weights.shape[1]))
     np.add.at(weights, rank[ids], np.concatenate([part.weights for part in parts]))
     rests = [part.rest for part in parts if part.rest is not None]
-    numbers = None
-    if rests and not declared:
-        read = [part.as_numbers(most) for part in parts]
-        known = [part for part in read if part is not None]
-        if len({part.type for part in known}) == 1 and len(known) == len(parts):
-            numbers = _add_numbers(known, most)
-    return Texts(
-        texts.gather(order),
-        weights,
+    return replace(
+        parts[0],
+        texts=texts.gather(order),
+        weights=weights,
         rest=np.sum(rests, axis=0) if rests else None,
-        numbers=numbers,
+        numbers=_add_readings(parts, most) if rests and not declared else {},
         remark=max(part.remark for part in parts),
     ).bounded(most, declared)
+
+
+def _add_readings(parts: Sequence[Texts], most: int | None) -> Mapping[Marks, Numbers]:
+    """The texts of all batches in each way that fits all of them, their signs among it."""
+    each = [part.as_numbers(most) for part in parts]
+    found = {}
+    for marks in next((ways for ways in each if _AS_PROGRAMS not in ways), each[0]):
+        read = [_under(marks, ways) for ways in each]
+        known = [numbers for numbers in read if numbers is not None]
+        units = {numbers.written.unit for numbers in known}
+        alike = len(units - {""}) <= 1 and not {"", PERCENT} <= units
+        if len(known) == len(parts) and alike:
+            written = Writing(*marks[1:], max(units))
+            found[marks] = replace(_add_numbers(known, most), written=written)
+    return found
+
+
+def _under(marks: Marks, ways: Mapping[Marks, Numbers]) -> Numbers | None:
+    """A batch read in one way; what programs write means the same in others, if it fits them."""
+    plain = ways.get(_AS_PROGRAMS)
+    if marks in ways or plain is None or marks[0] != "number":
+        return ways.get(marks)
+    _, decimal, thousands = marks
+    apart = bool(thousands) and bool((np.abs(plain.points.values) >= 1000).any())
+    return plain if (plain.whole or decimal == PLAIN.decimal) and not apart else None
 
 
 def _repeats(values: Any, weights: Floats) -> Repeats:

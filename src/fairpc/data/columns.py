@@ -16,6 +16,7 @@ from fairpc.data.points import MOST
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
 from fairpc.data.values import EXACT
+from fairpc.data.writing import PLAIN
 from fairpc.errors import Argument, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints
 
@@ -162,6 +163,12 @@ def fit_column(
     found = summary.found
     if found is None:
         return Dropped(name, "it is missing in every row")
+    if isinstance(found, Texts) and found.numeric:
+        raise TableError(
+            f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
+            "write them alike, or name the decimal mark with ",
+            Argument("decimal"),
+        )
     weights = found.weights.sum(axis=1) * reading.scale
     repeats = summary.repeats
     once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
@@ -178,7 +185,8 @@ def fit_column(
     rest = 0.0 if not isinstance(found, Texts) or found.rest is None else float(found.rest.sum())
     share = lost / (float(found.weights.sum()) + rest + lost) if lost else 0.0
     remark = f" ({found.remark})" if found.remark else ""
-    return replace(fitted, missing_share=share, done=fitted.done + remark)
+    written = found.written if isinstance(found, Numbers) and found.written != PLAIN else None
+    return replace(fitted, missing_share=share, done=fitted.done + remark, written=written)
 
 
 def _is_named(column: ListedColumn, options: Options) -> bool:

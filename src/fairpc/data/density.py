@@ -89,11 +89,14 @@ class ColumnDensity:
 
     def _shape_fault(self) -> str:
         line = self._line
-        inner = (line.weight > 0) & np.isfinite(line.start) & np.isfinite(line.end)
-        width = line.end[inner] - line.start[inner]
-        if (np.abs(line.rate[inner] * width) > STEEPEST).any() or (width < FINEST).any():
+        inner = np.isfinite(line.start) & np.isfinite(line.end)
+        width, rate = (line.end - line.start)[inner], line.rate[inner]
+        fall = np.abs(rate * width)
+        if (fall > STEEPEST).any() or (width[line.weight[inner] > 0] < FINEST).any():
             return "has a piece that is too steep or too narrow"
-        if not (self.rates[0] < 0 < self.rates[-1]):
+        if ((fall < FINEST) & (rate != 0)).any():
+            return "has a piece that is as good as flat, and its rate is not 0"
+        if not (self.rates[0] <= -1 / FARTHEST and self.rates[-1] >= 1 / FARTHEST):
             return "does not fall towards its open ends"
         on_grid = not self.step or (np.array(self.cuts) % self.step == 0).all()
         if self.step and not (on_grid and not any(self.masses)):

@@ -12,7 +12,9 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
+from fairpc.data import containers
 from fairpc.data.atomic import AnyPath, replacing
+from fairpc.data.containers import Scratch
 from fairpc.data.delimited import Dialect, read_dialect
 from fairpc.data.forks import need_threads
 from fairpc.data.frame import exactly
@@ -31,15 +33,16 @@ SUFFIXES: Final[Mapping[str, Format]] = {
     **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
 }
 KNOWN: Final = "CSV (.csv), TSV (.tsv), Parquet (.parquet) or Feather (.feather, .arrow)"
+_ALONE: Final = "give it by itself, not in a folder or a pattern, or export the table as CSV"
 
 _MAGIC: Final[Mapping[bytes, Format]] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 _REFUSED: Final = {
     b"\x1f\x8b": ("compressed with gzip", "unpack it first"),
     b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it first"),
-    b"PK\x03\x04": ("a zip archive or an Excel workbook", "export it as CSV"),
+    b"PK\x03\x04": ("a zip archive or a workbook", f"unpack it, or {_ALONE}"),
     b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "export it as CSV"),
     b"FEA1": ("Feather of version 1", "write it again as Feather 2 or Parquet"),
-    b"SQLite format 3": ("a database", "export the table as CSV"),
+    b"SQLite format 3": ("a database", _ALONE),
     b"%PDF": ("a PDF document", "export the table as CSV"),
     b"{": ("JSON, in which models are written, not tables", "give a table, such as CSV or Parquet"),
 }
@@ -55,6 +58,7 @@ class TableFiles:
         format: text, Parquet or Arrow.
         dialects: of each file, where they are text.
         types: of the columns, where files differ in them.
+        folder: where a copy is, if the table was inside another file; it goes with this.
     """
 
     source: str
@@ -62,6 +66,7 @@ class TableFiles:
     format: Format
     dialects: tuple[Dialect, ...] = ()
     types: Types | None = None
+    folder: Scratch | None = None
 
     @property
     def delimiter(self) -> str:
@@ -145,13 +150,25 @@ def reason_of(error: BaseException) -> str:
 def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = None) -> TableFiles:
     """The table of a file, of a folder, or of files that match a pattern such as 'data/*.parquet'.
 
+    A sheet of a workbook, or a table of a database, is named after two colons, as in
+    'bank.sqlite::loans'.
     The format is told by the first bytes, not by the name. ``source`` is what
     errors call the table, by default its path.
     """
     need_threads("to read a file")
     given = os.fspath(path)
     called = source or given
-    paths = _paths(given, called)
+    file, inside = containers.split(given)
+    paths = _paths(file, called)
+    kind = containers.kind_of(paths[0]) if len(paths) == 1 and Path(file).is_file() else None
+    if kind is not None:
+        copy, folder = containers.copied(paths[0], kind, inside, source or file)
+        return TableFiles(called, (copy,), "parquet", folder=folder)
+    if inside is not None:
+        raise FileFormatError(
+            f"{file} has no tables inside that could be named ({inside!r}): name a sheet of an "
+            "Excel workbook, or a table of an SQLite or DuckDB database"
+        )
     formats = [_format(p, called if len(paths) == 1 else str(p)) for p in paths]
     for p, one in zip(paths, formats, strict=True):
         if one != formats[0]:
@@ -268,7 +285,8 @@ def is_part(path: AnyPath, table: AnyPath) -> bool:
     """
     given, target = os.fspath(table), Path(os.path.realpath(path))
     try:
-        files = _paths(given, given)
+        file, _ = containers.split(given)
+        files = _paths(file, given)
     except FileFormatError:
         return False  # who reads the table says why it cannot be read
     if target.exists() and any(target.samefile(file) for file in files):

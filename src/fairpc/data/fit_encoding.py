@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,12 +11,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.data.codes_of import code_values
+from fairpc.data.codes_of import code_values, numbers_of
 from fairpc.data.column_summary import ColumnSummary
 from fairpc.data.columns import ClassWeights, Options, fit_column
 from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame
-from fairpc.data.groups import groups_of
+from fairpc.data.groups import groups_of, warn_of_groups
 from fairpc.data.labels import labels_of
 from fairpc.data.leaks import label_leaks, warn_leak
 from fairpc.data.schema import Column, Dropped
@@ -23,12 +24,15 @@ from fairpc.data.source import Roles, Source, Watcher, shown_name
 from fairpc.data.summary import Summary, summarise_source, values_at
 from fairpc.data.table import no_weight
 from fairpc.data.table_coding import TableCoding
-from fairpc.data.values import Sentinel, read_values
-from fairpc.errors import TableError
+from fairpc.data.values import AS_NUMBERS, Sentinel, Values, read_values
+from fairpc.errors import Argument, ColumnWarning, DroppedWarning, TableError, counted
 from fairpc.errors.arrays import Codes, Floats
 
 Names = str | int | Iterable[str | int]
 
+LEFT_OUT: Final = "left out on request"
+_MOST_SAID: Final = 10
+"""Columns that a warning says the reason of."""
 _RAW_LEVELS: Final = 256
 _MOST_PAIRS: Final = 100
 """Pairs of columns that are compared cell by cell; of more, sets of rows are compared first."""
@@ -64,10 +68,34 @@ def fit_coding(
     given = options or Options(), classes, n_classes, labels.positive
     features = fit_features(source, roles, summary, *given)
     if not again:
+        _warn_of_columns(features, summary)
+        warn_of_groups(groups)
         for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
             warn_leak(leak, f"the label {labels.name!r}", stacklevel=5)
     sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
     return TableCoding(features, labels, groups, sensitive), summary.whole
+
+
+def _warn_of_columns(features: Encoding, summary: Summary) -> None:
+    """Say which columns are read otherwise than they are written, and which are not used."""
+    for column in features.columns:
+        found = summary.columns[column.name].read().found
+        if column.written is not None and found is not None and found.remark != AS_NUMBERS:
+            warnings.warn(
+                ColumnWarning(
+                    f"column {column.name!r}: {found.remark}; name it with ",
+                    Argument("categorical", "…"),
+                    " to keep the text, or the decimal mark with ",
+                    Argument("decimal"),
+                ),
+                stacklevel=6,
+            )
+    dropped = [d for d in features.dropped if d.reason != LEFT_OUT]
+    if dropped:
+        each = "; ".join(f"{d.name!r} ({d.reason})" for d in dropped[:_MOST_SAID])
+        more = f" and {len(dropped) - _MOST_SAID} more" if len(dropped) > _MOST_SAID else ""
+        n = counted(len(dropped), "column is", "columns are")
+        warnings.warn(DroppedWarning(f"{n} not used: {each}{more}"), stacklevel=6)
 
 
 def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
@@ -110,7 +138,7 @@ def fit_features(
     fitted: dict[str, Column | Dropped] = {
         name: fit_column(name, summary.columns[name], options.of_column(name), reading)
         if name in summary.columns
-        else Dropped(name, "left out on request")
+        else Dropped(name, LEFT_OUT)
         for name in names
     }
     copies = _copies(source, roles, summary, [c for c in fitted.values() if isinstance(c, Column)])
@@ -277,7 +305,7 @@ def _cells(
     import polars as pl
 
     values = read_values(column.name, frame.column(column.name), missing_values)
-    if not column.textual:
-        values = values.parsed()
+    if not (column.textual or by_code) and values.type == "text" and column.kind != "boolean":
+        values = Values("number", numbers_of(column, values))
     codes = pl.Series(code_values(column, values) if by_code else values.data)
     return pl.select(pl.when(pl.Series(~values.missing())).then(codes)).to_series()

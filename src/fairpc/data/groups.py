@@ -20,14 +20,24 @@ from fairpc.data.labels import Labels
 from fairpc.data.schema import Column, Dropped, Record, Saved, fields_of
 from fairpc.data.table import MISSING, check_weights
 from fairpc.data.values import Sentinel, Values, read_values
-from fairpc.errors import TableError, TableWarning, counted
+from fairpc.errors import GroupWarning, TableError, TableWarning, counted
 from fairpc.errors.arrays import Codes, Floats, Integers, Ints
 
 MAX_GROUPS: Final = 64
 SMALL: Final = 30
 """A group with fewer rows is reported as small."""
 
+MANY: Final = 20
+"""More groups than this are warned of: each has parameters of its own to learn."""
+FEWEST: Final = 5
+"""And groups of fewer rows: of them hardly anything can be learned."""
+
 _FEW_NUMBERS: Final = 8  # a numeric attribute with more values than this is binned
+
+NAMELESS: Final = "sensitive"
+"""What a sensitive column is called that came without a name."""
+
+_SAY_NOTHING: Final = frozenset(("yes", "no", "y", "n", "true", "false"))
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,21 @@ class Groups(Saved):
             return tuple(self.columns[0].labels[cell[0]] for cell in self.cells)
         return tuple(_name(self.columns, cell) for cell in self.cells)
 
+    def told(self, classes: Iterable[Level]) -> tuple[str, ...]:
+        """``names`` as people can read them beside the classes of a label.
+
+        The rule: where a value does not speak for itself, all groups are "column=value". A number
+        does not, nor does a word like "yes", nor one that is a class of the label too. A column
+        that came without a name has none to give.
+        """
+        (column, *more), names = self.columns, self.names
+        silent = _SAY_NOTHING | {str(c).lower() for c in classes}
+        words = column.textual and not any(map(_is_number, column.labels))
+        speaks = words and not any(label.lower() in silent for label in column.labels)
+        if more or speaks or column.name == NAMELESS:
+            return names
+        return tuple(_name(self.columns, cell) for cell in self.cells)
+
     @property
     def values(self) -> tuple[Level, ...]:
         """As ``names``; for a single column the level itself, which may be a number."""
@@ -77,10 +102,6 @@ class Groups(Saved):
     def column_names(self) -> tuple[str, ...]:
         """Names of the sensitive columns."""
         return tuple(column.name for column in self.columns)
-
-    def small(self, least: int = SMALL) -> tuple[tuple[str, int], ...]:
-        """Groups with fewer than ``least`` training rows, and how many they have."""
-        return tuple((n, r) for n, r in zip(self.names, self.rows, strict=True) if r < least)
 
     def transform(self, sensitive: Any, *, allow_absent: bool = False) -> Codes:
         """Group code of each row; -1 where a part of it is missing or, with a warning, unknown.
@@ -140,7 +161,7 @@ def fit_groups(
     *,
     sample_weight: npt.ArrayLike | None = None,
     missing_values: Iterable[Sentinel] = (),
-    name: str = "sensitive",
+    name: str = NAMELESS,
 ) -> Groups:
     """Groups by one or several sensitive columns, from the rows of positive weight.
 
@@ -188,6 +209,24 @@ def groups_of(
         )
     cells = tuple(tuple(cell) for cell in crossed.tolist())
     return Groups(tuple(fitted), cells, tuple(n_rows.tolist()), missing_values)
+
+
+def warn_of_groups(groups: Groups) -> None:
+    """Say before the work begins that groups are many, or of a handful of rows."""
+    tiny, n = [rows for rows in groups.rows if rows < FEWEST], len(groups.names)
+    if n <= MANY and not tiny:
+        return
+    by = " × ".join(map(repr, groups.column_names))
+    name, rows = min(zip(groups.names, groups.rows, strict=True), key=lambda each: each[1])
+    few = f"{counted(len(tiny), 'group has', 'groups have')} fewer than {FEWEST} rows, "
+    warnings.warn(
+        f"{by} makes {n} groups; {few if tiny else ''}the smallest, {name!r}, has "
+        f"{counted(rows, 'row')}: each group is learned by itself, which takes time and of few "
+        f"rows tells little (under {SMALL} next to nothing); merge values, or leave out rows of "
+        "the smallest groups",
+        GroupWarning,
+        stacklevel=6,
+    )
 
 
 def _crossed(codes: Codes, arities: list[int], rows: Ints) -> tuple[Codes, Ints]:
@@ -262,6 +301,14 @@ def _absent(name: str) -> str:
 def _name(columns: tuple[Column, ...], cell: tuple[int, ...]) -> str:
     parts = zip(columns, cell, strict=True)
     return ", ".join(f"{column.name}={column.labels[code]}" for column, code in parts)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_apart(groups: Groups, labels: Labels, s: Codes, d: Codes) -> None:

@@ -45,11 +45,11 @@ class _Compilation(event.Listener):  # type: ignore[misc]
                 self._collecting = gc.isenabled()
                 gc.disable()
             said, self._said = self._said, True
-        if not said:
+        if not (said or _NoCache.said):  # what is compiled anew each time has been announced
             logging.getLogger("fairpc").info(
                 "compiling for this machine, once after an installation: some seconds"
             )
-            for call in self.first if not _NoCache.said else ():
+            for call in self.first:
                 call()
 
     def on_end(self, event: Any) -> None:
@@ -83,8 +83,8 @@ class _NoCache:
         if not cls.said:
             cls.said = True
             logging.getLogger("fairpc").warning(
-                "no folder for compiled code can be written, so every process compiles anew: set "
-                "NUMBA_CACHE_DIR to a folder that can"
+                "no folder for compiled code can be written, so every process compiles anew, which "
+                "takes some seconds: set NUMBA_CACHE_DIR to a folder that can"
             )
 
 

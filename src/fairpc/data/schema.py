@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeVar, cast, get_args
+
+import numpy as np
 
 from fairpc.data.binning import bin_labels, value_label
 from fairpc.data.categories import Level
 from fairpc.data.density import DAY, DENSITY_FIELDS, ColumnDensity
 from fairpc.data.table import MAX_ARITY
+from fairpc.data.writing import Writing
 from fairpc.errors import FairpcError, FileFormatError, TableError
+from fairpc.errors.arrays import Floats
 
 Kind = Literal["category", "number", "boolean", "date"]
 KINDS: Final = get_args(Kind)
@@ -21,6 +25,8 @@ KINDS: Final = get_args(Kind)
 T = TypeVar("T")
 
 _INT64: Final = 2**63
+_OPTIONAL: Final = ("density", "written")
+"""Fields of a column that older files do not have."""
 _LAST_DATE: Final = 2.5e17  # microseconds; the calendar of Python ends with the year 9999
 
 
@@ -40,6 +46,8 @@ def fields_of(kind: Any) -> tuple[str, ...]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Saved | ColumnDensity):
         return value.to_dict()
+    if isinstance(value, Writing):
+        return asdict(value)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
@@ -58,6 +66,7 @@ class Column(Saved):
         missing_share: share of the training weight without a value.
         done: what was done, in words.
         density: P(x | bin) of numbers and dates; None where bins are all that is known.
+        written: how numbers are written that are text in the table; None as programs write them.
     """
 
     name: str
@@ -70,6 +79,7 @@ class Column(Saved):
     missing_share: float = 0.0
     done: str = ""
     density: ColumnDensity | None = None
+    written: Writing | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -167,17 +177,15 @@ class Column(Saved):
             raise TableError(f"column {self.name!r}: only a boolean has the levels false and true")
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-safe data; a density only where there is one, as in older files."""
+        """The fields as JSON-safe data; what older files lack only where there is some."""
         data = super().to_dict()
-        if self.density is None:
-            del data["density"]
-        return data
+        return {k: v for k, v in data.items() if k not in _OPTIONAL or v is not None}
 
     @classmethod
     def from_dict(cls, data: Any) -> Column:
         """The column of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        bins_alone = isinstance(data, dict) and "density" not in data
-        fields = [name for name in fields_of(cls) if not (bins_alone and name == "density")]
+        given = data if isinstance(data, dict) else {}
+        fields = [name for name in fields_of(cls) if name in given or name not in _OPTIONAL]
         record = Record(data, "a column", fields)
         return record.build(
             lambda: cls(
@@ -190,9 +198,24 @@ class Column(Saved):
                 integral=record.flag("integral"),
                 missing_share=record.number("missing_share"),
                 done=record.text("done"),
-                density=None if bins_alone else _density(data["density"], record.numbers("edges")),
+                **_newer(record),
             )
         )
+
+
+def _newer(record: Record) -> dict[str, Any]:
+    """What older files of a column do not have."""
+    found: dict[str, Any] = {}
+    if "density" in record.data:
+        found["density"] = _density(record.data["density"], record.numbers("edges"))
+    if "written" in record.data:
+        found["written"] = _writing(record.data["written"])
+    return found
+
+
+def _writing(data: Any) -> Writing:
+    record = Record(data, "how a column is written", fields_of(Writing))
+    return Writing(**{name: record.text(name) for name in fields_of(Writing)})
 
 
 def _density(data: Any, edges: tuple[float, ...]) -> ColumnDensity:
@@ -271,6 +294,19 @@ class Record:
     def numbers(self, field: str) -> tuple[float, ...]:
         fault = self.error(field, "a list of finite numbers")
         return tuple(_number(value, fault) for value in self.items(field))
+
+    def array(self, field: str, *n_axes: int) -> Floats:
+        """Numbers in lists of lists, of one of these numbers of axes."""
+        fault = self.error(field, f"numbers in lists within lists, {n_axes[-1]} deep")
+        flat, depth = [self.data[field]], 0
+        while flat and all(type(part) is list for part in flat):
+            flat, depth = list(chain.from_iterable(flat)), depth + 1
+        if depth not in n_axes or not set(map(type, flat)) <= {float}:
+            raise fault
+        try:
+            return np.array(self.data[field], np.float64)
+        except ValueError:  # lists of several lengths
+            raise fault from None
 
     def columns(self, field: str) -> tuple[Column, ...]:
         return tuple(Column.from_dict(item) for item in self.items(field))

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from fairpc.data.containers import Scratch
 from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum
 from fairpc.data.files import TableFiles, find
 from fairpc.data.forks import need_threads
@@ -83,6 +84,7 @@ class Roles:
         fair: the column of fair decisions that are known by other means, if any.
         missing_values: values that mean "missing", besides null and NaN.
         numeric: features that are said to hold numbers.
+        decimal: the decimal mark of numbers in text, where it is said.
         names: all columns of the table, in their order; without those that were given separately.
         positional: whether they are known by position.
         groups_positional: whether the sensitive columns are known by position.
@@ -96,6 +98,7 @@ class Roles:
     missing_values: tuple[Sentinel, ...] = ()
     numeric: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
+    decimal: str | None = None
     positional: bool = False
     groups_positional: bool = False
 
@@ -226,6 +229,8 @@ class LazySource(Source):
     bytes_per_row: float = 0.0
     reading: AbstractContextManager[None] = field(default_factory=nullcontext)
     paths: tuple[Path, ...] = ()
+    called: str = ""  #: what the user calls its files
+    folder: Scratch | None = None  #: where the files are, if they are a copy that goes with this
 
     @property
     def n_rows(self) -> float | None:
@@ -266,7 +271,8 @@ class LazySource(Source):
         for (frame, n_rows), path in zip(self.pieces, self.paths, strict=False):
             for start in range(0, n_rows, READ_ROWS):
                 piece = frame.select(exactly(columns)).slice(start, READ_ROWS)
-                yield _Reading(partial(piece.collect, engine="streaming"), str(path), start)
+                file = str(path) if self.folder is None else self.called
+                yield _Reading(partial(piece.collect, engine="streaming"), file, start)
         if not self.pieces:
             for batch in self.frame.select(exactly(columns)).collect_batches(
                 chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming", lazy=True
@@ -322,7 +328,8 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
                 raise files.no_rows()
             pieces = tuple((prepare(scan), n) for scan, n in zip(scans, rows, strict=True))
             per_row = n_bytes / sum(rows)
-        return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), files.paths)
+        place = files.paths, files.source, files.folder
+        return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), *place)
 
 
 @dataclass
@@ -402,22 +409,26 @@ class Warned:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """A block whose warnings about tables are kept, not printed; others go where they went."""
-        with warnings.catch_warnings(record=True) as found:
+        """A block whose warnings about tables are kept, not printed; others appear at once."""
+        with warnings.catch_warnings():
+            shown = warnings.showwarning
+
+            def kept(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+                if issubclass(category, TableWarning):
+                    self._keep(str(message))
+                else:
+                    shown(message, category, *where, **more)
+
+            warnings.showwarning = kept
             warnings.simplefilter("always", TableWarning)
             yield
-        for warning in found:
-            if not issubclass(warning.category, TableWarning):
-                warnings.warn_explicit(
-                    warning.message, warning.category, warning.filename, warning.lineno
-                )
-                continue
-            text = str(warning.message)
-            column = text.partition(" has ")[0].partition(" was ")[0]
-            if column in self.first:
-                self.again[column] = self.again.get(column, 0) + 1
-            else:
-                self.first[column] = text
+
+    def _keep(self, text: str) -> None:
+        column = text.partition(" has ")[0].partition(" was ")[0]
+        if column in self.first:
+            self.again[column] = self.again.get(column, 0) + 1
+        else:
+            self.first[column] = text
 
     def sentences(self) -> Iterator[str]:
         for column, text in list(self.first.items())[:_SHOWN]:

@@ -86,10 +86,10 @@ def summarise(
     rows = RowClasses(ids, n_labels + 1, weights, most)
     columns = {}
     for name in roles.features:
-        values = read_values(name, frame.column(name), roles.missing_values)
-        # Of a column that is said to hold numbers, text that is dates is read later.
-        if name in roles.numeric and values.parsed().type != "date":
-            values = to_numbers(name, values)
+        column, sentinels = frame.column(name), roles.missing_values
+        values = read_values(name, column, sentinels, decimal=roles.decimal)
+        if name in roles.numeric:
+            values = _said_numeric(name, values)
         expected = None if known is None else getattr(known.columns[name].found, "texts", None)
         columns[name] = ColumnSummary.of(values, rows, expected)
     return Summary(
@@ -102,6 +102,19 @@ def summarise(
         _crossing(frame, roles, weights, known),
         most,
     )
+
+
+def _said_numeric(name: str, values: Values) -> Values:
+    """A column that is said to hold numbers; a TableError names a value that is none.
+
+    Text stays text: how its numbers are written is known when all batches were seen.
+    """
+    if values.type != "text":
+        return to_numbers(name, values)
+    values = replace(values, numeric=True)
+    if not values.missing().all() and values.parsed().type == "text":
+        to_numbers(name, values)
+    return values
 
 
 def weighted(frame: Frame, roles: Roles) -> tuple[Frame, Floats | None]:

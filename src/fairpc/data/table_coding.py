@@ -11,7 +11,7 @@ import numpy as np
 from fairpc.data.distinct import Distinct, Packing
 from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame, read_columns, read_frame
-from fairpc.data.groups import Groups
+from fairpc.data.groups import SMALL, Groups
 from fairpc.data.labels import Labels
 from fairpc.data.schema import Record
 from fairpc.data.source import Roles, shown_name
@@ -55,6 +55,16 @@ class TableCoding:
             return None
         check_rows(X, frame, sensitive_features, "sensitive feature")
         return self.groups.transform(sensitive_features)
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """What groups are called where people read of them, beside the label: "afam=yes"."""
+        return self.groups.told(self.labels.classes)
+
+    def small_groups(self) -> tuple[tuple[str, int], ...]:
+        """Groups with fewer than 30 training rows, and how many they have."""
+        rows = zip(self.group_names, self.groups.rows, strict=True)
+        return tuple((name, n) for name, n in rows if n < SMALL)
 
     def value_names(self, group: str, label: str, decision: str) -> dict[str, tuple[str, ...]]:
         """What values are called: of the features, and of S, D and Df under these names."""

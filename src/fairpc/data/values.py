@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, Literal
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.data.forks import need_threads
+from fairpc.data.writing import PLAIN, Writing, likeliest, writings
 from fairpc.errors import Argument, TableError
 from fairpc.errors.arrays import Array, Bools, Floats, is_missing
 
@@ -22,6 +23,7 @@ ValueType = Literal["text", "number", "boolean", "date"]
 EXACT: Final = 2.0**53
 """Beyond this a float does not hold every integer."""
 
+AS_NUMBERS: Final = "text read as numbers"
 MIXED: Final = "values of several types, read as text"
 NAMED_NUMERIC: Final = (
     "it was declared numeric, give a number there, name the text with ",
@@ -51,12 +53,18 @@ class Values:
             float64, microseconds since 1970 (UTC), NaN = missing.
         declared: the frame's own type says that these are categories.
         remark: how the values were read, where that is not obvious.
+        written: how numbers were written that were text.
+        decimal: the decimal mark of numbers in text, where it is said.
+        numeric: whether text is said to hold numbers.
     """
 
     type: ValueType
     data: Any
     declared: bool = False
     remark: str = ""
+    written: Writing = PLAIN
+    decimal: str | None = None
+    numeric: bool = False
 
     def missing(self) -> Bools:
         """Which rows have no value."""
@@ -70,7 +78,13 @@ class Values:
 
     def parsed(self) -> Values:
         """Text as numbers or dates where it is nothing else."""
-        return _parse(self) if self.type == "text" and not self.declared else self
+        return likeliest(self.readings(), _are_whole) or self
+
+    def readings(self) -> Iterator[Values]:
+        """The ways in which text can be read as numbers or dates, the likeliest first."""
+        if self.type != "text" or self.declared:
+            return iter(())
+        return _read_text(self)
 
     def taken(self, rows: Bools) -> Values:
         """The values of some rows."""
@@ -81,13 +95,18 @@ class Values:
 
 
 def read_values(
-    name: str, column: Any, missing_values: Iterable[Sentinel] = (), *, parse: bool = False
+    name: str,
+    column: Any,
+    missing_values: Iterable[Sentinel] = (),
+    *,
+    parse: bool = False,
+    decimal: str | None = None,
 ) -> Values:
     """The typed values of a narwhals series or of a vector; a TableError names what is in the way.
 
     NaN, None, null, NaT and the ``missing_values`` are missing. With ``parse``,
     text that is nothing but numbers or ISO dates is read as such; numbers with
-    leading zeros are codes and stay text.
+    leading zeros are codes and stay text. ``decimal`` is the decimal mark of numbers in text.
     """
     sentinels = tuple(missing_values)
     texts = {str(v).strip() for v in sentinels if isinstance(v, str)}
@@ -96,7 +115,7 @@ def read_values(
     if values is None:
         values = _objects(name, column, texts)
     if values.type == "text":
-        values = _without_texts(values, texts)
+        values = replace(_without_texts(values, texts), decimal=decimal)
         values = values.parsed() if parse else values
     if values.type == "number":
         return replace(values, data=_finite(name, _without(values.data, numbers)))
@@ -104,7 +123,11 @@ def read_values(
 
 
 def to_numbers(
-    name: str, values: Values, *, rule: Sequence[str | Argument] = NAMED_NUMERIC
+    name: str,
+    values: Values,
+    *,
+    rule: Sequence[str | Argument] = NAMED_NUMERIC,
+    written: Writing = PLAIN,
 ) -> Values:
     """Text as numbers; a TableError names the first value that is none, rule and repair."""
     if values.type == "boolean":
@@ -112,12 +135,12 @@ def to_numbers(
         return replace(values, type="number", data=data)
     if values.type != "text":
         return values
-    parsed = parsed_numbers(values.data)
+    parsed = parsed_numbers(values.data, written)
     wrong = (parsed.is_null() & values.data.is_not_null()).to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
         raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: ", *rule)
-    return Values("number", _finite(name, parsed.to_numpy()), remark="text read as numbers")
+    return Values("number", _finite(name, parsed.to_numpy()), remark=AS_NUMBERS)
 
 
 def to_dates(texts: Any) -> Floats:
@@ -140,10 +163,12 @@ def _date(text: str) -> str:
         return "NaT"
 
 
-def parsed_numbers(texts: Any) -> Any:
+def parsed_numbers(texts: Any, written: Writing = PLAIN) -> Any:
     """A polars series of numbers as float64; null where a text is no number."""
     import polars as pl
 
+    if written != PLAIN:
+        return written.numbers(texts)
     found = texts.cast(pl.Float64, strict=False)
     odd = found.is_null() & texts.is_not_null()
     if not odd.any():
@@ -318,25 +343,59 @@ def _without_texts(values: Values, texts: set[str]) -> Values:
     return replace(values, data=pl.select(pl.when(kept).then(values.data)).to_series())
 
 
-def _parse(values: Values) -> Values:
-    """Text as numbers or dates where it is nothing else."""
+def _read_text(values: Values) -> Iterator[Values]:
+    """Text as numbers or dates, in each way in which it is nothing else."""
     data = values.data
     present = data.drop_nulls()
     if not len(present):
-        return values
+        return
     need_threads("to tell numbers from text")
     # The first rows are asked first: most text is seen to be no number at once.
     head = present.head(100)
-    if head.str.contains(_NUMBER).all() and present.str.contains(_NUMBER).all():
-        long = present.filter(present.str.contains(_LONG))
-        if (parsed_numbers(long).abs() >= EXACT).any():
-            return values  # a float would not hold the digits: names, not quantities
-        return Values("number", parsed_numbers(data).to_numpy(), remark="text read as numbers")
+    if values.decimal in (None, PLAIN.decimal) and _are_plain(head, present, values.numeric):
+        numbers = parsed_numbers(data)
+        if values.numeric or _exact(present, PLAIN):
+            yield Values("number", numbers.to_numpy(), remark=AS_NUMBERS)
+        return  # or a float would not hold the digits: names, not quantities
     if head.str.contains(f"^{_ISO}$").all():
         instants = to_dates(data)
         if np.isnan(instants).sum() == data.null_count():
-            return Values("date", instants, remark="text read as dates")
-    return values
+            yield Values("date", instants, remark="text read as dates")
+        return
+    if next(writings(head, values.decimal), None) is None:
+        return
+    for written in writings(present, values.decimal):
+        if values.numeric or _exact(present, written):
+            remark = _said(present, written)
+            yield Values("number", written.numbers(data).to_numpy(), remark=remark, written=written)
+
+
+def _are_plain(head: Any, texts: Any, numeric: bool) -> bool:
+    """Whether texts are numbers as programs write them; if ``numeric``, leading zeros are none."""
+    if numeric:
+        return not parsed_numbers(texts).null_count()
+    return bool(head.str.contains(_NUMBER).all() and texts.str.contains(_NUMBER).all())
+
+
+def _exact(texts: Any, written: Writing) -> bool:
+    """Whether floats hold the digits of all whole numbers."""
+    long = texts.filter(texts.str.len_bytes() >= 16)
+    numbers = written.numbers(long)
+    whole = numbers.filter(numbers == numbers.round())
+    return not (whole.abs() >= EXACT).any()
+
+
+def _are_whole(values: Values) -> bool:
+    return not np.nansum(np.mod(values.data, 1.0))
+
+
+def _said(texts: Any, written: Writing) -> str:
+    """How text was read, by the longest of them, which says most of how they are written."""
+    if not texts.str.contains(r"[^\d\s+-]").any():
+        return AS_NUMBERS
+    longest = texts.gather(texts.str.len_chars().arg_max())[0]
+    number = written.numbers(texts.head(0).extend_constant(longest, 1))[0]
+    return f"text such as {longest!r} read as {number:.15g}"
 
 
 def _without(data: Array, numbers: list[float]) -> Array:

@@ -98,6 +98,24 @@ class NotAnsweredError(FairpcError, AttributeError):
     """A model was asked for what it has no answer to; names one that has."""
 
 
+class ColumnWarning(UserWarning):
+    """A column is read otherwise than it is written; names it, and how to have it as it is.
+
+    The message may come in pieces, as that of a FairpcError.
+    """
+
+    def __str__(self) -> str:
+        return brief("".join(map(str, self.args)))
+
+
+class DroppedWarning(ColumnWarning):
+    """Columns are not used; names them and says why."""
+
+
+class GroupWarning(UserWarning):
+    """Groups are many, or have few rows: what is learned of them takes long and says little."""
+
+
 class TableWarning(UserWarning):
     """A value was read as missing because it was not there at fit; names the column and value."""
 

@@ -34,6 +34,14 @@ _ODD: Final = (TypeError, ValueError, OverflowError, ArithmeticError)
 """What objects of others raise when they are taken for numbers, or compared."""
 
 
+MOST_WEIGHT: Final = 1e100
+"""Largest weight of a row, and one over the least: products of two are still numbers."""
+LEAST_SHARE: Final = 1e-12
+"""Least weight of a row that counts, as a share of the largest: sums of fewer lose it."""
+MOST_COUNT: Final = 2.0**53
+"""Largest whole number such that all below it are numbers, too."""
+
+
 def check_choice(
     name: str, value: Any, known: tuple[str, ...], error: type[FairpcError] = LearningError
 ) -> None:
@@ -254,6 +262,7 @@ def check_sample_weight(values: npt.ArrayLike | None, n_rows: int) -> Floats:
         return np.ones(n_rows)
     column = check_numbers("sample_weight", values, n_rows)
     refuse_rows("sample_weight", column, column < 0, "weights are not negative")
+    _refuse_extremes(column)
     if not column.any():
         raise MetricError("all weights are zero: at least one row needs a positive weight")
     return column
@@ -266,7 +275,17 @@ def check_positive_weight(values: npt.ArrayLike | None, n_rows: int) -> Floats |
     column = check_numbers("sample_weight", values, n_rows)
     rule = "weights are positive; leave out rows that count for nothing"
     refuse_rows("sample_weight", column, column <= 0, rule)
+    _refuse_extremes(column)
+    most = column.max()
+    rule = f"the largest is {most:g}; leave out rows that count for nothing beside others"
+    refuse_rows("sample_weight", column, column < LEAST_SHARE * most, rule, form="g")
     return None if np.ptp(column) == 0 else column
+
+
+def _refuse_extremes(weights: Floats) -> None:
+    """Raise a MetricError where squares of weights would be no numbers."""
+    extreme = (weights > MOST_WEIGHT) | ((weights > 0) & (weights < 1 / MOST_WEIGHT))
+    refuse_rows("sample_weight", weights, extreme, f"scale weights to at most {MOST_WEIGHT:g}")
 
 
 def check_counts(values: npt.ArrayLike | None, n_rows: int, clusters: Any = None) -> Floats | None:
@@ -279,8 +298,8 @@ def check_counts(values: npt.ArrayLike | None, n_rows: int, clusters: Any = None
             "by one"
         )
     column = check_numbers("counts", values, n_rows)
-    wrong = (column < 1) | (column != np.floor(column))
-    refuse_rows("counts", column, wrong, "give whole numbers from 1 on", form="g")
+    wrong = (column < 1) | (column != np.floor(column)) | (column > MOST_COUNT)
+    refuse_rows("counts", column, wrong, f"give whole numbers from 1 to {MOST_COUNT:g}", form="g")
     return column
 
 

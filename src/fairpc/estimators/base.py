@@ -23,6 +23,7 @@ from fairpc.data.fit_encoding import resolve
 from fairpc.data.groups import same_as_label
 from fairpc.data.source import Progress, is_source
 from fairpc.data.table_coding import TableCoding
+from fairpc.data.talk import Say, talking
 from fairpc.errors import (
     Argument,
     DriftWarning,
@@ -95,6 +96,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
 
     _model: Model
     _journal: Journal | None = None
+    _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
+    _on_coding: Callable[[TableCoding], object] | None = None  #: told how the table was read
 
     def fit(
         self,
@@ -135,7 +138,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         check_beside(validation_data, eval_set, callback)
         threshold = fixed(self.threshold)
         settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        with FitFolder(checkpoint, settings, max_memory) as folder:
+        with FitFolder(checkpoint, settings, max_memory) as folder, self._talking():
             if not (is_source(X) or is_dask(X)):
                 check_fit_input(self, X, y)
             table = GivenTable.of(
@@ -147,10 +150,13 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 fair_labels=fair_labels,
                 missing_values=self.missing_values,
                 numeric=listed(self.numeric),
+                decimal=self.decimal,
                 stack=folder.stack,
                 coded=self._given_coding() is not None,
             )
             training = self._training(table, folder)
+            if self._on_coding is not None:
+                self._on_coding(training.coding)
             if self._given_coding() is None:
                 rng = np.random.default_rng(DRAWS)
                 looked = training.rows.sample(folder.sample_rows, rng)
@@ -158,9 +164,9 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             limits = self._limits(training.coding, fair_labels)
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:
-                with self._shown("structure", _step_line, callback or (lambda step: None)) as step:
-                    given = validation_data, eval_set or {}, limits, step, folder
-                    training, fitted, checked = self._fit_checked(table, training, *given)
+                step = self._told(_step_line, callback)
+                given = validation_data, eval_set or {}, limits, step, folder
+                training, fitted, checked = self._fit_checked(table, training, *given)
                 self._store(table, training, fitted, threshold, checked)
                 small = small_strata(training.rows, self._strata(training.coding), training.coding)
                 if table.source.in_memory:
@@ -201,6 +207,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         """What the guard says of a fit; it draws random numbers of its own."""
         if not (self.guard and fitted.layout.latent):
             return Checked()
+        self._say("whether Df is still about the label, on held-out rows")
         options = self._em_options(limits, np.random.default_rng(0))
         refit = em_refit(fitted, options)
         if isinstance(fitted, ForestDistribution):
@@ -214,14 +221,14 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _training(self, table: GivenTable, folder: FitFolder) -> Training:
         """The coding of a table and its rows, equal ones merged; of a wide one for a forest."""
         wide = self._may_be_forest() and len(table.roles.features) > WIDE
-        with self._shown("reading", _reading_line, None) as watch:
-            training = folder.training(
-                table,
-                coding=self._given_coding(),
-                positive=self.positive,
-                options=self._encoding_options(table, fine=self.structure == FOREST or wide),
-                watch=watch,
-            )
+        self._say("reading the table")
+        training = folder.training(
+            table,
+            coding=self._given_coding(),
+            positive=self.positive,
+            options=self._encoding_options(table, fine=self.structure == FOREST or wide),
+            watch=self._told(_reading_line, None),
+        )
         return replace(self._stratified(training), forest=wide, wide=wide)
 
     def _strata(self, coding: TableCoding) -> Strata:
@@ -241,6 +248,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         rng = np.random.default_rng(DRAWS)
         rows = training.rows.sample(min(folder.sample_rows, COMPARED_ROWS), rng)
         options = self._em_options(limits, rng)
+        self._say("which tells held-out labels better, circuits or a forest")
         gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), options, rng)
         return (self._forest_training(table, folder) if gain.ahead else training), gain
 
@@ -252,6 +260,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     def _forest_training(self, table: GivenTable, folder: FitFolder) -> Training:
         """The rows under the coding of a forest."""
         options = self._encoding_options(table, fine=True)
+        self._say("reading the table again, for a forest")
         training = folder.coded_again(table, positive=self.positive, options=options)
         return replace(self._stratified(training), forest=True)
 
@@ -276,22 +285,26 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         )
 
     @contextmanager
-    def _shown(self, first: str, line: Callable[[Any], str], then: Any) -> Iterator[Any]:
-        """``then``, a function of what happens or None; if ``verbose``, one that shows it too."""
-        if not self.verbose:
-            yield then
-            return
-        from rich.console import Console
+    def _talking(self) -> Iterator[None]:
+        """A block in which the fit says what it does, if ``verbose``."""
+        with talking(type(self).__name__, shown=bool(self.verbose)) as self._say:
+            try:
+                yield
+            finally:
+                del self._say
 
-        name = type(self).__name__
-        with Console(stderr=True).status(f"{name}: {first}") as status:
+    def _told(
+        self, line: Callable[[Any], str], then: Callable[[Any], object] | None
+    ) -> Callable[[Any], None]:
+        """A function of what happens: it is said in a line, and handed on."""
+        say = self._say
 
-            def show(event: Any) -> None:
-                status.update(f"{name}: {line(event)}")
-                if then is not None:
-                    then(event)
+        def tell(event: Any) -> None:
+            say(line(event))
+            if then is not None:
+                then(event)
 
-            yield show
+        return tell
 
     def _fit_training(
         self,
@@ -307,6 +320,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation = None if validation_data is None else self._triple(coding, validation_data)
         evaluation = {name: self._triple(coding, some) for name, some in eval_set.items()}
         most = min(folder.sample_rows, FOREST_ROWS) if training.forest else folder.sample_rows
+        self._say("a forest" if training.forest else "structure")
         sample = rows.sample(most, self._rng())
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
         if same is not None:

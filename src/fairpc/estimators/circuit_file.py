@@ -19,7 +19,7 @@ from fairpc.evidence.ends_within import StrataEnds, ends_of
 from fairpc.evidence.plain import plain as numbers
 from fairpc.fair.claims import verify_claims, verify_parity
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.forest import Forest, ForestDistribution
+from fairpc.fair.forest import FOREST_FIELDS, Forest, ForestDistribution
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.recipe_log import Choices
 from fairpc.fair.strata import Strata
@@ -38,10 +38,14 @@ _FIRST: Final = 2
 _STRATA_SINCE: Final = 7
 _DENSITY_SINCE: Final = 8
 """Numbers with a density inside their bins, and forests with a density for each class."""
+_WRITTEN_SINCE: Final = 9
+"""Numbers that are text, written otherwise than programs do."""
 _USUAL: Final = {"guard": True, "hold_mechanism": False, "given": [], "mechanism": "shared"}
 """Settings that are written where they are not as usual: older readers take them for an error."""
 _NUMBERS: Final = ("numbers", "monotone")
 """The same, where numbers may have a density."""
+_DECIMAL: Final = "decimal"
+"""The same, where numbers may be written in several ways."""
 
 
 def fields(version: int) -> frozenset[str]:
@@ -64,7 +68,7 @@ def described(model: CircuitClassifier) -> dict[str, Any]:
     """The same without the circuit, or the forest."""
     distribution = model._distribution()
     settings = {name: plain(value) for name, value in model.get_params(deep=False).items()}
-    usual = _USUAL | {"numbers": _numbers_of(model._coding()), "monotone": []}
+    usual = _USUAL | {"numbers": _numbers_of(model._coding()), "monotone": [], _DECIMAL: None}
     for name, value in usual.items():
         if settings[name] == value:
             del settings[name]
@@ -83,6 +87,8 @@ def described(model: CircuitClassifier) -> dict[str, Any]:
     tilted = isinstance(distribution, ForestDistribution)
     if tilted or _has_densities(model._coding()) or set(_NUMBERS) & set(settings):
         version = _DENSITY_SINCE
+    if model._coding().features.rewritten or _DECIMAL in settings:
+        version = _WRITTEN_SINCE
     return {
         **{name: value for name, value in newer.items() if _SINCE[name] <= version},
         "version": version,
@@ -110,6 +116,9 @@ def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
     younger = _has_densities(coding) or set(_NUMBERS) & set(content["settings"])
     if younger and content["version"] < _DENSITY_SINCE:
         raise FileFormatError("its densities are younger than its version: it was altered")
+    written = coding.features.rewritten or _DECIMAL in content["settings"]
+    if written and content["version"] < _WRITTEN_SINCE:
+        raise FileFormatError("how its numbers are written is younger than its version: altered")
     settings = {"numbers": _numbers_of(coding)} | content["settings"]
     planted = content.get("forest") is not None
     if planted and content["circuit"] is not None:
@@ -177,7 +186,10 @@ def _distribution(
         if variables != list(layout.variables.items()):
             raise FileFormatError("its circuit is not over its columns: it was altered")
         return FairDistribution(model, layout, circuit)
-    forest, rates = Forest.from_dict(content["forest"]), TopRates.from_dict(content["forest"])
+    planted = content["forest"]
+    boxes = {name: value for name, value in planted.items() if name in FOREST_FIELDS}
+    forest = Forest.from_dict(boxes)
+    rates = TopRates.from_dict({name: planted[name] for name in set(planted) - set(boxes)})
     sizes = tuple(value.shape[3] for value in forest.values)
     rest = tuple(layout.arities[j] for j in layout.strata.rest(len(layout.names)))
     fits = forest.leaf_rate.shape[:2] == (layout.n_subgroups, layout.n_classes)

@@ -11,8 +11,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
+from fairpc.data.codes_of import numbers_of
+from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame, read_frame, take_rows
 from fairpc.data.table_coding import TableCoding
+from fairpc.data.values import read_values
 from fairpc.errors import (
     FairpcError,
     LearningError,
@@ -39,12 +42,15 @@ class GroupView:
         levels: of each group, its value in each of these columns.
         inside: whether they are columns of X; else they are added to it.
         library: of the frames at fit; "" for arrays.
+        written: how columns of numbers are written that are text, which our classifiers are given
+            as numbers.
     """
 
     names: tuple[str, ...]
     levels: tuple[tuple[Any, ...], ...]
     inside: bool
     library: str
+    written: Encoding | None = None
 
     @classmethod
     def of(cls, coding: TableCoding, X: Any, s: Codes, *, plain: bool) -> GroupView:
@@ -54,7 +60,7 @@ class GroupView:
         ``plain`` one, of fairpc, does.
         """
         frame, groups = read_frame(X), coding.groups
-        library = _library(X)
+        library, written = _library(X), coding.features if plain else None
         names, inside = group_columns(coding)
         if not inside:
             taken = [n for n in names if n in frame.names]
@@ -64,11 +70,11 @@ class GroupView:
                     "one of them, or name the column of X as sensitive"
                 )
             levels = _levels(coding) if plain or _has_text(X) else groups.cells
-            return cls(names, levels, False, library)
+            return cls(names, levels, False, library, written)
         first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
         columns = [frame.column(name) for name in names]
         levels = tuple(tuple(_plain(column[row]) for column in columns) for row in first)
-        return cls(names, levels, True, library)
+        return cls(names, levels, True, library, written)
 
     def table(self, X: Any, s: Codes) -> Any:
         """Rows with their groups, as classifiers take them."""
@@ -107,10 +113,24 @@ class GroupView:
 
     def _native(self, X: Any) -> Any:
         """A batch of a file as a frame of the library that the classifiers know."""
-        if not isinstance(X, Frame):
-            return X
-        frame = X.to_polars()
-        return frame.to_pandas() if self.library == "pandas" else frame
+        if isinstance(X, Frame):
+            frame = X.to_polars()
+            X = frame.to_pandas() if self.library == "pandas" else frame
+        return X if self.written is None else _unwritten(X, self.written)
+
+
+def _unwritten(X: Any, features: Encoding) -> Any:
+    """A frame whose numbers are numbers where they were written as text in a way of their own."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return X
+    changed = []
+    for column in features.columns:
+        if column.written is not None and column.name in frame.columns:
+            values = read_values(column.name, frame[column.name], features.missing_values)
+            if values.type == "text" and not values.missing().all():
+                changed.append(_series(frame, column.name, numbers_of(column, values)))
+    return frame.with_columns(*changed).to_native() if changed else X
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,7 @@ from fairpc.data.schema import Column, Dropped, Record
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import check_rows
 from fairpc.data.values import Sentinel, Values, number_texts, read_values
+from fairpc.data.writing import PLAIN
 from fairpc.errors import FileFormatError, OptionError, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints, check_choice, is_missing
 from fairpc.estimators.learned import (
@@ -252,7 +253,8 @@ def _fit_column(
         return Column(name, "boolean", levels=(False, True), missing_share=share, done="boolean")
     if values.type == "date" or (values.type == "number" and not values.declared):
         done = f"{values.type}, not binned"
-        return Column(name, values.type, missing_share=share, done=done)
+        written = None if values.written == PLAIN else values.written
+        return Column(name, values.type, missing_share=share, done=done, written=written)
     levels = levels_of(values)
     if not values.declared and len(levels) == known.sum() >= IDENTIFIER_ROWS:
         return Dropped(name, "it has a different value in every row, like an identifier")

@@ -485,7 +485,7 @@ class FittedDecisions(ABC):
         coding = self._coding()
         classes = tuple(map(str, coding.labels.classes))
         counts = self.label_counts_
-        return BiasAccount(coding.groups.names, classes, self.bias_mechanism_, counts)
+        return BiasAccount(coding.group_names, classes, self.bias_mechanism_, counts)
 
     @in_batches
     def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:

@@ -30,7 +30,7 @@ from fairpc.fair.knowledge import Knowledge
 FittedModel = CircuitClassifier | LatentDecision
 
 FORMAT: Final = "fairpc model"
-VERSION: Final = 8
+VERSION: Final = 9
 MAX_BYTES: Final = 128 * 2**20
 _NAMES: Final = (
     "format version checksum model settings threshold counts n_features_in feature_names_in "

@@ -254,7 +254,7 @@ class Findings:
         return str(self.coding.labels.classes[c])
 
     def _group(self, s: int) -> str:
-        return str(self.coding.groups.names[s])
+        return self.coding.group_names[s]
 
 
 def findings(

@@ -11,7 +11,7 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -116,6 +116,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         threshold: score above which ``predict`` gives the positive class.
         missing_values: values that mean "missing" in groups and labels, and for the default
             classifier in features.
+        decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
+            of each column. The default classifier is given them as numbers.
         random_state: of folds and of the default classifier.
         n_jobs: folds fitted at once, as in scikit-learn.
     """
@@ -141,6 +143,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         per_group: bool = False,
         threshold: float = 0.5,
         missing_values: Sequence[Any] = (),
+        decimal: Literal[".", ","] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -157,6 +160,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.per_group = per_group
         self.threshold = threshold
         self.missing_values = missing_values
+        self.decimal = decimal
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -250,6 +254,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             sensitive=self.sensitive,
             fair_labels=fair_labels,
             missing_values=self.missing_values,
+            decimal=self.decimal,
             **given,
         )
         coding, _ = fit_coding(table.source, table.roles, positive=self.positive)
@@ -615,7 +620,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         own = model.predict_proba(features)[:, list(model.classes_).index(classes[positive])]
         if groups is None or (groups < 0).any():
             raise LearningError("the groups of the rows are not known: a gap needs them")
-        names = np.array(self._coding().groups.names)[groups]
+        names = np.array(self._coding().group_names)[groups]
         gap = parity(own, names, level=level)
         return Distilled(model, gap, float(np.abs(own - scores).mean()))
 
@@ -707,7 +712,7 @@ def _warn_left_out(rows: Rows, n_used: int) -> None:
 def _warn_small(coding: TableCoding, strata: str) -> None:
     if strata:
         warnings.warn(strata, TableWarning, stacklevel=3)
-    small = coding.groups.small()
+    small = coding.small_groups()
     if small:
         named = ", ".join(f"{name} ({counted(n, 'row')})" for name, n in small)
         warnings.warn(
@@ -736,7 +741,7 @@ def _folds(
     for g, c in np.ndindex(rows.n_groups if per_group else 1, 2):
         own = folds[(taught == g) & (rows.d == c)]
         if len(np.unique(own)) < 2:
-            group = f"group {coding.groups.names[g]!r}" if per_group else "the table"
+            group = f"group {coding.group_names[g]!r}" if per_group else "the table"
             advice = "per_group=False" if per_group else "rows of two classes"
             raise LearningError(
                 f"{group} has {counted(len(own), 'row')} with label {coding.labels.classes[c]!r}: "
@@ -799,7 +804,7 @@ def _findings(
 def _silent_groups(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
     """A sentence for each group in which nothing tells fair decisions apart."""
     sentences = []
-    for g, (ends, name) in enumerate(zip(found.ends.groups, coding.groups.names, strict=True)):
+    for g, (ends, name) in enumerate(zip(found.ends.groups, coding.group_names, strict=True)):
         only = scored.rows.d[scored.groups == g]
         if 0 < ends.rate < 1 and not is_constant(scored, g):
             continue

@@ -20,7 +20,8 @@ from fairpc.fair.knowledge import Knowledge
 NAME: Final = LatentDecision.__name__
 _VERSION: Final = 6
 _STRATA_SINCE: Final = 7
-_USUAL: Final = {"given": [], "mechanism": "shared"}
+_WRITTEN_SINCE: Final = 9
+_USUAL: Final[dict[str, Any]] = {"given": [], "mechanism": "shared", "decimal": None}
 """Settings that are written where they are not as usual: older readers take them for an error."""
 FIELDS: Final = frozenset(
     ("warnings", "score_map", "group_view", "classifiers", "group_classifiers")
@@ -51,7 +52,7 @@ def described(model: LatentDecision) -> dict[str, Any]:
             del settings[name]
     view = model.group_view_
     return {
-        "version": _STRATA_SINCE if set(_USUAL) & set(settings) else _VERSION,
+        "version": _lowest(settings, model.coding_),
         "settings": settings,
         "warnings": list(model.warnings_),
         "score_map": model.score_map_.to_dict(),
@@ -84,8 +85,7 @@ def _refuse_others(model: LatentDecision) -> None:
 
 def read(content: dict[str, Any], coding: TableCoding) -> LatentDecision:
     """The model of a file; errors are raised as they come."""
-    younger = _STRATA_SINCE if set(_USUAL) & set(content["settings"]) else _VERSION
-    if content["version"] < younger:
+    if content["version"] < _lowest(content["settings"], coding):
         raise FileFormatError(f"its model {NAME} is younger than its version: it was altered")
     if len(coding.labels.classes) != 2:
         raise FileFormatError("its label has more than two classes: it was altered")
@@ -113,7 +113,15 @@ def _view(data: Any, coding: TableCoding) -> GroupView:
     sizes = [len(level) for level in levels]
     if (names, inside) != group_columns(coding) or sizes != [len(names)] * len(coding.groups.names):
         raise FileFormatError("its view of the groups is not of its columns: it was altered")
-    return GroupView(names, levels, inside, record.text("library"))
+    # A file holds no classifiers but ours.
+    return GroupView(names, levels, inside, record.text("library"), coding.features)
+
+
+def _lowest(settings: dict[str, Any], coding: TableCoding) -> int:
+    """The lowest version of a file that can hold a model."""
+    if coding.features.rewritten or "decimal" in settings:
+        return _WRITTEN_SINCE
+    return _STRATA_SINCE if set(_USUAL) & set(settings) else _VERSION
 
 
 def _written(value: Any) -> Any:

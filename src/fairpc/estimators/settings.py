@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import numpy as np
 
 from fairpc.data.columns import NumberModel
-from fairpc.errors import LearningError
+from fairpc.data.writing import DECIMALS
+from fairpc.errors import Argument, LearningError
 from fairpc.fair.knowledge import Knowledge
 from fairpc.fair.priors import SMOOTHING
 from fairpc.fair.strata import Bending
@@ -71,6 +72,9 @@ LEVEL: Final = _rule("True, False or a whole number", lambda v: isinstance(v, In
 COLUMNS: Final = _rule(COLUMN_WORDS, _are_columns)
 COLUMNS_OR_NONE: Final = _rule(COLUMN_WORDS, lambda v: v is None or _are_columns(v))
 VALUES: Final = _rule("a list of texts and numbers", lambda v: _is_list(v, _is_value))
+DECIMAL: Final = _rule(
+    "the mark before decimals, '.' or ',', or None", lambda v: v is None or v in DECIMALS
+)
 SEED: Final = _rule("a whole number from 0 to 2**32 - 1, a generator of numpy, or None", _is_seed)
 
 
@@ -108,6 +112,7 @@ class Settings:
     numbers: NumberModel = "density"
     monotone: Sequence[str | int] = field(default=(), metadata=COLUMNS)
     missing_values: tuple[Any, ...] = field(default=(), metadata=VALUES)
+    decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
     guard: bool = field(default=True, metadata=TRUTH)
     random_state: Any = field(default=None, metadata=SEED)
     n_jobs: int | None = None
@@ -129,7 +134,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     rules = {f.name: f.metadata for f in fields(Settings) if f.metadata}
     for name, value in settings.items():
         if name in rules and not rules[name]["keeps"](value):
-            raise LearningError(f"{name} is {value!r}: give {rules[name]['words']}")
+            raise LearningError(Argument(name), f" is {value!r}: give {rules[name]['words']}")
 
 
 def check_beside(validation_data: Any, eval_set: Any, callback: Any) -> None:

@@ -45,6 +45,7 @@ class GivenTable:
         fair_labels: Any = None,
         missing_values: Iterable[Any] = (),
         numeric: Iterable[str | int] = (),
+        decimal: str | None = None,
         stack: ExitStack | None = None,
         coded: bool = False,
     ) -> GivenTable:
@@ -62,7 +63,8 @@ class GivenTable:
                 source = open_source(X)
             check_columns(source, label=y, weight=sample_weight, fair_labels=fair_labels)
             apart = (y, sample_weight, fair_labels)
-            return cls._of(source, apart, named, (), sentinels, numeric, coded)
+            given = named, (), sentinels, numeric, coded
+            return cls._of(source, apart, *given, decimal=decimal)
         frame = read_frame(X)
         more: dict[str, Any] = {}
         weight = fair = None
@@ -86,8 +88,9 @@ class GivenTable:
         if fair_labels is not None:
             fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
         source = FrameSource.of(frame.with_columns(more))
-        places = {"positional": frame.from_array, "groups_positional": by_place}
+        places: dict[str, Any] = {"positional": frame.from_array, "groups_positional": by_place}
         apart = (label, weight, fair)
+        places["decimal"] = decimal
         return cls._of(source, apart, named, groups, sentinels, numeric, coded, **places)
 
     @classmethod
@@ -100,7 +103,7 @@ class GivenTable:
         missing_values: tuple[Any, ...],
         numeric: Iterable[str | int],
         coded: bool,
-        **places: Any,
+        **how: Any,
     ) -> GivenTable:
         label, weight, fair = apart
         names = tuple(name for name in source.names if name not in (*apart, *groups))
@@ -109,7 +112,7 @@ class GivenTable:
         chosen = groups or (() if coded and not sensitive else _chosen(names, sensitive))
         features = tuple(name for name in names if name not in chosen)
         named = resolve(names, tuple(numeric), "numeric")
-        roles = Roles(label, chosen, features, weight, fair, missing_values, named, names, **places)
+        roles = Roles(label, chosen, features, weight, fair, missing_values, named, names, **how)
         return cls(source, roles)
 
 

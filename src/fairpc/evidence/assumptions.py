@@ -334,6 +334,7 @@ def test_assumptions(
             there are; with ``mechanism="within"`` of each stratum anew.
     """
     arrays.check_level(level)
+    arrays.check_choice("method", method, ("cross-fit", "single-split"), MetricError)
     numbers = _seeds(n_seeds, seeds, method)
     check_mechanism(mechanism, given)
     if given is not None:
@@ -486,7 +487,6 @@ def _ends(
 
 
 def _check_method(method: Method, *, alike: bool) -> None:
-    arrays.check_choice("method", method, ("cross-fit", "single-split"), MetricError)
     if method == "single-split" and not alike:
         raise MetricError(
             "method is 'single-split' with clusters or weights: it is exact for independent rows "

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError, arrays
+from fairpc.errors import Argument, MetricError, arrays
 from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence.assumptions import SMALLEST_P, AssumptionTest, test_assumptions
 from fairpc.evidence.gaps import SMALL
@@ -225,7 +225,8 @@ def _kept(strata: tuple[Any, ...], lost: Mapping[int, str]) -> list[int]:
         a, why = next(iter(lost.items()))
         raise MetricError(
             f"no stratum can be looked at by itself; of {strata[a]!r}: {why}. Merge strata or "
-            'groups, or use mechanism="shared"'
+            "groups, or use ",
+            Argument("mechanism", "'shared'"),
         )
     return kept
 

@@ -449,5 +449,9 @@ class _Fits:
             hessian = np.stack([self.x.T @ (self.x * w[:, None]) for w in weights])
         else:
             hessian = (weights @ self.products).reshape(-1, size, size)
-        step = np.linalg.solve(hessian + np.diag(self.penalty), gradient[..., None])[..., 0]
+        hessian += np.diag(self.penalty)
+        try:
+            step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        except np.linalg.LinAlgError:  # all rows that count are certain: the loss is flat
+            step = (np.linalg.pinv(hessian) @ gradient[..., None])[..., 0]
         return step, (gradient * step).sum(axis=1)

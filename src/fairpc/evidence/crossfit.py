@@ -228,10 +228,10 @@ def joint_bound(counts: ClassRates, tail: float, bending: float = 1.0) -> float:
     up = clopper_pearson(rho * counts.whole.size, counts.whole.size, tail)[1]
     size = counts.top.size
     low = eased(clopper_pearson(counts.top.mean * size, size, tail)[0], bending)
-    if low <= 0:
-        return 1.0
     a, b = up - rho, r - low
     square = r * r - b * b
+    if low <= 0 or square <= 0:  # an end that is lost in rounding is as good as zero
+        return 1.0
     middle = rho * r - counts.correlation * a * b
     root = math.sqrt(max(middle * middle - square * (rho * rho - a * a), 0.0))
     return min((middle + root) / square, 1.0)

@@ -71,12 +71,20 @@ class PairGap(Record):
     ratio: float
     ratio_interval: Interval
 
-    _computed = ("impact_ratio", "four_fifths")
+    _computed = ("impact_ratio", "impact_interval", "four_fifths")
 
     @property
     def impact_ratio(self) -> float:
         """The smaller mean over the larger: what the four-fifths rule looks at."""
         return 1 / self.ratio if self.ratio > 1 else self.ratio
+
+    @property
+    def impact_interval(self) -> Interval:
+        """The interval of the impact ratio: it ends above 1 where either mean may be the larger."""
+        low, high = self.ratio_interval
+        if not self.ratio > 1:
+            return low, high
+        return (1 / high if high else math.inf), (1 / low if low else math.inf)
 
     @property
     def four_fifths(self) -> Mark:
@@ -153,7 +161,8 @@ class Parity(Record):
             f"{several}{what} {means[pair.last]:.3f} for {pair.last!r} and "
             f"{means[pair.first]:.3f} for {pair.first!r}: difference {pair.difference:+.4f}, "
             f"{self.level:.0%} interval {_interval(pair.difference_interval)}; "
-            f"ratio {pair.ratio:.4f}, interval {_interval(pair.ratio_interval)}. "
+            f"impact ratio (smaller over larger) {pair.impact_ratio:.4f}, interval "
+            f"{_interval(pair.impact_interval)}. "
             f"Equal means are{' not' if low <= 0 <= high else ''} ruled out; "
             f"{_MARKS[self.four_fifths]}."
         )
@@ -299,17 +308,16 @@ def parity_curve(
     counts: npt.ArrayLike | None = None,
 ) -> ParityCurve:
     """:func:`parity` of the decisions at several thresholds, the level holding for all together."""
-    if not np.ndim(thresholds):
+    if not arrays.check_array("thresholds", thresholds).ndim:
         raise MetricError(f"thresholds is {thresholds!r}: give several, or call parity")
-    if not len(thresholds):
-        raise MetricError("thresholds is empty: give at least one")
-    each = 1 - (1 - arrays.check_level(level)) / len(thresholds)
+    cuts = arrays.check_numbers("thresholds", thresholds).tolist()
+    each = 1 - (1 - arrays.check_level(level)) / len(cuts)
     rows: dict[str, Any] = {
         "clusters": clusters,
         "sample_weight": sample_weight,
         "counts": counts,
     }
-    found = (parity(scores, groups, threshold=t, level=each, **rows) for t in thresholds)
+    found = (parity(scores, groups, threshold=t, level=each, **rows) for t in cuts)
     return ParityCurve(level, tuple(replace(record, level=level) for record in found))
 
 

@@ -29,6 +29,7 @@ from fairpc.errors.arrays import (
     whole_number,
 )
 from fairpc.evidence.intervals import Interval
+from fairpc.evidence.notebook import html
 from fairpc.evidence.plain import Record, plain
 
 MonitorMethod = Literal["mixture", "betting"]
@@ -38,6 +39,8 @@ GRID: Final = np.linspace(0.0, 1.0, 257)
 # Below one, so that no score in [0, 1] can take more than the wealth there is.
 _MOST: Final = 0.75
 _CHUNK: Final = 4096
+_LOOKED: Final = 2000  # looks that are kept, times pairs of groups
+_FEWEST_LOOKS: Final = 16
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,21 @@ class MonitorGap(Record):
     difference: float
     interval: Interval
     alarm: bool
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a monitor said at one time.
+
+    Attributes:
+        n: rows seen by then.
+        differences: of every pair, in the order of ``gaps``; NaN until both groups were seen.
+        intervals: of these.
+    """
+
+    n: int
+    differences: tuple[float, ...]
+    intervals: tuple[Interval, ...]
 
 
 @dataclass(eq=False)
@@ -126,6 +144,12 @@ class ParityMonitor:
         self.tuned_for: Final = whole_number("tuned_for", tuned_for, 1, 10**12)
         self._streams = {name: _Stream() for name in names}
         self._alarmed_at: int | None = None
+        self._looks: list[Look] = []
+
+    @property
+    def looks(self) -> tuple[Look, ...]:
+        """What was said after each batch; of very many every second, fourth, … and the last."""
+        return tuple(self._looks)
 
     @property
     def n(self) -> int:
@@ -160,7 +184,15 @@ class ParityMonitor:
         found = self.gaps()
         if self._alarmed_at is None and any(gap.alarm for gap in found):
             self._alarmed_at = self.n
+        self._remember(found)
         return found
+
+    def _remember(self, found: tuple[MonitorGap, ...]) -> None:
+        self._looks.append(
+            Look(self.n, tuple(g.difference for g in found), tuple(g.interval for g in found))
+        )
+        if len(self._looks) > max(_FEWEST_LOOKS, _LOOKED // len(found)):
+            self._looks = self._looks[1::2] if len(self._looks) % 2 == 0 else self._looks[::2]
 
     def gaps(self) -> tuple[MonitorGap, ...]:
         """Every pair of groups so far."""
@@ -182,12 +214,14 @@ class ParityMonitor:
             merged._streams[name] = _Stream(*map(add, vars(a).values(), vars(b).values()))
         if self.alarm or other.alarm or any(gap.alarm for gap in merged.gaps()):
             merged._alarmed_at = merged.n
+        # Who saw which rows when is not known: what was said before is not of these rows.
+        merged._remember(merged.gaps())
         return merged
 
     def to_dict(self) -> dict[str, Any]:
         """The state as plain data, for JSON, from which ``from_dict`` goes on.
 
-        For a reader it also holds ``n``, ``alarm``, ``gaps`` and ``summary``.
+        For a reader it also holds ``n``, ``alarm``, ``gaps``, ``looks`` and ``summary``.
         """
         kept = ("n", "total", "squares", *(("up", "down") if self.method == "betting" else ()))
         streams = [{name: vars(s)[name] for name in kept} for s in self._streams.values()]
@@ -198,6 +232,7 @@ class ParityMonitor:
             "groups": plain(self.groups),
             "alarmed_at": self._alarmed_at,
             "streams": plain(streams),
+            "looks": plain(self._looks),
             "n": self.n,
             "alarm": self.alarm,
             "gaps": plain(self.gaps()),
@@ -217,6 +252,9 @@ class ParityMonitor:
                 monitor._streams[name] = _restored(saved, monitor.method)
             at = state["alarmed_at"]
             monitor._alarmed_at = None if at is None else int(at)
+            n_pairs = math.comb(len(groups), 2)
+            # States of fairpc 0.1 have no looks.
+            monitor._looks = [_look(saved, n_pairs) for saved in state.get("looks", ())]
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(f"the state of a ParityMonitor is damaged ({error})") from error
         return monitor
@@ -235,6 +273,12 @@ class ParityMonitor:
             f"{gap.difference:+.4f}, between {gap.interval[0]:+.4f} and {gap.interval[1]:+.4f} "
             f"({self.level:.0%}, for all looks together); {state}."
         )
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        hidden = ("format", "version", "streams", "looks", "groups")
+        facts = {name: value for name, value in self.to_dict().items() if name not in hidden}
+        return html(type(self).__name__, facts)
 
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}
@@ -290,6 +334,15 @@ def _restored(saved: Mapping[str, Any], method: MonitorMethod) -> _Stream:
             if wealth.shape != GRID.shape or not np.isfinite(wealth).all():
                 raise ValueError("wealth that is not finite, or on another grid")
     return stream
+
+
+def _look(saved: Mapping[str, Any], n_pairs: int) -> Look:
+    differences = tuple(math.nan if d is None else float(d) for d in saved["differences"])
+    intervals = tuple((float(low), float(high)) for low, high in saved["intervals"])
+    inside = all(-1 <= low <= high <= 1 for low, high in intervals)
+    if len(differences) != n_pairs or len(intervals) != n_pairs or not inside:
+        raise ValueError("a look that is not of these groups")
+    return Look(int(saved["n"]), differences, intervals)
 
 
 def _rows(n: int) -> str:

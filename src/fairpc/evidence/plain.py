@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fairpc.evidence.notebook import html
+
 
 class Record:
     """Base of records that are given as plain data too.
@@ -26,6 +28,10 @@ class Record:
             value = getattr(self, name)
             found[name] = plain(value() if callable(value) else value)
         return found
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return html(type(self).__name__, self.to_dict())
 
 
 def plain(value: Any) -> Any:

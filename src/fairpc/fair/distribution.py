@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -244,6 +245,14 @@ class BiasAccount:
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; marks that could hide or turn text are shown by number."""
+        lines = (
+            "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence)
+            for sentence in self.sentences
+        )
+        return f"<ul>{''.join(f'<li><bdi>{escape(line)}</bdi></li>' for line in lines)}</ul>"
 
 
 @dataclass(frozen=True, eq=False)

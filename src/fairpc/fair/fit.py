@@ -21,7 +21,7 @@ from fairpc.circuit.em import Step, Stopping, em, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
 from fairpc.circuit.graph import Circuit, Graph
 from fairpc.data.table import Table
-from fairpc.errors import InterruptedWarning, LearningError
+from fairpc.errors import Argument, InterruptedWarning, LearningError
 from fairpc.errors.arrays import Codes, Floats, Int32s, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.initial import Structure, initial_model, learn_structure
@@ -149,7 +149,10 @@ def fit_parameters(
     if options.equal_mass and layout.latent:
         if not isinstance(plan, RowPlan):
             raise LearningError(
-                "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
+                Argument("equal_mass"),
+                " needs all rows in memory: give more with ",
+                Argument("max_memory"),
+                ", or leave it out",
             )
         balanced = BalancedPlan.of(plan, layout)
     watched = {

@@ -20,7 +20,7 @@ deterministic in it. Both independencies of the model hold whatever the paramete
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Final, Self
 
@@ -31,6 +31,7 @@ from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import WEIGHT_TOLERANCE, Circuit
 from fairpc.circuit.program import map_in_order, thread_count
 from fairpc.circuit.queries import refuse_impossible
+from fairpc.data.schema import Record
 from fairpc.data.table import MAX_ARITY, readonly
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints, Words
@@ -246,21 +247,30 @@ class Forest:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Self:
         """The forest of a file; one without tilts may have one density for all classes."""
-        rate = np.array(content["leaf_rate"], np.float64)
-        shares, *values = (
-            _per_class(np.array(a, np.float64), n_axes, rate.shape[1])
-            for a, n_axes in ((content["shares"], 3), *((v, 4) for v in content["values"]))
-        )
+        record = Record(content, "the forest", FOREST_FIELDS)
+        rate = record.array("leaf_rate", 3)
+        each = [
+            Record({"values": value}, record.what, ("values",)) for value in record.items("values")
+        ]
+        values = [_per_class(value.array("values", 3, 4), 4, rate.shape[1]) for value in each]
+        tree, boxes = record.items("tree"), record.texts("allowed")
+        if not set(map(type, tree)) <= {int} or not all(0 <= k < len(tree) for k in tree):
+            raise record.error("tree", "a list of the number of each box's tree")
+        if len(boxes) != len(values):
+            raise record.error("allowed", "a text for each feature")
         return cls(
-            np.array(content["tree"], np.int64),
+            np.array(tree, np.int64),
             tuple(
-                _from_hex(box, len(content["tree"]), value.shape[-1])
-                for box, value in zip(content["allowed"], values, strict=True)
+                _from_hex(record, box, len(tree), value.shape[-1])
+                for box, value in zip(boxes, values, strict=True)
             ),
-            shares,
+            _per_class(record.array("shares", 2, 3), 3, rate.shape[1]),
             tuple(values),
             rate,
         )
+
+
+FOREST_FIELDS: Final = tuple(field.name for field in fields(Forest))
 
 
 def box_masses(values: Sequence[Floats], allowed: Sequence[Bools]) -> Floats:
@@ -283,9 +293,16 @@ def _hex(box: Bools) -> str:
     return np.packbits(box, axis=1).tobytes().hex()
 
 
-def _from_hex(text: str, n_boxes: int, n_values: int) -> Bools:
-    packed = np.frombuffer(bytes.fromhex(text), np.uint8).reshape(n_boxes, -(-n_values // 8))
-    return np.unpackbits(packed, axis=1, count=n_values).astype(np.bool_)
+def _from_hex(record: Record, text: str, n_boxes: int, n_values: int) -> Bools:
+    width = -(-n_values // 8)
+    try:
+        packed = np.frombuffer(bytes.fromhex(text), np.uint8).reshape(n_boxes, width)
+    except ValueError:
+        packed = np.zeros((n_boxes, width), np.uint8)
+    box = np.unpackbits(packed, axis=1, count=n_values).astype(np.bool_)
+    if _hex(box) != text:
+        raise record.error("allowed", "hexadecimal digits, a bit for each value of each box")
+    return box
 
 
 @dataclass(frozen=True, eq=False, init=False)

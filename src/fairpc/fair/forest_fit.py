@@ -23,7 +23,7 @@ from scipy.stats import norm
 
 from fairpc.circuit.em import Step
 from fairpc.data.table import Table
-from fairpc.errors import LearningError
+from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.additive import Tilted, additive_scores, shares_of
 from fairpc.fair.expectation import leaf_boxes
@@ -109,8 +109,12 @@ def fit_forest(
     """
     if options.equal_mass:
         raise LearningError(
-            "equal_mass and structure='forest' cannot be combined: the leaves of a forest have "
-            "equal mass of Df in all groups already; leave equal_mass out"
+            Argument("equal_mass"),
+            " and ",
+            Argument("structure", "'forest'"),
+            " cannot be combined: the leaves of a forest have equal mass of Df in all groups "
+            "already; leave out ",
+            Argument("equal_mass"),
         )
     rng = np.random.default_rng(DRAWS)
     own = rows.by_subgroup()

@@ -31,6 +31,7 @@ from fairpc.circuit.bounds import SLACK, Bounds, filled
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.em import AnyStep, log_prior
 from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
+from fairpc.data.schema import Record
 from fairpc.errors import CircuitError, LearningError, counted
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.rows import Rows
@@ -194,18 +195,28 @@ class Top:
         decisions, mechanism = {}, {}
         rates = _parameters(graph, graph.root)
         groups = np.empty(layout.n_subgroups, np.int64)
-        for k, group in enumerate(graph.children(graph.root).tolist()):
-            g = _subgroup(graph, layout, group)
+        for k, (g, node, order) in enumerate(_decisions(graph, layout)):
             groups[g] = rates[k]
-            node = next(c for c in graph.children(group).tolist() if graph.kind[c] == SUM)
-            cells = graph.children(node).tolist()
             # The values of the decision may come in any order: their indicators tell.
-            order = np.argsort([_decided(graph, layout.decision, cell) for cell in cells])
             decisions[g] = _parameters(graph, node)[order]
             if layout.latent:
-                leaves = [_leaf(graph, layout.d, cells[k]) for k in order]
+                cells = graph.children(node)[order].tolist()
+                leaves = [_leaf(graph, layout.d, cell) for cell in cells]
                 mechanism[layout.mechanism_of(g)] = [_parameters(graph, leaf) for leaf in leaves]
         return cls(groups, _in_order(decisions), _in_order(mechanism))
+
+
+def cells_of(graph: Graph, layout: Layout) -> Ints:
+    """Node of each P(x, d | f, s) with the indicator of f: subgroups × classes."""
+    return _in_order({g: graph.children(n)[order] for g, n, order in _decisions(graph, layout)})
+
+
+def _decisions(graph: Graph, layout: Layout) -> Iterator[tuple[int, int, Ints]]:
+    """Of each child of the root its subgroup, its sum over decisions, and the order of these."""
+    for group in graph.children(graph.root).tolist():
+        node = next(c for c in graph.children(group).tolist() if graph.kind[c] == SUM)
+        decided = [_decided(graph, layout.decision, c) for c in graph.children(node).tolist()]
+        yield _subgroup(graph, layout, group), node, np.argsort(decided)
 
 
 def _in_order(found: Mapping[int, Any]) -> Ints:
@@ -477,9 +488,11 @@ class TopRates:
         return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> TopRates:
+    def from_dict(cls, content: dict[str, Any]) -> TopRates:
         """The rates of a file."""
-        return cls(**{f.name: np.array(content[f.name], np.float64) for f in fields(cls)})
+        record = Record(content, "the rates", [f.name for f in fields(cls)])
+        n_axes = {"group_rate": (1,), "decision_rate": (1, 2), "mechanism": (3,)}
+        return cls(**{name: record.array(name, *n) for name, n in n_axes.items()})
 
     def log_joint(self, places: Places, densities: Floats) -> Floats:
         """log P(s, f, d, x), from log P(x | f, s); both places × classes."""

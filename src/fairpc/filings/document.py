@@ -129,4 +129,4 @@ def _environment() -> Any:
 
 def section(key: str, title: str, *blocks: view.Block) -> view.Section:
     """A section of a document."""
-    return view.Section(key, title, blocks)
+    return view.Section(key, title, "", blocks)

@@ -155,7 +155,7 @@ def _plan(
     curve: tuple[WidthAfter, ...],
     level: float,
 ) -> AnchorPlan:
-    names, labels = model._coding().groups.names, model._coding().labels
+    names, labels = model._coding().group_names, model._coding().labels
     classes = labels.classes[1 - labels.positive], labels.classes[labels.positive]
     cells = tuple(
         AnchorCell(name, str(classes[f]), sum((s, f) == (g, k) for g, k, _ in order))

@@ -18,6 +18,7 @@ from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import SetsStep, em_of_sets
 from fairpc.circuit.flows import FlowPlan, prepare
 from fairpc.data.table import Table
+from fairpc.data.talk import talking, terminal
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Bools, Floats, Int32s, Ints, Positions
 from fairpc.estimators.base import CircuitClassifier, em_options, limits_of
@@ -61,14 +62,24 @@ other up to a thousand times as long as they work; the kernels have threads of t
 
 @contextmanager
 def progress(verbose: bool, callback: Report | None) -> Iterator[Report]:
-    """A function to call with what is done: the user's callback and, if ``verbose``, a bar."""
-    if not verbose:
-        yield callback or (lambda progress: None)
+    """A function to call with what is done: the user's callback and, if ``verbose``, a bar.
+
+    Where there is no terminal to draw it on, a line now and then says the same.
+    """
+    console = terminal() if verbose else None
+    if console is None:
+        with talking("fairpc", shown=verbose) as say:
+
+            def tell(now: Progress) -> None:
+                say(f"{now.what}, {now.done:,} of {now.total:,}" if now.total else now.what)
+                if callback is not None:
+                    callback(now)
+
+            yield tell
         return
-    from rich.console import Console
     from rich.progress import Progress as Bar
 
-    with Bar(console=Console(stderr=True), transient=True) as bar:
+    with Bar(console=console, transient=True) as bar:
         task = bar.add_task("refits")
 
         def show(now: Progress) -> None:
@@ -93,7 +104,7 @@ class OfModel:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        return self.model.coding_.groups.names
+        return self.model.coding_.group_names
 
     @property
     def classes(self) -> tuple[str, ...]:

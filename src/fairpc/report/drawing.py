@@ -47,7 +47,7 @@ _BAR: Final = 12.0
 _SIDE: Final = 84.0  # room for the names on either side of a flow
 _LEAST: Final = 0.6  # a flow is never drawn thinner
 _UNSEEN: Final = 0.05  # one that is far thinner is not drawn at all
-_CLASS: Final = 2  # style of the first class: none that the first two groups have on the page
+_CLASS: Final = 2  # style of the positive class: none that the first two groups have on the page
 
 
 @dataclass(frozen=True)
@@ -321,12 +321,16 @@ def _key(names: Sequence[str], diagonal: str, marked: bool, joined: bool) -> Ite
         yield words(42, row, diagonal, "key")
 
 
-def flow(classes: Sequence[str], shares: Sequence[Sequence[float]]) -> Picture:
+def flow(classes: Sequence[str], shares: Sequence[Sequence[float]], positive: int) -> Picture:
     """Latent decisions of a group on the left, observed labels on the right.
+
+    The positive class is on top and has the same colour on every page.
 
     ``shares[f][d]`` is the part of the group with latent decision f and observed label d. A band
     that keeps its class is pale; one that changes it is striped and strong.
     """
+    order = [positive, *(k for k in range(len(classes)) if k != positive)]
+    classes, shares = [classes[k] for k in order], [[shares[f][d] for d in order] for f in order]
     decisions, labels = list(map(sum, shares)), list(map(sum, zip(*shares, strict=True)))
     total = sum(decisions) or 1.0
     unit = (_FLOW - _GAP * (len(classes) - 1)) / total
@@ -349,10 +353,9 @@ def flow(classes: Sequence[str], shares: Sequence[Sequence[float]]) -> Picture:
 
 
 def _stack(sizes: Sequence[float]) -> list[tuple[float, float]]:
-    """Top and size of blocks one below the other; the last class, usually the positive, first."""
-    upward = sizes[::-1]
-    tops = accumulate((size + _GAP for size in upward), initial=_FLOW_TOP)
-    return [*zip(tops, upward, strict=False)][::-1]
+    """Top and size of blocks one below the other."""
+    tops = accumulate((size + _GAP for size in sizes), initial=_FLOW_TOP)
+    return [*zip(tops, sizes, strict=False)]
 
 
 def _bands(
@@ -362,8 +365,8 @@ def _bands(
     k, starts, ends = len(shares), list(left), list(right)
     x, u = _SIDE + _BAR, WIDTH - _SIDE - _BAR
     m = (x + u) / 2
-    for f in reversed(range(k)):
-        for d in reversed(range(k)):
+    for f in range(k):
+        for d in range(k):
             size = shares[f][d] * unit
             if size > _UNSEEN:
                 css = f"{'band-kept' if f == d else 'band-turned'} {style(d + _CLASS)}"

@@ -59,6 +59,13 @@ class Notice(Block):
 
 
 @dataclass(frozen=True)
+class Brief(Block):
+    """What somebody reads who reads nothing else: a few sentences under each of a few questions."""
+
+    parts: Sequence[tuple[str, Sequence[str]]]
+
+
+@dataclass(frozen=True)
 class KeyNumbers(Block):
     """A few numbers with their names."""
 
@@ -135,21 +142,26 @@ class Section:
 
     key: str
     title: str
+    gist: str  #: what one sees of it while it is folded, besides the title
     blocks: tuple[Block, ...]
 
 
 F = TypeVar("F")
 Show = Callable[[Audit, F], Iterable[Block]]
+Gist = Callable[[Audit, Any], str]
 
-SHOWN: Final[dict[str, tuple[str, Show[Any]]]] = {}
-"""Section of an audit -> its title, and what shows it."""
+SHOWN: Final[dict[str, tuple[str, Gist, Show[Any]]]] = {}
+"""Section of an audit -> its title, its gist, and what shows it."""
 
 
-def section(name: str, title: str) -> Callable[[Show[F]], Show[F]]:
-    """Say that a function shows the section ``name`` of an audit, which it is given, if any."""
+def section(name: str, title: str, gist: Gist) -> Callable[[Show[F]], Show[F]]:
+    """Say that a function shows the section ``name`` of an audit, which it is given, if any.
+
+    ``gist`` says in a few words what is in there.
+    """
 
     def register(show: Show[F]) -> Show[F]:
-        SHOWN[name] = title, show
+        SHOWN[name] = title, gist, show
         return show
 
     return register
@@ -157,10 +169,11 @@ def section(name: str, title: str) -> Callable[[Show[F]], Show[F]]:
 
 def shown(audit: Audit, name: str) -> Section:
     """A section of the page; where the audit has no facts for it, it says why."""
-    title, show = SHOWN[name]
+    title, gist, show = SHOWN[name]
     found = getattr(audit, name)
-    blocks = [absent(audit, name)] if found is None else show(audit, found)
-    return Section(name, title, tuple(blocks))
+    if found is None:
+        return Section(name, title, "Not in this report", (absent(audit, name),))
+    return Section(name, title, gist(audit, found), tuple(show(audit, found)))
 
 
 def absent(audit: Audit, name: str) -> Paragraph:

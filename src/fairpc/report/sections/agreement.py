@@ -33,7 +33,11 @@ _SHOWN: Final = {
 }
 
 
-@view.section("group_metrics", "Agreement with the observed label, by group")
+@view.section(
+    "group_metrics",
+    "Agreement with the observed label, by group",
+    lambda _, found: f"Accuracy {text.share(found.groups[0].accuracy.value)} on all rows",
+)
 def group_metrics(audit: Audit, found: facts.GroupMetrics) -> Iterator[view.Block]:
     """Metrics with intervals, captioned as measured against a label that may be biased."""
     flatters = "The rows are those of the fit, so these numbers are optimistic."
@@ -87,7 +91,11 @@ def _metrics_table(found: facts.GroupMetrics) -> view.Table:
     return view.Table(caption, head, cells, words={1}, note=note, folded=True)
 
 
-@view.section("trade_off", "Trade-off against other methods")
+@view.section(
+    "trade_off",
+    "Trade-off against other methods",
+    lambda _, found: f"{found.audited} beside {text.counted(len(found.methods) - 1, 'method')}",
+)
 def trade_off(_: Audit, found: facts.TradeOff) -> Iterator[view.Block]:
     """The audited model beside others, on rows that they were not fitted to."""
     yield view.Paragraph(found.how)
@@ -119,10 +127,20 @@ def _plane(found: facts.TradeOff, key: str, what: str) -> view.Figure:
             f" {text.name(found.audited)}: a gap of {text.number(100 * abs(mine[key]), 1)} "
             f"points and {text.share(mine['accuracy'])} agreement."
         )
-    xs = [x for p in points for x in (p.x, *(p.x_interval or ()))]
-    ys = [y for p in points for y in (p.y, *(p.y_interval or ()))]
+    # What guesses lies far below the others: an axis down to it would press them together.
+    shown = [p for p in points if p.name != found.guessing] or points
+    xs = [x for p in shown for x in (p.x, *(p.x_interval or ()))]
+    ys = [y for p in shown for y in (p.y, *(p.y_interval or ()))]
+    ends = limits(ys)
+    for p in points:
+        if p not in shown and not ends[0] <= p.y <= ends[1]:
+            sentence += (
+                f" Not drawn: {text.name(p.name)}, which guesses, with a gap of "
+                f"{text.number(100 * p.x, 1)} points and {text.share(p.y)} agreement."
+            )
+            points = shown
     x_ends = (0.0, max(limits(xs)[1], 0.01))
-    plane = Plane(f"gap of {what}, points", "accuracy", x_ends, limits(ys), text.points_tick)
+    plane = Plane(f"gap of {what}, points", "accuracy", x_ends, ends, text.points_tick)
     return view.Figure(f"Accuracy against the gap of {what}", sentence, scatter(plane, points))
 
 
@@ -148,7 +166,9 @@ def _with_spread(value: float | None, spread: float | None) -> str:
     return shown if spread is None else f"{shown} ± {text.number(100 * spread, 1)}"
 
 
-@view.section("curves", "ROC and calibration, by group")
+@view.section(
+    "curves", "ROC and calibration, by group", lambda *_: "How scores relate to the labels"
+)
 def score_curves(audit: Audit, found: facts.ScoreCurves) -> Iterator[view.Block]:
     """How scores relate to the observed label."""
     yield view.Notice("Measured against the observed label.", (found.caption,))

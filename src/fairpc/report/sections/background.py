@@ -42,7 +42,13 @@ SUM: Final = 2
 _UNSIGNED: Final = (("u1", 1 << 8), ("u2", 1 << 16), ("u4", 1 << 32))
 
 
-@view.section("learning", "How the model was learned")
+def _learned(_: Audit, found: Learning | ScoreLearning) -> str:
+    if isinstance(found, ScoreLearning):
+        return f"From scores of {found.classifier}"
+    return f"EM with {text.counted(found.n_iter, 'update')}"
+
+
+@view.section("learning", "How the model was learned", _learned)
 def learning(audit: Audit, found: Learning | ScoreLearning) -> Iterator[view.Block]:
     """The course of EM, or how scores of a classifier became those of Df."""
     if isinstance(found, ScoreLearning):
@@ -142,7 +148,7 @@ def _few(steps: Sequence[float]) -> list[int]:
     return sorted({round(k * (n - 1) / (_LISTED - 1)) for k in range(_LISTED)})
 
 
-@view.section("circuit", "The circuit")
+@view.section("circuit", "The circuit", lambda _, found: text.counted(found.n_nodes, "node"))
 def circuit(_: Audit, found: facts.CircuitFacts) -> Iterator[view.Block]:
     """What the model is made of."""
     yield view.Paragraph(
@@ -171,7 +177,9 @@ def _copied(part: ET.Element) -> Markup:
     return element(tag, *inside, *map(_copied, part), **kept)
 
 
-@view.section("limits", "Assumptions and limits")
+@view.section(
+    "limits", "Assumptions and limits", lambda *_: "What is assumed, what follows, what does not"
+)
 def limits_of(_: Audit, found: facts.Limits) -> Iterator[view.Block]:
     """What is assumed, what follows, what does not."""
     for title, sentences in (
@@ -184,7 +192,7 @@ def limits_of(_: Audit, found: facts.Limits) -> Iterator[view.Block]:
             yield view.Points(sentences)
 
 
-@view.section("provenance", "Provenance")
+@view.section("provenance", "Provenance", lambda *_: "Hashes, versions, settings, date")
 def provenance(audit: Audit, found: facts.Provenance) -> Iterator[view.Block]:
     """What would be needed to do the audit again: hashes, versions, settings, date."""
     hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
@@ -213,7 +221,9 @@ def _pairs(caption: str, values: Mapping[str, Any], *, folded: bool = False) -> 
     return view.Table(caption, ("What", "Value"), cells, words={1}, folded=folded)
 
 
-@view.section("what_if", "What if: ask the model")
+@view.section(
+    "what_if", "What if: ask the model", lambda *_: "Set what is known of a person; exact answers"
+)
 def what_if(audit: Audit, found: facts.WhatIf) -> Iterator[view.Block]:
     """A form with every feature and the group; anything may stay unknown."""
     yield view.Paragraph(

@@ -15,7 +15,17 @@ from fairpc.report.drawing import Mark, Plane, Row, Series, curves, estimates, r
 _DRAWN: Final = 12
 
 
-@view.section("decidable", "What the data can and cannot decide")
+def _gist(_: Audit, found: facts.Decidable) -> str:
+    word = {True: "contradicted", False: "not contradicted", None: "not tested"}[found.rejected]
+    learned = found.learned
+    left = ""
+    if learned is not None:
+        left = f"; P(Df = {text.short(learned.label, 20)}) from {text.share(learned.lower)} to "
+        left += text.share(learned.upper)
+    return f"Assumptions {word}{left}"
+
+
+@view.section("decidable", "What the data can and cannot decide", _gist)
 def decidable(audit: Audit, found: facts.Decidable) -> Iterator[view.Block]:
     """How much of the account rests on data, and how much on assumptions."""
     yield view.Paragraph(
@@ -174,6 +184,9 @@ def _confidence_set(
     caption, head = f"Confidence set of P(Df = {label})", ("Group", "Rows", "Lowest", "Highest")
     rate = _decision_rate(audit, one.label)
     marks = () if rate is None else (Mark(rate, f"learned {text.share(rate)}"),)
+    learned = audit.decidable.learned
+    if learned is not None and learned.outside and learned.label == one.label:
+        explained += f" {learned.sentence}"
     overlap = None if one.empty else (one.lower, one.upper)
     picture = ranges(rows, overlap, marks=marks, axis=f"P(Df = {label})")
     title = f"Possible rates of {text.quoted(one.label)}"
@@ -181,7 +194,7 @@ def _confidence_set(
 
 
 def _identified(audit: Audit, found: facts.IdentifiedFacts) -> Iterator[view.Block]:
-    yield view.Paragraph(_open(found))
+    yield view.Paragraph(_open(audit.decidable, found))
     if found.bands:
         width = text.NOTHING if found.mean_width is None else text.number(100 * found.mean_width, 1)
         yield view.KeyNumbers(
@@ -201,20 +214,31 @@ def _identified(audit: Audit, found: facts.IdentifiedFacts) -> Iterator[view.Blo
         yield _ranges(audit, found)
 
 
-def _open(found: facts.IdentifiedFacts) -> str:
+def _open(decidable: facts.Decidable, found: facts.IdentifiedFacts) -> str:
     label = text.short(found.positive, 40)
     if found.strata:
         return found.sentence
     if found.empty:
-        return (
-            f"No rate of {text.quoted(found.positive)} is possible in every group at once, "
-            "with the model's P(D | X, S) taken as exact. The test above says whether chance "
-            "explains that."
-        )
+        return f"{found.sentence} {_after_all(decidable)}"
     return (
         f"With P(D | X, S) known exactly, P(Df = {label}) could still be anything from "
         f"{text.share(found.lower)} to {text.share(found.upper)}. The order of people within "
         "a group is fixed; the level and the spread of their scores are not."
+    )
+
+
+def _after_all(decidable: facts.Decidable) -> str:
+    """What an empty set at point estimates means, beside a test that allows for errors."""
+    test = decidable.test
+    if test is None:
+        return "The assumptions were not tested, so chance may explain that or not."
+    if test.rejected:
+        return "The test above says that chance does not explain that."
+    (one,) = test.sets
+    return (
+        "Estimates have errors, and the test above says that chance may explain that: it leaves "
+        f"{text.share(one.lower)} to {text.share(one.upper)}. So no ranges of the mechanism are "
+        "given here, and none of a person's score."
     )
 
 
@@ -257,6 +281,8 @@ def _ranges(audit: Audit, found: facts.IdentifiedFacts) -> view.Table:
         name = text.short(group["group"])
         if not found.strata:
             rows.append((name, f"P(Df = {label}), from this group alone", _span(group, ""), rate))
+        if found.empty and not found.strata:
+            continue  # No value of the mechanism is possible at the estimates themselves.
         for key, given in (("b0", "Df otherwise"), ("b1", f"Df = {label}")):
             quantity = f"P(D = {label} given {given})"
             own = learned.get((group["group"], key), text.NOTHING)
@@ -320,19 +346,21 @@ def _starts(found: facts.Stability, positive: int) -> view.Figure:
     rows, cells = [], []
     for s, group in enumerate(found.groups):
         for f, decision in enumerate(found.classes):
-            values = [float(run.mechanism[s, f, positive]) for run in found.starts]
-            own, ends = float(found.mechanism[s, f, positive]), (min(values), max(values))
+            again = [found.model, *found.starts]
+            own, *values = (float(run.mechanism[s, f, positive]) for run in again)
+            ends = min(own, *values), max(own, *values)
             name = f"{text.short(group, 20)}, Df = {text.short(decision, 20)}"
             rows.append(Row(name, own, ends, s, note=text.share(own)))
             cells.append((name, *map(text.share, (own, *ends))))
     explained = (
-        f"Mark: probability of the label {label} in the model. Line: from the lowest to the "
-        f"highest value over {text.counted(len(found.starts), 'random start')}."
+        f"Mark: probability of the label {label} where EM goes on from the model, on the rows that "
+        "the starts have; the model itself was fitted to more of them. Line: from the lowest to "
+        f"the highest value over this and {text.counted(len(found.starts), 'random start')}."
     )
     if len(rows) > _DRAWN:
         explained += f" The first {_DRAWN} of {len(rows)} are drawn."
     title = "The mechanism over random starts"
-    head = ("Group and latent decision", "Model", "Lowest", "Highest")
+    head = ("Group and latent decision", "From the model", "Lowest", "Highest")
     numbers = view.Table(title, head, cells, folded=len(cells) > _DRAWN)
     picture = estimates(rows[:_DRAWN], text.share_tick, ends=(0.0, 1.0))
     return view.Figure(title, explained, picture, numbers)

@@ -16,7 +16,15 @@ _DRAWN: Final = 12
 _LONG: Final = 10
 
 
-@view.section("labels", "Disparity of the observed labels")
+def _gap_words(disparities: Sequence[facts.Disparity]) -> str:
+    return f"up to {_points(max(d.gap for d in disparities))} points"
+
+
+@view.section(
+    "labels",
+    "Disparity of the observed labels",
+    lambda _, found: f"Rates of the groups differ by {_gap_words(found.disparities)}",
+)
 def labels(audit: Audit, found: facts.LabelDisparity) -> Iterator[view.Block]:
     """How often each group was given each label."""
     yield view.Paragraph(found.sentence, "lead")
@@ -34,7 +42,14 @@ def labels(audit: Audit, found: facts.LabelDisparity) -> Iterator[view.Block]:
         yield _ratios(disparity, "Impact ratio of the labels")
 
 
-@view.section("parity", "Parity: under the model, and on these rows")
+@view.section(
+    "parity",
+    "Parity: under the model, and on these rows",
+    lambda _, found: (
+        f"Mean scores differ by {_gap_words(found.scores)}, decisions by "
+        f"{_gap_words(found.decisions)}"
+    ),
+)
 def parity(audit: Audit, found: facts.ParityFacts) -> Iterator[view.Block]:
     """What is equal between groups, with a bound where it is not exact."""
     yield view.Paragraph(_sentence(found), "lead")
@@ -202,13 +217,8 @@ def _pair(pair: facts.PairGap, between: str = "and") -> str:
 
 def _ratio_interval(pair: facts.PairGap) -> Ends | None:
     """Interval of the smaller mean over the larger."""
-    low, high = pair.ratio_interval
-    if not (math.isfinite(pair.ratio) and math.isfinite(low)):
-        return None
-    high = high if math.isfinite(high) else math.inf
-    if pair.ratio <= 1:
-        return low, high
-    return (0.0 if math.isinf(high) else 1 / high), (1 / low if low else math.inf)
+    low, high = pair.impact_interval
+    return (low, high) if math.isfinite(pair.ratio) and math.isfinite(low) else None
 
 
 def _curve(audit: Audit, records: Sequence[facts.Parity]) -> view.Figure:

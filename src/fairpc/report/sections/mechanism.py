@@ -13,9 +13,18 @@ from fairpc.report.drawing import flow
 _LONG: Final = 16
 _SAID: Final = 6
 _DRAWN: Final = 8
+_MISFIT: Final = 0.01
 
 
-@view.section("mechanism", "The bias mechanism")
+def _gist(audit: Audit, found: MechanismFacts) -> str:
+    if audit.verdict.withdrawn:
+        return "Learned by the model, not a finding"
+    turned = sum(t.up + t.down + t.other for t in found.turned)
+    total = sum(t.n for t in found.turned)
+    return f"An estimated {text.count(turned)} of {text.count(total)} labels were turned"
+
+
+@view.section("mechanism", "The bias mechanism", _gist)
 def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
     """P(D | Df, S) as learned, and what it would mean for the audited rows."""
     if audit.verdict.rejected:
@@ -30,13 +39,21 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
             (*audit.verdict.drift, "What follows is what the model learned, not a finding."),
             alert=True,
         )
+    learned = audit.decidable.learned
+    if learned is not None and learned.outside:
+        yield view.Notice(
+            "These rows exclude the rate of fair decisions that the model learned.",
+            (learned.sentence, "What follows is what the model learned, not a finding."),
+            alert=True,
+        )
     yield view.Paragraph(
         f"{_rates(found)} The mechanism says how often each decision was recorded as each label, "
         "group by group.",
         "lead",
     )
-    if len(found.sentences) <= _SAID and not audit.verdict.drift:
+    if len(found.sentences) <= _SAID and not audit.verdict.withdrawn:
         yield view.Points(found.sentences)
+    yield view.Paragraph(_on_rows(found))
     yield _flows(found)
     if len(found.groups) > _DRAWN:
         yield view.Paragraph(f"The {_DRAWN} largest groups are drawn.", "note")
@@ -66,6 +83,25 @@ def _rates(found: MechanismFacts) -> str:
     )
 
 
+def _on_rows(found: MechanismFacts) -> str:
+    """Why the pictures may have other rates than the model: they count rows, given their labels."""
+    known = {g: r for g, r in zip(found.groups, found.row_decision_rate, strict=True) if r == r}
+    rates = text.listed([f"{text.share(r)} in group {text.short(g, 40)}" for g, r in known.items()])
+    said = (
+        "The pictures count the audited rows: of each, the likely decision given its features and "
+        f"its label. On these rows that makes {text.quoted(found.positive)} the decision for "
+        f"{rates}."
+    )
+    k = found.classes.index(found.positive)
+    off = max((abs(r - found.decision_rate[k]) for r in known.values()), default=0.0)
+    if found.group_decision_rate or off < _MISFIT:
+        return said
+    return (
+        f"{said} Under the model it would be {text.share(found.decision_rate[k])} in each: the "
+        "difference shows how far the model is from these rows."
+    )
+
+
 def _flows(found: MechanismFacts) -> view.Side:
     figures, sizes = [], {t.group: t.n for t in found.turned}
     largest = sorted(found.groups, key=lambda g: -sizes[g])[:_DRAWN]
@@ -81,7 +117,7 @@ def _flows(found: MechanismFacts) -> view.Side:
             "from the latent decision: the dark bands."
         )
         alone = f"From decision to label in group {name}"
-        picture = flow(found.classes, counts)
+        picture = flow(found.classes, counts, found.classes.index(found.positive))
         figures.append(view.Figure(f"Group {name}", sentence, picture, name=alone))
     return view.Side(figures)
 

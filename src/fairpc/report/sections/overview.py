@@ -15,7 +15,7 @@ _DRAWN: Final = 12
 _LONG: Final = 12
 
 
-@view.section("verdict", "Verdict")
+@view.section("verdict", "Verdict", lambda *_: "")
 def verdict(audit: Audit, found: Verdict) -> Iterator[view.Block]:
     """The findings; a rejection of the assumptions, or a drift of Df, stands out."""
     consequences = (
@@ -26,32 +26,44 @@ def verdict(audit: Audit, found: Verdict) -> Iterator[view.Block]:
     yield view.Notice(
         found.headline,
         (consequences,) if found.rejected else (),
-        alert=bool(found.rejected or found.drift),
+        alert=found.withdrawn,
     )
-    yield view.Points([sentence for sentence in found.sentences if sentence != found.headline])
     yield view.KeyNumbers(_key_numbers(audit, found))
+    yield view.Brief(
+        (
+            ("What was found", found.found),
+            ("What to do", found.to_do),
+            ("How sure it is", found.sure),
+        )
+    )
     yield view.Paragraph(f"{found.disclaimer} No statistic can settle whether a decision was just.")
 
 
 def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
     data, labels, parity = audit.data, audit.labels, audit.parity
-    groups = str(len(data.groups)) if data.n_grouped else "not known"
-    pairs = [("Rows audited", text.count(data.n_rows)), ("Groups", groups)]
-    if labels is not None:
-        worst = max(labels.disparities, key=lambda d: d.gap)
-        ratio = worst.parity.largest.impact_ratio
-        pairs.append(("Gap in observed labels, points", text.number(100 * worst.gap, 1)))
-        pairs.append(("Impact ratio of the labels", text.number(ratio, 2)))
-    if parity is not None:
-        for name, part in (("mean scores", parity.scores), ("decisions", parity.decisions)):
-            gap = max(d.gap for d in part)
-            pairs.append((f"Gap in {name}, points", text.number(100 * gap, 1)))
+    pairs = [("Rows audited", text.count(data.n_rows))]
+    gaps = {"labels": () if labels is None else labels.disparities}
+    gaps["decisions"] = () if parity is None else parity.decisions
+    ratios = {}
+    for name, part in gaps.items():
+        if part:
+            worst = max(part, key=lambda d: d.gap)
+            pairs.append((f"Gap in {name}, points", text.number(100 * worst.gap, 1)))
+            ratios[name] = text.number(worst.parity.largest.impact_ratio, 2)
+    if ratios:
+        pairs.append((f"Impact ratio of {' and '.join(ratios)}", ", ".join(ratios.values())))
     word = {True: "rejected", False: "not rejected", None: "not tested"}[found.rejected]
     within = " within strata" if audit.strata is not None and audit.strata.own is not None else ""
     return [*pairs, (f"Assumptions{within}", word)]
 
 
-@view.section("data", "Data, groups, missing values")
+def _data_gist(_: Audit, found: TableFacts) -> str:
+    holes = sum(column.share > 0 for column in found.missing)
+    missing = f"values missing in {text.counted(holes, 'column')}" if holes else "nothing missing"
+    return f"{text.counted(found.n_rows, 'row')}, {len(found.groups)} groups, {missing}"
+
+
+@view.section("data", "Data, groups, missing values", _data_gist)
 def data(_: Audit, found: TableFacts) -> Iterator[view.Block]:
     """Who is in the table, and what is not known about them."""
     yield view.Paragraph(_rows(found), "lead")

@@ -13,7 +13,11 @@ _FEW: Final = 30
 _IN_ROWS: Final = {True: "yes", False: "no", None: text.NOTHING}
 
 
-@view.section("patterns", "Who is hit: patterns of groups and values")
+@view.section(
+    "patterns",
+    "Who is hit: patterns of groups and values",
+    lambda _, found: f"{text.counted(found.decisions.n_found, 'pattern')} in the decisions",
+)
 def patterns(audit: Audit, found: PatternFacts) -> Iterator[view.Block]:
     """Where naming the group moves a probability most."""
     yield view.Paragraph(

@@ -22,7 +22,13 @@ _NONE: Final = (
 )
 
 
-@view.section("strata", "Within strata")
+def _gist(_: Audit, found: facts.StrataFacts) -> str:
+    if found.own is not None:
+        return f"{len(found.own.strata)} strata of {text.listed(found.own.columns)}"
+    return "Which columns would remove the rejection"
+
+
+@view.section("strata", "Within strata", _gist)
 def strata(audit: Audit, found: facts.StrataFacts) -> Iterator[view.Block]:
     """What holds within strata of the model, and which columns a rejection hangs on."""
     if found.own is not None:

@@ -107,8 +107,8 @@ const whatIf = (() => {
   const meterCell = (...ends) => make("td", { class: "wide" }, meter(...ends));
 
   /* Cells for P(decision) and, where there is a latent decision apart from it, P(label). */
-  function cells(hidden, label) {
-    const first = [numberCell(share(hidden)), meterCell(0, hidden, "s0")];
+  function cells(hidden, label, favoured = true) {
+    const first = [numberCell(share(hidden)), meterCell(0, hidden, favoured ? "s2" : "s3")];
     return latent ? [...first, numberCell(share(label))] : first;
   }
 
@@ -119,7 +119,7 @@ const whatIf = (() => {
 
   function answerTable(found) {
     const rows = data.classes.map((name, k) =>
-      row(k === positive, name, ...cells(found.decision[k], found.observed[k])));
+      row(k === positive, name, ...cells(found.decision[k], found.observed[k], k === positive)));
     return table("Given the values you set; unknown values are summed out.", head("Class"), rows);
   }
 
@@ -140,7 +140,7 @@ const whatIf = (() => {
     const rows = found.contributions.map(({ column, code, change }) => {
       const variable = nameOf.get(column);
       return row(false, `${variable.name}: ${variable.values[code]}`, numberCell(points(change)),
-        meterCell(0.5, 0.5 + change / largest / 2, change < 0 ? "s1" : "s0"));
+        meterCell(0.5, 0.5 + change / largest / 2, change < 0 ? "s3" : "s2"));
     });
     return table(
       `Points by which each known value moves the probability of “${data.classes[positive]}”: ` +

@@ -1,0 +1,162 @@
+"""What the verdict says first: decisions beside labels, learned beside possible, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from auditing.tables import QUICK, fitted, job_of_table, table
+from fairpc.auditing import Audit, audit
+from fairpc.auditing.assumptions import assumption_facts, assumption_test, learned_rate
+from fairpc.auditing.gaps import GapChange, _change_words, _outcome
+from fairpc.estimators import LatNB
+from fairpc.report import render
+
+
+def admissions(n: int = 2000) -> pl.DataFrame:
+    """Applicants whose chances hang on the department, and women ask for the hard one."""
+    rng = np.random.default_rng(7)
+    women = rng.random(n) < 0.41
+    easy = rng.random(n) < np.where(women, 0.25, 0.75)
+    admitted = rng.random(n) < np.where(easy, 0.62, 0.35)
+    gender, label = np.where(women, "Female", "Male"), np.where(admitted, "yes", "no")
+    test = rng.integers(0, 3, n) + admitted
+    dept = np.where(easy, "A", "B")
+    return pl.DataFrame({"Gender": gender, "Dept": dept, "test": test, "Admit": label})
+
+
+@cache
+def admission() -> tuple[LatNB, Audit]:
+    frame = admissions()
+    model = LatNB("Gender", positive="yes", random_state=0)
+    model.fit(frame.drop("Admit"), frame["Admit"])
+    return model, audit(model, frame.drop("Admit"), frame["Admit"], **QUICK)
+
+
+def test_decisions_are_set_beside_labels() -> None:
+    model, found = admission()
+    frame = admissions()
+    men = (frame["Gender"] == "Male").to_numpy()
+    labels = (frame["Admit"] == "yes").to_numpy()
+    decisions = model.predict(frame.drop("Admit")) == "yes"
+    assert found.parity is not None
+    change = found.parity.change
+    assert change is not None
+    assert (change.first, change.last) == ("Female", "Male")
+    of_labels, of_decisions = (v[men].mean() - v[~men].mean() for v in (labels, decisions))
+    assert change.label_gap == pytest.approx(abs(of_labels))
+    assert change.decision_gap == pytest.approx(abs(of_decisions))
+    assert change.change == pytest.approx(of_decisions - of_labels)
+    assert change.interval[0] < change.change < change.interval[1]
+    assert change.outcome == "wider"
+    assert of_decisions > 2.5 * of_labels
+    said = found.verdict.found[0]
+    assert said == change.sentence
+    assert said.startswith("The decisions of the model widen the gap between groups")
+    assert f"{100 * of_labels:.1f} percentage points apart" in said
+    assert f"{100 * of_decisions:.1f} percentage points apart" in said
+    assert f"{of_decisions / of_labels:.1f} times as far" in said
+    assert any("choose a threshold for each group" in one for one in found.verdict.to_do)
+
+
+def test_the_interval_of_the_change_is_that_of_differences_by_row() -> None:
+    """Welch's interval of (decision − label), wide enough and not wider than separate ones."""
+    _, found = admission()
+    assert found.parity is not None
+    assert found.parity.change is not None
+    low, high = found.parity.change.interval
+    frame, (model, _) = admissions(), admission()
+    men = (frame["Gender"] == "Male").to_numpy()
+    moved = (model.predict(frame.drop("Admit")) == "yes") * 1.0 - (
+        frame["Admit"] == "yes"
+    ).to_numpy()
+    spread = np.sqrt(sum(moved[part].var(ddof=1) / part.sum() for part in (men, ~men)))
+    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.02)
+
+
+def changed(labels: tuple[float, float], decisions: tuple[float, float], half: float) -> GapChange:
+    change = (decisions[1] - decisions[0]) - (labels[1] - labels[0])
+    ends = change - half, change + half
+    blank: Any = ("unclear", "")
+    one = GapChange("yes", "a=0", "a=1", labels, decisions, change, ends, 100, *blank)
+    return replace(one, outcome=_outcome(one))
+
+
+@pytest.mark.parametrize(
+    ("labels", "decisions", "half", "outcome"),
+    [
+        ((0.3, 0.44), (0.2, 0.64), 0.05, "wider"),
+        ((0.44, 0.3), (0.64, 0.2), 0.05, "wider"),
+        ((0.9, 0.7), (0.95, 0.94), 0.05, "narrower"),
+        ((0.5, 0.6), (0.6, 0.5), 0.05, "reversed"),
+        ((0.5, 0.6), (0.5, 0.62), 0.05, "unclear"),
+    ],
+)
+def test_what_decisions_do_to_a_gap(
+    labels: tuple[float, float], decisions: tuple[float, float], half: float, outcome: str
+) -> None:
+    one = changed(labels, decisions, half)
+    assert one.outcome == outcome
+    said = _change_words(one)
+    assert ("times as far" in said) == (outcome == "wider")
+    assert said.index(f"{100 * max(labels):.1f}%") < said.index(f"{100 * min(labels):.1f}%")
+
+
+def test_a_rate_that_the_rows_exclude_is_said_and_withdraws_the_mechanism() -> None:
+    job = job_of_table(1)
+    tested = assumption_test(job)
+    test = assumption_facts(tested.plain, tested.rows)
+    (one,) = test.sets
+    rate = float(fitted().fair_rate_[list(fitted().classes_).index(one.label)])
+    inside = learned_rate(job, test)
+    assert inside is not None
+    assert not inside.outside
+    assert inside.learned == rate
+    moved = replace(test, sets=(replace(one, lower=rate + 0.02, upper=rate + 0.03),))
+    outside = learned_rate(job, moved)
+    assert outside is not None
+    assert outside.outside
+    assert "the model does not describe these rows" in outside.sentence
+    assert learned_rate(job, replace(test, rejected=True)) is None
+
+
+def test_a_withdrawn_mechanism_is_not_put_into_words_on_the_page() -> None:
+    X, y, s = table()
+    found = audit(fitted(), X, y, sensitive_features=s, **QUICK)
+    assert found.mechanism is not None
+    assert found.mechanism.sentences[0] in render(found)
+    assert found.decidable.learned is not None
+    learned = replace(found.decidable.learned, outside=True, sentence="It does not fit.")
+    page = render(
+        replace(
+            found,
+            decidable=replace(found.decidable, learned=learned),
+            verdict=replace(found.verdict, withdrawn=True),
+        )
+    )
+    assert found.mechanism.sentences[0] not in page
+    assert page.count("It does not fit.") >= 1
+
+
+def test_groups_are_told_by_column_and_values_stay_in_the_contract() -> None:
+    frame = admissions(600).with_columns(
+        pl.when(pl.col("Gender") == "Female")
+        .then(pl.lit("yes"))
+        .otherwise(pl.lit("no"))
+        .alias("woman")
+    )
+    X, y = frame.drop("Admit", "Gender"), frame["Admit"]
+    model = LatNB("woman", positive="yes", random_state=0, max_iter=30).fit(X, y)
+    assert list(model.groups_) == ["no", "yes"]
+    found = audit(model, X, y, **QUICK)
+    assert [group.name for group in found.data.groups] == ["woman=no", "woman=yes"]
+    assert "groups 'woman=no' and 'woman=yes'" in found.verdict.found[0]
+    assert str(model.explain_bias()).startswith("In group woman=no, ")
+    page = render(found)
+    for bare in (">yes and no<", "Group no<", "Group yes<", "group no,", "group yes,"):
+        assert bare not in page

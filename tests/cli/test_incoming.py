@@ -1,0 +1,185 @@
+"""How tables come in on the command line: numbers as people write them, weights, levels."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.calls import FIT, HEADER, answer, called, small_table
+from fairpc import load
+
+pytestmark = [
+    pytest.mark.filterwarnings("always::fairpc.errors.ColumnWarning"),
+    pytest.mark.filterwarnings("always::fairpc.errors.GroupWarning"),
+]
+
+
+def european(text: str) -> str:
+    """The small table as a German spreadsheet writes it: ages with decimals, a column of euros."""
+    lines = [f"{HEADER.replace(',', ';')};pay"]
+    for i, row in enumerate(csv.DictReader(text.splitlines())):
+        age = int(row["age"])
+        pay = f"{age * 101 + i % 5:,}".replace(",", ".") + ",50 €"
+        lines.append(f"{age},5;{row['job']};{row['sex']};{row['hired']};{pay}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "eu.csv").write_text(european(small_table()))
+    (tmp_path / "t.csv").write_text(small_table())
+    return tmp_path
+
+
+def test_numbers_of_a_spreadsheet_are_numbers_and_that_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(capsys, "fit", "eu.csv", *FIT, "-o", "m.fairpc")
+    assert ended.code == 0
+    assert "note: column 'pay': text such as '2.0" in ended.err
+    assert "--categorical" in ended.err
+    assert "categorical=" not in ended.err
+    columns = {c.name: c for c in load("m.fairpc").coding_.features.columns}
+    assert (columns["age"].kind, columns["pay"].kind) == ("number", "number")
+    assert columns["pay"].written is not None
+    assert columns["pay"].written.example == "1.234,5 €"
+    assert called(capsys, "predict", "m.fairpc", "eu.csv", "-o", "out.csv").code == 0
+
+
+def test_a_table_typed_otherwise_is_refused_by_column(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert called(capsys, "fit", "eu.csv", *FIT, "-o", "m.fairpc", "-q").code == 0
+    text = Path("eu.csv").read_text()
+    Path("words.csv").write_text(text.replace(",50 €", " euros"))
+    ended = called(capsys, "predict", "m.fairpc", "words.csv", "-o", "out.csv")
+    assert ended.code == 2
+    assert "column 'pay' has" in ended.err
+    assert "it held numbers at fit, written like 1.234,5 €" in ended.err
+    numbers = {"clerk": "1", "cook": "2", "smith": "3"}
+    for word, number in numbers.items():
+        text = text.replace(f";{word};", f";{number};")
+    Path("numbers.csv").write_text(text)
+    ended = called(capsys, "predict", "m.fairpc", "numbers.csv", "-o", "out.csv")
+    assert ended.code == 2
+    assert "column 'job' holds numbers such as" in ended.err
+    assert "held text at fit ('clerk', 'cook', 'smith')" in ended.err
+    assert not Path("out.csv").exists()
+
+
+@pytest.mark.parametrize("more", [(), ("--max-memory", "1GB")], ids=["whole", "streamed"])
+def test_the_decimal_mark_can_be_said(
+    more: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "\n".join(
+        f"{row['job']};{row['sex']};{row['hired']};{1 + i % 9}.{100 + 10 * (i % 7)}"
+        for i, row in enumerate(csv.DictReader(small_table().splitlines()))
+    )
+    Path("p.csv").write_text(f"job;sex;hired;pay\n{text}\n")
+    for mark, largest in ((None, 10), (",", 10_000)):
+        said = () if mark is None else ("--decimal", mark)
+        assert called(capsys, "fit", "p.csv", *FIT, "-o", "m.fairpc", *said, *more).code == 0
+        (pay,) = (c for c in load("m.fairpc").coding_.features.columns if c.name == "pay")
+        assert largest / 20 < max(pay.edges) < largest
+    ended = called(capsys, "fit", "p.csv", *FIT, "-o", "m.fairpc", "--decimal", ";")
+    assert ended.code == 2
+    assert "--decimal is ';'" in ended.err
+
+
+def test_weights_are_rows_that_are_repeated(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head, *rows = small_table().splitlines()
+    times = [1 + i % 3 for i in range(len(rows))]
+    weighted = [f"{row},{n}" for row, n in zip(rows, times, strict=True)]
+    Path("w.csv").write_text("\n".join([f"{head},n", *weighted]) + "\n")
+    repeated = [row for row, n in zip(rows, times, strict=True) for _ in range(n)]
+    Path("r.csv").write_text("\n".join([head, *repeated]) + "\n")
+    found = answer(capsys, "fit", "w.csv", *FIT, "--weight", "n", "-o", "w.fairpc")
+    expected = answer(capsys, "fit", "r.csv", *FIT, "-o", "r.fairpc")
+    rates = found["learned"]["decision_rate"], expected["learned"]["decision_rate"]
+    assert rates[0] == pytest.approx(rates[1], abs=1e-9)
+    done = {c["column"]: c["done"] for c in found["columns"]}
+    assert done["n"] == "weight of the rows"
+    ended = called(capsys, "fit", "w.csv", *FIT, "--weight", "sex", "-o", "x.fairpc")
+    assert ended.code == 2
+    assert "is given as --weight and as --sensitive" in ended.err
+
+
+def test_the_columns_are_shown_before_the_fit(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fairpc.estimators.base import CircuitClassifier
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CircuitClassifier, "_fit_checked", stopped)
+    ended = called(capsys, "fit", "t.csv", *FIT, "-o", "m.fairpc")
+    assert ended.code == 130
+    assert "what was done" in ended.out
+    assert "Groups by 'sex'" in ended.out
+
+
+def test_many_groups_are_warned_of_before_the_fit(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = small_table(300).splitlines()
+    rows = [f"{line},g{i % 50 if i > 50 else i % 2}" for i, line in enumerate(lines[1:])]
+    Path("g.csv").write_text("\n".join([f"{HEADER},unit", *rows]) + "\n")
+    given = ("--label", "hired", "--sensitive", "unit")
+    ended = called(capsys, "fit", "g.csv", *given, "--model", "TwoNB", "-o", "m.fairpc")
+    assert "'unit' makes 50 groups" in ended.err
+
+
+def test_equal_mass_is_for_one_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert called(capsys, "fit", "t.csv", *FIT, "--equal-mass", "-o", "m.fairpc").code == 0
+    assert load("m.fairpc").equal_mass
+    naive = ("--label", "hired", "--sensitive", "sex", "--model", "LatNB", "--equal-mass")
+    ended = called(capsys, "fit", "t.csv", *naive, "-o", "n.fairpc")
+    assert ended.code == 2
+    assert "--equal-mass is for FairPC" in ended.err
+    forest = ("--label", "hired", "--sensitive", "sex", "--structure", "forest", "--equal-mass")
+    ended = called(capsys, "fit", "t.csv", *forest, "-o", "n.fairpc")
+    assert ended.code == 2
+    assert "--equal-mass and --structure forest cannot be combined" in ended.err
+
+
+def test_gaps_by_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import numpy as np
+    import polars as pl
+
+    from fairpc.cli.levels import gaps_by_level
+
+    assert called(capsys, "fit", "t.csv", *FIT, "-o", "m.fairpc", "-q").code == 0
+    model, table = load("m.fairpc"), pl.read_csv("t.csv")
+    table = table.with_columns(branch=pl.Series(["north", "south"] * (table.height // 2)))
+    given = {"X": table.drop("hired", "branch"), "y": table["hired"]}
+    found = gaps_by_level(model, given, table, "branch")
+    assert found is not None
+    decided = np.asarray(model.predict(given["X"])) == "yes"
+    for record in found["levels"]:
+        here = (table["branch"] == record["level"]).to_numpy()
+        rates = {s: (here & (table["sex"] == s).to_numpy()) for s in "FM"}
+        means = {s: float(decided[rows].mean()) for s, rows in rates.items()}
+        assert record["rows"] == here.sum()
+        assert record["decisions"]["rates"] == pytest.approx(means)
+        assert record["decisions"]["difference"] == pytest.approx(means["M"] - means["F"])
+        low, high = record["decisions"]["interval"]
+        assert low <= record["decisions"]["difference"] <= high
+    assert json.dumps(found)
+    ages = gaps_by_level(model, given, table, "age")
+    assert ages is not None
+    assert [r["level"] for r in ages["levels"]] == list(model.coding_.features.column("age").labels)
+
+
+def test_a_query_needs_a_value_behind_the_bar(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(capsys, "query", "m.fairpc", "Df=yes | sex")
+    assert ended.code == 2
+    assert "'sex' stands after the bar without a value" in ended.err

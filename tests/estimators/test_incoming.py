@@ -1,0 +1,103 @@
+"""What a fit says of columns and groups, and what it keeps of how numbers are written."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fairpc import FairPC, LatentDecision, load
+from fairpc.errors import ColumnWarning, DroppedWarning, GroupWarning, LearningError, TableError
+
+FAST: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "guard": False}
+
+
+def rows(n: int = 240) -> tuple[pl.DataFrame, pl.Series]:
+    rng = np.random.default_rng(0)
+    pay = rng.integers(800, 4000, n) / 4
+    label = (rng.random(n) < 0.2 + pay / 2000).astype(int)
+    job, sex = rng.choice(["a", "b"], n), rng.choice(["F", "M"], n)
+    return pl.DataFrame({"pay": pay, "job": job, "sex": sex}), pl.Series("hired", label)
+
+
+def european(frame: pl.DataFrame) -> pl.DataFrame:
+    texts = [f"{v:,.2f}".translate(str.maketrans(",.", ".,")) + " €" for v in frame["pay"]]
+    return frame.with_columns(pay=pl.Series(texts))
+
+
+def test_numbers_in_text_are_learned_from_as_the_numbers_are(tmp_path: Path) -> None:
+    frame, y = rows()
+    plain = FairPC("sex", **FAST).fit(frame, y)
+    with pytest.warns(ColumnWarning, match=r"column 'pay': text such as '\d{3},\d\d €' read as"):
+        model = FairPC("sex", **FAST).fit(european(frame), y)
+    expected = plain.predict_proba(frame)
+    np.testing.assert_array_equal(model.predict_proba(european(frame)), expected)
+    np.testing.assert_array_equal(model.predict_proba(frame), expected)
+    model.save(tmp_path / "m.fairpc")
+    read = load(tmp_path / "m.fairpc")
+    np.testing.assert_array_equal(read.predict_proba(european(frame)), expected)
+
+
+def test_files_are_read_as_frames_are(tmp_path: Path) -> None:
+    frame, y = rows()
+    table = european(frame).with_columns(y.cast(pl.String))
+    table.write_csv(tmp_path / "t.csv", separator=";")
+    with pytest.warns(ColumnWarning):
+        streamed = FairPC("sex", **FAST).fit(tmp_path / "t.csv", "hired")
+    with pytest.warns(ColumnWarning):
+        whole = FairPC("sex", **FAST).fit(table.drop("hired"), table["hired"])
+    assert streamed.coding_.features.columns == whole.coding_.features.columns
+
+
+@pytest.mark.filterwarnings("ignore::fairpc.errors.ContradictionWarning")
+def test_the_default_classifier_is_given_numbers(tmp_path: Path) -> None:
+    frame, y = rows()
+    plain = LatentDecision(sensitive="sex", random_state=0).fit(frame, y)
+    with pytest.warns(ColumnWarning):
+        model = LatentDecision(sensitive="sex", random_state=0).fit(european(frame), y)
+    expected = plain.predict_proba(frame)
+    np.testing.assert_array_equal(model.predict_proba(european(frame)), expected)
+    model.save(tmp_path / "m.fairpc")
+    read = load(tmp_path / "m.fairpc")
+    np.testing.assert_array_equal(read.predict_proba(european(frame)), expected)
+
+
+def test_the_decimal_mark_is_a_setting() -> None:
+    frame, y = rows()
+    texts = [f"{1 + i % 9}.{200 + i % 7}" for i in range(240)]
+    with pytest.warns(ColumnWarning):
+        model = FairPC("sex", decimal=",", **FAST).fit(frame.with_columns(pay=pl.Series(texts)), y)
+    assert min(model.coding_.features.column("pay").edges) > 1000
+    wrong: Any = ";"
+    with pytest.raises(LearningError, match="decimal is ';'"):
+        FairPC("sex", decimal=wrong, **FAST).fit(frame, y)
+
+
+def test_a_column_of_another_type_is_refused() -> None:
+    frame, y = rows()
+    model = FairPC("sex", **FAST).fit(frame, y)
+    with pytest.raises(TableError, match="'pay' has 'much' in row 0: it held numbers at fit"):
+        model.predict_proba(frame.with_columns(pay=pl.lit("much")))
+    with pytest.raises(TableError, match="column 'job' holds numbers such as 7 and held text"):
+        model.predict_proba(frame.with_columns(job=pl.lit(7)))
+
+
+def test_columns_that_are_not_used_are_said() -> None:
+    frame, y = rows()
+    more = frame.with_columns(one=pl.lit(1), number=pl.Series(range(240)))
+    with pytest.warns(DroppedWarning, match=r"2 columns are not used: 'one' .*; 'number' \("):
+        FairPC("sex", **FAST).fit(more, y)
+
+
+def test_small_groups_are_said_before_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame, y = rows()
+    groups = ["x", "x", *np.resize(["a", "b"], 238).tolist()]
+
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(FairPC, "_fit_checked", never)
+    told = r"1 group has fewer than 5 rows, the smallest, 'x', has 2 rows"
+    with pytest.warns(GroupWarning, match=told), pytest.raises(AssertionError):
+        FairPC("sex", **FAST).fit(frame.with_columns(sex=pl.Series(groups)), y)

@@ -1,0 +1,342 @@
+"""Random models over random columns, rows of these columns, and rows scored by exported files."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sqlite3
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import polars as pl
+from hypothesis import strategies as st
+
+import fairpc
+from fair.distributions import distributions
+from fair.forests import Sizes, forests, random_forest, shares
+from fairpc import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.circuit.builder import CircuitBuilder
+from fairpc.data.encoding import Encoding
+from fairpc.data.groups import Groups
+from fairpc.data.labels import Labels
+from fairpc.data.schema import Column
+from fairpc.data.table_coding import TableCoding
+from fairpc.errors.arrays import Floats
+from fairpc.estimators.base import CircuitClassifier
+from fairpc.exporting.program import Scorer
+from fairpc.fair.distribution import FairDistribution
+from fairpc.fair.forest import ForestDistribution
+from fairpc.fair.strata import Strata
+from fairpc.fair.top import Layout, TopRates, build
+
+MODELS: dict[str, type[CircuitClassifier]] = {
+    "FairPC": FairPC,
+    "NLatPC": NLatPC,
+    "LatNB": LatNB,
+    "TwoNB": TwoNB,
+}
+EPOCH = datetime(1970, 1, 1)
+NAMES = ("plain", 'with "quotes"', "it's; --", "select", "näme\n", "probabilities", "/slash", "x0")
+LEVELS = (
+    "a",
+    "B",
+    "it's",
+    'say "no"',
+    "",
+    " padded ",
+    "3",
+    "NULL",
+    "√ü",
+    "other",
+    "?\\d",
+    "a'); --",
+)
+SENTINELS = ("?", "n/a", -999.0)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A column, values for each of its codes, and values that count as missing."""
+
+    column: Column
+    values: tuple[tuple[Any, ...], ...]
+    missing: tuple[Any, ...]
+    type: Any  #: of a polars column
+
+
+def made_column(rnd: Random, name: str, arity: int) -> Made:
+    """A column of any kind with so many codes."""
+    kinds = ["text", "number", "date", "whole", "broken"]
+    kinds += ["boolean"] if arity == 2 else []
+    kinds += ["merged", "open"] if arity > 1 else []
+    kind = rnd.choice(kinds)
+    if kind in ("number", "date"):
+        return _binned(rnd, name, arity, kind == "date")
+    if kind == "boolean":
+        column = Column(name, "boolean", levels=(False, True))
+        return Made(column, ((False,), (True,)), (None,), pl.Boolean)
+    if kind in ("whole", "broken"):
+        step = 1 if kind == "whole" else 0.1
+        numbers = [k * step for k in rnd.sample(range(-5, 60), arity)]
+        kept = Column(name, "category", levels=tuple(numbers))
+        own = tuple((level,) for level in numbers)
+        return Made(kept, own, (None, math.nan, 77.5, -999.0), pl.Float64)
+    names = rnd.sample(LEVELS, arity + 1)
+    if kind == "text":
+        column = Column(name, "category", levels=tuple(names[:arity]))
+        return Made(column, tuple((n,) for n in names[:arity]), (None, "unseen", " ? "), pl.String)
+    levels, rest = tuple(names[: arity - 1]), tuple(names[arity - 1 :])
+    column = Column(
+        name, "category", levels=levels, merged=() if kind == "open" else rest, open=kind == "open"
+    )
+    last = tuple(r for r in rest if r.strip()) or ("new",) if kind == "open" else rest
+    missing = (None, "n/a", "? ") if kind == "open" else (None, "unseen", "n/a ")
+    return Made(column, (*((level,) for level in levels), last), missing, pl.String)
+
+
+def _binned(rnd: Random, name: str, arity: int, date: bool) -> Made:
+    """Numbers or dates; values lie on the edges and right below them, too."""
+    unit = 86_400_000_000 * rnd.choice((1.0, 0.37)) if date else 1.0
+    steps = [rnd.random() + 0.01 for _ in range(arity)]
+    edges = np.cumsum(steps)[:-1] * unit * (30 if date else 1)
+    edges = np.floor(edges) + 0.5 * rnd.randrange(2) if date else edges
+    column = Column(name, "date" if date else "number", edges=tuple(edges.tolist()))
+    values: list[tuple[Any, ...]] = []
+    for code in range(arity):
+        low = edges[code - 1] if code else (edges[0] if arity > 1 else 0.0) - unit
+        high = edges[code] if code < arity - 1 else low + unit
+        if date:
+            first, last = math.ceil(low), math.ceil(high) - 1
+            values.append(tuple(EPOCH + timedelta(microseconds=v) for v in (first, last)))
+        else:
+            values.append((float(low), float(np.nextafter(high, low)), float((low + high) / 2)))
+    missing = (None,) if date else (None, math.nan, -999.0)
+    return Made(column, tuple(values), missing, pl.Datetime("us") if date else pl.Float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A model and a table of rows that are possible under it."""
+
+    model: CircuitClassifier
+    table: pl.DataFrame
+
+    @property
+    def expected(self) -> Floats:
+        return expected(self.model, self.table)
+
+
+def expected(model: CircuitClassifier, table: pl.DataFrame) -> Floats:
+    """P(Df | row) by the model itself."""
+    coding = model.coding_
+    if coding.sensitive:
+        return model.predict_proba(table)
+    sensitive = table.select(coding.groups.column_names)
+    return model.predict_proba(table, sensitive_features=sensitive)
+
+
+@st.composite
+def stratified(draw: st.DrawFn) -> FairDistribution:
+    """Forests and naive circuits with one or two columns of strata."""
+    rnd = draw(st.randoms(use_true_random=False))
+    n_groups, n_classes, within = rnd.choice((2, 3)), rnd.choice((2, 3)), rnd.random() < 0.5
+    sizes = tuple(rnd.choice((2, 3)) for _ in range(rnd.choice((1, 2))))
+    rest = tuple(rnd.choice((2, 3)) for _ in range(2))
+    arities = (rest[0], *sizes, rest[1])
+    strata = Strata(tuple(range(1, 1 + len(sizes))), sizes, within)
+    names = tuple(f"X{j}" for j in range(len(arities)))
+    layout = Layout(n_groups, n_classes, names, arities, latent=True, tied=True, strata=strata)
+    n = layout.n_subgroups
+    group_rate = shares(rnd, (n,), 0.0)
+    decision_rate = shares(rnd, (strata.n, n_classes), 0.0)
+    mechanism = shares(rnd, (layout.n_mechanisms, n_classes, n_classes), 0.0)
+    if rnd.random() < 0.5:
+        forest = random_forest(rnd, Sizes(rest, n_groups=n, n_classes=n_classes)).forest
+        return ForestDistribution(layout, forest, TopRates(group_rate, decision_rate, mechanism))
+
+    def cell(b: CircuitBuilder, f: int, s: int, columns: Any) -> int:
+        return b.product(
+            *(
+                b.categorical(c, shares(rnd, (a,), 0.0).tolist())
+                for c, a in zip(columns, rest, strict=True)
+            )
+        )
+
+    rates = np.tile(decision_rate, (n_groups, 1))
+    return FairDistribution("LatNB", layout, build(layout, cell, group_rate, rates, mechanism))
+
+
+def any_distributions() -> st.SearchStrategy[FairDistribution]:
+    return st.one_of(distributions(), forests(), stratified())
+
+
+@st.composite
+def fitted(draw: st.DrawFn, n_rows: int = 14) -> Fitted:
+    """A random model over random columns, and rows with holes."""
+    distribution = draw(any_distributions())
+    rnd = draw(st.randoms(use_true_random=False))
+    layout = distribution.layout
+    names = rnd.sample(NAMES, len(layout.arities) + 2) if len(layout.arities) < 7 else None
+    names = names or [f"n{j}" for j in range(len(layout.arities) + 2)]
+    features = [made_column(rnd, n, a) for n, a in zip(names, layout.arities, strict=False)]
+    sensitive, cells = _groups(rnd, names[-2:], layout.n_groups)
+    used, told = (tuple(m.column for m in made) for made in (features, sensitive))
+    model = model_of(distribution, used, told, cells, apart=rnd.random() < 0.5)
+    columns: dict[str, list[Any]] = {m.column.name: [] for m in (*features, *sensitive)}
+    for _ in range(n_rows):
+        holes = rnd.choice((0.0, 0.3, 0.8))
+        for m, code in (
+            *((m, rnd.randrange(m.column.arity)) for m in features),
+            *zip(sensitive, rnd.choice(cells), strict=True),
+        ):
+            chosen = m.missing if rnd.random() < holes else m.values[code]
+            columns[m.column.name].append(rnd.choice(chosen))
+    types = {m.column.name: m.type for m in (*features, *sensitive)}
+    table = pl.DataFrame(columns, schema=types, strict=True)
+    s, x = model._evidence(
+        table, None if model.coding_.sensitive else table.select(model.coding_.groups.column_names)
+    )
+    likely = distribution.log_likelihood(s, None, x)
+    return Fitted(model, table.filter(pl.Series(np.isfinite(likely))))
+
+
+def _groups(
+    rnd: Random, names: list[str], n_groups: int
+) -> tuple[list[Made], tuple[tuple[int, ...], ...]]:
+    """One column, or two of which not every crossing occurs."""
+    if rnd.random() < 0.5:
+        made = made_column(rnd, names[0], n_groups)
+        if not made.column.has_other:
+            return [made], tuple((s,) for s in range(n_groups))
+    columns = [made_column(rnd, name, 2) for name in names]
+    crossings = [(0, 0), (0, 1), (1, 0), (1, 1)]
+    return columns, tuple(sorted(rnd.sample(crossings, n_groups)))
+
+
+def naive(rnd: Random, *columns: Column, group: Column | None = None, least: float = 0.05) -> Any:
+    """A LatNB of two groups and two classes over these columns, of random rates."""
+    sizes = tuple(c.arity for c in columns)
+    names = tuple(f"X{j}" for j in range(len(sizes)))
+    layout = Layout(2, 2, names, sizes, latent=True, tied=True)
+
+    def cell(b: CircuitBuilder, f: int, s: int, places: Any) -> int:
+        rates = [np.array([rnd.random() + least for _ in range(a)]) for a in sizes]
+        pairs = zip(places, rates, strict=True)
+        return b.product(*(b.categorical(c, (p / p.sum()).tolist()) for c, p in pairs))
+
+    rates = [np.array([0.3, 0.7]), np.tile([0.4, 0.6], (2, 1)), shares(rnd, (2, 2, 2), 0.0)]
+    distribution = FairDistribution("LatNB", layout, build(layout, cell, *rates))
+    group = group or Column("group", "category", levels=("f", "m"))
+    return model_of(distribution, columns, (group,), ((0,), (1,)))
+
+
+def model_of(
+    distribution: FairDistribution,
+    columns: tuple[Column, ...],
+    sensitive: tuple[Column, ...],
+    cells: tuple[tuple[int, ...], ...],
+    apart: bool = True,
+) -> CircuitClassifier:
+    """A model that was not fitted, but made."""
+    classes = tuple(f"class {k}" for k in range(distribution.layout.n_classes))
+    coding = TableCoding(
+        Encoding(columns, (), tuple(c.name for c in columns), missing_values=SENTINELS),
+        Labels(Column("label", "category", levels=classes), positive=1),
+        Groups(sensitive, cells, (9,) * len(cells), SENTINELS),
+    )
+    if not apart:
+        coding = replace(coding, sensitive=coding.groups.column_names)
+    model = MODELS[distribution.model]()
+    model.coding_, model.distribution_ = coding, distribution
+    model.n_features_in_ = len(columns)
+    return model
+
+
+def imported(path: Path) -> ModuleType:
+    """An exported file of Python."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def by_python(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floats:
+    path = folder / "scorer.py"
+    fairpc.export(model, path)
+    return np.array(imported(path).predict_proba_rows(table.to_dicts()))
+
+
+def feeds(model: CircuitClassifier, table: pl.DataFrame) -> dict[str, Any]:
+    """Columns as ONNX Runtime takes them: text, and numbers of 64 bits."""
+    result = {}
+    for given in Scorer.of(model).inputs:
+        column = table[given.name]
+        if given.kind == "text":
+            text = column.cast(pl.String).fill_null(given.missing_text)
+            result[given.name] = np.array(text.to_list(), object)[:, None]
+        elif given.kind == "date":
+            known = column.dt.timestamp("us").cast(pl.Float64)
+            result[given.name] = known.fill_null(math.nan).to_numpy()[:, None]
+        else:
+            known = column.cast(pl.Float64)
+            result[given.name] = known.fill_null(math.nan).to_numpy()[:, None]
+    return result
+
+
+def by_onnx(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floats:
+    import onnx
+    import onnxruntime
+
+    path = folder / "scorer.onnx"
+    fairpc.export(model, path)
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(path, options)
+    return np.asarray(session.run(None, feeds(model, table))[0])
+
+
+def by_sqlite(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floats:
+    sql = _query(model, folder)
+    shown = table.with_columns(pl.col(pl.Datetime).dt.strftime("%Y-%m-%dT%H:%M:%S%.6f").name.keep())
+    with sqlite3.connect(":memory:") as database:
+        names = ", ".join(_quoted(name) for name in table.columns)
+        database.execute(f"CREATE TABLE rows ({names})")
+        marks = ", ".join("?" * table.width)
+        database.executemany(f"INSERT INTO rows VALUES ({marks})", shown.rows())
+        found = database.execute(sql).fetchall()
+    return _last(found, model)
+
+
+def by_duckdb(model: CircuitClassifier, table: pl.DataFrame, folder: Path) -> Floats:
+    import duckdb
+
+    sql = _query(model, folder)
+    with duckdb.connect() as database:
+        database.register("given", table.to_arrow())
+        database.execute("CREATE TABLE rows AS SELECT * FROM given")
+        found = database.execute(sql).fetchall()
+    return _last(found, model)
+
+
+def _query(model: CircuitClassifier, folder: Path) -> str:
+    path = folder / "scorer.sql"
+    fairpc.export(model, path, table="rows")
+    return path.read_text("utf-8")
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _last(rows: list[tuple[Any, ...]], model: CircuitClassifier) -> Floats:
+    n_classes = len(model.coding_.labels.classes)
+    return np.array([row[-n_classes:] for row in rows], np.float64).reshape(-1, n_classes)

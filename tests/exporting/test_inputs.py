@@ -1,0 +1,180 @@
+"""What files take for a value: text, numbers, dates, their spellings, and what is missing."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import fairpc
+from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite, expected, imported, naive
+from fairpc.data.schema import Column
+from fairpc.errors import NotAnsweredError, TableError
+from fairpc.errors.arrays import Floats
+from fairpc.estimators.base import CircuitClassifier
+
+pytestmark = pytest.mark.filterwarnings("ignore::fairpc.errors.TableWarning")
+
+NUMBER = Column("number", "number", edges=(0.1 + 0.2, 7.0))
+DAY = Column("day", "date", edges=(86_400_000_000.0, 86_400_000_000.0 * 2 + 0.5))
+JOB = Column("job", "category", levels=("clerk", "cook"))
+FLAG = Column("flag", "boolean", levels=(False, True))
+ALL = (by_python, by_onnx, by_sqlite, by_duckdb)
+
+
+@pytest.fixture(scope="module")
+def model() -> CircuitClassifier:
+    made: CircuitClassifier = naive(Random(0), NUMBER, DAY, JOB, FLAG)
+    return made
+
+
+@pytest.fixture(scope="module")
+def scorer(model: CircuitClassifier, tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    path = tmp_path_factory.mktemp("file") / "made.py"
+    fairpc.export(model, path)
+    return imported(path)
+
+
+def rows(**known: list[Any]) -> pl.DataFrame:
+    """Rows of which all that is not given is missing."""
+    types: dict[str, Any] = {"number": pl.Float64, "day": pl.Datetime("us"), "job": pl.String}
+    types |= {"flag": pl.Boolean, "group": pl.String}
+    n = max((len(values) for values in known.values()), default=1)
+    return pl.DataFrame({name: known.get(name, [None] * n) for name in types}, types)
+
+
+def said(model: CircuitClassifier, **known: Any) -> Floats:
+    """By the model, of one row."""
+    found = expected(model, rows(**{name: [value] for name, value in known.items()}))
+    return np.asarray(found[0])
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ({"number": "7.0"}, {"number": 7.0}),
+        ({"number": " 8 "}, {"number": 8.0}),
+        ({"number": "≥ 7"}, {"number": 9.0}),
+        ({"number": ""}, {}),
+        ({"number": "?"}, {}),
+        ({"number": -999}, {}),
+        ({"number": math.nan, "job": "cook"}, {"job": "cook"}),
+        ({"number": np.float32(7.0)}, {"number": 7.0}),
+        ({"job": "plumber", "flag": True}, {"flag": True}),
+        ({"flag": "true"}, {"flag": True}),
+        ({"flag": 0}, {"flag": False}),
+        ({"flag": "maybe"}, {}),
+        ({"day": date(1970, 1, 2)}, {"day": datetime(1970, 1, 2)}),
+        ({"day": "1970-01-02T00:00"}, {"day": datetime(1970, 1, 2)}),
+        ({"day": "1970-01-01 23:59:59.9"}, {"day": datetime(1970, 1, 1, 23, 59)}),
+        ({"day": datetime(1970, 1, 2, tzinfo=UTC)}, {"day": datetime(1970, 1, 2)}),
+        (
+            {"day": datetime(1970, 1, 2, 0, 59, tzinfo=timezone(timedelta(hours=1)))},
+            {"day": datetime(1970, 1, 1, 23, 59)},
+        ),
+        ({"group": "m", "unused": 3}, {"group": "m"}),
+        ({"group": "x"}, {}),
+    ],
+)
+def test_rows_of_python_take_what_a_table_has(
+    model: CircuitClassifier, scorer: ModuleType, given: dict[str, Any], meant: dict[str, Any]
+) -> None:
+    np.testing.assert_allclose(scorer.predict_proba(given), said(model, **meant), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"number": "seven"}, "give a number"),
+        ({"number": math.inf}, "finite"),
+        ({"number": [7]}, "text, a number, a date"),
+        ({"number": date(1970, 1, 1)}, "no dates"),
+        ({"day": 3}, "give a date"),
+        ({"day": "yesterday"}, "give a date"),
+        ({"day": "1970-02-30"}, "day"),
+    ],
+)
+def test_rows_of_python_refuse_the_rest(
+    scorer: ModuleType, given: dict[str, Any], word: str
+) -> None:
+    with pytest.raises(ValueError, match=word):
+        scorer.predict_proba(given)
+
+
+def test_what_is_said_is_what_the_file_lists(scorer: ModuleType) -> None:
+    assert scorer.CLASSES == ["class 0", "class 1"]
+    assert set(scorer.INPUTS) == {"number", "day", "job", "flag", "group"}
+    assert scorer.predict_proba_rows([{}, {"job": "cook"}])[0] == scorer.predict_proba({})
+
+
+def test_an_infinite_number_is_missing_in_onnx(model: CircuitClassifier, tmp_path: Path) -> None:
+    found = by_onnx(model, rows(number=[math.inf, -math.inf]), tmp_path)
+    np.testing.assert_allclose(found, np.tile(said(model), (2, 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize("score", ALL)
+def test_whole_numbers_that_no_float_holds_are_text(score: Any, tmp_path: Path) -> None:
+    big = 2**60
+    model = naive(Random(1), Column("id", "category", levels=(big, big + 1, 5)))
+    # No cell is empty: polars hands such a column on as floats.
+    table = pl.DataFrame({"id": [big, big + 1, 5, 6], "group": ["f", "m", None, "f"]})
+    found = score(model, table, tmp_path)
+    np.testing.assert_allclose(found, expected(model, table), atol=1e-12)
+    assert abs(found[0, 0] - found[1, 0]) > 1e-3
+
+
+@pytest.mark.parametrize("score", ALL)
+def test_one_column_may_be_a_feature_and_the_group(score: Any, tmp_path: Path) -> None:
+    age = Column("age", "number", edges=(30.0, 40.0))
+    model = naive(Random(2), age, JOB, group=Column("age", "number", edges=(35.0,)))
+    table = pl.DataFrame({"age": [20.0, 33.0, 36.0, None], "job": ["cook", None, "x", "clerk"]})
+    np.testing.assert_allclose(score(model, table, tmp_path), expected(model, table), atol=1e-12)
+
+
+def test_one_column_of_two_kinds_is_refused(tmp_path: Path) -> None:
+    age = Column("age", "number", edges=(30.0,))
+    model = naive(Random(2), age, group=Column("age", "category", levels=("old", "young")))
+    with pytest.raises(TableError, match="'age' is a feature of kind number and a sensitive"):
+        fairpc.export(model, tmp_path / "m.py")
+
+
+@pytest.mark.parametrize(("suffix", "name"), [("sql", "a\x00b"), ("sql", ""), ("onnx", "")])
+def test_names_that_a_language_cannot_write_are_refused(
+    suffix: str, name: str, tmp_path: Path
+) -> None:
+    model = naive(Random(3), Column(name, "number", edges=(30.0,)))
+    with pytest.raises(NotAnsweredError, match="rename it"):
+        fairpc.export(model, tmp_path / f"m.{suffix}")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["text", "real"])
+def test_sqlite_reads_numbers_that_are_stored_as_text(kind: str, tmp_path: Path) -> None:
+    import sqlite3
+
+    whole = Column("kids", "category", levels=(0, 1, 10))
+    model = naive(Random(4), NUMBER, whole)
+    fairpc.export(model, tmp_path / "m.sql", table="main.people")
+    stored: list[tuple[Any, ...]] = [
+        ("9", "10", "m"),
+        ("", "", "f"),
+        ("0.3", "0", ""),
+        ("?", "1", "f"),
+    ]
+    with sqlite3.connect(":memory:") as database:
+        database.execute(f"CREATE TABLE people (number {kind}, kids {kind}, 'group' text)")
+        database.executemany("INSERT INTO people VALUES (?, ?, ?)", stored)
+        found = database.execute((tmp_path / "m.sql").read_text("utf-8")).fetchall()
+    table = pl.DataFrame(
+        {"number": [9.0, None, 0.3, None], "kids": [10, None, 0, 1], "group": ["m", "f", None, "f"]}
+    )
+    shares = np.array([row[-2:] for row in found], np.float64)
+    np.testing.assert_allclose(shares, expected(model, table), atol=1e-12)
+    assert [row[3] for row in found] == ["m", "f", "", "f"]
