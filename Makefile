@@ -13,7 +13,7 @@ WORKERS ?= 2
 SEED ?= 0
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
 
-.PHONY: help install demo test test-all battery fuzz lint format coverage bench docs clean
+.PHONY: help install demo test test-all battery fuzz lint format coverage bench docs package oldest clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -76,7 +76,23 @@ $(VENV)/.docs: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
+package: $(VENV)/.package ## build wheel and sdist, check them, use them without extras; PYTHONS="…" for others
+	$(BIN)/python .ci/package.py $(PYTHONS)
+
+$(VENV)/.package: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'build>=1.2' 'twine>=6'
+	@touch $@
+
+OLDEST := tests/circuit tests/estimators/test_models.py tests/estimators/test_older_files.py tests/test_query.py
+
+oldest: ## tests of the core with the oldest dependencies that are allowed, in .venv-oldest
+	$(PYTHON) -m venv .venv-oldest
+	$(PYTHON) .ci/oldest.py frames > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint .venv-oldest/constraints.txt --editable '.[frames]' pytest hypothesis
+	.venv-oldest/bin/python -m pytest -q -m "not slow" $(OLDEST)
+
 clean: ## remove .venv, caches and compiled kernels
-	rm -rf $(VENV) build dist docs/_build htmlcov .coverage .coverage.* \
+	rm -rf $(VENV) .venv-oldest build dist docs/_build htmlcov .coverage .coverage.* \
 		.fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -38,6 +38,8 @@ _NAMES: Final = (
 )
 _FIELDS: Final = frozenset((*_NAMES.split(), *CODING_FIELDS))
 _ANCHORS_SINCE: Final = 2
+_LATER: Final = ("knowledge", "numeric", "categorical")
+"""Settings that came with the anchors; the models of older files have them as usual."""
 
 _WRONG_TYPE: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError)
 """What reading a field raises whose content is of another kind."""
@@ -144,7 +146,10 @@ def _verify_read(model: FittedModel, content: dict[str, Any]) -> None:
     said["provenance"]["fairpc"] = content["provenance"]["fairpc"]
     del said["version"]  # the lowest that can hold it: a file may have a higher one
     if content["version"] < _ANCHORS_SINCE:
-        del said["settings"]["knowledge"]  # came with the anchors
+        for name in _LATER:
+            del said["settings"][name]
+    if said.get("choices") and content.get("choices"):  # its reader says which ones may lack
+        said["choices"] = {name: said["choices"][name] for name in content["choices"]}
     for name, value in said.items():
         if name in content and _text({name: value}) != _text({name: content[name]}):
             raise FileFormatError(f"its field {name!r} is not as it was saved: it was altered")

@@ -405,11 +405,11 @@ class FittedQueries(FittedDecisions):
     ) -> Patterns:
         """Where naming the group moves P(positive | values of some features), with none missed.
 
-        A pattern is a group s and values y of some features with |P(positive | s, y) -
-        P(positive | y)| above the threshold (Choi et al. 2020; Selvam et al. 2023). It is about
-        the model, not about rows, and it is no proof of wrongdoing. The search is exact and
-        accounts for every candidate. Where sensitive attributes are crossed, patterns also name
-        some of them alone.
+        A pattern is a group s and values y of some features with
+        ``|P(positive | s, y) - P(positive | y)|`` above the threshold (Choi et al. 2020; Selvam et
+        al. 2023). It is about the model, not about rows, and it is no proof of wrongdoing. The
+        search is exact and accounts for every candidate. Where sensitive attributes are crossed,
+        patterns also name some of them alone.
 
         Args:
             of: "decision" for Df (D without a latent decision), "label" for D.
