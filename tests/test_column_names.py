@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,8 @@ def test_an_audit() -> None:
         X = frame[[n for n in names if n != names[1]]]
         model = LatNB(names[0], random_state=0, max_iter=20).fit(X, frame[names[1]])
         found = audit(model, X, frame[names[1]], baselines=True, random_state=0)
-        return found.parity
+        assert found.parity is not None
+        return replace(found.parity, categories=())  # which name the sensitive columns
 
     one, two = both(audited)
     assert one == two
@@ -172,6 +174,7 @@ def test_commands(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
         done = called(capsys, "audit", model, source, "--json")
         assert done.code == 0, done.err
         audited = json.loads(done.out)["parity"]
+        del audited["categories"]  # they name the sensitive columns
         few = ("--cv", "2", "--method", "LatNB", "--method", "LR", "--json")
         done = called(capsys, "compare", source, *roles, *few)
         assert done.code == 0, done.err

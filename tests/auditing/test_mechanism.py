@@ -50,6 +50,6 @@ def test_draws_are_as_many_as_are_quick(
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
     monkeypatch.setattr(mechanism, "intervals", drawn)
     monkeypatch.setattr(type(now.model), "circuit_", edges)
-    with pytest.raises(AuditError, match="drawn" if n_draws else "ask for it with n_replicates"):
+    with pytest.raises(AuditError, match="drawn" if n_draws else "n_replicates=200"):
         mechanism.with_intervals(now)
     assert asked == ([] if n_draws is None else [n_draws])

@@ -252,7 +252,7 @@ def test_too_many_distinct_rows_are_sampled_and_it_says_so(
     assert record.data.n_rows == 300
     assert record.data.n_table == 800
     assert "a random sample of 300 of the 800 rows" in record.verdict.sentences[1]
-    assert "max_memory" in record.left_out["mechanism.intervals"]
+    assert "allow more memory" in record.left_out["mechanism.intervals"]
     record.save(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "a random sample of 300 rows was audited" in page

@@ -57,13 +57,21 @@ def outcomes(name: str, seed: int, first: int, last: int) -> Iterator[Outcome]:
         command += ["--first", str(first), "--last", str(last)]
         pipe = subprocess.PIPE
         # Without buffers: what was read ahead would not be waited for.
-        with subprocess.Popen(command, stdout=pipe, stderr=pipe, bufsize=0) as process:
+        pipes: dict[str, Any] = {"stdout": pipe, "stderr": pipe, "bufsize": 0}
+        with subprocess.Popen(command, env=_environment(), **pipes) as process:
             try:
                 for found in _told(process):
                     yield found
                     first = found.number + 1
             finally:
                 process.kill()
+
+
+def _environment() -> dict[str, str]:
+    """That of this process, in which the battery is found."""
+    here = str(Path(__file__).resolve().parents[1])
+    paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _told(process: subprocess.Popen[bytes]) -> Iterator[Outcome]:

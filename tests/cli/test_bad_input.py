@@ -61,7 +61,10 @@ FILES = {
     "binary": Bad("fit bad.csv FIT -o m", ("binary file", "CSV"), b"\x7fELF\0\1\2\n\0"),
     "a picture": Bad("fit bad.csv FIT -o m", ("binary",), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"),
     "an Excel workbook": Bad(
-        "fit bad.xlsx FIT -o m", ("Excel", "export it as CSV"), b"PK\3\4\x14\0", "bad.xlsx"
+        "fit bad.xlsx FIT -o m",
+        ("workbook", "export the table as CSV"),
+        b"PK\3\4\x14\0",
+        "bad.xlsx",
     ),
     "an old workbook": Bad("fit bad.csv FIT -o m", ("Excel",), b"\xd0\xcf\x11\xe0\xa1\xb1"),
     "compressed": Bad("fit bad.csv FIT -o m", ("gzip", "unpack"), b"\x1f\x8b\x08\0abc"),
@@ -307,7 +310,8 @@ def test_one_sentence(folder: Path, case: Bad, capsys: pytest.CaptureFixture[str
     before = names(folder)
     ended = called(capsys, *case.arguments())
     assert ended.code == 2
-    assert ended.out == ""
+    # Columns are shown before a fit begins, which then may be refused.
+    assert ended.out == "" or (case.call.startswith("fit ") and "what was done" in ended.out)
     assert ended.err.startswith("fairpc: ")
     assert ended.err.count("\n") == 1
     for words in (*case.says,):

@@ -63,7 +63,7 @@ def test_identified_sets(seed: int) -> None:
 @pytest.mark.parametrize(
     ("counts", "more", "words"),
     [
-        ([1, 0, 1, 1], {}, "counts is 0 in row 1: give whole numbers from 1 on"),
+        ([1, 0, 1, 1], {}, "counts is 0 in row 1: give whole numbers from 1 to 9.0072e"),
         ([1, 1.5, 1, 1], {}, "counts is 1.5 in row 1"),
         ([1, 2], {}, "counts has 2 rows and the first argument 4"),
         ([2, 2, 2, 2], {"clusters": [0, 1, 2, 3]}, "counts and clusters were given"),

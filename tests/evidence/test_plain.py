@@ -125,7 +125,7 @@ def test_monitor(method: Any) -> None:
     assert strict(monitor)["gaps"][0]["difference"] is None
     monitor.update(SCORES, GROUPS)
     data = strict(monitor)
-    known = "format version groups level tolerance method tuned_for alarmed_at streams"
+    known = "format version groups level tolerance method tuned_for alarmed_at streams looks"
     assert set(data) == {*known.split(), "n", "alarm", "gaps", "summary"}
     assert data["gaps"] == [strict(gap) for gap in monitor.gaps()]
     known = "first last n_first n_last difference interval alarm"

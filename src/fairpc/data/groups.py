@@ -103,6 +103,10 @@ class Groups(Saved):
         """Names of the sensitive columns."""
         return tuple(column.name for column in self.columns)
 
+    def small(self, least: int = SMALL) -> tuple[tuple[str, int], ...]:
+        """Groups with fewer than ``least`` training rows, and how many they have."""
+        return tuple((n, r) for n, r in zip(self.names, self.rows, strict=True) if r < least)
+
     def transform(self, sensitive: Any, *, allow_absent: bool = False) -> Codes:
         """Group code of each row; -1 where a part of it is missing or, with a warning, unknown.
 
@@ -213,7 +217,7 @@ def groups_of(
 
 def warn_of_groups(groups: Groups) -> None:
     """Say before the work begins that groups are many, or of a handful of rows."""
-    tiny, n = [rows for rows in groups.rows if rows < FEWEST], len(groups.names)
+    tiny, n = groups.small(FEWEST), len(groups.names)
     if n <= MANY and not tiny:
         return
     by = " × ".join(map(repr, groups.column_names))

@@ -162,8 +162,8 @@ def _printed(records: Records) -> str:
         "say how far another choice of rows would move a mean; the folds here are the paper's "
         "own, so being within them explains nothing by itself, and a number that agrees may be "
         "several standard errors off. Reasons are below where we have them; for NLatPC's "
-        "likelihood of all rows we presume the same later end of the search as for FairPC's, and for German "
-        "NLatPC's discrimination we have none.\n\n" + markdown_table(Grid(head, lines))
+        "likelihood of all rows we presume the same later end of the search as for FairPC's, and "
+        "for German NLatPC's discrimination we have none.\n\n" + markdown_table(Grid(head, lines))
     )
 
 
@@ -238,7 +238,7 @@ def _own_files(published: Records) -> list[str]:
         for r in published.where(quantity="log_likelihood")
     ]
     apart = [
-        f"{TITLES[r['dataset']]} {_KEYS[r['quantity']]} {signed(r['difference'], 4)} "
+        f"{TITLES[r['dataset']]} {circuits.QUANTITIES[r['quantity']]} {signed(r['difference'], 4)} "
         f"({number(r['difference_error'], 4)})"
         for r in published
         if r["quantity"] in (*circuits.CELLS[1:], "log_likelihood") and not circuits.within(r)
