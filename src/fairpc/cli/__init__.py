@@ -414,13 +414,13 @@ def _paper(
         str,
         opt.argument(
             "NAME",
-            "real-world, tests, bars, trade-off, curves, synthetic, init, missing, guarantee, "
-            "recipe, or all",
+            "real-world, circuits, protocol, tests, bars, trade-off, curves, synthetic, init, "
+            "missing, guarantee, recipe, or all",
         ),
     ],
     data_dir: Annotated[
         Path | None,
-        opt.option("DIR", "The authors' folder (processed/, synthetic/); else our loaders."),
+        opt.option("DIR", "The authors' folder (processed/, …, circuits/); else our loaders."),
     ] = None,
     splits: Annotated[
         Path | None,
