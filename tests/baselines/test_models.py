@@ -18,14 +18,18 @@ from fairpc.errors import LearningError
 Array = npt.NDArray[Any]
 
 
-def biased(n: int = 2000, seed: int = 0) -> tuple[Array, Array, Array]:
-    """Binary features, one of them a proxy of the group; labels against group 1."""
+def biased(n: int = 2000, seed: int = 0, more: int = 0) -> tuple[Array, Array, Array]:
+    """Binary features, one of them a proxy of the group; labels against group 1.
+
+    ``more`` features say nothing.
+    """
     rng = np.random.default_rng(seed)
     s = rng.integers(0, 2, n)
     proxy = np.where(rng.random(n) < 0.8, s, 1 - s)
     X = np.column_stack([proxy, rng.integers(0, 2, (n, 4))]).astype(float)
     logit = X @ [-1.0, 1.5, -0.5, 0.8, 0.0] - 0.8 * s
-    return X, (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(int), s
+    y = (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(int)
+    return np.column_stack([X, rng.integers(0, 2, (n, more))]), y, s
 
 
 def loss(model: FairLR, X: Array, y: Array) -> float:
@@ -48,9 +52,10 @@ def test_fair_lr_has_no_covariance() -> None:
     assert score.std() > 0.1
 
 
-def test_fair_lr_at_zero_is_the_constrained_optimum() -> None:
+@pytest.mark.parametrize(("n", "more"), [(400, 0), (20, 30)])
+def test_fair_lr_at_zero_is_the_constrained_optimum(n: int, more: int) -> None:
     """Against a general solver given the equality v·θ = 0."""
-    X, y, s = biased(400)
+    X, y, s = biased(n, more=more)
     model = FairLR(max_iter=10_000).fit(X, y, sensitive_features=s)
     v = ((s - s.mean()) @ X) / len(X)
     sign = 2 * y - 1
@@ -61,7 +66,7 @@ def test_fair_lr_at_zero_is_the_constrained_optimum() -> None:
 
     slow = minimize(
         objective,
-        np.zeros(6),
+        np.zeros(X.shape[1] + 1),
         method="SLSQP",
         constraints={"type": "eq", "fun": lambda p: v @ p[:-1]},
         options={"ftol": 1e-12, "maxiter": 500},
@@ -116,9 +121,10 @@ def test_a_negative_bound_is_refused() -> None:
         FairLR(c=-1.0).fit(X, y, sensitive_features=s)
 
 
-def test_reweight_on_all_rows() -> None:
+@pytest.mark.parametrize(("n", "more"), [(500, 0), (20, 30)])
+def test_reweight_on_all_rows(n: int, more: int) -> None:
     """The same rounds, row by row and from a cold start (Jiang & Nachum, Algorithm 1)."""
-    X, y, s = biased(500)
+    X, y, s = biased(n, more=more)
     ours = Reweight(n_rounds=20).fit(X, y, sensitive_features=s)
     both = np.column_stack([X, s])
     multiplier = 0.0
@@ -131,6 +137,7 @@ def test_reweight_on_all_rows() -> None:
     assert ours.multipliers_[1] == pytest.approx(multiplier)
     scores = ours.predict_proba(X, sensitive_features=s)
     assert np.allclose(scores, slow.predict_proba(both), atol=1e-3)
+    assert ours.model_.n_features_in_ <= n
 
 
 def test_reweight_narrows_the_gap() -> None:

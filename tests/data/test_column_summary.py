@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairpc.data import values as texts_as_values
 from fairpc.data.categories import distinct_numbers, is_integral, look_up_text
-from fairpc.data.column_summary import RowClasses
+from fairpc.data.column_summary import ColumnSummary, RowClasses
 from fairpc.data.groups import fit_groups
 from fairpc.data.points import MOST, RUNS, Points
 from fairpc.data.summary import _numbered, values_at
@@ -47,6 +47,14 @@ def test_texts_found_by_hash_are_those_found_by_name(texts: list[str | None]) ->
         patch.setattr(texts_as_values, "_FEW", 0)
         assert look_up_text(levels, series).tolist() == expected
         assert number_texts(series, names).tolist() == numbers
+
+
+def test_a_column_of_text_is_read_once() -> None:
+    """Four places ask for its numbers, and a wide table has thousands of columns."""
+    values = read_values("x", pl.Series(["1", "2", None, "2"]))
+    column = ColumnSummary.of(values, RowClasses(np.zeros(4, np.int64), 1))
+    assert column.read().weights.tolist() == [[1.0], [2.0]]
+    assert column.read() is column.read()
 
 
 @given(st.lists(st.integers(-3, 9), min_size=1, max_size=30))

@@ -11,7 +11,7 @@ import pytest
 from fair.tables import largest_dependence, random_rows
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array
-from fairpc.fair import forest_fit, label_scores
+from fairpc.fair import forest_fit, label_scores, telling
 from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.forest_fit import fit_forest
 from fairpc.fair.label_scores import dealt
@@ -145,6 +145,18 @@ def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:
     here = one.tree == 0
     np.testing.assert_array_equal(one.leaf_rate[:, :, here], two.leaf_rate[:, :, here])
     assert not np.array_equal(one.leaf_rate[:, :, ~here], two.leaf_rate[:, :, ~here])
+
+
+def test_columns_that_no_fold_learned_from_say_nothing() -> None:
+    """Of a wide table: P(x_j | c, f, s) is the same for every f, and most columns are such."""
+    rng = np.random.default_rng(0)
+    few, _ = logistic(2, 150)
+    noise = rng.integers(0, 2, (few.n_rows, 600))
+    rows = Rows.of(few.s, few.d, np.column_stack([few.x, noise]))
+    m = fitted(rows)
+    quiet = [bool((value == value[:, :1]).all()) for value in m.forest.values]
+    assert not quiet[0]
+    assert np.count_nonzero(quiet) >= rows.x.shape[1] - label_scores.N_FOLDS * telling.TELLING
 
 
 @pytest.mark.parametrize(("turned", "straight"), [(100, False), (60, False), (50, True)])

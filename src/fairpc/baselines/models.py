@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import null_space
+from scipy.linalg import null_space, orth
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
@@ -104,6 +104,9 @@ class Reweight(Baseline):
             raise LearningError(f"n_rounds is {self.n_rounds}: at least one round is needed")
         rows, counts = distinct_rows(matrix, codes, groups)
         x, positive, group = matrix[rows], codes[rows] == 1, groups[rows]
+        basis = row_space(x)
+        if basis is not None:
+            x = x @ basis
         members = np.bincount(group, counts, len(self.groups_))
         multipliers = np.zeros(len(self.groups_))
         model = LogisticRegression(C=self.C, solver="newton-cholesky", warm_start=True)
@@ -114,8 +117,12 @@ class Reweight(Baseline):
             selected = np.bincount(group, counts * model.predict(x), len(self.groups_))
             gap = selected.sum() / members.sum() - selected / members
             multipliers[1:] += self.rate * gap[1:]
+        self.basis_ = basis
         self.model_ = model
         self.multipliers_ = multipliers
+
+    def _scores(self, matrix: Floats, groups: Ints) -> Floats:
+        return super()._scores(matrix if self.basis_ is None else matrix @ self.basis_, groups)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -150,7 +157,8 @@ class FairLR(Baseline):
         covariance = group_covariance(matrix, groups, len(self.groups_))
         if self.c == 0:
             # The θ with covariance 0; a column of zeros if there is only θ = 0.
-            basis = null_space(covariance)
+            rows = row_space(matrix)
+            basis = null_space(covariance) if rows is None else rows @ null_space(covariance @ rows)
             none = np.zeros((matrix.shape[1], 1))
             self._fit_on(basis if basis.shape[1] else none, matrix, codes)
         else:
@@ -200,6 +208,17 @@ class FairLR(Baseline):
 
     def _scores(self, matrix: Floats, groups: Ints) -> Floats:
         return _both(expit(matrix @ self.coef_ + self.intercept_))
+
+
+def row_space(matrix: Floats) -> Floats | None:
+    """An orthonormal basis of what rows span, columns × rank; None where columns are no more.
+
+    Under an L2 penalty θ is in that space, and its norm is that of its coordinates: on them the
+    problem is the same, with rows in place of columns. Solvers take the cube of these.
+    """
+    if matrix.shape[1] <= matrix.shape[0]:
+        return None
+    return np.asarray(orth(matrix.T), np.float64)
 
 
 def group_covariance(matrix: Floats, groups: Ints, n_groups: int) -> Floats:

@@ -272,6 +272,10 @@ class ColumnSummary:
 
     def read(self) -> ColumnSummary:
         """The column with texts that are nothing but numbers or dates as such."""
+        return self._read
+
+    @cached_property
+    def _read(self) -> ColumnSummary:
         if not isinstance(self.found, Texts) or self.declared:
             return self
         numbers = self.found.as_numbers(len(self.found.texts))

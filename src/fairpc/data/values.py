@@ -374,12 +374,16 @@ def _are_plain(head: Any, texts: Any, numeric: bool) -> bool:
     """Whether texts are numbers as programs write them; if ``numeric``, leading zeros are none."""
     if numeric:
         return not parsed_numbers(texts).null_count()
-    return bool(head.str.contains(_NUMBER).all() and texts.str.contains(_NUMBER).all())
+    if not head.str.contains(_NUMBER).all():
+        return False
+    return len(head) == len(texts) or bool(texts.str.contains(_NUMBER).all())
 
 
 def _exact(texts: Any, written: Writing) -> bool:
     """Whether floats hold the digits of all whole numbers."""
     long = texts.filter(texts.str.len_bytes() >= 16)
+    if not len(long):
+        return True
     numbers = written.numbers(long)
     whole = numbers.filter(numbers == numbers.round())
     return not (whole.abs() >= EXACT).any()

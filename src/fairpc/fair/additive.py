@@ -138,5 +138,6 @@ class Tilted:
         """Log odds that the features of complete rows add, rows × classes."""
         result = np.zeros((len(codes), self.log_mass.shape[1]))
         for odds, column in zip(self.odds, codes.T, strict=True):
-            result += odds[groups, column]
+            if odds.any():
+                result += odds[groups, column]
         return result

@@ -56,7 +56,7 @@ fewest rows of a leaf."""
 SCORE_ROWS: Final = 60.0
 """Rows of a leaf that its score stands for, beside those that are counted."""
 GROWING_ROWS: Final = 16_000
-GROWING_CELLS: Final = 8_000_000
+GROWING_CELLS: Final = 4_000_000
 GROWING_SCORES: Final = 320_000
 FEWEST_GROWING: Final = 2000
 MIXED_CELLS: Final = 0.15
@@ -273,16 +273,17 @@ class Additive:
 def _additive(
     rows: Rows, growing: Growing, scores: Scores, rates: Sequence[tuple[Floats, Floats]]
 ) -> Additive:
-    """Sums over features that imitate the mean score of all folds."""
+    """Sums over the features that some fold learned from, which imitate the mean score of all."""
+    heard = np.unique(np.concatenate(scores.columns))
     sizes = [value.shape[2] for value in growing.values]
     n_drawn, n_classes = len(growing.drawn), rows.n_classes
     told = scores.drawn.mean(axis=0)
-    odds = [np.empty((rows.n_groups, k, n_classes)) for k in sizes]
+    odds = [np.zeros((rows.n_groups, k, n_classes)) for k in sizes]
     start = np.log(np.maximum([rate for rate, _ in rates], RAREST))
     for g, (_, mechanism) in enumerate(rates):
         found = additive_scores(
-            growing.drawn,
-            sizes,
+            growing.drawn[:, heard],
+            [sizes[j] for j in heard],
             told[:, g],
             np.tile(start[g], (n_drawn, 1)),
             mechanism,
@@ -290,8 +291,8 @@ def _additive(
             prior_rows=ADDED_ROWS,
             n_rounds=ADDED_ROUNDS,
         )
-        for numbers, of_feature in zip(found, odds, strict=True):
-            of_feature[g] = numbers
+        for j, numbers in zip(heard, found, strict=True):
+            odds[j][g] = numbers
     tilted = Tilted.of(odds, growing.shares, growing.values, np.stack([rate for rate, _ in rates]))
     groups = np.maximum(rows.s, 0).astype(np.int64)
     of_drawn = np.stack(
