@@ -16,7 +16,7 @@ import typer
 
 from fairpc.cli import options as opt
 from fairpc.cli.screen import Screen, complain
-from fairpc.errors import ColumnWarning, FairpcError
+from fairpc.errors import AdvisingWarning, FairpcError
 from fairpc.errors.signals import ending_on_signals
 
 BAD_INPUT: Final = 2
@@ -88,7 +88,7 @@ def _stop_writing() -> NoReturn:
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
     """A warning of a library, in one line and without its place in the code."""
-    pieces = message.args if isinstance(message, ColumnWarning) else (str(message),)
+    pieces = message.args if isinstance(message, AdvisingWarning) else (str(message),)
     complain("note: " + " ".join(opt.named(*pieces).split()))
 
 

@@ -209,7 +209,7 @@ def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
         try:
             yield
         except SameAsLabelWarning as warning:
-            raise TableError(str(warning)) from None
+            raise TableError(*warning.args) from None
         except (InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
             if checkpoint is not None:
                 screen.note(f"the fit is saved in {checkpoint}: the same command resumes it")

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from fairpc.cli.screen import log_to
-from fairpc.errors import Argument, OptionError
+from fairpc.errors import Argument, EachWay, OptionError
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -348,7 +348,7 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def named(*message: str | Argument) -> str:
+def named(*message: str | Argument | EachWay) -> str:
     """A message in pieces as one text, with options in place of arguments."""
     from fairpc.data.columns import TO_KEEP
 
@@ -357,7 +357,9 @@ def named(*message: str | Argument) -> str:
     return text.replace("".join(map(str, TO_KEEP)), "".join(map(_named, TO_KEEP)))
 
 
-def _named(piece: str | Argument) -> str:
+def _named(piece: str | Argument | EachWay) -> str:
+    if isinstance(piece, EachWay):
+        return piece.shell
     if not isinstance(piece, Argument) or piece.name not in ARGUMENTS:
         return str(piece)
     value = piece.value.strip("'…")

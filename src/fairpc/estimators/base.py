@@ -160,7 +160,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             if self._given_coding() is None:
                 rng = np.random.default_rng(DRAWS)
                 looked = training.rows.sample(folder.sample_rows, rng)
-                warn_of_leaks(some_rows(looked, COMPARED_ROWS, rng), training.coding)
+                warn_of_leaks(table, some_rows(looked, COMPARED_ROWS, rng), training.coding)
             limits = self._limits(training.coding, fair_labels)
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:

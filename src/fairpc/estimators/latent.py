@@ -196,7 +196,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             )
         check_fit_input(self, X, y)
         given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        coding = self._fit_coding(X, y, fair_labels, **given)
+        given_table = self._given_table(X, y, fair_labels, **given)
+        coding = self._fit_coding(given_table)
         strata = strata_of(self.given, self.mechanism, coding)
         refuse_rate(self.knowledge, self.given)
         all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
@@ -205,7 +206,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         view = GroupView.of(coding, X, all_rows.s, plain=plain)
         table, rows, who = _used(X, all_rows, clusters)
         _warn_left_out(all_rows, rows.n_rows)
-        warn_of_leaks(rows, coding)
+        warn_of_leaks(given_table, rows, coding)
         _warn_small(coding, small_strata(rows, strata, coding))
         folds = _folds(rows, who, self.cv, coding, rng, self.per_group)
         weighted = sample_weight is not None
@@ -246,9 +247,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         if not (self.knowledge is None or isinstance(self.knowledge, Knowledge)):
             raise LearningError(f"knowledge is {self.knowledge!r}: give a fairpc.Knowledge")
 
-    def _fit_coding(self, X: Any, y: Any, fair_labels: Any, **given: Any) -> TableCoding:
-        """How groups and labels become codes; features too, for what is said of the table."""
-        table = GivenTable.of(
+    def _given_table(self, X: Any, y: Any, fair_labels: Any, **given: Any) -> GivenTable:
+        return GivenTable.of(
             X,
             y,
             sensitive=self.sensitive,
@@ -257,6 +257,9 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             decimal=self.decimal,
             **given,
         )
+
+    def _fit_coding(self, table: GivenTable) -> TableCoding:
+        """How groups and labels become codes; features too, for what is said of the table."""
         coding, _ = fit_coding(table.source, table.roles, positive=self.positive)
         classes = coding.labels.classes
         if len(classes) > 2:
