@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from failing import FAILURES, HELD
@@ -15,7 +16,10 @@ from label_bias_summary import lay_out, mean, short
 from ranks import Ranking, rank
 
 Record = dict[str, Any]
+Floats = npt.NDArray[np.float64]
 
+VERSIONS = "versions"
+"""Kind of the record that says with which libraries the others were made."""
 BENT = ("strong", "paper", "mild")
 UNBENT = "none"
 NUMBERS = (
@@ -59,7 +63,8 @@ class Results:
 
     Of a family with two learners the one with the higher mean accuracy for Df where labels are
     bent stands for it throughout: a choice by test rows, in favour of methods of others. Cells that
-    one of the methods lacks are left out, so that all means are over the same cells.
+    one of the methods lacks are left out, and so are seeds that lack cells, so that all means are
+    over the same cells and every cell has the same seeds.
     """
 
     frame: pl.DataFrame
@@ -84,7 +89,8 @@ class Results:
         kept = frame.filter(pl.col("method").is_in(list(names)))
         kept = kept.with_columns(pl.col("method").replace_strict(names).alias("family"))
         fails = pl.col("failure") != HELD
-        kept = pl.concat([_complete(kept.filter(part), "family") for part in (~fails, fails)])
+        parts = [_complete(kept.filter(part), "family") for part in (~fails, fails)]
+        kept = pl.concat([_balanced(part) for part in parts])
         return cls(kept, _frame([r for r in good if r["kind"] == "set"]), learners)
 
     @property
@@ -117,6 +123,14 @@ def _complete(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     return rows.filter(pl.col(name).n_unique().over(CELL) == rows[name].n_unique())
 
 
+def _balanced(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the seeds that have every cell that there is."""
+    cell = [name for name in CELL if name != "seed"]
+    found = rows.select(*cell, "seed").unique().group_by("seed").len()
+    whole = found.filter(pl.col("len") == rows.select(cell).n_unique())
+    return rows.join(whole.select("seed"), on="seed", how="semi")
+
+
 def over_cells(
     results: Results, number: str, families: Sequence[str], *cell: str
 ) -> tuple[list[str], pl.DataFrame]:
@@ -142,12 +156,15 @@ def ranking(
 
 def blocks(records: Iterable[Record]) -> dict[str, str]:
     """Every table of the page, by the name of its markers."""
+    records = list(records)
     results = Results.of(records)
     made = {
+        "versions": versions(records),
         "cells": cells(results),
         "learners": learners(results),
         "overall": overall(results),
         "ranks": rank_lines(results),
+        "seeds": by_seed(results),
         "every-cell": every_cell(results),
         "unbent": by_mechanism(results),
         "gaps": gaps(results),
@@ -191,6 +208,13 @@ def cells(results: Results) -> str:
     return _table(["what fails", "tables", "mechanisms", "seeds", "cells", "fits"], lines)
 
 
+def versions(records: list[Record]) -> str:
+    """With what the records were made."""
+    (found,) = [r for r in records if r["kind"] == VERSIONS] or [{}]
+    lines = [[name, text] for name, text in found.items() if name != "kind"]
+    return _table(["made with", "version"], lines)
+
+
 def learners(results: Results) -> str:
     """Which learner stands for a family that has two."""
     lines = []
@@ -210,14 +234,32 @@ def overall(results: Results) -> str:
     means = {family: _means(results, family, columns) for family in order}
     lines = []
     for family in order:
-        shown = [short(ranks.get(family), 1)]
+        shown = [short(ranks.get(family), 1), _behind(results, family)]
         for number, value in zip(columns, means[family], strict=True):
             digits = 1 if number == "cpu" else 3
             marked = "–" if value is None else _marked(family, number, means, columns, digits)
             shown.append(marked)
         lines.append([family, *shown])
-    head = ["method", "rank", "accuracy", "AUC", "Brier", "gap", "mechanism error", "CPU s"]
-    return _table(head, lines)
+    head = ["method", "rank", f"accuracy − that of {REFERENCE}", "accuracy", "AUC", "Brier", "gap"]
+    return _table([*head, "mechanism error", "CPU s"], lines)
+
+
+REFERENCE = "FairPC()"
+
+
+def _behind(results: Results, family: str) -> str:
+    """Mean over tables of the difference in accuracy, and its standard error over tables."""
+    if family == REFERENCE:
+        return "0"
+    _, wide = over_cells(results, "accuracy", [family, REFERENCE], "table")
+    return _with_error((wide[family] - wide[REFERENCE]).to_numpy())
+
+
+def _with_error(differences: Floats) -> str:
+    shown, n = short(float(differences.mean()), sign="+"), len(differences)
+    if n < 2:
+        return shown
+    return f"{shown} ± {short(float(differences.std(ddof=1)) / np.sqrt(n))}"
 
 
 def _means(results: Results, family: str, columns: Sequence[str]) -> list[float | None]:
@@ -261,6 +303,17 @@ def rank_lines(results: Results) -> str:
     return _table([*head, "best rank", "others not told apart from it"], lines)
 
 
+def by_seed(results: Results) -> str:
+    """Mean accuracy where labels are bent, by seed: ours were shaped on folds of the first."""
+    seeds = sorted(set(results.bent["seed"]))
+    lines = []
+    for family in results.present(FAMILIES):
+        rows = results.bent.filter(pl.col("family") == family)
+        means = (mean(rows.filter(pl.col("seed") == seed)["accuracy"]) for seed in seeds)
+        lines.append([family, *map(short, means)])
+    return _table(["method", *(f"seed {seed}" for seed in seeds)], lines)
+
+
 SHOWN = ("LatentDecision()", "FairPC()")
 
 
@@ -270,20 +323,55 @@ def every_cell(results: Results) -> str:
 
 
 def _against_best(rows: pl.DataFrame, cell: Sequence[str]) -> str:
-    """Ours beside the best other; bold where it is ahead of both of ours at three decimals."""
-    found = rows.group_by(*cell, "family", maintain_order=True).agg(pl.col("accuracy").mean())
+    """Ours beside the best other; bold where it is ahead of both of ours at three decimals.
+
+    By how much it is ahead of the better of ours is a mean over seeds, which draw rows, bends and
+    folds anew. Cells of a table have one standard error, because few seeds tell little each.
+    """
+    told = [_Against.of(part, cell) for part in rows.partition_by(*cell, maintain_order=True)]
     lines = []
-    for part in found.partition_by(*cell, maintain_order=True):
-        of = dict(zip(part["family"], part["accuracy"].round(3), strict=True))
-        value, name = max(((of[n], n) for n in OTHERS if n in of), default=(np.nan, "–"))
-        best = f"{name} {short(value)}"
-        ours = [of.get(n) for n in SHOWN]
-        ahead = all(value > other for other in ours if other is not None)
+    for one in told:
+        error = _pooled_error([t.leads for t in told if t.table == one.table])
+        lead = short(float(one.leads.mean()), sign="+")
+        best = f"**{one.best}**" if one.ahead else one.best
+        lines.append([*one.shown, best, lead if error is None else f"{lead} ± {short(error)}"])
+    return _table(["cell", "gradient boosting", *SHOWN, "best of all others", "its lead"], lines)
+
+
+@dataclass(frozen=True, eq=False)
+class _Against:
+    """A cell: accuracies of ours, the best of all others, and its lead by seeds."""
+
+    table: str
+    shown: list[str]
+    best: str
+    ahead: bool
+    leads: Floats
+
+    @classmethod
+    def of(cls, part: pl.DataFrame, cell: Sequence[str]) -> _Against:
+        means = dict(part.group_by("family").agg(pl.col("accuracy").mean()).iter_rows())
+        others, ours = ([n for n in names if n in means] for names in (OTHERS, SHOWN))
+        best, own = (max(some, key=lambda n: means[n]) for some in (others, ours))
+        seeds = part.pivot("family", index=["seed", "fold"], values="accuracy")
+        shown = {name: round(means[name], 3) for name in (best, *ours)}
+        boosting = short(means.get("gradient boosting"))
         where = " ".join(_size(part[n][0]) for n in cell)
-        boosting = short(of.get("gradient boosting"))
-        shown = [short(other) for other in ours]
-        lines.append([where, boosting, *shown, f"**{best}**" if ahead else best])
-    return _table(["cell", "gradient boosting", *SHOWN, "best of all others"], lines)
+        return cls(
+            part["table"][0],
+            [where, boosting, *(short(means.get(n)) for n in SHOWN)],
+            f"{best} {short(means[best])}",
+            all(shown[best] > shown[n] for n in ours),
+            (seeds[best] - seeds[own]).to_numpy(),
+        )
+
+
+def _pooled_error(leads: list[Floats]) -> float | None:
+    """Standard error of the mean over seeds, its variance pooled over cells; None for one seed."""
+    (n,) = {len(each) for each in leads}
+    if n < 2:
+        return None
+    return float(np.sqrt(np.mean([each.var(ddof=1) for each in leads]) / n))
 
 
 def _size(value: Any) -> str:

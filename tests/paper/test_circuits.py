@@ -108,6 +108,17 @@ def test_some_of_our_fits_are_the_published_circuits(
     assert circuits.is_same(ours, theirs) == same
 
 
+@pytest.mark.parametrize("name", OWN_FOLDS)
+def test_our_em_finds_the_published_parameters_on_the_published_structure(
+    name: str, sources: Sources
+) -> None:
+    """All thirty agree to 4e-6; another start, or a free P(S, Df), would not."""
+    table = sources.table(name)
+    circuit = read_circuits(folder_of(sources), table)[4]
+    found = circuits.relearned(circuit, table, 4)
+    assert np.abs(found - circuit.parameters).max() < 1e-5
+
+
 def test_a_circuit_of_other_folds_is_refused() -> None:
     rng = np.random.default_rng(1)
     joint = rng.dirichlet(np.ones(16)).reshape(2, 2, 2, 2)
@@ -122,7 +133,7 @@ def test_a_quick_look_scores_the_circuits_of_its_folds(sources: Sources, tmp_pat
     exhibit = circuits.exhibit(study)
     assert "file 2 to fold 3" in exhibit.notes[0]
     assert {r["dataset"] for r in exhibit.records} == set(OWN_FOLDS)
-    assert "of 6 folds" in exhibit.notes[3]
+    assert "of 6 folds" in exhibit.notes[4]
 
 
 def test_without_the_files_it_says_so(tmp_path: Path) -> None:
