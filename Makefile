@@ -63,6 +63,8 @@ coverage: $(INSTALLED) ## lines that the quick tests do not reach
 	$(BIN)/coverage combine
 	$(BIN)/coverage report
 
+bench: export FAIRPC_THREADS = 1
+bench: export OMP_NUM_THREADS = 1
 bench: $(INSTALLED) ## print the benchmarks
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/structure.py

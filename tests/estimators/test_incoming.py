@@ -8,7 +8,14 @@ import polars as pl
 import pytest
 
 from fairpc import FairPC, LatentDecision, load
-from fairpc.errors import ColumnWarning, DroppedWarning, GroupWarning, LearningError, TableError
+from fairpc.errors import (
+    ClassWarning,
+    ColumnWarning,
+    DroppedWarning,
+    GroupWarning,
+    LearningError,
+    TableError,
+)
 
 FAST: dict[str, Any] = {"structure": "chow-liu", "random_state": 0, "guard": False}
 
@@ -90,7 +97,9 @@ def test_columns_that_are_not_used_are_said() -> None:
         FairPC("sex", **FAST).fit(more, y)
 
 
-def test_small_groups_are_said_before_the_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_groups_and_many_classes_are_said_before_the_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     frame, y = rows()
     groups = ["x", "x", *np.resize(["a", "b"], 238).tolist()]
 
@@ -101,3 +110,6 @@ def test_small_groups_are_said_before_the_fit(monkeypatch: pytest.MonkeyPatch) -
     told = r"1 group has fewer than 5 rows, the smallest, 'x', has 2 rows"
     with pytest.warns(GroupWarning, match=told), pytest.raises(AssertionError):
         FairPC("sex", **FAST).fit(frame.with_columns(sex=pl.Series(groups)), y)
+    told = "has 30 classes: in each of 2 groups a mechanism of 30 × 30 numbers"
+    with pytest.warns(ClassWarning, match=told), pytest.raises(AssertionError):
+        FairPC("sex", **FAST).fit(frame, [f"c{i % 30}" for i in range(240)])

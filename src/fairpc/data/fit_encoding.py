@@ -17,7 +17,7 @@ from fairpc.data.columns import ClassWeights, Options, fit_column
 from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame
 from fairpc.data.groups import groups_of, warn_of_groups
-from fairpc.data.labels import labels_of
+from fairpc.data.labels import labels_of, warn_of_classes
 from fairpc.data.leaks import label_leaks, warn_leak
 from fairpc.data.schema import Column, Dropped
 from fairpc.data.source import Roles, Source, Watcher, shown_name
@@ -70,6 +70,7 @@ def fit_coding(
     if not again:
         _warn_of_columns(features, summary)
         warn_of_groups(groups)
+        warn_of_classes(labels, len(groups.names))
         for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
             warn_leak(leak, f"the label {labels.name!r}", stacklevel=5)
     sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))

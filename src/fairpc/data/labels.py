@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,10 +16,12 @@ from fairpc.data.frame import read_columns
 from fairpc.data.schema import Column, Kind, Record, Saved, fields_of
 from fairpc.data.table import check_weights
 from fairpc.data.values import MIXED, Sentinel, Values, read_values
-from fairpc.errors import Argument, TableError
+from fairpc.errors import Argument, ClassWarning, TableError
 from fairpc.errors.arrays import Array, Codes, Floats
 
 MAX_CLASSES: Final = 100
+MANY: Final = 20
+"""Classes above which a fit takes long: its mechanism has their square."""
 _CONTINUOUS: Final = 10  # more different broken numbers than this are a measurement
 
 
@@ -99,6 +102,20 @@ class Labels(Saved):
                 record.levels("missing_values"),
             )
         )
+
+
+def warn_of_classes(labels: Labels, n_groups: int) -> None:
+    """Say before the work begins that classes are many."""
+    n = len(labels.classes)
+    if n <= MANY:
+        return
+    warnings.warn(
+        f"the label {labels.name!r} has {n} classes: in each of {n_groups} groups a mechanism of "
+        f"{n} × {n} numbers is learned, which may take minutes and of few rows per class tells "
+        "little; merge classes",
+        ClassWarning,
+        stacklevel=6,
+    )
 
 
 def fit_labels(

@@ -128,6 +128,10 @@ class GroupWarning(UserWarning):
     """Groups are many, or have few rows: what is learned of them takes long and says little."""
 
 
+class ClassWarning(UserWarning):
+    """The label has many classes: what is learned of them takes long and says little."""
+
+
 class TableWarning(UserWarning):
     """A value was read as missing because it was not there at fit; names the column and value."""
 

@@ -24,6 +24,8 @@ from fairpc.errors.arrays import Codes, Floats, Ints
 MOST_STEP: Final = 1.0
 """Most that a number moves at once: where labels are beyond the ends of a mechanism, scores have no
 best fit."""
+BLOCK: Final = 1 << 17
+"""Numbers for pairs of classes that are in memory at once."""
 SETTLED: Final = 0.01
 """Once no number moves by more, they have settled."""
 
@@ -83,12 +85,19 @@ def _sums(column: Ints, parts: Floats, n_values: int) -> Floats:
 
 
 def _derivatives(odds: Floats, labels: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
-    """Of the log-likelihood of each row's label by its odds: slope, and expected curvature."""
+    """Of the log-likelihood of each row's label by its odds: slope, and expected curvature.
+
+    A block of rows at a time, because numbers for each pair of classes would fill the memory.
+    """
     q = shares_of(odds)
     told = np.maximum(q @ mechanism, 1e-12)
-    apart = q[:, :, None] * (mechanism - told[:, None])  # of P(d), by the odds of f
-    slope = ((labels / told)[:, None] * apart).sum(axis=2)
-    bend = (apart**2 / told[:, None]).sum(axis=2)
+    share = labels / told
+    slope, bend = np.empty_like(q), np.empty_like(q)
+    n = max(BLOCK // mechanism.size, 1)
+    for some in (slice(k, k + n) for k in range(0, len(q), n)):
+        apart = q[some, :, None] * (mechanism - told[some, None])  # of P(d), by the odds of f
+        slope[some] = (share[some, None] * apart).sum(axis=2)
+        bend[some] = (apart**2 / told[some, None]).sum(axis=2)
     return slope, bend
 
 
