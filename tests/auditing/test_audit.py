@@ -240,14 +240,19 @@ def test_numbers_in_words_are_those_of_the_page(found: Audit) -> None:
 def test_progress_ends_at_the_last_step() -> None:
     X, y, s = table()
     seen: list[tuple[str, int, int]] = []
+    lines: list[str] = []
 
     def tell(now: Progress) -> None:
         seen.append((now.what, now.done, now.total))
+        lines.append(now.line)
 
     audit(fitted(), X, y, sensitive_features=s, **QUICK, progress=tell)
     assert seen[0][1:] == (0, seen[0][2])
     assert [step[1] for step in seen] == sorted(step[1] for step in seen)
     assert seen[-1][1] == seen[-1][2] - 1
+    assert lines[-1] == f"step {seen[-1][2]} of {seen[-1][2]}, verdict"
+    # Words for whoever waits, and no names of sections such as decidable.test.
+    assert not any("." in line or "_" in line for line in lines)
 
 
 @pytest.mark.parametrize(

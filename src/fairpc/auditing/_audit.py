@@ -214,17 +214,17 @@ def audit(
             sample_weight=sample_weight,
             clusters=clusters,
             fair_labels=fair_labels,
-            watch=lambda now: job.tell("scores", f": {_read_so_far(now)}"),
+            watch=lambda now: job.tell(_FIRST, f": {_read_so_far(now)}"),
         )
 
-    job = Job(model, settings, progress, STEP_NAMES)
-    job.run(Step(STEP_NAMES[0], read, needed=True))
+    job = Job(model, settings, progress, STEP_WORDS)
+    job.run(Step(_FIRST, STEP_WORDS[_FIRST], read, needed=True))
     with warnings.catch_warnings():
         # What is odd about the rows was said when they were read.
         warnings.simplefilter("ignore", TableWarning)
         for step in STEPS:
             job.run(step)
-        job.tell(STEP_NAMES[-1])
+        job.tell(_LAST)
         found = job.found | {name: compute(job) for name, compute in AT_ONCE.items()}
         return Audit(**{section.name: found[section.name] for section in fields(Audit)})
 
@@ -247,28 +247,33 @@ def _read_so_far(now: ReadingProgress) -> str:
 
 
 STEPS: Final = (
-    Step("data", table_facts, needed=True),
-    Step("labels", gaps.label_disparity),
-    Step("decidable.test", assumptions.assumption_test),
-    Step("strata.test", assumptions.test_within_strata),
-    Step("mechanism", mechanism.mechanism_facts),
-    Step("mechanism.intervals", mechanism.with_intervals),
-    Step("decidable.identified", decidable.identified_facts),
-    Step("decidable.stability", decidable.spread_over_starts),
-    Step("strata.gaps", strata.gap_parts),
-    Step("strata.candidates", strata.candidates),
-    Step("strata", strata.strata_facts),
-    Step("parity", gaps.parity_facts),
-    Step("patterns", patterns.pattern_facts),
-    Step("group_metrics", agreement.group_metrics),
-    Step("trade_off", agreement.trade_off),
-    Step("curves", agreement.score_curves),
-    Step("circuit", background.circuit_facts),
-    Step("what_if", background.what_if),
+    Step("data", "rows and groups", table_facts, needed=True),
+    Step("labels", "gaps in labels", gaps.label_disparity),
+    Step("decidable.test", "test of the assumptions", assumptions.assumption_test),
+    Step("strata.test", "test within strata", assumptions.test_within_strata),
+    Step("mechanism", "mechanism", mechanism.mechanism_facts),
+    Step("mechanism.intervals", "intervals of the mechanism", mechanism.with_intervals),
+    Step("decidable.identified", "what the labels leave possible", decidable.identified_facts),
+    Step("decidable.stability", "fits from random starts", decidable.spread_over_starts),
+    Step("strata.gaps", "gaps within strata", strata.gap_parts),
+    Step("strata.candidates", "columns as strata", strata.candidates),
+    Step("strata", "strata", strata.strata_facts),
+    Step("parity", "gaps in scores and decisions", gaps.parity_facts),
+    Step("patterns", "who is hit", patterns.pattern_facts),
+    Step("group_metrics", "agreement with labels", agreement.group_metrics),
+    Step("trade_off", "other methods", agreement.trade_off),
+    Step("curves", "curves of the scores", agreement.score_curves),
+    Step("circuit", "drawing of the circuit", background.circuit_facts),
+    Step("what_if", "form of the page", background.what_if),
 )
 """What takes time or may have no answer, in order."""
 
-STEP_NAMES: Final = ("scores", *(step.name for step in STEPS), "the rest")
+_FIRST, _LAST = "scores", "the rest"
+STEP_WORDS: Final = {
+    _FIRST: "reading the table",
+    **{step.name: step.words for step in STEPS},
+    _LAST: "verdict",
+}
 
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "mechanism": lambda job: job.found.get("mechanism.intervals") or job.found["mechanism"],

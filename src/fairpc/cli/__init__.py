@@ -427,9 +427,12 @@ def _paper(
         opt.option("DIR", "The authors' folds, a folder per table; else our own."),
     ] = None,
     quick: Annotated[bool, opt.option(None, "2 folds instead of 10.", "--quick")] = False,
-    out: Annotated[
+    output: Annotated[
         Path | None,
-        opt.option("DIR", "Folder for the files; fairpc-paper unless --json."),
+        # The last name is that of 0.2.0.
+        opt.option(
+            "DIR", "Folder for the files; fairpc-paper unless --json.", "--output", "-o", "--out"
+        ),
     ] = None,
     cache: Annotated[
         Path | None, opt.option("DIR", "Folder in which finished runs are kept.")

@@ -9,7 +9,7 @@ import typer
 
 from fairpc.cli.levels import gaps_by_level, show_levels
 from fairpc.cli.options import Limit, TextFormat
-from fairpc.cli.screen import Screen, print_json, say
+from fairpc.cli.screen import Screen, complain, print_json, say
 from fairpc.cli.tables import (
     about,
     check_output,
@@ -87,15 +87,14 @@ def run(
             show_levels(levels)
         hint = "Give -o report.html to write the full report."
         say(hint if output is None else f"The report is in {output}.")
-    if limit.fail_over is not None:
-        verdict = "larger than" if over else "not larger than"
-        of = "scores or decisions" if limit.gap == "either" else limit.gap
-        screen.note(
-            f"the gap between groups in {of} is at most {bound:.4f}: {verdict} {limit.fail_over:g}"
-        )
     screen.notes(warned)
-    if over:
-        raise typer.Exit(GAP_EXCEEDED)
+    if limit.fail_over is not None:
+        of = "scores or decisions" if limit.gap == "either" else limit.gap
+        said = f"the gap between groups in {of} may be as large as {bound:.4f}"
+        if over:  # said even if --quiet, for whoever looks why a check failed
+            complain(f"{said}, which is more than the {limit.fail_over:g} of --fail-over")
+            raise typer.Exit(GAP_EXCEEDED)
+        screen.note(f"{said}; --fail-over allows {limit.fail_over:g}")
 
 
 def show_verdict(found: Verdict) -> None:

@@ -101,7 +101,7 @@ def _opening(sources: Sources) -> str:
         "# Reproduction\n\n"
         "Choi, Dang and Van den Broeck, *Group Fairness by Probabilistic Modeling with Latent "
         "Fair Decisions*, AAAI 2021: their numbers beside ours. This page is written by\n\n"
-        f"    {' '.join(words)} --out docs\n\n"
+        f"    {' '.join(words)} -o docs\n\n"
         f"from {data} with {folds} ({used}). Numbers in tables and beside verdicts are computed "
         "by the command. Explanations are sentences that we wrote: the command fills in numbers "
         "of ours, and quotes those of the paper. Discrimination is S = 1 minus S = 0, or its "
