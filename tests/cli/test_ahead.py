@@ -61,6 +61,11 @@ def test_the_first_run_starts_a_process_and_later_ones_do_not(tmp_path: Path) ->
     assert printed() == ""
 
 
+@pytest.mark.parametrize("name", ahead.STAGES)
+def test_every_stage_calls_what_it_compiles(name: str) -> None:
+    ahead.STAGES[name]()
+
+
 def test_stages_end_with_the_process_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     monkeypatch.setitem(ahead.STAGES, "boxes", lambda: called.append("boxes"))

@@ -85,8 +85,8 @@ def _boxes() -> None:
     from fairpc.fair.forest import Forest
 
     allowed = (np.eye(2, dtype=bool), np.ones((2, 2), bool))
-    half = np.full((1, 1, 2), 0.5)
-    forest = Forest(np.zeros(2, np.int64), allowed, np.ones((1, 1)), (half, half), half)
+    half, one = np.full((1, 1, 1, 2), 0.5), np.ones((1, 1, 1))
+    forest = Forest(np.zeros(2, np.int64), allowed, one, (half, half), half[0])
     forest.log_densities(np.zeros((1, 2), np.int16), np.zeros(1, np.int16))
 
 
