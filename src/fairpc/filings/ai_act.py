@@ -70,6 +70,7 @@ def _general(audit: Audit, known: Answers) -> Iterator[view.Block]:
             ("(c) Software versions of the audit", software),
             ("(d) Forms in which it is supplied", known["eu.forms"]),
             ("(e) Hardware", known["eu.hardware"]),
+            ("(f) Pictures of the product it is part of", known["eu.product"]),
             ("(g) User interface of the deployer", known["eu.interface"]),
             ("(h) Instructions for use", known["eu.instructions"]),
         ],
