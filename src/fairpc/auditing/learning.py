@@ -11,9 +11,9 @@ import numpy as np
 from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import counted
 from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.calibration import Calibration
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.latent import LatentDecision
-from fairpc.estimators.score_map import Calibration
 from fairpc.fair.label_scores import STRAIGHT_LEVEL
 
 _HISTORY_POINTS: Final = 201

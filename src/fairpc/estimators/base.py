@@ -34,7 +34,7 @@ from fairpc.errors import (
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.guard import Checked, em_refit, forest_refit, guard
 from fairpc.estimators.queries import FittedQueries
-from fairpc.estimators.score_map import within_limits
+from fairpc.estimators.score_map_fit import within_limits
 from fairpc.estimators.settings import (
     Settings,
     StructureChoice,

@@ -35,12 +35,12 @@ def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
     known = Answers() if answers is None else answers
     data, made = audit.data, audit.provenance
     left_out = _left_out(audit, known)
-    return Document(
+    return Document.of_audit(
+        audit,
         kind="Local Law 144 tables",
-        title=text.short(known.texts.get("model.name") or f"Decisions on {data.label}", 80),
+        title=known.texts.get("model.name") or f"Decisions on {data.label}",
         subtitle=f"New York City, selection rates and impact ratios; rows audited "
         f"{text.name(made.date[:10])}",
-        disclaimer=audit.verdict.disclaimer,
         is_not=_IS_NOT,
         sections=(
             section("summary", "Summary", *_summary(audit, known)),
@@ -48,7 +48,6 @@ def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
             section("left-out", "Categories under 2%", *_under(audit, known, left_out)),
             section("reading", "How to read the tables", *_reading(audit)),
         ),
-        version=text.name(made.versions.get("fairpc", "")),
     )
 
 
