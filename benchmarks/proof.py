@@ -63,7 +63,7 @@ from label_bias import METHODS as FIRST
 from label_bias import Decided, Floats, Method, with_group
 from label_bias_summary import summary
 from proof_pictures import draw
-from proof_tables import VERSIONS, blocks, fill_page
+from proof_tables import DEFAULT, VERSIONS, blocks, fill_page
 from rivals import RIVALS
 
 Record = dict[str, Any]
@@ -244,7 +244,7 @@ Job = tuple[Record, Callable[[], Record]]
 
 def key(record: Record) -> Key:
     names = ("kind", "table", "mechanism", "failure", "size", "seed", "fold", "method")
-    return tuple(record.get(name) for name in (*names, "rows", "train", "share"))
+    return tuple(record.get(name) for name in (*names, "rows", "train", "share", "by"))
 
 
 def read_records(path: Path) -> list[Record]:
@@ -287,7 +287,7 @@ def thinned(train: Rows, n_rows: int | None) -> Rows:
 def jobs(given: argparse.Namespace, cell: Record, train: Rows, test: Rows) -> Iterator[Job]:
     """Name of each record of a fold, and how it is made."""
     if given.sets:
-        job = {"kind": "set", **cell}
+        job = {"kind": "set", **cell, "by": given.sets_by or DEFAULT}
         yield job, partial(measure_set, train, given.sets_by, job)
     for name in given.methods:
         rows, job = (METHODS[name], train, test), {**cell, "method": name}
@@ -395,7 +395,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--hide", type=float, help="share of the test cells to hide")
     parser.add_argument("--seeds-apart", action="store_true", help="decisions that turn by chance")
     parser.add_argument("--sets", action="store_true", help="also test the assumptions; slow")
-    parser.add_argument("--sets-by", choices=("logistic", "boosting"), help="its classifier")
+    parser.add_argument(
+        "--sets-by", choices=("logistic", "boosting"), help="its classifier, if not both"
+    )
     parser.add_argument("--markdown", action="store_true", help="tables in Markdown")
     parser.add_argument("--page", type=Path, help="page whose tables are replaced")
     parser.add_argument("--folder", type=Path, default=Path(), help="of pictures")

@@ -20,6 +20,8 @@ Floats = npt.NDArray[np.float64]
 
 VERSIONS = "versions"
 """Kind of the record that says with which libraries the others were made."""
+DEFAULT, LOGISTIC = "default", "logistic"
+"""By which classifiers the assumptions were tested."""
 BENT = ("strong", "paper", "mild")
 UNBENT = "none"
 NUMBERS = (
@@ -107,7 +109,7 @@ class Results:
 
 def _frame(records: list[Record]) -> pl.DataFrame:
     schema = {
-        **dict.fromkeys(("table", "mechanism", "failure", "method"), pl.String),
+        **dict.fromkeys(("table", "mechanism", "failure", "method", "by"), pl.String),
         **dict.fromkeys(("seed", "fold", "warnings"), pl.Int64),
         "rejected": pl.Boolean,
         **dict.fromkeys(NUMBERS, pl.Float64),
@@ -499,7 +501,7 @@ def failing_gaps(results: Results) -> str:
 
 def coverage(results: Results) -> str:
     """How often sets and bounds hold the truth where the assumptions hold."""
-    sets = results.sets.filter(pl.col("failure") == HELD)
+    sets = results.sets.filter(pl.col("failure") == HELD, pl.col("by") == LOGISTIC)
     lines = []
     for mechanism in (UNBENT, *reversed(BENT)):
         here = sets.filter(pl.col("mechanism") == mechanism)
@@ -529,23 +531,27 @@ def noticed(results: Results) -> str:
     """Where assumptions fail: whether the test rejects them, and whether its set holds P(Df)."""
     lines = []
     for failure, size in _sizes(results):
-        ways = (pl.col("failure") == failure, pl.col("size") == size)
-        here = results.sets.filter(*ways)
+        ways = [pl.col("failure") == failure, pl.col("size") == size]
         if failure == HELD:
-            here = here.filter(pl.col("mechanism").is_in(BENT))
-        own = results.frame.filter(*ways, pl.col("family") == "LatentDecision()")
-        fair = results.frame.filter(*ways, pl.col("family") == "FairPC()")
-        if failure == HELD:
-            own, fair = (rows.filter(pl.col("mechanism").is_in(BENT)) for rows in (own, fair))
-        rejected = here["rejected"].drop_nulls()
-        line = [_way(failure, size), f"{rejected.sum()} of {len(rejected)}"]
-        line += [_inside(here, "lower", "upper"), _inside(own, "lower", "upper")]
+            ways.append(pl.col("mechanism").is_in(BENT))
+        tested = [results.sets.filter(*ways, pl.col("by") == by) for by in (LOGISTIC, DEFAULT)]
+        own, fair = (
+            results.frame.filter(*ways, pl.col("family") == family)
+            for family in ("LatentDecision()", "FairPC()")
+        )
+        line = [_way(failure, size), *map(_rejected, tested)]
+        line += [_inside(rows, "lower", "upper") for rows in (*tested, own)]
         line += [f"{(rows['warnings'] > 0).sum()} of {len(rows)}" for rows in (own, fair)]
         line += [short(mean(own["bounds_held"])), short(mean(own["mechanism_error"]))]
         lines.append(line)
-    head = ["what fails", "test rejects", "P(Df) in its set", "in that of LatentDecision()"]
-    head += ["LatentDecision() warns", "FairPC() warns", "bounds held", "mechanism error"]
-    return _table(head, lines)
+    head = ["what fails", "test rejects, logistic", "default", "P(Df) in its set, logistic"]
+    head += ["default", "in that of LatentDecision()", "LatentDecision() warns"]
+    return _table([*head, "FairPC() warns", "bounds held", "mechanism error"], lines)
+
+
+def _rejected(sets: pl.DataFrame) -> str:
+    rejected = sets["rejected"].drop_nulls()
+    return f"{rejected.sum()} of {len(rejected)}" if len(rejected) else "–"
 
 
 def seconds(results: Results) -> str:

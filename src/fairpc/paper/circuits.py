@@ -24,7 +24,7 @@ from fairpc.data import Table
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.paper.distributions import FAIRPC_EQUAL, PROTOCOL
-from fairpc.paper.exhibit import Exhibit, Grid, Record, Records, number, signed
+from fairpc.paper.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
 from fairpc.paper.methods import Outcome, free_parameters
 from fairpc.paper.real_world import measure, printed
 from fairpc.paper.runs import Study
@@ -232,8 +232,9 @@ def exhibit(study: Study) -> Exhibit:
             f"folds. Bold: further than {WITHIN:.0f} of them.",
             _by_number_in_words(by_number, records),
             f"On the structures of these {len(apart)} circuits our EM finds their parameters: from "
-            f"D = Df, after {PROTOCOL.max_iter} iterations, no parameter differs by more than "
-            f"{max(apart):.6f}. So what differs between their circuits and ours is structure.",
+            f"D = Df, after {PROTOCOL.max_iter} iterations, the largest difference of a parameter "
+            f"is {p_value(max(apart))}. So what differs between their circuits and ours is "
+            "structure.",
             _same_in_words(same, sum(len(t.folds) for t in tables)),
             _in_words(records),
         ),
