@@ -90,10 +90,10 @@ class GroupEnds:
 
     def scores(self, tail: float | None) -> Interval:
         """m and M, as far in as the tail allows; the held-out rates where none is given."""
-        return 1 - _top(self.negative, tail), _top(self.positive, tail)
+        return 1 - top_rate(self.negative, tail), top_rate(self.positive, tail)
 
 
-def _top(rates: ClassRates, tail: float | None) -> float:
+def top_rate(rates: ClassRates, tail: float | None) -> float:
     """The rate of a class in its top set, or a lower confidence limit of it."""
     top = rates.top
     if top is None:

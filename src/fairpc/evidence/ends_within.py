@@ -21,7 +21,6 @@ import numpy as np
 
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence.assumptions_within import INFORMATIVE, CountedStrata
 from fairpc.evidence.ends import (
     GroupEnds,
     Known,
@@ -33,7 +32,7 @@ from fairpc.evidence.ends import (
     sample_of,
 )
 from fairpc.evidence.intervals import Interval, Sample, rate_sample, some_of
-from fairpc.evidence.lines import Limits, Line, looked_at, region
+from fairpc.evidence.lines import INFORMATIVE, CountedStrata, Limits, Line, looked_at, region
 from fairpc.evidence.plain import Record
 
 LEVEL: Final = 0.95
