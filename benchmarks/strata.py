@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from fairpc.datasets import load_adult, load_compas
 from fairpc.evidence import StrataTest, compare_strata, test_assumptions
-from fairpc.evidence.strata import column_strata
+from fairpc.evidence.candidate_strata import column_strata
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

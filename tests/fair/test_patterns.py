@@ -223,12 +223,14 @@ def test_assignments_are_counted(size: int) -> None:
         named = sum(v > 0 for v in states)
         if named <= size:
             counted[named] += 1
-    assert (1, *assignments(arities, size)) == tuple(counted)
+    later = assignments(arities, size)
+    assert (1, *later[0]) == tuple(counted)
+    assert later[1:] == assignments(arities[1:], size)
 
 
 def test_what_is_ruled_out_is_said() -> None:
     m = random_forest(Random(3), Sizes((3, 3, 3, 2)))
-    total = 2 * (1 + sum(assignments(m.layout.arities, 3)))
+    total = 2 * (1 + sum(assignments(m.layout.arities, 3)[0]))
     for asked in (
         replace(ALL, min_share=0.1),
         replace(ALL, min_share=0.1, threshold=0.3),

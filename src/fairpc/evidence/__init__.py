@@ -7,8 +7,13 @@ from fairpc.evidence.assumptions import (
     GroupBounds,
     test_assumptions,
 )
-from fairpc.evidence.assumptions_within import GroupMechanism, StrataTest, StratumRates
-from fairpc.evidence.by_stratum import IdentifiedByStratum, LeftOut, StratumTest, TestsByStratum
+from fairpc.evidence.assumptions_within import (
+    GroupMechanism,
+    StrataTest,
+    StratumRates,
+    StratumTest,
+    TestsByStratum,
+)
 from fairpc.evidence.candidate_strata import CandidateStrata, StrataComparison, compare_strata
 from fairpc.evidence.gaps import GroupMean, PairGap, Parity, ParityCurve, parity, parity_curve
 from fairpc.evidence.gaps_within import PairWithin, ParityWithin, StratumGap
@@ -19,8 +24,14 @@ from fairpc.evidence.identified import (
     class_bounds,
     identified_set,
 )
-from fairpc.evidence.identified_within import GroupWithin, IdentifiedWithin, StratumWithin
+from fairpc.evidence.identified_within import (
+    GroupWithin,
+    IdentifiedByStratum,
+    IdentifiedWithin,
+    StratumWithin,
+)
 from fairpc.evidence.monitor import MonitorGap, ParityMonitor
+from fairpc.evidence.strata import LeftOut
 from fairpc.evidence.thresholds import EqualRates, GroupThreshold, equal_rates
 
 __all__ = [

@@ -31,8 +31,7 @@ from fairpc.evidence.plain import Record
 from fairpc.evidence.strata import Mechanism, check_mechanism
 
 if TYPE_CHECKING:
-    from fairpc.evidence.assumptions_within import StrataTest
-    from fairpc.evidence.by_stratum import TestsByStratum
+    from fairpc.evidence.assumptions_within import StrataTest, TestsByStratum
 
 Method = Literal["cross-fit", "single-split"]
 MIN_ROWS: Final = 10
@@ -338,8 +337,7 @@ def test_assumptions(
     numbers = _seeds(n_seeds, seeds, method)
     check_mechanism(mechanism, given)
     if given is not None:
-        from fairpc.evidence.assumptions_within import test_within
-        from fairpc.evidence.by_stratum import test_by_stratum
+        from fairpc.evidence.assumptions_within import test_by_stratum, test_within
 
         weighing: dict[str, Any] = {"clusters": clusters, "sample_weight": sample_weight}
         asked: dict[str, Any] = {"positive": positive, "classifier": classifier, "level": level}

@@ -1,4 +1,4 @@
-"""Do the data contradict Df ⟂ S *given* attributes A, with one mechanism for all strata?
+"""Do the data contradict Df ⟂ S *given* attributes A?
 
 Df may differ between strata, P(Df = 1 | a) = π_a, but within one not between groups. D is bent
 alike in all strata of a group, b_fs = P(D = 1 | Df = f, s). A mechanism that is possible is a pair
@@ -6,6 +6,10 @@ alike in all strata of a group, b_fs = P(D = 1 | Df = f, s). A mechanism that is
 ``fairpc.evidence.lines``. Both are bounded: b0s is at most the least, b1s at least the largest
 P(D = 1 | x, s, a), of which held-out sets of rows tell as in the plain test. Of one stratum it is
 the plain set.
+
+If labels are bent differently in each stratum, strata share nothing: the test of each is the plain
+one, of its rows alone, and they hold together by Bonferroni. Strata in which a group has too few
+rows, or lacks a label, are left out and named.
 """
 
 # ruff: noqa: PT028 - a test of hypotheses, not of code: its arguments may have defaults.
@@ -15,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,20 +33,22 @@ from fairpc.evidence.assumptions import (
     group_rows,
     positive_code,
     smallest_level,
+    test_assumptions,
 )
 from fairpc.evidence.classifiers import learners
-from fairpc.evidence.crossfit import ClassRates, SplitRates, Watch, all_splits
-from fairpc.evidence.intervals import Interval, clopper_pearson, rate_sample, some_of
-from fairpc.evidence.lines import FEW_POINTS, Limits, Line, Region, lines, rate_variances, region
+from fairpc.evidence.crossfit import SplitRates, Watch, all_splits
+from fairpc.evidence.gaps import SMALL
+from fairpc.evidence.intervals import Interval, rate_sample, some_of
+from fairpc.evidence.lines import FEW_POINTS, INFORMATIVE, CountedStrata, Region, region
 from fairpc.evidence.plain import Record
-from fairpc.evidence.strata import ARGUED, check_strata
-
-INFORMATIVE: Final = 20
-"""Rows that each group needs in a stratum for it to inform a line."""
-FOR_ENDS: Final = 0.5
-FOR_FIT: Final = 0.1
-"""Shares of the error for the ends of all groups and for whether there is a line; the rest is for
-which line it is."""
+from fairpc.evidence.strata import (
+    ARGUED,
+    LeftOut,
+    check_strata,
+    kept_strata,
+    left_out,
+    left_out_words,
+)
 
 
 @dataclass(frozen=True)
@@ -149,60 +155,53 @@ class StrataTest(Record):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class CountedStrata:
-    """What was counted: rates by group and stratum, and top sets of each group by seed."""
+@dataclass(frozen=True)
+class StratumTest:
+    """The plain test of one stratum, at the level that all strata together need."""
 
-    n: Floats  #: effective rows [s, a]
-    rates: Floats  #: [s, a]
-    tops: tuple[tuple[tuple[ClassRates, ClassRates], ...], ...]  #: [s][seed]: other, positive
-
-    def line(self, s: int) -> Line | None:
-        """Lines of a group against the reference; None where no stratum informs them."""
-        kept = self.informed[s - 1]
-        if not kept.any():
-            return None
-        n, rates = self.n[[0, s]][:, kept], self.rates[[0, s]][:, kept]
-        return lines(rates, rate_variances(rates, n))
-
-    @property
-    def informed(self) -> npt.NDArray[np.bool_]:
-        """Which strata inform the line of each group but the first, [s − 1, a]."""
-        return np.asarray((self.n[0] >= INFORMATIVE) & (self.n[1:] >= INFORMATIVE), np.bool_)
-
-    def ends(self, s: int) -> Interval:
-        """Medians of the rates of D = positive in the bottom and in the top set of a group."""
-        tops = [
-            [r.whole.mean if r.top is None else r.top.mean for r in pair] for pair in self.tops[s]
-        ]
-        other, positive = np.median(tops, axis=0).tolist()
-        return 1 - other, positive
-
-    def limits(self, alpha: float, each: tuple[Line, ...]) -> Limits:
-        """Bounds that are all right together with probability 1 − alpha."""
-        from scipy.stats import chi2
-
-        tail = FOR_ENDS * alpha / (2 * len(self.n))
-        b0, b1 = np.empty((2, len(self.n)))
-        for s, seeds in enumerate(self.tops):
-            lows = [[_lowest(rates, tail) for rates in pair] for pair in seeds]
-            other, positive = np.median(lows, axis=0)
-            b0[s], b1[s] = 1 - other, positive
-        share = alpha / max(len(each), 1)
-        excess, misfit = [], np.full(len(each), math.inf)
-        for i, line in enumerate(each):
-            # Two points always lie on a line.
-            fit = FOR_FIT * share if line.n_strata > 2 else 0.0
-            excess.append(line.limit((1 - FOR_ENDS) * share - fit))
-            if fit:
-                misfit[i] = chi2.isf(fit, line.n_strata - 2)
-        return Limits(b0, b1, tuple(excess), misfit)
+    stratum: Any
+    n: int
+    test: AssumptionTest
 
 
-def _lowest(rates: ClassRates, tail: float) -> float:
-    """Lower confidence limit of the rate of a class in its top set."""
-    top = rates.top
-    return 0.0 if top is None else clopper_pearson(top.mean * top.size, top.size, tail)[0]
+@dataclass(frozen=True)
+class TestsByStratum(Record):
+    """Whether parity within strata is contradicted where each stratum has its own mechanism.
+
+    Attributes:
+        rejected: whether some stratum has no P(Df) left.
+        p_value: the least of the strata, times their number; at most 1.
+        level: of all sets together.
+        strata: those that were tested, in sorted order.
+        left_out: those that were not.
+    """
+
+    rejected: bool
+    p_value: float
+    level: float
+    strata: tuple[StratumTest, ...]
+    left_out: tuple[LeftOut, ...]
+
+    __test__ = False
+    _computed = ("summary",)
+
+    def summary(self) -> str:
+        """The result and what it does not mean, in plain words."""
+        p = "below 1e-12" if self.p_value <= SMALLEST_P else f"= {self.p_value:.2g}"
+        named = [repr(s.stratum) for s in self.strata if s.test.rejected]
+        if self.rejected:
+            text = (
+                f"Rejected at the {1 - self.level:.2g} level (p {p}): in "
+                f"{'stratum' if len(named) == 1 else 'strata'} {', '.join(named)} no rate of fair "
+                "decisions fits every group, even with a mechanism of its own."
+            )
+        else:
+            text = (
+                f"Not rejected (p {p}): each of {len(self.strata)} strata, with a mechanism of its "
+                "own, leaves a rate of fair decisions that fits every group. This does not show "
+                "that the assumptions are true."
+            )
+        return f"{text}{left_out_words(self.left_out)} {ARGUED}"
 
 
 def test_within(
@@ -390,3 +389,59 @@ def _record(
         region=found,
         plain_region=without,
     )
+
+
+def test_by_stratum(
+    X: npt.ArrayLike,  # noqa: N803
+    y: npt.ArrayLike,
+    sensitive_features: npt.ArrayLike,
+    given: npt.ArrayLike,
+    *,
+    level: float,
+    clusters: npt.ArrayLike | None,
+    sample_weight: npt.ArrayLike | None,
+    **options: Any,
+) -> TestsByStratum:
+    """The plain test in each stratum, with options of ``test_assumptions``."""
+    table = arrays.check_array("X", X)
+    classes, labels = arrays.check_classes("y", y, len(table))
+    names, ids = arrays.check_groups(sensitive_features, len(table), "sensitive_features")
+    strata, where = check_strata(given, len(table))
+    persons = arrays.check_clusters(clusters, len(table))
+    weights = arrays.check_positive_weight(sample_weight, len(table))
+    cells = np.zeros((len(strata), len(names), len(classes)), np.int64)
+    np.add.at(cells, (where, ids, labels), 1)
+    lost = {a: why for a in range(len(strata)) if (why := _unfit(cells[a], names, classes))}
+    kept = kept_strata(strata, lost)
+    own = 1 - (1 - level) / len(kept)
+    y_kept, s_kept = (arrays.check_array(*pair) for pair in (("y", y), ("s", sensitive_features)))
+    found = []
+    for a in kept:
+        here = where == a
+        asked: dict[str, Any] = options | {"level": own, "clusters": some_of(persons, here)}
+        asked["sample_weight"] = some_of(weights, here)
+        test = test_assumptions(table[here], y_kept[here], s_kept[here], **asked)
+        found.append(StratumTest(strata[a], int(here.sum()), test))
+    least = min(s.test.p_value for s in found)
+    return TestsByStratum(
+        rejected=any(s.test.rejected for s in found),
+        p_value=min(1.0, len(found) * least) if least > SMALLEST_P else SMALLEST_P,
+        level=level,
+        strata=tuple(found),
+        left_out=left_out(strata, lost, where),
+    )
+
+
+test_by_stratum.__test__ = False  # type: ignore[attr-defined]
+
+
+def _unfit(cells: npt.NDArray[np.int64], names: tuple[Any, ...], classes: tuple[Any, ...]) -> str:
+    """Why a stratum cannot be tested, of its rows by group and class; empty if it can."""
+    rows = cells.sum(axis=1)
+    g = int(np.argmin(rows))
+    if rows[g] < SMALL:
+        return f"group {names[g]!r} has {rows[g]} of the {SMALL} that a test needs"
+    if not cells.all():
+        g, c = divmod(int(np.argmin(cells)), len(classes))
+        return f"class {classes[c]!r} does not occur in group {names[g]!r}"
+    return ""

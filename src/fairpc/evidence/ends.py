@@ -10,6 +10,9 @@ score can be bounded at any level of confidence, or at the estimates themselves.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -90,10 +93,10 @@ class GroupEnds:
 
     def scores(self, tail: float | None) -> Interval:
         """m and M, as far in as the tail allows; the held-out rates where none is given."""
-        return 1 - _top(self.negative, tail), _top(self.positive, tail)
+        return 1 - top_rate(self.negative, tail), top_rate(self.positive, tail)
 
 
-def _top(rates: ClassRates, tail: float | None) -> float:
+def top_rate(rates: ClassRates, tail: float | None) -> float:
     """The rate of a class in its top set, or a lower confidence limit of it."""
     top = rates.top
     if top is None:
@@ -120,16 +123,63 @@ class Known:
 
 
 @dataclass(frozen=True)
-class LabelEnds(Record):
+class Ends(Record, ABC):
+    """What held-out labels leave possible; within strata in ``fairpc.evidence.ends_within``.
+
+    Attributes:
+        groups: ends of each group over all rows, in the order of their codes.
+    """
+
+    groups: tuple[GroupEnds, ...]
+
+    @abstractmethod
+    def score_bounds(
+        self,
+        low: Floats,
+        high: Floats,
+        groups: Positions,
+        level: float | None = None,
+        strata: Positions | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Least and largest P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high.
+
+        Without a level at the estimates. ``strata`` are numbers of the rows' strata, -1 where one
+        is not known. NaN where the assumptions are rejected.
+        """
+
+    def around(
+        self,
+        q: Floats,
+        low: Floats,
+        high: Floats,
+        groups: Positions,
+        level: float | None,
+        strata: Positions | None = None,
+    ) -> Floats:
+        """The same as rows × 2, widened to the scores that a model gives: it may be just outside
+        where its own mechanism is estimated in another way."""
+        least, most = self.score_bounds(low, high, groups, level, strata)
+        return np.column_stack([np.minimum(least, q), np.maximum(most, q)])
+
+
+@contextmanager
+def reading_ends() -> Iterator[None]:
+    """A block that reads plain data; a FileFormatError says what is wrong with it."""
+    try:
+        yield
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"the held-out ends are not as saved: {error}") from error
+
+
+@dataclass(frozen=True)
+class LabelEnds(Ends):
     """What held-out labels, and what is known beforehand, leave of P(Df = 1) and its scores.
 
     Attributes:
-        groups: per group, in the order of their codes.
         pi: range of P(Df = 1), where it is known beforehand.
         known: the same for the mechanism of each group.
     """
 
-    groups: tuple[GroupEnds, ...]
     pi: Interval = ANYTHING
     known: tuple[Known, ...] = ()
 
@@ -186,13 +236,10 @@ class LabelEnds(Record):
         high: Floats,
         groups: Positions,
         level: float | None = None,
+        strata: Positions | None = None,
     ) -> tuple[Floats, Floats]:
-        """Least and largest P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high.
-
-        Without a level at the estimates. With one, π, ρ, m and M vary within their confidence
-        limits; ``low`` and ``high`` must then hold what is not known of r itself. NaN where the
-        assumptions are rejected.
-        """
+        """With a level, π, ρ, m and M vary within their confidence limits; ``low`` and ``high``
+        must then hold what is not known of r itself. Strata play no part."""
         found = np.full((2, len(low)), math.nan)
         set_at = self.point_set() if level is None else self.rate_set(level)
         if level is None and set_at[0] > set_at[1]:
@@ -208,30 +255,14 @@ class LabelEnds(Record):
             found[:, here] = _extremes(ranges, low[here], high[here], set_at)
         return found[0], found[1]
 
-    def around(
-        self,
-        q: Floats,
-        low: Floats,
-        high: Floats,
-        groups: Positions,
-        level: float | None,
-        strata: Positions | None = None,
-    ) -> Floats:
-        """The same as rows × 2, widened to the scores that a model gives: it may be just outside
-        where its own mechanism is estimated in another way. Strata play no part here."""
-        least, most = self.score_bounds(low, high, groups, level)
-        return np.column_stack([np.minimum(least, q), np.maximum(most, q)])
-
     @classmethod
     def from_dict(cls, data: Any) -> LabelEnds:
         """The ends of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        try:
+        with reading_ends():
             groups, known = group_ends_of(data["groups"]), known_of(data["known"])
             if not groups or len(known) != len(groups):
                 raise ValueError("each group needs its ends")
             return cls(groups, _pair(data["pi"]), known)
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise FileFormatError(f"the held-out ends are not as saved: {error}") from error
 
 
 def _extremes(

@@ -21,20 +21,20 @@ import numpy as np
 
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence.assumptions_within import INFORMATIVE, CountedStrata
 from fairpc.evidence.ends import (
-    GroupEnds,
+    ANYTHING,
+    Ends,
     Known,
     LabelEnds,
     anchored_known,
     group_ends_of,
     known_of,
     label_ends,
+    reading_ends,
     sample_of,
 )
 from fairpc.evidence.intervals import Interval, Sample, rate_sample, some_of
-from fairpc.evidence.lines import Limits, Line, looked_at, region
-from fairpc.evidence.plain import Record
+from fairpc.evidence.lines import INFORMATIVE, CountedStrata, Limits, Line, looked_at, region
 
 LEVEL: Final = 0.95
 """At which a line counts as known, and of the set that is taken where it is not."""
@@ -44,16 +44,14 @@ Box = tuple[Interval, Interval]
 
 
 @dataclass(frozen=True)
-class SharedEnds(Record):
+class SharedEnds(Ends):
     """What held-out labels leave where labels are bent alike in all strata of a group.
 
     Attributes:
-        groups: ends of each group over all strata, in the order of their codes.
         cells: rate of D = 1 in each subgroup, [s][a]; None where it has no rows.
         known: what is known of each group's mechanism beforehand.
     """
 
-    groups: tuple[GroupEnds, ...]
     cells: tuple[tuple[Sample | None, ...], ...]
     known: tuple[Known, ...] = ()
 
@@ -120,24 +118,20 @@ class SharedEnds(Record):
         low, high = (float(share.sum(axis=1) @ ends) for ends in np.array(each)[:, :, 0].T)
         return low, high
 
-    def around(
+    def score_bounds(
         self,
-        q: Floats,
         low: Floats,
         high: Floats,
         groups: Positions,
-        level: float | None,
+        level: float | None = None,
         strata: Positions | None = None,
-    ) -> Floats:
-        """Least and largest P(Df = 1 | x, s), rows × 2; see ``LabelEnds.around``.
-
-        Of the stratum of a row only its P(D = 1 | x, s) depends.
-        """
-        found = np.full((2, len(q)), math.nan)
+    ) -> tuple[Floats, Floats]:
+        """Of the stratum of a row only its P(D = 1 | x, s) depends."""
+        found = np.full((2, len(low)), math.nan)
         for s, box in enumerate(self.boxes(level) or ()):
             here = groups == s
             found[:, here] = _ends_of_scores(low[here], high[here], box)
-        return np.column_stack([np.minimum(found[0], q), np.maximum(found[1], q)])
+        return found[0], found[1]
 
     def nearest(self, mechanism: Floats, level: float) -> Floats:
         """The mechanism [s, f] that is possible at a level and nearest to this one.
@@ -270,7 +264,7 @@ class SharedEnds(Record):
     @classmethod
     def from_dict(cls, data: Any) -> SharedEnds:
         """The ends of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        try:
+        with reading_ends():
             groups = group_ends_of(data["groups"])
             cells = tuple(
                 tuple(None if cell is None else sample_of(cell) for cell in own)
@@ -280,21 +274,17 @@ class SharedEnds(Record):
             if not len(groups) == len(cells) == len(known) or len({len(c) for c in cells}) != 1:
                 raise ValueError("each group needs its ends and a rate per stratum")
             return cls(groups, cells, known)
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise FileFormatError(f"the held-out ends are not as saved: {error}") from error
 
 
 @dataclass(frozen=True)
-class WithinEnds(Record):
+class WithinEnds(Ends):
     """What held-out labels leave where each stratum has a mechanism of its own.
 
     Attributes:
-        groups: ends of each group over all strata, in the order of their codes.
         strata: the plain ends of each stratum, of the groups that have rows in it; None where none
             has.
     """
 
-    groups: tuple[GroupEnds, ...]
     strata: tuple[LabelEnds | None, ...]
 
     def with_known(self, known: tuple[Known, ...]) -> WithinEnds:
@@ -321,7 +311,7 @@ class WithinEnds(Record):
     def rejected(self, level: float) -> list[int]:
         """Strata in which no P(Df) fits every group."""
         each = self.level_each(level)
-        sets = [ANY if own is None else own.rate_set(each) for own in self.strata]
+        sets = [ANYTHING if own is None else own.rate_set(each) for own in self.strata]
         return [a for a, (low, high) in enumerate(sets) if low > high]
 
     def rate_set(self, level: float, share: Floats) -> Interval:
@@ -329,39 +319,35 @@ class WithinEnds(Record):
         if self.rejected(level):
             return 1.0, 0.0
         each = self.level_each(level)
-        sets = np.array([ANY if own is None else own.rate_set(each) for own in self.strata])
+        sets = np.array([ANYTHING if own is None else own.rate_set(each) for own in self.strata])
         low, high = (share.sum(axis=0) @ sets).tolist()
         return low, high
 
-    def around(
+    def score_bounds(
         self,
-        q: Floats,
         low: Floats,
         high: Floats,
         groups: Positions,
-        level: float | None,
+        level: float | None = None,
         strata: Positions | None = None,
-    ) -> Floats:
-        """Least and largest P(Df = 1 | x, s), rows × 2; see ``LabelEnds.around``.
-
-        A row whose stratum is not known may be of any. Of a subgroup that no row was in, nothing
-        is known.
-        """
-        at = np.full(len(q), -1, np.intp) if strata is None else strata
+    ) -> tuple[Floats, Floats]:
+        """A row whose stratum is not known may be of any. Of a subgroup that no row was in, nothing
+        is known."""
+        at = np.full(len(low), -1, np.intp) if strata is None else strata
         own = None if level is None else self.level_each(level)
-        least, most = np.array(q), np.array(q)
+        least, most = np.full(len(low), math.inf), np.full(len(low), -math.inf)
         for a, ends in enumerate(self.strata):
             for place, s in enumerate(self.of(a)):
                 here = np.flatnonzero((groups == s) & ((at == a) | (at < 0)))
                 if ends is None or not len(here):
                     continue
                 of = np.full(len(here), place, np.intp)
-                found = ends.around(q[here], low[here], high[here], of, own)
-                least[here] = np.minimum(least[here], found[:, 0])
-                most[here] = np.maximum(most[here], found[:, 1])
+                found = ends.score_bounds(low[here], high[here], of, own)
+                least[here] = np.minimum(least[here], found[0])
+                most[here] = np.maximum(most[here], found[1])
             unseen = (at == a) & ~np.isin(groups, self.of(a))
-            least[unseen], most[unseen] = ANY
-        return np.column_stack([least, most])
+            least[unseen], most[unseen] = ANYTHING
+        return least, most
 
     def _each(self, change: Any) -> WithinEnds:
         return replace(
@@ -372,7 +358,7 @@ class WithinEnds(Record):
     @classmethod
     def from_dict(cls, data: Any) -> WithinEnds:
         """The ends of ``to_dict``; a FileFormatError says what is wrong with anything else."""
-        try:
+        with reading_ends():
             groups = group_ends_of(data["groups"])
             strata = tuple(None if e is None else LabelEnds.from_dict(e) for e in data["strata"])
             names = [g.group for g in groups]
@@ -381,12 +367,9 @@ class WithinEnds(Record):
                 if inside != [name for name in names if name in inside]:
                     raise ValueError("the ends of a stratum are not of the groups")
             return cls(groups, strata)
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise FileFormatError(f"the held-out ends are not as saved: {error}") from error
 
 
 StrataEnds = SharedEnds | WithinEnds
-ANY: Final[Interval] = (0.0, 1.0)
 
 
 def ends_of(data: Any, n_strata: int | None, *, within: bool) -> LabelEnds | StrataEnds:

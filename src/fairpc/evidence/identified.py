@@ -24,8 +24,7 @@ from fairpc.evidence.strata import Mechanism, check_mechanism
 
 if TYPE_CHECKING:
     from fairpc.evidence.assumptions_within import StrataTest
-    from fairpc.evidence.by_stratum import IdentifiedByStratum
-    from fairpc.evidence.identified_within import IdentifiedWithin
+    from fairpc.evidence.identified_within import IdentifiedByStratum, IdentifiedWithin
 
 # Rounding that is allowed when a single P(Df) is left.
 _SLACK: Final = 1e-12
@@ -294,8 +293,7 @@ def identified_set(
     if test is not None and (given is None or mechanism != "shared"):
         raise MetricError("test is of strata that share a mechanism: give given and 'shared'")
     if given is not None:
-        from fairpc.evidence.by_stratum import identified_by_stratum
-        from fairpc.evidence.identified_within import identified_within
+        from fairpc.evidence.identified_within import identified_by_stratum, identified_within
 
         if mechanism == "within":
             plain: dict[str, Any] = {"ends": ends, "pi": pi, "n_points": n_points}

@@ -1,13 +1,15 @@
-"""What stays open at any number of rows if Df ⟂ S *given* A, with one mechanism for all strata.
+"""What stays open at any number of rows if Df ⟂ S *given* A.
 
-The rates of two groups lie on a line over the strata, ρ_sa = α_s + β_s ρ_0a, and it maps the
-mechanism of the reference onto that of the group, b_fs = α_s + β_s b_f0. Two numbers are left open,
+With one mechanism for all strata the rates of two groups lie on a line over them, ρ_sa = α_s + β_s
+ρ_0a, and it maps the mechanism of the reference onto that of the group, b_fs = α_s + β_s b_f0. Two
+numbers are left open,
 
     b00 from max_s −α_s / β_s to min_s (m_s − α_s) / β_s,
     b10 from max_s (M_s − α_s) / β_s to min_s (1 − α_s) / β_s,
 
 with m_s and M_s the least and the largest P(D=1 | x, s) over all strata, α_0 = 0 and β_0 = 1. A
-score q = (r − b0) / (b1 − b0) falls in both, so its bounds are at their ends.
+score q = (r − b0) / (b1 − b0) falls in both, so its bounds are at their ends. If each stratum has a
+mechanism of its own, each is the plain problem of its rows.
 """
 
 from __future__ import annotations
@@ -21,12 +23,18 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.errors import MetricError, arrays
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence.identified import score_range
-from fairpc.evidence.intervals import Interval, check_enough_rows
+from fairpc.errors.arrays import Bools, Floats, Positions
+from fairpc.evidence.identified import IdentifiedSet, identified_set, score_range
+from fairpc.evidence.intervals import Interval, check_enough_rows, some_of
 from fairpc.evidence.lines import best_line
 from fairpc.evidence.plain import Record
-from fairpc.evidence.strata import check_strata
+from fairpc.evidence.strata import (
+    LeftOut,
+    check_strata,
+    kept_strata,
+    left_out,
+    left_out_words,
+)
 
 if TYPE_CHECKING:
     from fairpc.evidence.assumptions_within import StrataTest
@@ -142,6 +150,39 @@ class IdentifiedWithin(Record):
             f"alike in all of them, P(Df=1) of the strata may be: {ranges}. A row's score then "
             f"ranges over {self.score_spread:.3f} on average."
         )
+
+
+@dataclass(frozen=True, eq=False)
+class IdentifiedByStratum(Record):
+    """What is possible in each stratum where each has its own mechanism.
+
+    Attributes:
+        strata: the names of those that were looked at.
+        sets: what is possible in each.
+        left_out: those that were not looked at.
+        score_lower, score_upper: bounds of each row's P(Df=1 | x, s); NaN in strata that were left
+            out, or whose set is empty.
+    """
+
+    strata: tuple[Any, ...]
+    sets: tuple[IdentifiedSet, ...]
+    left_out: tuple[LeftOut, ...]
+    score_lower: Floats
+    score_upper: Floats
+
+    _computed = ("empty", "summary")
+    _long = ("score_lower", "score_upper")
+
+    @property
+    def empty(self) -> bool:
+        """Whether some stratum leaves nothing."""
+        return any(found.empty for found in self.sets)
+
+    def summary(self) -> str:
+        """The set of each stratum, in plain words."""
+        pairs = zip(self.strata, self.sets, strict=True)
+        each = " ".join(f"Stratum {name!r}: {found.summary()}" for name, found in pairs)
+        return f"{each}{left_out_words(self.left_out)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,3 +330,42 @@ def _strata(
 def _misfit(mean: _Mean, lines: Floats, reference: Floats) -> float:
     expected = lines[:, :1] + lines[:, 1:] * reference
     return float(np.nanmax(np.abs(mean.rates - expected)))
+
+
+def identified_by_stratum(
+    scores: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    given: npt.ArrayLike,
+    *,
+    ends: Mapping[Any, Mapping[Any, Interval]] | None,
+    counts: npt.ArrayLike | None,
+    **options: Any,
+) -> IdentifiedByStratum:
+    """The plain set of each stratum; ``ends`` are by stratum, then by group."""
+    values = arrays.check_scores(scores)
+    names, ids = arrays.check_groups(groups, len(values))
+    strata, where = check_strata(given, len(values))
+    times = arrays.check_counts(counts, len(values))
+    cells = np.zeros((len(strata), len(names)))
+    np.add.at(cells, (where, ids), 1.0 if times is None else times)
+    lost = {
+        a: f"under 2 rows of group {names[int(np.argmin(cells[a]))]!r}"
+        for a in np.flatnonzero(cells.min(axis=1) < 2).tolist()
+    }
+    kept = kept_strata(strata, lost)
+    if ends is not None and (unknown := [strata[a] for a in kept if strata[a] not in ends]):
+        raise MetricError(
+            f"ends has no stratum {unknown[0]!r}: where each stratum has its own mechanism, give "
+            "pairs by stratum, then by group"
+        )
+    sets, found = [], np.full((2, len(values)), math.nan)
+    raw = arrays.check_array("groups", groups)
+    for a in kept:
+        here: Bools = where == a
+        inside = None if ends is None else ends[strata[a]]
+        rows = values[here], raw[here]
+        own = identified_set(*rows, ends=inside, counts=some_of(times, here), **options)
+        found[:, here] = own.score_lower, own.score_upper
+        sets.append(own)
+    named = tuple(strata[a] for a in kept)
+    return IdentifiedByStratum(named, tuple(sets), left_out(strata, lost, where), *found)

@@ -24,7 +24,9 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.errors.arrays import Floats, Positions
+from fairpc.errors.arrays import Bools, Floats, Positions
+from fairpc.evidence.crossfit import ClassRates
+from fairpc.evidence.ends import top_rate
 from fairpc.evidence.intervals import Interval
 
 SLOPES: Final = 200
@@ -38,6 +40,12 @@ POINTS: Final = 41
 FEW_POINTS: Final = 15
 """Values of b00 and of b10 that are looked at; fewer for a p-value."""
 ZOOMS: Final = 2
+INFORMATIVE: Final = 20
+"""Rows that each group needs in a stratum for it to inform a line."""
+FOR_ENDS: Final = 0.5
+FOR_FIT: Final = 0.1
+"""Shares of the error for the ends of all groups and for whether there is a line; the rest is for
+which line it is."""
 _ANGLES: Final = np.linspace(0.002, math.pi / 2 - 0.002, SLOPES)
 _CLOSE: Final = 1e-3
 """b1 is larger than b0 by this at least."""
@@ -247,6 +255,56 @@ class Limits:
     b1: Floats
     excess: tuple[Floats, ...]
     misfit: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class CountedStrata:
+    """What was counted: rates by group and stratum, and top sets of each group by seed."""
+
+    n: Floats  #: effective rows [s, a]
+    rates: Floats  #: [s, a]
+    tops: tuple[tuple[tuple[ClassRates, ClassRates], ...], ...]  #: [s][seed]: other, positive
+
+    def line(self, s: int) -> Line | None:
+        """Lines of a group against the reference; None where no stratum informs them."""
+        kept = self.informed[s - 1]
+        if not kept.any():
+            return None
+        n, rates = self.n[[0, s]][:, kept], self.rates[[0, s]][:, kept]
+        return lines(rates, rate_variances(rates, n))
+
+    @property
+    def informed(self) -> Bools:
+        """Which strata inform the line of each group but the first, [s − 1, a]."""
+        return np.asarray((self.n[0] >= INFORMATIVE) & (self.n[1:] >= INFORMATIVE), np.bool_)
+
+    def ends(self, s: int) -> Interval:
+        """Medians of the rates of D = positive in the bottom and in the top set of a group."""
+        tops = [
+            [r.whole.mean if r.top is None else r.top.mean for r in pair] for pair in self.tops[s]
+        ]
+        other, positive = np.median(tops, axis=0).tolist()
+        return 1 - other, positive
+
+    def limits(self, alpha: float, each: tuple[Line, ...]) -> Limits:
+        """Bounds that are all right together with probability 1 − alpha."""
+        from scipy.stats import chi2
+
+        tail = FOR_ENDS * alpha / (2 * len(self.n))
+        b0, b1 = np.empty((2, len(self.n)))
+        for s, seeds in enumerate(self.tops):
+            lows = [[top_rate(rates, tail) for rates in pair] for pair in seeds]
+            other, positive = np.median(lows, axis=0)
+            b0[s], b1[s] = 1 - other, positive
+        share = alpha / max(len(each), 1)
+        excess, misfit = [], np.full(len(each), math.inf)
+        for i, line in enumerate(each):
+            # Two points always lie on a line.
+            fit = FOR_FIT * share if line.n_strata > 2 else 0.0
+            excess.append(line.limit((1 - FOR_ENDS) * share - fit))
+            if fit:
+                misfit[i] = chi2.isf(fit, line.n_strata - 2)
+        return Limits(b0, b1, tuple(excess), misfit)
 
 
 def region(each: tuple[Line, ...], limits: Limits, points: int = POINTS) -> Region:

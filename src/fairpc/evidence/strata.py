@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError, arrays
-from fairpc.errors.arrays import Array, Floats, Positions, as_numbers, missing
+from fairpc.errors import Argument, MetricError, arrays
+from fairpc.errors.arrays import Positions
 
 Mechanism = Literal["shared", "within"]
 """Whether labels are bent alike in all strata of a group, or in each stratum in its own way."""
@@ -36,44 +37,40 @@ def check_mechanism(mechanism: Mechanism, given: Any) -> None:
         raise MetricError("mechanism is 'within' and given is None: give the strata")
 
 
-def column_strata(values: Array, groups: Positions, bins: int, least: int) -> Array:
-    """Names of strata, one per row, from a column of any type; labels are not looked at.
+@dataclass(frozen=True)
+class LeftOut:
+    """A stratum that was not looked at: its name, its rows, and why."""
 
-    Numbers with more than twice as many values as bins are cut at quantiles; a value that holds
-    the share of a bin or more is a stratum of its own, and not in the bin around it. Levels of
-    which a group has under ``least`` rows become "other", and missing cells "missing".
-    """
-    hidden = missing(values)
-    named = np.full(len(values), "missing", object)
-    numbers = _numbers(values[~hidden])
-    if numbers is None or len(np.unique(numbers)) <= 2 * bins:
-        named[~hidden] = values[~hidden].astype(str)
-    else:
-        named[~hidden] = _binned(numbers, bins)
-    levels, where = np.unique(named.astype(str), return_inverse=True)
-    rows = np.zeros((len(levels), int(groups.max()) + 1), np.intp)
-    np.add.at(rows, (where, groups), 1)
-    few = rows.min(axis=1) < least
-    if few.sum() > 1:  # one alone stays as it is named
-        levels = np.where(few, "other", levels.astype(object))
-    return np.asarray(levels, object)[where]
+    stratum: Any
+    n: int
+    why: str
 
 
-def _numbers(values: Array) -> Floats | None:
-    return None if values.dtype.kind == "b" else as_numbers(values)
+def kept_strata(strata: tuple[Any, ...], lost: Mapping[int, str]) -> list[int]:
+    """Numbers of the strata that are not lost; a MetricError that says why where all are."""
+    kept = [a for a in range(len(strata)) if a not in lost]
+    if not kept:
+        a, why = next(iter(lost.items()))
+        raise MetricError(
+            f"no stratum can be looked at by itself; of {strata[a]!r}: {why}. Merge strata or "
+            "groups, or use ",
+            Argument("mechanism", "'shared'"),
+        )
+    return kept
 
 
-def _binned(numbers: Floats, bins: int) -> Array:
-    found, times = np.unique(numbers, return_counts=True)
-    heavy = found[times >= len(numbers) / bins]
-    alone = np.isin(numbers, heavy)
-    named = np.array([f"{value:g}" for value in numbers], object)
-    rest = numbers[~alone]
-    n_cuts = max(bins - len(heavy), 1)
-    if len(rest):
-        cuts = np.unique(np.quantile(rest, np.arange(1, n_cuts) / n_cuts))
-        names = [f"under {cuts[0]:g}"] if len(cuts) else ["other values"]
-        names += [f"{a:g} to under {b:g}" for a, b in pairwise(cuts)]
-        names += [f"from {cuts[-1]:g}"] if len(cuts) else []
-        named[~alone] = np.array(names, object)[np.searchsorted(cuts, rest, side="right")]
-    return named
+def left_out(
+    strata: tuple[Any, ...], lost: Mapping[int, str], where: Positions
+) -> tuple[LeftOut, ...]:
+    """The lost strata with their rows; ``where`` is the stratum of each row."""
+    rows = np.bincount(where, minlength=len(strata))
+    return tuple(LeftOut(strata[a], int(rows[a]), why) for a, why in lost.items())
+
+
+def left_out_words(left_out: tuple[LeftOut, ...]) -> str:
+    """The first of them, in plain words after a sentence; empty where there are none."""
+    if not left_out:
+        return ""
+    named = "; ".join(f"{s.stratum!r} ({s.n} rows: {s.why})" for s in left_out[:5])
+    more = f" and {len(left_out) - 5} more" if len(left_out) > 5 else ""
+    return f" Left out: {named}{more}."

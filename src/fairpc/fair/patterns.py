@@ -232,14 +232,14 @@ class _Finder:
     def blocks(self, x: Codes, size: int) -> Iterator[_Candidates]:
         """Extensions of assignments by one value of a later feature, few enough at once."""
         last = ((x >= 0) * np.arange(1, x.shape[1] + 1)).max(axis=1, initial=0) - 1
-        for j in range(-1, len(self.arities) - 1):
-            later = np.arange(j + 1, len(self.arities))
-            feature = np.repeat(later, self.arities[later])
-            code = np.concatenate([np.arange(a, dtype=np.int16) for a in self.arities[later]])
+        feature = np.repeat(np.arange(len(self.arities)), self.arities)
+        code = np.concatenate([np.arange(a, dtype=np.int16) for a in self.arities])
+        for j in np.unique(last[last < len(self.arities) - 1]).tolist():
+            later = feature > j
             rows = np.flatnonzero(last == j)
-            n = max(1, CELLS // (2 * len(code) * max(self.members.shape)))
+            n = max(1, CELLS // (2 * np.count_nonzero(later) * max(self.members.shape)))
             for start in range(0, len(rows), n):
-                yield _Candidates(x[rows[start : start + n]], feature, code, size)
+                yield _Candidates(x[rows[start : start + n]], feature[later], code[later], size)
 
     def extended(self, candidates: _Candidates) -> _Judged:
         """Evaluate candidates that name a feature."""
@@ -290,8 +290,12 @@ class _Finder:
     def account(self, steps: Sequence[_Judged], size: int) -> Counts:
         """The account of all candidates of up to ``size`` features."""
         ruled_out = {True: 0, False: 0}
-        for (named, j, rare), n in sum((step.closed for step in steps), Counter()).items():
-            longer = assignments(self.arities[j + 1 :].tolist(), max(size - named, 0))
+        closed = Counter[_Closed]()
+        for step in steps:
+            closed.update(step.closed)
+        later = assignments(self.arities.tolist(), size)
+        for (named, j, rare), n in closed.items():
+            longer = later[j + 1][: max(size - named, 0)]
             ruled_out[rare] += len(self.members) * n * sum(longer)
         return Counts(
             size=size,
@@ -328,13 +332,16 @@ def _bound(a: Floats, b: Floats, a_other: Floats, b_other: Floats, *, least: flo
     return result
 
 
-def assignments(arities: Sequence[int], size: int) -> tuple[int, ...]:
-    """How many ways there are to give values to 1, 2, … up to ``size`` features.
+def assignments(arities: Sequence[int], size: int) -> list[tuple[int, ...]]:
+    """How many ways there are to give values to 1, 2, … up to ``size`` of the last features.
 
-    The elementary symmetric polynomials of the numbers of values.
+    From the first feature on, from the second on, and so on to none: the elementary symmetric
+    polynomials of their numbers of values.
     """
     counts = [1] + [0] * size
-    for arity in arities:
+    found = [tuple(counts[1:])]
+    for arity in reversed(arities):
         for k in range(size, 0, -1):
             counts[k] += arity * counts[k - 1]
-    return tuple(counts[1:])
+        found.append(tuple(counts[1:]))
+    return found[::-1]
