@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Exit codes: 0 done; 1 the gap of ``audit --fail-over`` was exceeded; 2 bad input;
     130 interrupted; 143 ended by SIGTERM, 129 by SIGHUP, both with the same cleaning up.
-    ``--debug`` may stand anywhere and shows the traceback instead.
+    ``--debug`` may stand anywhere and shows the traceback instead of a sentence.
     """
     for name, value in POLARS.items():
         os.environ.setdefault(name, value)
@@ -69,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         if len(rest) < len(given):
-            raise
-        if not rest:
+            traceback.print_exception(error)
+        elif not rest:
             print(error, file=sys.stderr)  # noqa: T201 - the help, for a call without words
         else:
             complain(_sentence(error))

@@ -160,6 +160,8 @@ def _choices(content: dict[str, Any], model: CircuitClassifier) -> Choices | Non
             raise FileFormatError("its choices are lacking, and the recipe made it: it was altered")
         return None
     choices = Choices.from_dict(given)
+    if version >= _DENSITY_SINCE and set(given) != set(choices.to_dict()):
+        raise FileFormatError("its choices lack what files of its version have: it was altered")
     fits = choices.forest or len(choices.components) == distribution.layout.n_components
     if choices.forest != forest or not fits:
         raise FileFormatError("its choices are not those of its circuit: it was altered")
