@@ -19,6 +19,7 @@ FOLLOWED: dict[str, tuple[str, str, str]] = {
     "ThresholdOptimizer": (COLOURS[3], MARKERS[1], LINES[1]),
     "reweighing": (COLOURS[2], MARKERS[2], LINES[1]),
     "label flipping": (COLOURS[4], MARKERS[3], LINES[1]),
+    "loss correction": (EDGE, MARKERS[9], LINES[3]),
     "FairPC()": (COLOURS[0], MARKERS[4], LINES[0]),
     "LatentDecision()": (COLOURS[1], MARKERS[7], LINES[0]),
 }
