@@ -4,7 +4,7 @@ from importlib.metadata import version as _version
 
 project = "fairpc"
 author = "The fairpc authors"
-copyright = author
+project_copyright = author
 release = _version("fairpc")
 
 extensions = [
