@@ -241,7 +241,7 @@ def _sqlite(path: Path, called: str) -> Any:
     """The tables of an SQLite database, and how one is read; views are left alone."""
 
     def connect() -> sqlite3.Connection:
-        base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", **_SQLITE)
+        base: sqlite3.Connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", **_SQLITE)
         base.execute("PRAGMA trusted_schema = OFF")
         base.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
         return base
