@@ -231,6 +231,15 @@ def test_text_that_is_no_number_is_missing_in_sqlite(tmp_path: Path) -> None:
     np.testing.assert_allclose(shares, expected(model, table), atol=1e-12)
 
 
+@pytest.mark.parametrize("score", [by_sqlite, by_duckdb])
+@pytest.mark.parametrize("name", ["fairpc_row", "FAIRPC_ROW", "n", "r", "fairpc_rows"])
+def test_columns_may_have_the_names_of_a_query(score: Any, name: str, tmp_path: Path) -> None:
+    model = naive(Random(5), Column(name, "number", edges=(2.5, 9.0)), JOB)
+    table = pl.DataFrame({name: [9.0, 8.0, 1.0], "job": ["cook"] * 3, "group": [*"fmf"]})
+    found = score(model, table, tmp_path)
+    np.testing.assert_allclose(found, expected(model, table), atol=1e-12)
+
+
 @pytest.mark.parametrize("score", [by_python, by_sqlite, by_duckdb])
 def test_any_blanks_around_a_mark_are_none_of_it(score: Any, tmp_path: Path) -> None:
     model = naive(Random(4), JOB, NUMBER)

@@ -241,7 +241,7 @@ def _sqlite(path: Path, called: str) -> Any:
     """The tables of an SQLite database, and how one is read; views are left alone."""
 
     def connect() -> sqlite3.Connection:
-        base = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", **_SQLITE)
+        base: sqlite3.Connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", **_SQLITE)
         base.execute("PRAGMA trusted_schema = OFF")
         base.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
         return base
@@ -308,7 +308,10 @@ def _duckdb_rows(base: Any, table: str) -> tuple[Mapping[str, Any], Iterator[pl.
     schema, listed = {}, []
     for name, kind in columns:
         schema[name], cast = _duckdb_type(kind)
-        listed.append(f"CAST({_quoted(name)} AS {cast})")
+        # A cast of an instant would give the hour of this machine's time zone; ours are in UTC.
+        zoned = kind == "TIMESTAMP WITH TIME ZONE"
+        value = f"make_timestamp(epoch_us({_quoted(name)}))" if zoned else _quoted(name)
+        listed.append(f"CAST({value} AS {cast})")
     source = f"SELECT {', '.join(listed)} FROM {_quoted(table)}"  # noqa: S608
     return schema, _fetched(base.execute(source), schema)
 

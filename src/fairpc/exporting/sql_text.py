@@ -84,6 +84,14 @@ def stage(name: str, text: str, columns: Sequence[str] = ()) -> str:
     return f"{head} AS MATERIALIZED (\n{text}\n)"
 
 
+def row_number(scorer: Scorer) -> str:
+    """What the number of a row is called: none of the columns, in capitals or not."""
+    name, taken = "fairpc_row", {given.name.lower() for given in scorer.inputs}
+    while name in taken:
+        name += "_"
+    return name
+
+
 def coding_stages(scorer: Scorer, table: str) -> list[str]:
     """The rows, numbered; their values; codes x0, x1 … of the features, and the group s."""
     clean = [
@@ -98,10 +106,11 @@ def coding_stages(scorer: Scorer, table: str) -> list[str]:
         f"WHEN {' AND '.join(f'c{k} = {code}' for k, code in enumerate(cell))} THEN {s}"
         for s, cell in enumerate(scorer.cells)
     )
-    numbered = selected(["ROW_NUMBER() OVER () AS fairpc_row", "t.*"], f"{table_name(table)} AS t")
+    row = row_number(scorer)
+    numbered = selected([f"ROW_NUMBER() OVER () AS {row}", "t.*"], f"{table_name(table)} AS t")
     return [
         stage("fairpc_rows", numbered),
-        stage("fairpc_values", selected(["fairpc_row AS n", *clean], "fairpc_rows AS t")),
+        stage("fairpc_values", selected([f"{row} AS n", *clean], "fairpc_rows AS t")),
         stage("fairpc_parts", selected(["n", *features, *groups], "fairpc_values")),
         stage("fairpc_codes", selected(["n", f"CASE {cells} END AS s", *names], "fairpc_parts")),
     ]

@@ -18,7 +18,7 @@ from fairpc.report import text, view
 _IS_NOT: Final = (
     "It is not the technical documentation of a high-risk system, but sections of it for which an "
     "audit has facts. The provider completes them and answers for them (Article 11).",
-    "It is no conformity assessment and no declaration of conformity, and it does not say whether "
+    "It is not a conformity assessment or a declaration of conformity, and does not say whether "
     "a system is high-risk.",
     "It is not legal advice. Points are named after Annex IV and Article 10 of Regulation (EU) "
     "2024/1689 in our own words; check the text in force.",

@@ -22,8 +22,8 @@ LEAST_SHARE: Final = 0.02
 """Categories with less of the data may be left out of impact ratios (§ 5-301(d))."""
 
 _IS_NOT: Final = (
-    "It is no bias audit by itself: that is done by an independent auditor (§ 5-300), who answers "
-    "for data, categories and method.",
+    "It is not a bias audit. An independent auditor (§ 5-300) does that, and answers for the data, "
+    "the categories and the method.",
     "It does not say whether a tool is an automated employment decision tool, or whether it may be "
     "used. The rules set no threshold for an impact ratio, and none is printed here.",
     "It is not legal advice. References are to 6 RCNY § 5-300 to § 5-304; check the text in force.",
