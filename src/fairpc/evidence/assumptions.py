@@ -24,7 +24,7 @@ import numpy.typing as npt
 from fairpc.errors import MetricError, arrays
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import crossfit
-from fairpc.evidence.classifiers import design, distinct, learners
+from fairpc.evidence.classifiers import Features, design, distinct, learners
 from fairpc.evidence.crossfit import GroupRows, SplitRates, Watch, all_splits
 from fairpc.evidence.intervals import check_enough_rows, some_of
 from fairpc.evidence.plain import Record
@@ -384,8 +384,9 @@ def group_rows(
     for g, name in enumerate(names):
         here = ids == g
         who = None if persons is None else np.unique(persons[here], return_inverse=True)[1]
-        rows = (*distinct(features[here]), labels[here], len(classes))
-        groups[name] = GroupRows(*rows, some_of(weights, here), who)
+        rows, index = distinct(features[here])
+        told = Features(rows), index, labels[here], len(classes)
+        groups[name] = GroupRows(*told, some_of(weights, here), who)
     return classes, groups
 
 
