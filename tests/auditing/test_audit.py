@@ -248,6 +248,9 @@ def test_progress_ends_at_the_last_step() -> None:
     assert seen[0][1:] == (0, seen[0][2])
     assert [step[1] for step in seen] == sorted(step[1] for step in seen)
     assert seen[-1][1] == seen[-1][2] - 1
+    # Words that a user understands, and no names of sections and their parts.
+    assert any(what.startswith("testing the assumptions: split 1 of ") for what, _, _ in seen)
+    assert not any("_" in what or re.search(r"\w\.\w", what) for what, _, _ in seen)
 
 
 @pytest.mark.parametrize(

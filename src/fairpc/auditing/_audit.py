@@ -214,17 +214,17 @@ def audit(
             sample_weight=sample_weight,
             clusters=clusters,
             fair_labels=fair_labels,
-            watch=lambda now: job.tell("scores", f": {_read_so_far(now)}"),
+            watch=lambda now: job.tell(READ, f": {_read_so_far(now)}"),
         )
 
-    job = Job(model, settings, progress, STEP_NAMES)
-    job.run(Step(STEP_NAMES[0], read, needed=True))
+    job = Job(model, settings, progress, WORDS)
+    job.run(Step(READ, read, WORDS[READ], needed=True))
     with warnings.catch_warnings():
         # What is odd about the rows was said when they were read.
         warnings.simplefilter("ignore", TableWarning)
         for step in STEPS:
             job.run(step)
-        job.tell(STEP_NAMES[-1])
+        job.tell(REST)
         found = job.found | {name: compute(job) for name, compute in AT_ONCE.items()}
         return Audit(**{section.name: found[section.name] for section in fields(Audit)})
 
@@ -247,28 +247,35 @@ def _read_so_far(now: ReadingProgress) -> str:
 
 
 STEPS: Final = (
-    Step("data", table_facts, needed=True),
-    Step("labels", gaps.label_disparity),
-    Step("decidable.test", assumptions.assumption_test),
-    Step("strata.test", assumptions.test_within_strata),
-    Step("mechanism", mechanism.mechanism_facts),
-    Step("mechanism.intervals", mechanism.with_intervals),
-    Step("decidable.identified", decidable.identified_facts),
-    Step("decidable.stability", decidable.spread_over_starts),
-    Step("strata.gaps", strata.gap_parts),
-    Step("strata.candidates", strata.candidates),
-    Step("strata", strata.strata_facts),
-    Step("parity", gaps.parity_facts),
-    Step("patterns", patterns.pattern_facts),
-    Step("group_metrics", agreement.group_metrics),
-    Step("trade_off", agreement.trade_off),
-    Step("curves", agreement.score_curves),
-    Step("circuit", background.circuit_facts),
-    Step("what_if", background.what_if),
+    Step("data", table_facts, "describing the table", needed=True),
+    Step("labels", gaps.label_disparity, "comparing labels of the groups"),
+    Step("decidable.test", assumptions.assumption_test, "testing the assumptions"),
+    Step("strata.test", assumptions.test_within_strata, "testing the assumptions within strata"),
+    Step("mechanism", mechanism.mechanism_facts, "reading the mechanism"),
+    Step("mechanism.intervals", mechanism.with_intervals, "intervals of the mechanism"),
+    Step("decidable.identified", decidable.identified_facts, "what the data leave open"),
+    Step("decidable.stability", decidable.spread_over_starts, "random starts"),
+    Step("strata.gaps", strata.gap_parts, "gaps within strata"),
+    Step("strata.candidates", strata.candidates, "trying columns as strata"),
+    Step("strata", strata.strata_facts, "summing up the strata"),
+    Step("parity", gaps.parity_facts, "gaps of scores and decisions"),
+    Step("patterns", patterns.pattern_facts, "searching for patterns"),
+    Step("group_metrics", agreement.group_metrics, "agreement with the label"),
+    Step("trade_off", agreement.trade_off, "comparing with other methods"),
+    Step("curves", agreement.score_curves, "drawing curves"),
+    Step("circuit", background.circuit_facts, "describing the circuit"),
+    Step("what_if", background.what_if, "preparing what-if questions"),
 )
 """What takes time or may have no answer, in order."""
 
-STEP_NAMES: Final = ("scores", *(step.name for step in STEPS), "the rest")
+READ: Final = "scores"
+REST: Final = "rest"
+WORDS: Final[Mapping[str, str]] = {
+    READ: "scoring the rows",
+    **{step.name: step.words for step in STEPS},
+    REST: "putting it together",
+}
+"""All steps, in order, and what progress says of each."""
 
 AT_ONCE: Final[Mapping[str, Callable[[Job], Any]]] = {
     "mechanism": lambda job: job.found.get("mechanism.intervals") or job.found["mechanism"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
@@ -80,6 +80,7 @@ class Step:
     name: str  #: of a section, or "section.part"
     #: what it says; a FairpcError says why these rows or this model have no answer
     compute: Callable[[Job], Any]
+    words: str  #: what is being done, for progress
     needed: bool = False  #: whether there is no audit without it
 
 
@@ -90,7 +91,7 @@ class Job:
     model: FittedDecisions
     settings: Settings
     progress: Report | None = None
-    steps: tuple[str, ...] = ()  #: names of all steps, in order, for progress
+    steps: Mapping[str, str] = field(default_factory=dict)  #: all, in order -> words for progress
     #: step -> what it computed; None where it has no answer
     found: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)  #: step -> why it has none
@@ -150,7 +151,8 @@ class Job:
 
     def tell(self, step: str, inner: str = "") -> None:
         if self.progress is not None:
-            self.progress(Progress(f"{step}{inner}", self.steps.index(step), len(self.steps)))
+            before = list(self.steps).index(step)
+            self.progress(Progress(f"{self.steps[step]}{inner}", before, len(self.steps)))
 
     def within(self, step: str) -> Report:
         """What tells of progress inside a step."""
