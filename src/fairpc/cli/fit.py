@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -299,8 +300,15 @@ def _show_read(
 ) -> None:
     """Print what was read, before the fit begins; and keep it in ``read``."""
     read.append(_read_facts(coding, rows, weight, coding.features))
-    show_read(read[-1] | {"hints": list(rows.hints)})
-    sys.stdout.flush()
+    try:
+        show_read(read[-1] | {"hints": list(rows.hints)})
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as ended:
+        # Whoever read this has seen enough (``| head``); the model is wanted all the same. Rich
+        # makes an end of the program of it.
+        if not isinstance(ended.__context__ or ended, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _how(model: FittedModel) -> Facts:
