@@ -14,7 +14,7 @@ import pytest
 
 import fairpc
 from auditing.tables import QUICK, fitted, plain_json, table
-from fairpc.auditing import Audit, audit
+from fairpc.auditing import Audit, audit, group_gaps
 from fairpc.auditing._audit import AT_ONCE, STEPS
 from fairpc.circuit.file import from_dict
 from fairpc.errors import AuditError, TableError
@@ -235,6 +235,18 @@ def test_numbers_in_words_are_those_of_the_page(found: Audit) -> None:
     for sentence in found.verdict.sentences:
         bare = re.sub(r"impact ratio \d\.\d{3}|p (=|<) \d(\.\d{3})?", "", sentence)
         assert not re.search(r"0\.\d{2,}|\de-\d|(?<!\w)-\d", bare), sentence
+
+
+def test_gaps_alone_are_those_of_the_audit(found: Audit) -> None:
+    X, y, s = table()
+    steps: list[str] = []
+    gaps = group_gaps(
+        fitted(), X, y, sensitive_features=s, progress=lambda now: steps.append(now.what)
+    )
+    assert gaps == found.parity
+    assert not any("assumptions" in step for step in steps)
+    with pytest.raises(AuditError, match="the groups of the rows are not known"):
+        group_gaps(fitted(), X, y)
 
 
 def test_progress_ends_at_the_last_step() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -57,6 +59,17 @@ def test_a_threshold_is_kept_in_the_model(folder: Path, capsys: pytest.CaptureFi
     scored = pl.read_csv("s.csv")
     assert (scored["decision"] == "yes").to_list() == (scored["p_df_yes"] > 0.3).to_list()
     assert "score of" not in called(capsys, "fit", "t.csv", *FIT, "-o", "n.fairpc").out
+
+
+def test_a_model_is_written_although_nobody_reads_the_rest(folder: Path) -> None:
+    """``fairpc fit … | head -1`` ended with the table of columns, before the fit, and with 0."""
+    columns = {f"column {k}": [k, k + 1, *range(118)] for k in range(300)}
+    table = written(folder, **columns)
+    fit = f'"{sys.executable}" -c "from fairpc.cli import main; main()" fit {table}'
+    script = f"set -o pipefail; {fit} {' '.join(FIT[:4])} --model LatNB -o n.fairpc | head -1"
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert (folder / "n.fairpc").exists()
 
 
 @pytest.mark.parametrize("model", ["LatNB", "latent"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -105,6 +106,7 @@ def run(
         rows = streamed(files, roles, client, weight) if parted else labelled(files, roles, weight)
         learner = replace(learner, weight=weight)
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
+        read: list[Facts] = []
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if in_memory:
@@ -113,7 +115,7 @@ def run(
                 if not screen.json:  # the table that follows says what is not used
                     warnings.simplefilter("ignore", DroppedWarning)
                 if screen.talks:
-                    model._on_coding = partial(_show_read, rows, weight)
+                    model._on_coding = partial(_show_read, rows, weight, read)
                 model.fit(rows.X, rows.y, sample_weight=rows.weight, **vars(keeping))
             rates = _equalised(model, rows, in_memory) if learner.equal_rates else {}
         seconds = perf_counter() - began
@@ -125,6 +127,8 @@ def run(
         if in_memory:
             show_read(found)
         show_learned(found)
+        if any(shown["columns"] != found["columns"] for shown in read):
+            say("The forest cuts numbers more finely than the table of columns says.")
         say(f"The model is in {output}.")
         say(f"Next: fairpc audit {quote(output)} {quote(table)} -o report.html")
     screen.notes(warned)
@@ -291,11 +295,20 @@ def _read_facts(
     }
 
 
-def _show_read(rows: LabelledTable, weight: str | None, coding: TableCoding) -> None:
-    """Print what was read, before the fit begins."""
-    found = _read_facts(coding, rows, weight, coding.features)
-    show_read(found | {"hints": list(rows.hints)})
-    sys.stdout.flush()
+def _show_read(
+    rows: LabelledTable, weight: str | None, read: list[Facts], coding: TableCoding
+) -> None:
+    """Print what was read, before the fit begins; and keep it in ``read``."""
+    read.append(_read_facts(coding, rows, weight, coding.features))
+    try:
+        show_read(read[-1] | {"hints": list(rows.hints)})
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as ended:
+        # Whoever read this has seen enough (``| head``); the model is wanted all the same. Rich
+        # makes an end of the program of it.
+        if not isinstance(ended.__context__ or ended, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _how(model: FittedModel) -> Facts:

@@ -97,7 +97,7 @@ class ScoredSubject(OfModel):
             return f"The fit warned: {self.model.warnings_[0]}"
         if self.model.score_map_.straight:
             return (
-                "The labels do not reject D = Df, which was therefore kept: an interval around it "
-                "would look more certain than it is. See predict_bounds for what is open."
+                "The labels do not reject D = Df, so that was kept: an interval around it would "
+                "look more certain than it is. See predict_bounds for what is open."
             )
         return None
