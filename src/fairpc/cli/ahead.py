@@ -98,10 +98,11 @@ def _queries() -> None:
 def _passes() -> None:
     """EM over complete rows, once they are terms: a row whose likelihood is a parameter."""
     from fairpc.circuit.active import ActiveTerms
-    from fairpc.circuit.program import Workspace
+    from fairpc.circuit.program import Workspace, kernels
 
-    one, parameter = 0, 3
-    terms = ActiveTerms(1, 4, np.empty((0, 4), np.int32), np.array([[parameter, one]], np.int32))
+    one, parameter = 0, kernels().FIRST
+    root = np.array([[parameter, one]], np.int32)
+    terms = ActiveTerms(1, parameter + 1, np.empty((0, 4), np.int32), root)
     terms.flows(np.ones(1), np.ones(1), Workspace())
 
 
