@@ -144,8 +144,9 @@ def test_names_of_people_are_no_features() -> None:
     X, y, s = table()
     methods = {"LR": LR()}
     plain = compare(methods, X, y, sensitive_features=s, cv=3)
-    ids = {"person": pl.Series([f"P{k}" for k in range(len(X))]), "row": pl.arange(len(X))}
-    named = compare(methods, X.with_columns(**ids), y, sensitive_features=s, cv=3)
+    persons = pl.Series([f"P{k}" for k in range(len(X))])
+    more = X.with_columns(person=persons, row=pl.arange(len(X)))
+    named = compare(methods, more, y, sensitive_features=s, cv=3)
     assert named.identifiers == ("person", "row")
     assert plain.identifiers == ()
     assert [one.auc for one in named.scores] == [one.auc for one in plain.scores]

@@ -101,8 +101,8 @@ def _passes() -> None:
     from fairpc.circuit.program import Workspace, kernels
 
     one, parameter = 0, kernels().FIRST
-    root = np.array([[parameter, one]], np.int32)
-    terms = ActiveTerms(1, parameter + 1, np.empty((0, 4), np.int32), root)
+    root = np.array([[parameter, one]], np.uint32)
+    terms = ActiveTerms(1, parameter + 1, np.empty((0, 4), np.uint32), root)
     terms.flows(np.ones(1), np.ones(1), Workspace())
 
 
