@@ -183,8 +183,8 @@ def audit(
         n_seeds: ways of splitting in the test of the assumptions; None: 11, or down to 3 where
             many rows differ.
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as
-            ``test_assumptions`` does by itself; or one of them, "logistic", which takes about a
-            sixth of the time, or "boosting".
+            ``test_assumptions`` does by itself; or one of them, "logistic", which takes less
+            than half of the time, or "boosting".
         cv: folds of the trade-off.
         max_rows: where more rows than this differ in X, random starts and the trade-off use a
             random sample of this size, and say so; None for all rows.
