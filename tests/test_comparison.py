@@ -144,7 +144,7 @@ def test_names_of_people_are_no_features() -> None:
     X, y, s = table()
     methods = {"LR": LR()}
     plain = compare(methods, X, y, sensitive_features=s, cv=3)
-    ids = {"person": pl.Series([f"P{k}" for k in range(len(X))]), "row": pl.arange(len(X))}
+    ids: Any = {"person": pl.Series([f"P{k}" for k in range(len(X))]), "row": pl.arange(len(X))}
     named = compare(methods, X.with_columns(**ids), y, sensitive_features=s, cv=3)
     assert named.identifiers == ("person", "row")
     assert plain.identifiers == ()

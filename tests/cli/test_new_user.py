@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ import fairpc
 from cli.calls import FIT, answer, called, names
 
 
-def written(folder: Path, **columns: list[object]) -> str:
+def written(folder: Path, **columns: Sequence[object]) -> str:
     """The small table with more columns."""
     frame = pl.read_csv(folder / "t.csv").with_columns(
         **{k: pl.Series(v) for k, v in columns.items()}
