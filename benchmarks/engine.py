@@ -130,10 +130,10 @@ def throughput(circuit: Circuit, rows: Codes) -> None:
     }
     for name, sample in cases.items():
         one = best(partial(circuit.log_marginal, sample, n_threads=1), 5)
-        asked = (partial(circuit.log_marginal, sample, n_threads=k) for k in (1, 2))
+        threads = (partial(circuit.log_marginal, sample, n_threads=k) for k in (1, 2))
         print(
             f"    marginals, {name:13s} {len(sample) / one / 1e6:6.2f} M/s on one thread, "
-            f"{faster(*asked):.2f} × on two"
+            f"{faster(*threads):.2f} × on two"
         )
     for name, sample in cases.items():
         table = Table.of(sample, arities=circuit.arities)

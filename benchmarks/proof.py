@@ -18,13 +18,17 @@ decisions that turn by chance, --sets also tests the assumptions. Seconds are of
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
+import platform
+import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +63,7 @@ from label_bias import METHODS as FIRST
 from label_bias import Decided, Floats, Method, with_group
 from label_bias_summary import summary
 from proof_pictures import draw
-from proof_tables import blocks, fill_page
+from proof_tables import DEFAULT, VERSIONS, blocks, fill_page
 from rivals import RIVALS
 
 Record = dict[str, Any]
@@ -240,7 +244,7 @@ Job = tuple[Record, Callable[[], Record]]
 
 def key(record: Record) -> Key:
     names = ("kind", "table", "mechanism", "failure", "size", "seed", "fold", "method")
-    return tuple(record.get(name) for name in (*names, "rows", "train", "share"))
+    return tuple(record.get(name) for name in (*names, "rows", "train", "share", "by"))
 
 
 def read_records(path: Path) -> list[Record]:
@@ -283,7 +287,7 @@ def thinned(train: Rows, n_rows: int | None) -> Rows:
 def jobs(given: argparse.Namespace, cell: Record, train: Rows, test: Rows) -> Iterator[Job]:
     """Name of each record of a fold, and how it is made."""
     if given.sets:
-        job = {"kind": "set", **cell}
+        job = {"kind": "set", **cell, "by": given.sets_by or DEFAULT}
         yield job, partial(measure_set, train, given.sets_by, job)
     for name in given.methods:
         rows, job = (METHODS[name], train, test), {**cell, "method": name}
@@ -299,6 +303,7 @@ def jobs(given: argparse.Namespace, cell: Record, train: Rows, test: Rows) -> It
 
 def run(given: argparse.Namespace) -> None:
     """Make the records that the file lacks; a method that fails leaves a sentence there."""
+    append(given.out, versions())
     compile_kernels(given.methods)
     made = {key(r) for r in read_records(given.out) if r.get("method") not in given.again}
     for cell, train, test in cells(given):
@@ -310,6 +315,23 @@ def run(given: argparse.Namespace) -> None:
             except Exception as error:  # noqa: BLE001 - whatever a method raises is its result
                 found = {"error": f"{type(error).__name__}: {error}"}
             append(given.out, {**name, **found})
+
+
+MADE_WITH = ("numpy", "scikit-learn", "polars", "fairlearn", "cleanlab", "lightgbm")
+
+
+def versions() -> Record:
+    """Commit and libraries of a run; figures move with both."""
+    words = ("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD")
+    asked = subprocess.run(words, capture_output=True, text=True, check=False)
+    found = {"kind": VERSIONS, "commit": asked.stdout.strip() or "unknown"}
+    return found | {"Python": platform.python_version()} | dict(_installed(MADE_WITH))
+
+
+def _installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            yield name, version(name)
 
 
 def append(path: Path, record: Record) -> None:
@@ -324,16 +346,20 @@ def asked(given: argparse.Namespace) -> list[Record]:
     return [
         r
         for r in read_records(given.out)
-        if r["table"] in given.tables
-        and r["mechanism"] in given.mechanisms
-        and r.get("rows") == given.rows
-        and r.get("train") == given.train
-        and r.get("method") in (None, *given.methods)
+        if r["kind"] == VERSIONS
+        or (
+            r["table"] in given.tables
+            and r["mechanism"] in given.mechanisms
+            and r.get("rows") == given.rows
+            and r.get("train") == given.train
+            and r.get("method") in (None, *given.methods)
+        )
     ]
 
 
 def print_summary(given: argparse.Namespace) -> None:
-    held = [r for r in asked(given) if r.get("failure", HELD) == HELD]
+    told = (r for r in asked(given) if r["kind"] != VERSIONS)
+    held = [r for r in told if r.get("failure", HELD) == HELD]
     for text in summary(held, given.methods, given.markdown):
         print(text)
 
@@ -369,7 +395,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--hide", type=float, help="share of the test cells to hide")
     parser.add_argument("--seeds-apart", action="store_true", help="decisions that turn by chance")
     parser.add_argument("--sets", action="store_true", help="also test the assumptions; slow")
-    parser.add_argument("--sets-by", choices=("logistic", "boosting"), help="its classifier")
+    parser.add_argument(
+        "--sets-by", choices=("logistic", "boosting"), help="its classifier, if not both"
+    )
     parser.add_argument("--markdown", action="store_true", help="tables in Markdown")
     parser.add_argument("--page", type=Path, help="page whose tables are replaced")
     parser.add_argument("--folder", type=Path, default=Path(), help="of pictures")

@@ -12,19 +12,21 @@ import polars as pl
 from failing import FAILURES, HELD, NO_SIZE
 from fairpc.plots import COLOURS, EDGE, LINES, MARKERS
 from label_bias_summary import mean, short
-from proof_tables import BENT, OTHERS, OURS, UNBENT, Record, Results, ranking
+from proof_tables import BENT, LOGISTIC, OTHERS, OURS, UNBENT, Record, Results, ranking
 
 FOLLOWED: dict[str, tuple[str, str, str]] = {
     "gradient boosting": (EDGE, MARKERS[0], LINES[2]),
     "ThresholdOptimizer": (COLOURS[3], MARKERS[1], LINES[1]),
     "reweighing": (COLOURS[2], MARKERS[2], LINES[1]),
     "label flipping": (COLOURS[4], MARKERS[3], LINES[1]),
+    "loss correction": (EDGE, MARKERS[9], LINES[3]),
     "FairPC()": (COLOURS[0], MARKERS[4], LINES[0]),
     "LatentDecision()": (COLOURS[1], MARKERS[7], LINES[0]),
 }
 """Colour, marker and line of the methods that the pictures with lines follow."""
 OWN, OTHER = COLOURS[1], COLOURS[4]
 LIMIT = "boosting of Df itself"
+FAILS = pl.col("failure") != HELD
 
 
 def draw(records: Iterable[Record], folder: Path) -> Iterator[Path]:
@@ -175,8 +177,8 @@ def failures(results: Results) -> Any:
 def coverage(results: Results) -> Any:
     """Sets of P(Df) at .95, and the truth, a line per cell."""
     figure, axes = _axes(2, 9.5, 5.2)
-    held = results.sets.filter(pl.col("failure") == HELD, pl.col("seed") == 0)
-    failing = results.sets.filter(pl.col("failure") != HELD, pl.col("seed") == 0)
+    sets = results.sets.filter(pl.col("by") == LOGISTIC, pl.col("seed") == 0)
+    held, failing = (sets.filter(part) for part in (~FAILS, FAILS))
     _sets(axes[0], held, ("table", "mechanism"), "assumptions hold")
     _sets(axes[1], failing, ("table", "failure", "size"), "assumptions fail")
     return figure

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from failing import FAILURES, HELD
@@ -15,7 +16,12 @@ from label_bias_summary import lay_out, mean, short
 from ranks import Ranking, rank
 
 Record = dict[str, Any]
+Floats = npt.NDArray[np.float64]
 
+VERSIONS = "versions"
+"""Kind of the record that says with which libraries the others were made."""
+DEFAULT, LOGISTIC = "default", "logistic"
+"""By which classifiers the assumptions were tested."""
 BENT = ("strong", "paper", "mild")
 UNBENT = "none"
 NUMBERS = (
@@ -59,7 +65,8 @@ class Results:
 
     Of a family with two learners the one with the higher mean accuracy for Df where labels are
     bent stands for it throughout: a choice by test rows, in favour of methods of others. Cells that
-    one of the methods lacks are left out, so that all means are over the same cells.
+    one of the methods lacks are left out, and so are seeds that lack cells, so that all means are
+    over the same cells and every cell has the same seeds.
     """
 
     frame: pl.DataFrame
@@ -84,7 +91,8 @@ class Results:
         kept = frame.filter(pl.col("method").is_in(list(names)))
         kept = kept.with_columns(pl.col("method").replace_strict(names).alias("family"))
         fails = pl.col("failure") != HELD
-        kept = pl.concat([_complete(kept.filter(part), "family") for part in (~fails, fails)])
+        parts = [_complete(kept.filter(part), "family") for part in (~fails, fails)]
+        kept = pl.concat([_balanced(part) for part in parts])
         return cls(kept, _frame([r for r in good if r["kind"] == "set"]), learners)
 
     @property
@@ -101,7 +109,7 @@ class Results:
 
 def _frame(records: list[Record]) -> pl.DataFrame:
     schema = {
-        **dict.fromkeys(("table", "mechanism", "failure", "method"), pl.String),
+        **dict.fromkeys(("table", "mechanism", "failure", "method", "by"), pl.String),
         **dict.fromkeys(("seed", "fold", "warnings"), pl.Int64),
         "rejected": pl.Boolean,
         **dict.fromkeys(NUMBERS, pl.Float64),
@@ -115,6 +123,14 @@ CELL = ("table", "mechanism", "failure", "size", "seed", "fold")
 def _complete(rows: pl.DataFrame, name: str) -> pl.DataFrame:
     """Rows of the cells that have every method that there is."""
     return rows.filter(pl.col(name).n_unique().over(CELL) == rows[name].n_unique())
+
+
+def _balanced(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of the seeds that have every cell that there is."""
+    cell = [name for name in CELL if name != "seed"]
+    found = rows.select(*cell, "seed").unique().group_by("seed").len()
+    whole = found.filter(pl.col("len") == rows.select(cell).n_unique())
+    return rows.join(whole.select("seed"), on="seed", how="semi")
 
 
 def over_cells(
@@ -142,12 +158,15 @@ def ranking(
 
 def blocks(records: Iterable[Record]) -> dict[str, str]:
     """Every table of the page, by the name of its markers."""
+    records = list(records)
     results = Results.of(records)
     made = {
+        "versions": versions(records),
         "cells": cells(results),
         "learners": learners(results),
         "overall": overall(results),
         "ranks": rank_lines(results),
+        "seeds": by_seed(results),
         "every-cell": every_cell(results),
         "unbent": by_mechanism(results),
         "gaps": gaps(results),
@@ -191,6 +210,13 @@ def cells(results: Results) -> str:
     return _table(["what fails", "tables", "mechanisms", "seeds", "cells", "fits"], lines)
 
 
+def versions(records: list[Record]) -> str:
+    """With what the records were made."""
+    (found,) = [r for r in records if r["kind"] == VERSIONS] or [{}]
+    lines = [[name, text] for name, text in found.items() if name != "kind"]
+    return _table(["made with", "version"], lines)
+
+
 def learners(results: Results) -> str:
     """Which learner stands for a family that has two."""
     lines = []
@@ -210,14 +236,32 @@ def overall(results: Results) -> str:
     means = {family: _means(results, family, columns) for family in order}
     lines = []
     for family in order:
-        shown = [short(ranks.get(family), 1)]
+        shown = [short(ranks.get(family), 1), _behind(results, family)]
         for number, value in zip(columns, means[family], strict=True):
             digits = 1 if number == "cpu" else 3
             marked = "–" if value is None else _marked(family, number, means, columns, digits)
             shown.append(marked)
         lines.append([family, *shown])
-    head = ["method", "rank", "accuracy", "AUC", "Brier", "gap", "mechanism error", "CPU s"]
-    return _table(head, lines)
+    head = ["method", "rank", f"accuracy − that of {REFERENCE}", "accuracy", "AUC", "Brier", "gap"]
+    return _table([*head, "mechanism error", "CPU s"], lines)
+
+
+REFERENCE = "FairPC()"
+
+
+def _behind(results: Results, family: str) -> str:
+    """Mean over tables of the difference in accuracy, and its standard error over tables."""
+    if family == REFERENCE:
+        return "0"
+    _, wide = over_cells(results, "accuracy", [family, REFERENCE], "table")
+    return _with_error((wide[family] - wide[REFERENCE]).to_numpy())
+
+
+def _with_error(differences: Floats) -> str:
+    shown, n = short(float(differences.mean()), sign="+"), len(differences)
+    if n < 2:
+        return shown
+    return f"{shown} ± {short(float(differences.std(ddof=1)) / np.sqrt(n))}"
 
 
 def _means(results: Results, family: str, columns: Sequence[str]) -> list[float | None]:
@@ -261,6 +305,17 @@ def rank_lines(results: Results) -> str:
     return _table([*head, "best rank", "others not told apart from it"], lines)
 
 
+def by_seed(results: Results) -> str:
+    """Mean accuracy where labels are bent, by seed: ours were shaped on folds of the first."""
+    seeds = sorted(set(results.bent["seed"]))
+    lines = []
+    for family in results.present(FAMILIES):
+        rows = results.bent.filter(pl.col("family") == family)
+        means = (mean(rows.filter(pl.col("seed") == seed)["accuracy"]) for seed in seeds)
+        lines.append([family, *map(short, means)])
+    return _table(["method", *(f"seed {seed}" for seed in seeds)], lines)
+
+
 SHOWN = ("LatentDecision()", "FairPC()")
 
 
@@ -270,20 +325,55 @@ def every_cell(results: Results) -> str:
 
 
 def _against_best(rows: pl.DataFrame, cell: Sequence[str]) -> str:
-    """Ours beside the best other; bold where it is ahead of both of ours at three decimals."""
-    found = rows.group_by(*cell, "family", maintain_order=True).agg(pl.col("accuracy").mean())
+    """Ours beside the best other; bold where it is ahead of both of ours at three decimals.
+
+    By how much it is ahead of the better of ours is a mean over seeds, which draw rows, bends and
+    folds anew. Cells of a table have one standard error, because few seeds tell little each.
+    """
+    told = [_Against.of(part, cell) for part in rows.partition_by(*cell, maintain_order=True)]
     lines = []
-    for part in found.partition_by(*cell, maintain_order=True):
-        of = dict(zip(part["family"], part["accuracy"].round(3), strict=True))
-        value, name = max(((of[n], n) for n in OTHERS if n in of), default=(np.nan, "–"))
-        best = f"{name} {short(value)}"
-        ours = [of.get(n) for n in SHOWN]
-        ahead = all(value > other for other in ours if other is not None)
+    for one in told:
+        error = _pooled_error([t.leads for t in told if t.table == one.table])
+        lead = short(float(one.leads.mean()), sign="+")
+        best = f"**{one.best}**" if one.ahead else one.best
+        lines.append([*one.shown, best, lead if error is None else f"{lead} ± {short(error)}"])
+    return _table(["cell", "gradient boosting", *SHOWN, "best of all others", "its lead"], lines)
+
+
+@dataclass(frozen=True, eq=False)
+class _Against:
+    """A cell: accuracies of ours, the best of all others, and its lead by seeds."""
+
+    table: str
+    shown: list[str]
+    best: str
+    ahead: bool
+    leads: Floats
+
+    @classmethod
+    def of(cls, part: pl.DataFrame, cell: Sequence[str]) -> _Against:
+        means = dict(part.group_by("family").agg(pl.col("accuracy").mean()).iter_rows())
+        others, ours = ([n for n in names if n in means] for names in (OTHERS, SHOWN))
+        best, own = (max(some, key=lambda n: means[n]) for some in (others, ours))
+        seeds = part.pivot("family", index=["seed", "fold"], values="accuracy")
+        shown = {name: round(means[name], 3) for name in (best, *ours)}
+        boosting = short(means.get("gradient boosting"))
         where = " ".join(_size(part[n][0]) for n in cell)
-        boosting = short(of.get("gradient boosting"))
-        shown = [short(other) for other in ours]
-        lines.append([where, boosting, *shown, f"**{best}**" if ahead else best])
-    return _table(["cell", "gradient boosting", *SHOWN, "best of all others"], lines)
+        return cls(
+            part["table"][0],
+            [where, boosting, *(short(means.get(n)) for n in SHOWN)],
+            f"{best} {short(means[best])}",
+            all(shown[best] > shown[n] for n in ours),
+            (seeds[best] - seeds[own]).to_numpy(),
+        )
+
+
+def _pooled_error(leads: list[Floats]) -> float | None:
+    """Standard error of the mean over seeds, its variance pooled over cells; None for one seed."""
+    (n,) = {len(each) for each in leads}
+    if n < 2:
+        return None
+    return float(np.sqrt(np.mean([each.var(ddof=1) for each in leads]) / n))
 
 
 def _size(value: Any) -> str:
@@ -411,7 +501,7 @@ def failing_gaps(results: Results) -> str:
 
 def coverage(results: Results) -> str:
     """How often sets and bounds hold the truth where the assumptions hold."""
-    sets = results.sets.filter(pl.col("failure") == HELD)
+    sets = results.sets.filter(pl.col("failure") == HELD, pl.col("by") == LOGISTIC)
     lines = []
     for mechanism in (UNBENT, *reversed(BENT)):
         here = sets.filter(pl.col("mechanism") == mechanism)
@@ -441,23 +531,27 @@ def noticed(results: Results) -> str:
     """Where assumptions fail: whether the test rejects them, and whether its set holds P(Df)."""
     lines = []
     for failure, size in _sizes(results):
-        ways = (pl.col("failure") == failure, pl.col("size") == size)
-        here = results.sets.filter(*ways)
+        ways = [pl.col("failure") == failure, pl.col("size") == size]
         if failure == HELD:
-            here = here.filter(pl.col("mechanism").is_in(BENT))
-        own = results.frame.filter(*ways, pl.col("family") == "LatentDecision()")
-        fair = results.frame.filter(*ways, pl.col("family") == "FairPC()")
-        if failure == HELD:
-            own, fair = (rows.filter(pl.col("mechanism").is_in(BENT)) for rows in (own, fair))
-        rejected = here["rejected"].drop_nulls()
-        line = [_way(failure, size), f"{rejected.sum()} of {len(rejected)}"]
-        line += [_inside(here, "lower", "upper"), _inside(own, "lower", "upper")]
+            ways.append(pl.col("mechanism").is_in(BENT))
+        tested = [results.sets.filter(*ways, pl.col("by") == by) for by in (LOGISTIC, DEFAULT)]
+        own, fair = (
+            results.frame.filter(*ways, pl.col("family") == family)
+            for family in ("LatentDecision()", "FairPC()")
+        )
+        line = [_way(failure, size), *map(_rejected, tested)]
+        line += [_inside(rows, "lower", "upper") for rows in (*tested, own)]
         line += [f"{(rows['warnings'] > 0).sum()} of {len(rows)}" for rows in (own, fair)]
         line += [short(mean(own["bounds_held"])), short(mean(own["mechanism_error"]))]
         lines.append(line)
-    head = ["what fails", "test rejects", "P(Df) in its set", "in that of LatentDecision()"]
-    head += ["LatentDecision() warns", "FairPC() warns", "bounds held", "mechanism error"]
-    return _table(head, lines)
+    head = ["what fails", "test rejects, logistic", "default", "P(Df) in its set, logistic"]
+    head += ["default", "in that of LatentDecision()", "LatentDecision() warns"]
+    return _table([*head, "FairPC() warns", "bounds held", "mechanism error"], lines)
+
+
+def _rejected(sets: pl.DataFrame) -> str:
+    rejected = sets["rejected"].drop_nulls()
+    return f"{rejected.sum()} of {len(rejected)}" if len(rejected) else "–"
 
 
 def seconds(results: Results) -> str:

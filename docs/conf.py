@@ -4,6 +4,7 @@ from importlib.metadata import version as _version
 
 project = "fairpc"
 author = "The fairpc authors"
+project_copyright = author
 release = _version("fairpc")
 
 extensions = [

@@ -17,6 +17,7 @@ import fairpc
 from auditing.tables import fitted, table
 from fairpc.baselines import LR, FairLR, Rand
 from fairpc.comparison import Comparison, compare, default_models
+from fairpc.data import talk
 from fairpc.errors import ComparisonError, MetricError
 from fairpc.estimators import LatNB, TwoNB
 from fairpc.metrics import Fold, stratified_folds
@@ -136,6 +137,30 @@ def test_missing_cells_are_filled_for_those_who_take_none() -> None:
     known = int(((number % 10 != 0) & (number % 9 != 0)).sum())
     for method in record.methods:
         assert sum(s.n_test for s in record.scores if s.method == method) == known
+
+
+def test_names_of_people_are_no_features() -> None:
+    """An indicator per person made LR as wide as the table is long, and Reweight take minutes."""
+    X, y, s = table()
+    methods = {"LR": LR()}
+    plain = compare(methods, X, y, sensitive_features=s, cv=3)
+    persons = pl.Series([f"P{k}" for k in range(len(X))])
+    more = X.with_columns(person=persons, row=pl.arange(len(X)))
+    named = compare(methods, more, y, sensitive_features=s, cv=3)
+    assert named.identifiers == ("person", "row")
+    assert plain.identifiers == ()
+    assert [one.auc for one in named.scores] == [one.auc for one in plain.scores]
+
+
+def test_fits_within_a_comparison_are_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talk, "FIRST", 0.0)
+    X, y, s = table()
+    LatNB(verbose=1).fit(X, y, sensitive_features=s)
+    assert "LatNB, 0 s: " in capsys.readouterr().err
+    compare({"NB": LatNB(verbose=1)}, X, y, sensitive_features=s, cv=3)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_person_stays_in_one_fold() -> None:

@@ -369,8 +369,12 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(sys, "argv", words)
         proof.main()
     lines = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [line["method"] for line in lines] == ["lr", "limit"]
-    assert "error" not in lines[0]
+    folds = [line for line in lines if line["kind"] == "fold"]
+    assert [line["method"] for line in folds] == ["lr", "limit"]
+    assert not any("error" in line for line in folds)
+    (made,) = [r for r in proof.read_records(out) if r["kind"] == "versions"]
+    assert made["numpy"] == np.__version__
+    assert f"| numpy | {np.__version__} |" in proof_tables.versions([made])
 
 
 def record(method: str, mechanism: str, accuracy: float, **more: Any) -> dict[str, Any]:
@@ -390,6 +394,46 @@ def test_the_better_learner_stands_for_a_method_and_cells_are_complete() -> None
     assert "**ThresholdOptimizer .800**" in proof_tables.every_cell(results)
     ahead = [*records[:4], record("latent", "strong", 0.8)]
     assert "**" not in proof_tables.every_cell(proof_tables.Results.of(ahead))
+
+
+def of_seeds(method: str, *accuracies: float, table: str = "t") -> list[dict[str, Any]]:
+    return [
+        record(method, "strong", accuracy, seed=seed) | {"table": table}
+        for seed, accuracy in enumerate(accuracies)
+    ]
+
+
+def test_leads_are_means_over_seeds_with_the_error_of_their_table() -> None:
+    """lr leads latent by .01 and .03: mean .02, s. d. .014, divided by √2."""
+    records = [
+        *of_seeds("lr", 0.81, 0.85),
+        *of_seeds("rf", 0.70, 0.90),
+        *of_seeds("latent", 0.80, 0.82),
+    ]
+    line = proof_tables.every_cell(proof_tables.Results.of(records)).splitlines()[-1]
+    assert "**logistic regression .830**" in line
+    assert line.endswith("| +.020 ± .010 |")
+    one = proof_tables.Results.of([r for r in records if r["seed"] == 0])
+    assert proof_tables.every_cell(one).endswith("| +.010 |")
+
+
+def test_a_seed_that_lacks_cells_is_left_out() -> None:
+    records = [
+        *(r for method in ("lr", "latent") for r in of_seeds(method, 0.7, 0.9)),
+        *(r for method in ("lr", "latent") for r in of_seeds(method, 0.7, table="u")),
+    ]
+    assert set(proof_tables.Results.of(records).held["seed"]) == {0}
+
+
+def test_errors_of_differences_are_over_tables() -> None:
+    """Differences .01 and .03 of two tables; seeds are averaged first."""
+    records = [
+        *(r for method in ("lr", "fairpc") for r in of_seeds(method, 0.7, 0.7)),
+        *of_seeds("fairpc", 0.7, 0.7, table="u"),
+        *of_seeds("lr", 0.71, 0.75, table="u"),
+    ]
+    line = proof_tables.overall(proof_tables.Results.of(records)).splitlines()[2]
+    assert line.startswith("| logistic regression | 1.2 | +.015 ± .015 |")
 
 
 def test_a_page_keeps_all_but_what_is_between_markers() -> None:

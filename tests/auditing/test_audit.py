@@ -14,7 +14,7 @@ import pytest
 
 import fairpc
 from auditing.tables import QUICK, fitted, plain_json, table
-from fairpc.auditing import Audit, audit
+from fairpc.auditing import Audit, audit, group_gaps
 from fairpc.auditing._audit import AT_ONCE, STEPS
 from fairpc.circuit.file import from_dict
 from fairpc.errors import AuditError, TableError
@@ -237,17 +237,34 @@ def test_numbers_in_words_are_those_of_the_page(found: Audit) -> None:
         assert not re.search(r"0\.\d{2,}|\de-\d|(?<!\w)-\d", bare), sentence
 
 
+def test_gaps_alone_are_those_of_the_audit(found: Audit) -> None:
+    X, y, s = table()
+    steps: list[str] = []
+    gaps = group_gaps(
+        fitted(), X, y, sensitive_features=s, progress=lambda now: steps.append(now.what)
+    )
+    assert gaps == found.parity
+    assert not any("assumptions" in step for step in steps)
+    with pytest.raises(AuditError, match="the groups of the rows are not known"):
+        group_gaps(fitted(), X, y)
+
+
 def test_progress_ends_at_the_last_step() -> None:
     X, y, s = table()
     seen: list[tuple[str, int, int]] = []
+    lines: list[str] = []
 
     def tell(now: Progress) -> None:
         seen.append((now.what, now.done, now.total))
+        lines.append(now.line)
 
     audit(fitted(), X, y, sensitive_features=s, **QUICK, progress=tell)
     assert seen[0][1:] == (0, seen[0][2])
     assert [step[1] for step in seen] == sorted(step[1] for step in seen)
     assert seen[-1][1] == seen[-1][2] - 1
+    assert lines[-1] == f"step {seen[-1][2]} of {seen[-1][2]}, verdict"
+    # Words for whoever waits, and no names of sections such as decidable.test.
+    assert not any("." in line or "_" in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_how_it_was_learned() -> None:
     assert [curve.group for curve in facts.curves] == ["g0", "g1"]
     assert all(np.diff(curve.rates).min() >= 0 for curve in facts.curves)
     words = " ".join(facts.sentences)
-    assert "logistic regression learned 3 times" in words
+    assert "logistic regression, 3 times" in words
     assert "isotonic regression" in words
     assert any("calibration" in sentence for sentence in found().limits.assumptions)
     assert found().data.columns == ()
@@ -113,7 +113,7 @@ def test_a_model_that_keeps_d_equal_to_df_says_so_and_counts_nothing() -> None:
     record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
     assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
     assert any(
-        "D = Df, at the 99% level, so the model keeps that" in one
+        "(D = Df, not rejected at the 99% level). So the model says that none was" in one
         for one in record.verdict.sentences
     )
     assert "do not reject D = Df" in record.left_out["mechanism.intervals"]

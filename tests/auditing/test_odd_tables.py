@@ -27,7 +27,7 @@ def contradicting() -> tuple[pl.DataFrame, Any, Any]:
     return pl.DataFrame({"x": seen.astype(int), "z": noise}), np.where(d, 1, 0), s
 
 
-@pytest.mark.filterwarnings("ignore:column 'x' says the same as the label")
+@pytest.mark.filterwarnings("ignore:column 'x' gives the label 'y' away")
 def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
     """Before what the guard said, if it did: no model is right where the assumptions are not."""
     X, y, s = contradicting()

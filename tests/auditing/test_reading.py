@@ -306,9 +306,9 @@ def test_progress_tells_bytes(tmp_path: Path) -> None:
     seen: list[str] = []
     source = written(few_values(), tmp_path, "folder")
     audit(model_of_few(), source, "label", **QUICK, progress=lambda now: seen.append(now.what))
-    read = [what for what in seen if what.startswith("scores: rows, ")]
+    read = [what for what in seen if what.startswith("reading the table: rows, ")]
     assert len(read) > 2
-    assert read[-1].startswith("scores: rows, 100% of 0 MB")
+    assert read[-1].startswith("reading the table: rows, 100% of 0 MB")
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ def test_many_columns_are_not_all_tried(monkeypatch: pytest.MonkeyPatch) -> None
     assert record.strata.candidates is not None
     assert len(record.strata.candidates.columns) == 2
     assert record.strata.candidates.n_untried == 1
-    assert "strata.candidates: hours" in told
+    assert "columns as strata: hours" in told
 
 
 def test_files_are_audited_as_frames_are(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import Audit, audit
 from fairpc.auditing.assumptions import assumption_facts, assumption_test, learned_rate
-from fairpc.auditing.gaps import GapChange, _change_words, _outcome
+from fairpc.auditing.gaps import GapChange, change_words, outcome
 from fairpc.estimators import LatNB
 from fairpc.report import render
 
@@ -80,30 +80,45 @@ def test_the_interval_of_the_change_is_that_of_differences_by_row() -> None:
 
 
 def changed(labels: tuple[float, float], decisions: tuple[float, float], half: float) -> GapChange:
+    """Two groups of the same size, intervals of ± half."""
     change = (decisions[1] - decisions[0]) - (labels[1] - labels[0])
-    ends = change - half, change + half
+    apart = decisions[1] - decisions[0]
     blank: Any = ("unclear", "")
+    ends = change - half, change + half
     one = GapChange("yes", "a=0", "a=1", labels, decisions, change, ends, 100, *blank)
-    return replace(one, outcome=_outcome(one))
+    shares = sum(labels) / 2, sum(decisions) / 2
+    return replace(one, outcome=outcome(one, (apart - half, apart + half), *shares))
 
 
 @pytest.mark.parametrize(
-    ("labels", "decisions", "half", "outcome"),
+    ("labels", "decisions", "half", "name", "begins"),
     [
-        ((0.3, 0.44), (0.2, 0.64), 0.05, "wider"),
-        ((0.44, 0.3), (0.64, 0.2), 0.05, "wider"),
-        ((0.9, 0.7), (0.95, 0.94), 0.05, "narrower"),
-        ((0.5, 0.6), (0.6, 0.5), 0.05, "reversed"),
-        ((0.5, 0.6), (0.5, 0.62), 0.05, "unclear"),
+        ((0.3, 0.44), (0.2, 0.64), 0.05, "wider", "The decisions of the model widen"),
+        ((0.44, 0.3), (0.64, 0.2), 0.05, "wider", "The decisions of the model widen"),
+        ((0.9, 0.7), (0.95, 0.94), 0.05, "narrower", "The decisions of the model narrow"),
+        # The other group is ahead by less than chance explains: that is no reversal.
+        ((0.86, 0.74), (0.970, 0.977), 0.01, "narrower", "The decisions of the model narrow"),
+        ((0.5, 0.6), (0.6, 0.5), 0.05, "reversed", "The decisions of the model reverse"),
+        ((0.5, 0.6), (0.5, 0.61), 0.05, "unclear", "The gap between groups is about as large"),
+        ((0.3, 0.44), (0.14, 0.37), 0.3, "unclear", "The gap between groups is larger in the"),
+        ((0.3, 0.44), (0.30, 0.37), 0.3, "unclear", "The gap between groups is smaller in the"),
+        ((0.06, 0.10), (0.0, 0.001), 0.01, "one class", "The model decides 'yes' for almost nobo"),
+        ((0.6, 0.8), (1.0, 0.99), 0.01, "one class", "The model decides 'yes' for almost everyb"),
     ],
 )
 def test_what_decisions_do_to_a_gap(
-    labels: tuple[float, float], decisions: tuple[float, float], half: float, outcome: str
+    labels: tuple[float, float],
+    decisions: tuple[float, float],
+    half: float,
+    name: str,
+    begins: str,
 ) -> None:
     one = changed(labels, decisions, half)
-    assert one.outcome == outcome
-    said = _change_words(one)
-    assert ("times as far" in said) == (outcome == "wider")
+    assert one.outcome == name
+    said = change_words(one)
+    assert said.startswith(begins)
+    assert ("times as far" in said) == (name == "wider")
+    assert ("chance may explain" in said) == (name == "unclear" and "about" not in begins)
     assert said.index(f"{100 * max(labels):.1f}%") < said.index(f"{100 * min(labels):.1f}%")
 
 
@@ -155,7 +170,8 @@ def test_groups_are_told_by_column_and_values_stay_in_the_contract() -> None:
     assert list(model.groups_) == ["no", "yes"]
     found = audit(model, X, y, **QUICK)
     assert [group.name for group in found.data.groups] == ["woman=no", "woman=yes"]
-    assert "groups 'woman=no' and 'woman=yes'" in found.verdict.found[0]
+    for group in ("group 'woman=no'", "group 'woman=yes'"):
+        assert group in found.verdict.found[0]
     assert str(model.explain_bias()).startswith("In group woman=no, ")
     page = render(found)
     for bare in (">yes and no<", "Group no<", "Group yes<", "group no,", "group yes,"):

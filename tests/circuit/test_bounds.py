@@ -27,6 +27,8 @@ def random_box(rng: np.random.Generator, k: int) -> tuple[Array, Array]:
     return lower, upper
 
 
+# The oldest SciPy says that its own steps are clipped; the answer is what counts.
+@pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")
 @settings(max_examples=examples(300))
 @given(st.integers(0, 2**31), st.integers(2, 6))
 def test_it_is_the_maximum(seed: int, k: int) -> None:

@@ -61,6 +61,15 @@ def test_the_first_run_starts_a_process_and_later_ones_do_not(tmp_path: Path) ->
     assert printed() == ""
 
 
+@pytest.mark.parametrize("name", ahead.STAGES)
+def test_no_stage_reaches_beyond_an_array(name: str) -> None:
+    """Compiled code would write there unseen; as Python it is an error."""
+    code = f"from fairpc.cli import ahead; ahead.STAGES[{name!r}](); print('called')"
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    assert subprocess.check_output(command, env=environment, text=True) == "called\n"
+
+
 def test_stages_end_with_the_process_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
     monkeypatch.setitem(ahead.STAGES, "boxes", lambda: called.append("boxes"))

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyarrow import ipc
+from pyarrow import ipc, parquet
 
 from cli.calls import FIT, HEADER, called, names, small_table
 
@@ -388,7 +388,7 @@ def test_a_refusal_to_write_is_one_sentence(
 
 def test_debug_shows_the_traceback(folder: Path) -> None:
     ended = outside(folder, "fit", "none.csv", *FIT, "-o", "m", "--debug")
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert "Traceback" in ended.stderr
 
 
@@ -417,6 +417,45 @@ def test_a_panic_of_polars_is_a_sentence(kind: str, tmp_path: Path) -> None:
     assert ended.returncode == 2
     assert ended.stderr.startswith("fairpc: bad.arrow cannot be read")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([0] * 20, pa.timestamp("ms", "Nowhere/Town")),
+        pa.array([1] * 20).cast(pa.decimal256(60, 5)),
+    ],
+    ids=["time zone", "decimal"],
+)
+def test_a_type_of_parquet_that_polars_lacks_is_a_sentence(column: pa.Array, folder: Path) -> None:
+    rows = pl.read_csv(folder / "t.csv").head(20).to_arrow().append_column("odd", column)
+    parquet.write_table(rows, folder / "bad.parquet")
+    for command in (("fit", "bad.parquet", *FIT), ("predict", "m.fairpc", "bad.parquet")):
+        ended = outside(folder, *command, "-o", "out.parquet")
+        assert ended.returncode == 2
+        assert ended.stderr.startswith("fairpc: bad.parquet cannot be read")
+        assert ended.stderr.count("\n") == 1
+
+
+def test_a_date_that_has_no_text_is_a_sentence(folder: Path) -> None:
+    far = pa.array([2**30] * 20, pa.int32()).cast(pa.date32())
+    rows = pl.read_csv(folder / "t.csv").head(20).to_arrow().append_column("far", far)
+    parquet.write_table(rows, folder / "far.parquet")
+    ended = outside(folder, "predict", "m.fairpc", "far.parquet", "-o", "far.csv")
+    assert ended.returncode == 2
+    assert "column 'far' has a date more than 260,000 years away" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert not (folder / "far.csv").exists()
+    assert not outside(folder, "predict", "m.fairpc", "far.parquet", "-o", "o.parquet").returncode
+
+
+def test_a_constant_beyond_the_calendar_is_dropped_as_any_other(folder: Path) -> None:
+    far = pa.array([2**63 - 1] * 20, pa.timestamp("us"))
+    rows = pl.read_csv(folder / "t.csv").head(20).to_arrow().append_column("far", far)
+    parquet.write_table(rows, folder / "far.parquet")
+    ended = outside(folder, "fit", "far.parquet", *FIT, "-o", "far.fairpc")
+    assert ended.returncode == 0
+    assert "dropped: it has one value" in ended.stdout
 
 
 def test_any_other_panic_has_not_the_code_of_a_gap(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import fairpc
 from fairpc.cli import main
 from fairpc.errors import FairpcError
+from fairpc.paper.reproduction import EXHIBITS
 
 
 def ended_with(arguments: list[str]) -> int | str | None:
@@ -31,6 +32,12 @@ COMMANDS = ("demo", "fit", "predict", "audit", "query", "export", "compare", "da
 def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert ended_with(arguments) == 0
     assert "Usage: fairpc" in capsys.readouterr().out
+
+
+def test_the_help_names_every_exhibit_of_the_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended_with(["paper", "--help"]) == 0
+    words = capsys.readouterr().out.replace(",", " ").split()
+    assert not {*EXHIBITS, "all"} - set(words)
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["demo", "--rows", "many"], ["--nothing"]])

@@ -1,8 +1,10 @@
 """Tables inside workbooks and databases: the same rows as in CSV, and what is refused."""
 
 import sqlite3
+import subprocess
 import sys
 import zipfile
+from datetime import datetime
 from pathlib import Path
 
 import polars as pl
@@ -173,3 +175,23 @@ def test_a_fit_reads_a_database_by_its_name(tmp_path: Path) -> None:
     path = sqlite_file(tmp_path / "b.sqlite")
     with pytest.raises(TableError, match="one of its columns"):
         FairPC("age").fit(f"{path}::loans", "nope")
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_instants_of_duckdb_are_read_in_utc_wherever_the_machine_is(
+    zone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with duckdb.connect(str(tmp_path / "b.duckdb")) as base:
+        base.execute("CREATE TABLE t (day TIMESTAMPTZ)")
+        base.execute("INSERT INTO t VALUES ('2024-05-31 10:00:00+02'), (NULL)")
+    monkeypatch.setenv("TZ", zone)
+    # The library asks for the zone once in a process.
+    read = (
+        "import sys; from pathlib import Path; import polars as pl;"
+        "from fairpc.data import containers as c;"
+        "path, _ = c.copied(Path(sys.argv[1]), 'duckdb', 't', 'b');"
+        "print(pl.read_parquet(path)['day'].to_list())"
+    )
+    command = [sys.executable, "-c", read, str(tmp_path / "b.duckdb")]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert found.strip() == str([datetime(2024, 5, 31, 8), None])

@@ -29,7 +29,7 @@ def applicants(n: int = 600, seed: int = 0) -> pd.DataFrame:
     )
 
 
-def told(table: pd.DataFrame, model: Any = None, sensitive: str = "race") -> list[str]:
+def told(table: pd.DataFrame, model: Any = None, sensitive: Any = "race") -> list[str]:
     """What is warned of when a model is fitted."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -47,6 +47,7 @@ def test_a_copy_of_the_label_is_named(model: Any) -> None:
     table = applicants().assign(reject=lambda t: (t["approve"] == "no").astype(int))
     (sentence,) = told(table, model)
     assert sentence.startswith("column 'reject' says the same as the label 'approve'")
+    assert sentence.endswith("leave it out with X.drop(columns=['reject'])")  # no flag in Python
 
 
 def test_a_finer_version_of_the_label_is_named_although_rare_levels_are_merged() -> None:
@@ -66,13 +67,42 @@ def test_a_column_that_is_known_for_granted_rows_alone_is_named() -> None:
     assert any("'rate'" in sentence for sentence in told(table))
 
 
+def test_a_column_that_tells_nearly_every_label_is_named() -> None:
+    """What people spent with a card, among people of whom some have none: few have not used it."""
+    rng = np.random.default_rng(7)
+    table = applicants(1300)
+    used = (table["approve"] == "yes") & (rng.random(len(table)) > 0.02)
+    table["spent"] = np.where(used, rng.gamma(2, 90, len(table)), 0).round(2)
+    (sentence,) = told(table)
+    assert sentence.startswith("column 'spent' gives the label 'approve' away, in 98.")
+
+
 def test_sets_that_tell_the_group_are_named() -> None:
     table = applicants()
     table["black"], table["hispan"] = table["race"] == "black", table["race"] == "hispan"
     table["white"] = table["race"] == "white"
     (sentence,) = told(table.drop(columns="race"), sensitive="white")
     assert "columns 'black' and 'hispan' together give the group 'white' away" in sentence
-    assert "leave one of them out" in sentence
+    assert sentence.endswith("leave them out with X.drop(columns=['black', 'hispan'])")
+
+
+def test_what_tells_one_of_two_sensitive_columns_is_named() -> None:
+    table = applicants()
+    table["black"], table["hispan"] = table["race"] == "black", table["race"] == "hispan"
+    table["sex"] = np.random.default_rng(5).choice(["female", "male"], len(table))
+    (sentence,) = told(table, sensitive=["race", "sex"])
+    assert "columns 'black' and 'hispan' together give the group 'race' away" in sentence
+
+
+@pytest.mark.parametrize("model", [None, LatentDecision(cv=2)])
+def test_first_names_tell_the_group_although_rare_ones_are_merged(model: Any) -> None:
+    rng = np.random.default_rng(6)
+    table = applicants(2000)
+    table["name"] = table["race"] + rng.integers(0, 40, len(table)).astype(str)
+    table["town"] = rng.choice([f"town {k}" for k in range(40)], len(table))
+    (sentence,) = told(table, model)
+    assert sentence.startswith("column 'name' gives the group 'race' away, in 100.0% of rows")
+    assert sentence.endswith("leave it out with X.drop(columns=['name'])")
 
 
 def test_identifiers_and_few_rows_are_no_leaks() -> None:

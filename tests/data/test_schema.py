@@ -61,6 +61,7 @@ HOSTILE: list[tuple[Callable[[Any], None], str]] = [
     (set_in(["columns", 1, "missing_share"], 1.5), "missing share lies between 0 and 1"),
     (set_in(["columns", 1, "name"], "x"), "the columns of the encoding are not those"),
     (set_in(["names_in"], ["x", "n"]), "the columns of the encoding are not those"),
+    (set_in(["names_in"], ["x", "n", "n"]), "'names_in' of the encoding must be a list of names"),
     (set_in(["dropped"], [["id"]]), "'dropped' of the encoding must be a list of names"),
     (set_in(["missing_values"], [None]), "'missing_values' of the encoding must be"),
 ]

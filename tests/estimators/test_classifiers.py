@@ -393,6 +393,8 @@ HOSTILE: dict[ClassifierKind, list[tuple[str, Any]]] = {
         ("learned.left_levels.0", [-1]),
         ("learned.left_levels.0", [250]),
         ("learned.left_levels.0", "01"),
+        ("learned.left_levels.0", [0, 0]),
+        ("learned.left_levels.0", [2, 0]),
         ("learned.left_levels", []),
         ("learned.value.0", 1e200),
         ("learned.value.0", "1"),

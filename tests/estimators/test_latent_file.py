@@ -234,6 +234,8 @@ HOSTILE = {
     "counts of text": _at("counts", value="many"),
     "counts of another shape": _at("counts", value=[1.0]),
     "warnings that are text": _at("warnings", value="abc"),
+    "a column twice": _twice("feature_names_in"),
+    "a column too few": lambda content: content["feature_names_in"].pop(),
     "another version": _at("version", value=5),
     "another model": _at("model", value="FairPC"),
     "no model": _at("model", value=["LatentDecision"]),

@@ -30,7 +30,7 @@ from fairpc.errors import (
 )
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.file import _checksum
-from fairpc.estimators.score_map import ScoredRows, fit_score_map
+from fairpc.estimators.score_map_fit import ScoredRows, fit_score_map
 from fairpc.evidence.ends_within import SharedEnds, WithinEnds
 from fairpc.fair.rows import Rows
 from fairpc.fair.strata import Bending, Strata

@@ -15,17 +15,9 @@ from hypothesis import strategies as st
 from fairpc import Knowledge
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats
-from fairpc.estimators.score_map import (
-    Calibration,
-    Method,
-    ScoredRows,
-    ScoreMap,
-    Select,
-    calibrate,
-    fit_score_map,
-    isotonic_steps,
-    within_limits,
-)
+from fairpc.estimators.calibration import Calibration, Method, calibrate, isotonic_steps
+from fairpc.estimators.score_map import ScoreMap
+from fairpc.estimators.score_map_fit import ScoredRows, Select, fit_score_map, within_limits
 from fairpc.evidence.ends import LabelEnds, label_ends
 from fairpc.fair.rows import Rows
 from strategies import examples

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from evidence.arrays import drawn, published, revealing
 from fairpc.errors import MetricError
 from fairpc.evidence import identified_set, test_assumptions
-from fairpc.evidence.classifiers import design, distinct, learners
+from fairpc.evidence.classifiers import Features, design, distinct, learners
 from fairpc.evidence.crossfit import (
     ClassRates,
     GroupRows,
@@ -235,10 +235,11 @@ def test_merged_rows_give_the_counts_of_all_rows() -> None:
     x, y, _ = drawn(np.random.default_rng(12), 2_000)
     rows = np.arange(2_000)
     options = learners("logistic", weighted=False)
-    merged = GroupRows(*distinct(x), y, 2, None, None)
-    apart = GroupRows(x, rows, y, 2, None, None)
+    few, index = distinct(x)
+    merged = GroupRows(Features(few), index, y, 2, None, None)
+    apart = GroupRows(Features(x), rows, y, 2, None, None)
     assert len(merged.distinct) <= 2**6
-    assert (merged.distinct[merged.index] == x).all()
+    assert (merged.distinct.matrix[merged.index] == x).all()
     a, b = (cross_fitted(group, options, 0) for group in (merged, apart))
     assert [t.n_top for t in a.classes] == [t.n_top for t in b.classes]
     assert a.cuts == pytest.approx(b.cuts, abs=1e-6)

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fairpc.evidence import classifiers
 from fairpc.evidence.classifiers import (
+    Features,
     Learner,
     chosen,
     coefficients,
@@ -101,7 +102,7 @@ def test_a_rare_class_of_a_long_table_is_learned() -> None:
     counts[:, 0] = 1.0
     counts[rare] = [0.0, 1.0]
     (learner,) = learners("logistic", weighted=False)
-    (found,) = learner.probabilities(rows, [counts])
+    (found,) = learner.probabilities(Features(rows), [counts])
     assert found.sum(axis=1) == pytest.approx(1.0)
     assert found[rare, 1].min() == np.sort(found[:, 1])[-5]
 
@@ -112,42 +113,11 @@ def dealt_counts(labels: npt.NDArray[np.intp], n_folds: int = 3) -> list[Floats]
     return [one_hot * (np.arange(len(labels)) % n_folds == k)[:, None] for k in range(n_folds)]
 
 
-def test_boosting_on_few_values_is_that_of_scikit_learn() -> None:
-    """Places of values are cut where the values are: the trees are the same."""
-    rng = np.random.default_rng(5)
-    rows = np.round(rng.normal(size=(300, 4)), 0) * [1.0, 10.0, 0.1, 3.0]
-    counts = np.eye(2)[(rows[:, 0] + rng.normal(size=300) > 0).astype(int)]
-    (learner,) = learners("boosting", weighted=False)
-    (found,) = learner.probabilities(rows, [counts])
-    model = learner.prototype
-    y = counts.argmax(axis=1)
-    order = np.argsort(y, kind="stable")
-    model.fit(rows[order], y[order], sample_weight=np.ones(300))
-    assert found == pytest.approx(model.predict_proba(rows), abs=1e-12)
-
-
-def test_boosting_never_has_scikit_learn_look_for_bins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Percentiles of weighted rows are found in Python, one by one: most of the time of a fit."""
-    from sklearn.ensemble._hist_gradient_boosting import binning
-
-    def refuse(*args: object, **named: object) -> None:
-        raise AssertionError("a column with more values than bins was given to scikit-learn")
-
-    for name in ("_weighted_percentile", "percentile"):
-        if hasattr(binning, name):
-            monkeypatch.setattr(binning, name, refuse)
-    rng = np.random.default_rng(6)
-    rows = rng.normal(size=(2_000, 3))
-    (learner,) = learners("boosting", weighted=False)
-    (found,) = learner.probabilities(rows, [np.eye(2)[(rows[:, 0] > 0).astype(int)]])
-    assert ((found[:, 1] > 0.5) == (rows[:, 0] > 0)).mean() > 0.97
-
-
 def test_levels_that_are_rare_are_told_apart_by_boosting() -> None:
     rows = np.concatenate([[-5.0] * 20, np.random.default_rng(0).normal(size=3_000), [9.0] * 20])
     counts = np.eye(2)[((rows == -5.0) | (rows == 9.0)).astype(int)]
     (learner,) = learners("boosting", weighted=False)
-    (found,) = learner.probabilities(rows[:, None], [counts])
+    (found,) = learner.probabilities(Features(rows[:, None]), [counts])
     assert found[[0, -1], 1] == pytest.approx(1.0, abs=0.2)
     assert found[20:-20, 1].max() < 0.5
 
@@ -157,7 +127,7 @@ class Fixed(Learner):
 
     fits = 0
 
-    def probabilities(self, rows: Floats, counts: list[Floats]) -> list[Floats]:  # type: ignore[override]
+    def probabilities(self, rows: Features, counts: list[Floats]) -> list[Floats]:  # type: ignore[override]
         type(self).fits += len(counts)
         return [np.tile([1 - self.prototype, self.prototype], (len(rows), 1)) for _ in counts]
 
@@ -177,9 +147,27 @@ def test_no_more_folds_are_compared_than_it_takes(says: float, n_worse: int) -> 
     Better.fits = Worse.fits = 0
     options = Worse("worse", says), Better("better", 0.6)
     folds = dealt_counts(labels)
-    learner, inner, _ = chosen(options, np.zeros((600, 1)), folds, np.random.default_rng(0))
+    rows, rng = Features(np.zeros((600, 1))), np.random.default_rng(0)
+    ((learner, inner, _),) = chosen(options, rows, [folds], rng)
     assert learner.name == "better"
     assert (Better.fits, Worse.fits, len(inner)) == (4, n_worse, 3)
+
+
+def test_training_parts_together_choose_as_each_by_itself() -> None:
+    """One is for logistic regression, one for boosting, of one it takes all folds to be sure."""
+    rng = np.random.default_rng(9)
+    rows = Features(rng.normal(size=(400, 3)))
+    x, noise = rows.matrix, rng.normal(size=400)
+    sides = [x[:, 0] + noise > 0, x[:, 0] * x[:, 1] + noise / 3 > 0, x[:, 2] + 2 * noise > 0]
+    parts = [dealt_counts(side.astype(np.intp)) for side in sides]
+    options = learners(None, weighted=False)
+    together = chosen(options, rows, parts, np.random.default_rng(0))
+    assert len({learner.name for learner, _, _ in together}) == 2
+    for part, (learner, inner, last) in zip(parts, together, strict=True):
+        ((alone, each, whole),) = chosen(options, rows, [part], np.random.default_rng(0))
+        assert alone.name == learner.name
+        for found, expected in zip([*inner, last], [*each, whole], strict=True):
+            assert found == pytest.approx(expected, abs=1e-7)
 
 
 def strongest_by_loops(rows: Floats, counts: Floats, k: int) -> list[int]:
@@ -211,7 +199,7 @@ def test_labels_that_were_held_out_choose_no_column(name: str) -> None:
     counts = np.eye(2)[labels]
     counts[60:] = 0.0
     (learner,) = learners(name, weighted=False)
-    (found,) = learner.probabilities(rows, [counts])
+    (found,) = learner.probabilities(Features(rows), [counts])
     right = (found[:, 1] > 0.5) == labels
     assert right[:60].mean() > 0.9
     assert 0.3 < right[60:].mean() < 0.7

@@ -11,10 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 
+import fairpc
 from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite, expected
 from fairpc import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.datasets import load_german
+from fairpc.errors import NotAnsweredError
 from fairpc.estimators.base import CircuitClassifier
+from fairpc.exporting.program import Scorer
 from fairpc.fair.forest import ForestDistribution
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -80,3 +83,20 @@ def test_three_classes_and_no_group_at_all(name: str, tmp_path: Path) -> None:
         assert truth.shape == (120, 3)
         for score in (by_python, by_onnx, by_sqlite, by_duckdb):
             np.testing.assert_allclose(score(model, hidden, tmp_path), truth, rtol=0, atol=1e-12)
+
+
+OLDER = Path(__file__).parents[1] / "estimators" / "files"
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in OLDER.glob("v*.json")))
+def test_models_of_every_version_are_exported(name: str, tmp_path: Path) -> None:
+    model = fairpc.load(OLDER / f"{name}.json")
+    if isinstance(model, fairpc.LatentDecision):
+        with pytest.raises(NotAnsweredError, match="scores with classifiers"):
+            fairpc.export(model, tmp_path / "m.py")
+        return
+    given = [i.name for i in Scorer.of(model).inputs]
+    rows = pl.read_csv(OLDER / "applications.csv")
+    rows = rows.with_columns(pl.lit(None).alias(n) for n in given if n not in rows.columns)
+    table = rows.select(given).head(40)
+    np.testing.assert_allclose(by_python(model, table, tmp_path), expected(model, table), atol=1e-9)

@@ -19,6 +19,7 @@ import fairpc
 from exporting.scored import Fitted, by_onnx, by_python, expected, model_of, naive
 from fair.forests import Sizes, random_forest
 from fairpc.data.schema import Column
+from fairpc.data.writing import Writing
 from fairpc.errors import MissingExtraError, NotAnsweredError, OptionError
 from fairpc.exporting import formats
 from fairpc.exporting.program import TINIEST, Densities, Scorer
@@ -34,6 +35,7 @@ def test_facts_are_about_the_file(suffix: str, tmp_path: Path) -> None:
         "path": str(path),
         "format": suffix,
         "inputs": {"group": "text", "age": "number", "job": "text"},
+        "written": {},
         "classes": ("class 0", "class 1"),
         "n_bytes": path.stat().st_size,
     }
@@ -111,6 +113,19 @@ def test_onnx_describes_itself(tmp_path: Path) -> None:
     kinds = {i.name: i.type.tensor_type.elem_type for i in model.graph.input}
     assert kinds["age"] == onnx.TensorProto.DOUBLE
     assert kinds["job"] == onnx.TensorProto.STRING
+
+
+def test_onnx_says_which_text_it_does_not_read(tmp_path: Path) -> None:
+    import onnx
+
+    amount = Column("amount", "number", edges=(1000.0,), written=Writing(",", ".", "€"))
+    written = fairpc.export(naive(Random(0), amount, *SMALL), tmp_path / "m.onnx")
+    assert written.written == {"amount": "1.234,5 €"}
+    model = onnx.load(tmp_path / "m.onnx")
+    assert json.loads(model.metadata_props[0].value)["written"] == written.written
+    notes = {i.name: i.doc_string for i in model.graph.input}
+    assert notes["amount"] == "the number, not text like 1.234,5 €"
+    assert not notes["age"]
 
 
 def wide(n: int) -> Fitted:

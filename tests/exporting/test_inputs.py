@@ -16,6 +16,7 @@ import pytest
 import fairpc
 from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite, expected, imported, naive
 from fairpc.data.schema import Column
+from fairpc.data.writing import Writing
 from fairpc.errors import NotAnsweredError, TableError
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.base import CircuitClassifier
@@ -178,3 +179,72 @@ def test_sqlite_reads_numbers_that_are_stored_as_text(kind: str, tmp_path: Path)
     shares = np.array([row[-2:] for row in found], np.float64)
     np.testing.assert_allclose(shares, expected(model, table), atol=1e-12)
     assert [row[3] for row in found] == ["m", "f", "", "f"]
+
+
+WRITTEN = (
+    (Writing(",", ".", "€"), ["1.234,50 €", "\u221219,5 €", "€ 7", "900", "-€\u00a01.000", None]),
+    (Writing(".", ",", "$"), ["$1,234.50", "-$19.5", "$ 7", "900", "-1,000$", " "]),
+    (Writing(",", " "), ["1 234,50", "-19,5", "7", "900", "-1\u202f000", None]),
+    (Writing(".", "'", "CHF"), ["CHF 1'234.50", "-19.5", "7", "900", "-1’000", None]),
+    (Writing(".", "", "%"), ["1234.50%", "-19.5 %", "7%", "900", "-1000 %", ""]),
+)
+
+
+@pytest.mark.parametrize("score", [by_python, by_sqlite, by_duckdb])
+@pytest.mark.parametrize(("written", "texts"), WRITTEN, ids=[w.example for w, _ in WRITTEN])
+def test_numbers_are_read_as_they_are_written(
+    score: Any, written: Writing, texts: list[str | None], tmp_path: Path
+) -> None:
+    amount = Column("amount", "number", edges=(-20.0, -19.0, 6.5, 7.5, 1234.5), written=written)
+    kids = Column("kids", "category", levels=(1234.5, -19.5, 7.0, 900.0, -1e3), written=written)
+    numbers = [1234.5, -19.5, 7.0, 900.0, -1000.0, None]
+    for column in (amount, kids):
+        model = naive(Random(7), column)
+        found = score(model, pl.DataFrame({column.name: texts, "group": [*"fmfmfm"]}), tmp_path)
+        table = pl.DataFrame({column.name: numbers, "group": [*"fmfmfm"]})
+        np.testing.assert_allclose(found, expected(model, table), atol=1e-12)
+        # The column may hold the numbers themselves as well.
+        np.testing.assert_allclose(score(model, table, tmp_path), found, atol=1e-12)
+
+
+def test_python_says_how_numbers_are_written(tmp_path: Path) -> None:
+    amount = Column("amount", "number", edges=(10.0,), written=Writing(",", ".", "€"))
+    fairpc.export(naive(Random(7), amount), tmp_path / "m.py")
+    scorer = imported(tmp_path / "m.py")
+    for text in ("1,234.50 €", "1_000", "12 $", "seven"):
+        with pytest.raises(ValueError, match="give a number like 1.234,5 €, or None"):
+            scorer.predict_proba({"amount": text})
+
+
+def test_text_that_is_no_number_is_missing_in_sqlite(tmp_path: Path) -> None:
+    import sqlite3
+
+    model = naive(Random(4), NUMBER)
+    fairpc.export(model, tmp_path / "m.sql", table="people")
+    with sqlite3.connect(":memory:") as database:
+        database.execute("CREATE TABLE people (number, 'group')")
+        rows = [("seven", "f"), ("1.234,50 €", "m"), ("12 kg", "f"), ("12", "m"), (12, "f")]
+        database.executemany("INSERT INTO people VALUES (?, ?)", rows)
+        found = database.execute((tmp_path / "m.sql").read_text("utf-8")).fetchall()
+    table = pl.DataFrame({"number": [None, None, None, 12.0, 12.0], "group": [*"fmfmf"]})
+    shares = np.array([row[-2:] for row in found], np.float64)
+    np.testing.assert_allclose(shares, expected(model, table), atol=1e-12)
+
+
+@pytest.mark.parametrize("score", [by_sqlite, by_duckdb])
+@pytest.mark.parametrize("name", ["fairpc_row", "FAIRPC_ROW", "n", "r", "fairpc_rows"])
+def test_columns_may_have_the_names_of_a_query(score: Any, name: str, tmp_path: Path) -> None:
+    model = naive(Random(5), Column(name, "number", edges=(2.5, 9.0)), JOB)
+    table = pl.DataFrame({name: [9.0, 8.0, 1.0], "job": ["cook"] * 3, "group": [*"fmf"]})
+    found = score(model, table, tmp_path)
+    np.testing.assert_allclose(found, expected(model, table), atol=1e-12)
+
+
+@pytest.mark.parametrize("score", [by_python, by_sqlite, by_duckdb])
+def test_any_blanks_around_a_mark_are_none_of_it(score: Any, tmp_path: Path) -> None:
+    model = naive(Random(4), JOB, NUMBER)
+    marked = ["\t?", "?\u00a0", "\r\n?\u2003", "cook", "\t"]
+    table = pl.DataFrame({"job": marked, "number": [None] * 5, "group": [*"fmfmf"]})
+    meant = table.with_columns(job=pl.Series([None, None, None, "cook", None], dtype=pl.String))
+    found = score(model, table.cast({"number": pl.Float64}), tmp_path)
+    np.testing.assert_allclose(found, expected(model, meant), atol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -210,6 +211,14 @@ def test_more_boxes_than_bits_of_a_word(n_trees: int, n_leaves: int) -> None:
     check_against_the_twin(m, Random(3))
 
 
+def test_no_rows_have_no_probabilities() -> None:
+    m = random_forest(Random(0), Sizes((2, 3)))
+    none = np.empty((0, 2), np.int16)
+    assert m.decision(np.empty(0, np.int16), none).shape == (0, 2)
+    assert m.decision(None, none).shape == (0, 2)
+    assert m.log_likelihood(None, None, none).shape == (0,)
+
+
 def test_chunks_do_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     m = random_forest(Random(4), Sizes((3, 4, 2), n_leaves=8))
     x = np.random.default_rng(0).integers(-1, 2, (500, 3)).astype(np.int16)
@@ -281,6 +290,56 @@ def test_arrays_that_do_not_fit_are_refused(changed: dict[str, Any]) -> None:
     assert one_leaf().n_trees == 1
     with pytest.raises(LearningError, match="do not fit together"):
         one_leaf(**changed)
+
+
+def in_one_box(forest: Forest) -> bool:
+    """Whether every x is in one box of each tree, by looking at each."""
+    arities = [box.shape[1] for box in forest.allowed]
+    inside = [
+        np.logical_and.reduce([box[:, v] for box, v in zip(forest.allowed, x, strict=True)])
+        for x in itertools.product(*map(range, arities))
+    ]
+    n_trees = int(forest.tree[-1]) + 1
+    return all((np.bincount(forest.tree[held], minlength=n_trees) == 1).all() for held in inside)
+
+
+@settings(max_examples=examples(100))
+@given(forests(), st.randoms(use_true_random=False))
+def test_boxes_that_overlap_or_leave_rows_out_are_refused(
+    m: ForestDistribution, rnd: Random
+) -> None:
+    """A bit of a box is turned; where a box is then empty, or all is well, nothing is asked."""
+    assert in_one_box(m.forest)
+    allowed = [box.copy() for box in m.forest.allowed]
+    j = rnd.randrange(len(allowed))
+    at = rnd.randrange(len(allowed[j])), rnd.randrange(allowed[j].shape[1])
+    allowed[j][at] = not allowed[j][at]
+    if allowed[j][at[0]].any():
+        with pytest.raises(LearningError, match=r"boxes of a tree overlap|do not fit together"):
+            replace(m.forest, allowed=tuple(allowed))
+
+
+def test_one_row_of_a_billion_in_no_box_is_found() -> None:
+    """Nine features of ten values: one corner is in no box, and no density would show it."""
+    n, corner = 9, np.arange(10) > 0
+    boxes = [[np.ones(10, bool)] * n for _ in range(n)]
+    for i in range(n):  # the rows whose first feature above 0 is the i-th
+        boxes[i] = [~corner] * i + [corner] + [np.ones(10, bool)] * (n - i - 1)
+    none = [~corner] * n
+    fields: dict[str, Any] = {
+        "shares": np.ones((2, 2, 1)),
+        "values": (np.full((2, 2, 1, 10), 0.1),) * n,
+    }
+
+    def made(some: list[list[Any]]) -> Forest:
+        rate = np.full((2, 2, len(some)), 1 / len(some))
+        allowed = tuple(np.array([box[j] for box in some]) for j in range(n))
+        return Forest(np.zeros(len(some), int), allowed, leaf_rate=rate, **fields)
+
+    assert made([*boxes, none]).n_trees == 1
+    for some in (boxes, [*boxes, none, none]):
+        with pytest.raises(LearningError, match="boxes of a tree overlap, or leave rows out"):
+            made(some)
 
 
 def test_too_large_a_forest_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

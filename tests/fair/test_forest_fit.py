@@ -105,13 +105,24 @@ def test_rows_of_each_cell_are_dealt_evenly_and_others_not_at_all() -> None:
         assert np.ptp((held[here] > 0).sum(axis=0)) <= 1
 
 
+def test_folds_side_by_side_say_what_they_say_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, _ = logistic(0, 300)
+    said = []
+    for n_threads in ("1", "3"):
+        monkeypatch.setenv("FAIRPC_THREADS", n_threads)
+        said.append(label_scores.label_scores(rows, None, np.random.default_rng(0), rows.x))
+    assert (said[0].given == said[1].given).all()
+    assert (said[0].drawn == said[1].drawn).all()
+
+
 def test_what_is_said_of_a_row_was_learned_without_its_label() -> None:
     """Exactly: other labels of a fold change nothing of what its learners say."""
     rows, _ = logistic(0, 300)
     held = dealt(rows, 5, np.random.default_rng(0))
     turned = replace(rows, d=np.where(held[:, 2] > 0, 1 - rows.d, rows.d))
+    draws = [label_scores._Draws.of(held, fold, np.random.default_rng(1)) for fold in range(3)]
     said = [
-        label_scores._learned(r, rows.x, [False] * 5, held, fold, np.random.default_rng(1))
+        label_scores._learned(r, rows.x, [False] * 5, held, draws[fold])
         for r, fold in ((rows, 2), (turned, 2), (turned, 1))
     ]
     for one, two, other in zip(*said, strict=True):

@@ -78,6 +78,9 @@ def test_annex_iv_has_its_nine_points_and_article_10_its_letters() -> None:
     for letter in "abcdefgh":
         assert any(h.startswith(f"Article 10(2)({letter})") for h in headings)
         assert any(h.startswith(f"({letter}) ") for h in headings)
+    general = [b for b in document.sections[0].blocks if isinstance(b, Entries)]
+    letters = {name[1] for block in general for name, _ in block.pairs}
+    assert letters == set("abcdefgh")
 
 
 def test_each_says_what_it_is_not(document: Document) -> None:

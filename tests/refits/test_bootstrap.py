@@ -196,7 +196,7 @@ def test_rejected_assumptions_give_no_interval_and_a_way_on() -> None:
         assert np.isnan(values).all()
     words = found.summary()
     assert words.startswith("No intervals. The data reject the assumptions")
-    for way in ("Condition on a legitimate attribute", "Collect anchors", "known beforehand"):
+    for way in ("within its levels", "known from another source", "known beforehand"):
         assert way in words
     assert json.loads(json.dumps(found.to_dict()))["lower"][0][0][0] is None
 

@@ -14,7 +14,7 @@ import pytest
 from fairpc import Knowledge, LatentDecision, bootstrap_mechanism, sensitivity, stability
 from fairpc.errors import LearningError
 from fairpc.estimators.classifiers import TableClassifier
-from fairpc.estimators.score_map import ScoredRows
+from fairpc.estimators.score_map_fit import ScoredRows
 from fairpc.evidence import AssumptionTest, test_assumptions
 from fairpc.refits.scored import ScoredSubject
 

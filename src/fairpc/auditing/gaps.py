@@ -7,7 +7,7 @@ before "2") and "last minus first" must not depend on that.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -26,6 +26,8 @@ from fairpc.evidence.plain import Record
 
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
+_ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
+_HARDLY: Final = 0.1  # of the share of a class among labels: decisions below it are hardly any
 _SIDES: Final = {
     "below": "below four fifths",
     "above": "above four fifths",
@@ -75,6 +77,9 @@ class LabelDisparity:
     sentence: str  #: the largest gap in words
 
 
+Outcome = Literal["wider", "narrower", "reversed", "unclear", "one class"]
+
+
 @dataclass(frozen=True)
 class GapChange:
     """The gap in decisions beside that in labels, of the two groups that are farthest apart.
@@ -91,9 +96,10 @@ class GapChange:
     change: float
     interval: tuple[float, float]
     n_rows: int  #: rows that were compared
-    #: what decisions do to the gap; "reversed": the other group is ahead; "unclear": chance may
-    #: explain the difference
-    outcome: Literal["wider", "narrower", "reversed", "unclear"]
+    #: what decisions do to the gap; "reversed": the other group is ahead, by more than chance;
+    #: "unclear": chance may explain the change; "one class": hardly anybody, or hardly anybody
+    #: else, is decided to be of the class, so decisions can hardly differ
+    outcome: Outcome
     sentence: str  #: in words
 
     @property
@@ -262,72 +268,98 @@ def _equal_rates(rows: AuditedRows, kept: Bools, threshold: float) -> EqualRates
     return replace(found, groups=groups)
 
 
-_CHANGES: Final = {
-    "wider": "The decisions of the model widen the gap between groups",
-    "narrower": "The decisions of the model narrow the gap between groups",
-    "reversed": "The decisions of the model reverse the gap between groups",
-    "unclear": "The gap between groups is about as large in the decisions as in the labels",
-}
-
-
 def _change(rows: AuditedRows, level: float) -> GapChange:
     """Decisions beside labels of the same rows: the pair, and class, with the largest gap."""
     kept = rows.comparable(rows.d >= 0)
-    found = []
-    for k in rows.shown_classes:
-        labelled, decided = ((of == k).astype(np.float64) for of in (rows.d, rows.decided))
-        of_labels, of_decisions, both = (
-            _disparity(rows, values, kept, k, level).parity
-            # Of each row the decision less the label, moved into [0, 1].
-            for values in (labelled, decided, (decided - labelled + 1) / 2)
+    found = [one for k in rows.shown_classes for one in _changes(rows, kept, k, level)]
+    return max(found, key=lambda one: max(one.label_gap, one.decision_gap))
+
+
+def _changes(rows: AuditedRows, kept: Bools, k: int, level: float) -> Iterator[GapChange]:
+    """Of one class, pair by pair."""
+    labelled, decided = ((of == k).astype(np.float64) for of in (rows.d, rows.decided))
+    of_labels, of_decisions, both = (
+        _disparity(rows, values, kept, k, level).parity
+        # Of each row the decision less the label, moved into [0, 1].
+        for values in (labelled, decided, (decided - labelled + 1) / 2)
+    )
+    weights = rows.each_weight[kept]
+    shares = tuple(float(np.average(v[kept], weights=weights)) for v in (labelled, decided))
+    before, after = ({g.group: g.mean for g in p.groups} for p in (of_labels, of_decisions))
+    for decisions, pair in zip(of_decisions.pairs, both.pairs, strict=True):
+        low, high = pair.difference_interval
+        one = GapChange(
+            rows.classes[k],
+            pair.first,
+            pair.last,
+            (before[pair.first], before[pair.last]),
+            (after[pair.first], after[pair.last]),
+            2 * pair.difference,
+            (2 * low, 2 * high),
+            rows.number(kept),
+            "unclear",
+            "",
         )
-        before, after = ({g.group: g.mean for g in p.groups} for p in (of_labels, of_decisions))
-        for pair in both.pairs:
-            names = pair.first, pair.last
-            low, high = pair.difference_interval
-            one = GapChange(
-                rows.classes[k],
-                *names,
-                (before[pair.first], before[pair.last]),
-                (after[pair.first], after[pair.last]),
-                2 * pair.difference,
-                (2 * low, 2 * high),
-                rows.number(kept),
-                "unclear",
-                "",
-            )
-            found.append(one)
-    worst = max(found, key=lambda one: max(one.label_gap, one.decision_gap))
-    worst = replace(worst, outcome=_outcome(worst))
-    return replace(worst, sentence=_change_words(worst))
+        one = replace(one, outcome=outcome(one, decisions.difference_interval, *shares))
+        yield replace(one, sentence=change_words(one))
 
 
-def _outcome(one: GapChange) -> Literal["wider", "narrower", "reversed", "unclear"]:
-    (a, b), (c, d) = one.label_rates, one.decision_rates
+def outcome(
+    one: GapChange, decision_interval: tuple[float, float], labelled: float, decided: float
+) -> Outcome:
+    """What decisions do to the gap in labels.
+
+    ``decision_interval`` is that of (last − first) in decisions; ``labelled`` and ``decided`` are
+    shares of the class among all rows.
+    """
+    if decided < _HARDLY * labelled or 1 - decided < _HARDLY * (1 - labelled):
+        return "one class"
     low, high = one.interval
     if low <= 0 <= high:
         return "unclear"
-    if (b - a) * (d - c) < 0:
+    (a, b), (c, d) = one.label_rates, one.decision_rates
+    low, high = decision_interval
+    if (b - a) * (d - c) < 0 and not low <= 0 <= high:
         return "reversed"
     return "wider" if one.decision_gap > one.label_gap else "narrower"
 
 
-def _change_words(one: GapChange) -> str:
-    """Both gaps in one sentence, the group that labels favour first."""
+def change_words(one: GapChange) -> str:
+    """Both gaps in words, the group that labels favour first."""
     way = -1 if one.label_rates[1] >= one.label_rates[0] else 1
-    groups = " and ".join(repr(name) for name in [one.first, one.last][::way])
+    first, last = [one.first, one.last][::way]
     labels, decisions = (
-        " and ".join(share(rate) for rate in list(rates)[::way])
-        for rates in (one.label_rates, one.decision_rates)
+        list(map(share, list(rates)[::way])) for rates in (one.label_rates, one.decision_rates)
     )
     times = ""
     if one.outcome == "wider" and one.label_gap >= _SMALL_GAP:
         times = f", {number(one.decision_gap / one.label_gap, 1)} times as far"
     return (
-        f"{_CHANGES[one.outcome]}: {one.label!r} is the label of {labels} of groups {groups}, "
-        f"{gap(one.label_gap)} apart, and the decision for {decisions}, "
-        f"{gap(one.decision_gap)} apart{times}."
+        f"{_headline(one)}. The label is {one.label!r} for {labels[0]} of group {first!r} and "
+        f"{labels[1]} of group {last!r}, {gap(one.label_gap)} apart; the decision is "
+        f"{one.label!r} for {decisions[0]} and {decisions[1]}, {gap(one.decision_gap)} "
+        f"apart{times}."
     )
+
+
+def _headline(one: GapChange) -> str:
+    if one.outcome == "one class":
+        some = "almost nobody" if max(one.decision_rates) < 0.5 else "almost everybody"
+        return (
+            f"The model decides {one.label!r} for {some}, so its decisions can hardly differ "
+            "between groups"
+        )
+    if one.outcome == "unclear":
+        more = one.decision_gap - one.label_gap
+        if abs(more) < _ALIKE:
+            return "The gap between groups is about as large in the decisions as in the labels"
+        size = "larger" if more > 0 else "smaller"
+        return (
+            f"The gap between groups is {size} in the decisions than in the labels, by a "
+            "difference that chance may explain"
+        )
+    verb = {"wider": "widen", "narrower": "narrow", "reversed": "reverse"}[one.outcome]
+    return f"The decisions of the model {verb} the gap between groups"
 
 
 def under_model(model_gap: float, mix_gap: float | None) -> str:
@@ -354,6 +386,6 @@ def _sentences(
     return (
         f"{under_model(model_gap, mix_gap)}. On these rows mean scores differ by {gap(score.gap)}, "
         f"at most {number(100 * score.gap_upper, 1)} with {share(level, 0)} confidence.",
-        f"After thresholding, selection rates differ by {gap(decision.gap)}, at most "
-        f"{number(100 * decision.gap_upper, 1)}: {why}.",
+        f"Decisions on these rows differ by {gap(decision.gap)} between groups, at most "
+        f"{number(100 * decision.gap_upper, 1)} with {share(level, 0)} confidence: {why}.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
@@ -78,6 +78,7 @@ class Step:
     """One step of an audit."""
 
     name: str  #: of a section, or "section.part"
+    words: str  #: what it does, for whoever waits
     #: what it says; a FairpcError says why these rows or this model have no answer
     compute: Callable[[Job], Any]
     needed: bool = False  #: whether there is no audit without it
@@ -90,7 +91,7 @@ class Job:
     model: FittedDecisions
     settings: Settings
     progress: Report | None = None
-    steps: tuple[str, ...] = ()  #: names of all steps, in order, for progress
+    steps: Mapping[str, str] = field(default_factory=dict)  #: names of all steps, in order -> words
     #: step -> what it computed; None where it has no answer
     found: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)  #: step -> why it has none
@@ -150,7 +151,8 @@ class Job:
 
     def tell(self, step: str, inner: str = "") -> None:
         if self.progress is not None:
-            self.progress(Progress(f"{step}{inner}", self.steps.index(step), len(self.steps)))
+            done = list(self.steps).index(step)
+            self.progress(Progress(self.steps[step] + inner, done, len(self.steps), "step"))
 
     def within(self, step: str) -> Report:
         """What tells of progress inside a step."""

@@ -11,9 +11,9 @@ import numpy as np
 from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import counted
 from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.calibration import Calibration
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.latent import LatentDecision
-from fairpc.estimators.score_map import Calibration
 from fairpc.fair.label_scores import STRAIGHT_LEVEL
 
 _HISTORY_POINTS: Final = 201
@@ -129,23 +129,23 @@ def _curve(group: str, calibration: Calibration) -> CalibrationCurve:
 
 
 def _sentences(model: LatentDecision) -> tuple[str, ...]:
-    n, own = len(model.estimators_), ", one for each group and" if model.per_group else ""
+    n, own = len(model.estimators_), ", one for each group" if model.per_group else ""
     point = _POINTS[model.select]
     if model.score_map_.straight:
         point = (
-            "The labels do not reject that none was turned, D = Df, at the "
-            f"{STRAIGHT_LEVEL:.0%} level, so that was kept."
+            "The labels are as they would be if none had been turned (D = Df, not rejected at the "
+            f"{STRAIGHT_LEVEL:.0%} level), so that was kept."
         )
     hidden = "Rows whose group is not known are refused."
     if model.group_estimators_:
         hidden = (
-            "Of rows whose group is not known, scores are means over the groups, as probable as "
-            f"{_words(model.group_estimators_[0])} finds them from the features."
+            "Where the group is not known, the score is a mean over the groups, weighted by how "
+            f"likely {_words(model.group_estimators_[0])} finds each of them from the features."
         )
     return (
-        f"The label is told from features and group by {_words(model.estimators_[0][0])}{own} "
-        f"learned {counted(n, 'time')}, each time without one fold of the rows. Scores are means "
-        "over these.",
+        f"The label was learned from features and group by {_words(model.estimators_[0][0])}{own}, "
+        f"{counted(n, 'time')}, each time without one fold of the rows. Scores are means over "
+        "these.",
         f"Scores of the rows left out were {_CALIBRATED[model.calibration]}.",
         f"P(Df) and the mechanism come from the same scores. {point}",
         hidden,

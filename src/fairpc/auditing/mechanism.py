@@ -41,9 +41,9 @@ _OF_SCORES: Final = (
     "lie elsewhere; see the next section."
 )
 _STRAIGHT: Final = (
-    "The labels of the training rows do not reject that none was turned, D = Df, at the "
-    f"{STRAIGHT_LEVEL:.0%} level, so the model keeps that: its scores are those of the label, with "
-    "the same mean in every group."
+    "The labels of the training rows are as they would be if none had been turned (D = Df, not "
+    f"rejected at the {STRAIGHT_LEVEL:.0%} level). So the model says that none was: its scores are "
+    "those of the label, with the same mean in every group."
 )
 
 
@@ -207,10 +207,10 @@ def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
     """Draws that are made unasked; an AuditError says why there are none."""
     if not isinstance(model, CircuitClassifier):
         raise AuditError(
-            f"the mechanism of {type(model).__name__} is a point that was chosen of all that the "
-            "data leave open, and an interval around it would look more certain than it is: the "
-            "identified set says what is possible. How far the point moves with the rows, "
-            f"audit(…, n_replicates={REPLICATES}) tells in Python"
+            f"the mechanism of {type(model).__name__} was chosen among all that the data leave "
+            "open, and an interval around it would look more certain than it is: the identified "
+            f"set says what is possible. In Python, audit(…, n_replicates={REPLICATES}) says how "
+            "much it varies with the rows"
         )
     quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
     n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
@@ -229,7 +229,7 @@ def _check_drawable(
     if not rows.same_rows_as_fit:
         other = "other rows were audited: audit the training rows to get them"
         if rows.same_rows_as_fit is None:
-            other = "the model's file does not say whether these are they: fit it again"
+            other = "the model's file does not say whether these are its rows: fit it again"
         raise AuditError(
             f"intervals of the mechanism need a bootstrap of the training rows, but {other}"
         )

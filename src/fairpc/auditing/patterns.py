@@ -29,9 +29,9 @@ MOST_WORK: Final = 2e10
 _CAUTIONS: Final = (
     "A pattern is a statement about the model: how its probability moves when the group is named "
     "beside what else is known. It is not a count of people who were treated wrongly.",
-    "Compare the model with the rows. Where the rows do not have the difference, too, the model "
-    "makes it: that is a reason to distrust the model there, before anybody else.",
-    "A pattern is not unlawful by itself, and no pattern is no clearance. It says where to look: "
+    "Compare the model with the rows. If the rows do not show the difference, the model made it: "
+    "then distrust the model there first.",
+    "A pattern is not unlawful by itself, and to find none clears nobody. It says where to look: "
     "at the reason for the difference, and at whether a value that is named may count at all.",
     "The patterns were picked from many candidates because they are large, so the numbers on the "
     "rows have no intervals and no p-values; on other rows they will tend to be smaller.",

@@ -1,7 +1,7 @@
 """What moved the score of one person, value by value, exactly: facts for a statement of reasons.
 
 Each change is the score with all that is known, minus the score with one value summed out.
-Values that go together share what they tell, so the changes need not add up.
+Values that go together share their effect, so the changes need not add up.
 """
 
 from __future__ import annotations

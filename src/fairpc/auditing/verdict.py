@@ -26,10 +26,13 @@ _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
 _FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that fits these rows."
 _FROM_SCORES: Final = (
-    "LatentDecision, or --model latent, stays within what the labels leave possible; strata "
-    "(given) or knowledge may explain the rest."
+    "Try --model latent (LatentDecision in Python), which stays within what the labels leave "
+    "possible, or strata (--given, given=)."
 )
-_STRATA: Final = "Strata (given) or knowledge may explain what this one does not."
+_STRATA: Final = (
+    "Strata (--given, given=) may explain what this one does not, or what you know beforehand "
+    "(knowledge=, in Python)."
+)
 
 
 @dataclass(frozen=True)
@@ -137,18 +140,24 @@ def _to_do(job: Job, decidable: Decidable) -> Iterator[str]:
         own = isinstance(job.model, LatentDecision)
         yield f"{_FIT_OTHERWISE} {_STRATA if own else _FROM_SCORES}"
     if parity is not None:
-        decisions = max(parity.decisions, key=lambda d: d.gap)
+        change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
+        if change is not None and change.outcome == "one class":
+            yield (
+                "Choose a threshold before you use decisions (fit with --threshold; "
+                "choose_threshold in Python). With the present one they hardly tell people apart."
+            )
         if decisions.gap >= _WIDE and parity.equal_rates is not None:
             yield (
                 f"Decisions differ by {gap(decisions.gap)} between groups. If they should not, "
-                "choose a threshold for each group (choose_threshold with equalise=True); the "
-                "section on parity says what that costs. Otherwise write down why they may."
+                "choose a threshold for each group (fit with --equal-rates; choose_threshold with "
+                "equalise=True in Python); the section on parity says what that costs. Otherwise "
+                "write down why they may differ."
             )
     if identified is not None and identified.open is not None and identified.open >= _OPEN:
         yield (
             f"For {share(identified.open)} of the rows the decision depends on what these data "
-            "cannot tell. Find out the right decision for some people (fair_labels), or state what "
-            "is known (knowledge)."
+            "cannot tell. Find out the right decision for some people (fair_labels=, in Python) or "
+            "state what is known beforehand (knowledge=)."
         )
     small = [group.name for group in data.groups if 0 < group.n < SMALL]
     if small:
@@ -179,9 +188,9 @@ def _assumptions(decidable: Decidable) -> str:
     limit = 1 - test.level
     if test.p_value < 2 * limit:
         return (
-            "These rows only just do not contradict the assumptions behind a hidden fair decision "
-            f"(p {test.p_words}; below {limit:.2g} they would): that does not show that they hold, "
-            "and the narrow range that is left does not mean that it is known well."
+            "The assumptions behind a hidden fair decision only just pass on these rows "
+            f"(p {test.p_words}; below {limit:.2g} they fail). That does not show that they hold, "
+            "and the narrow range that is left does not mean that the answer is known well."
         )
     return (
         "These rows do not contradict the assumptions behind a hidden fair decision "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import typer
 
 from fairpc.cli import options as opt
 from fairpc.cli.screen import Screen, complain
-from fairpc.errors import ColumnWarning, FairpcError
+from fairpc.errors import AdvisingWarning, FairpcError
 from fairpc.errors.signals import ending_on_signals
 
 BAD_INPUT: Final = 2
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Exit codes: 0 done; 1 the gap of ``audit --fail-over`` was exceeded; 2 bad input;
     130 interrupted; 143 ended by SIGTERM, 129 by SIGHUP, both with the same cleaning up.
-    ``--debug`` may stand anywhere and shows the traceback instead.
+    ``--debug`` may stand anywhere and shows the traceback instead of a sentence.
     """
     for name, value in POLARS.items():
         os.environ.setdefault(name, value)
@@ -69,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         if len(rest) < len(given):
-            raise
-        if not rest:
+            traceback.print_exception(error)
+        elif not rest:
             print(error, file=sys.stderr)  # noqa: T201 - the help, for a call without words
         else:
             complain(_sentence(error))
@@ -88,7 +89,7 @@ def _stop_writing() -> NoReturn:
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
     """A warning of a library, in one line and without its place in the code."""
-    pieces = message.args if isinstance(message, ColumnWarning) else (str(message),)
+    pieces = message.args if isinstance(message, AdvisingWarning) else (str(message),)
     complain("note: " + " ".join(opt.named(*pieces).split()))
 
 
@@ -414,22 +415,25 @@ def _paper(
         str,
         opt.argument(
             "NAME",
-            "real-world, tests, bars, trade-off, curves, synthetic, init, missing, guarantee, "
-            "recipe, or all",
+            "real-world, circuits, protocol, tests, bars, trade-off, curves, synthetic, init, "
+            "missing, guarantee, recipe, or all",
         ),
     ],
     data_dir: Annotated[
         Path | None,
-        opt.option("DIR", "The authors' folder (processed/, synthetic/); else our loaders."),
+        opt.option("DIR", "The authors' folder (processed/, …, circuits/); else our loaders."),
     ] = None,
     splits: Annotated[
         Path | None,
         opt.option("DIR", "The authors' folds, a folder per table; else our own."),
     ] = None,
     quick: Annotated[bool, opt.option(None, "2 folds instead of 10.", "--quick")] = False,
-    out: Annotated[
+    output: Annotated[
         Path | None,
-        opt.option("DIR", "Folder for the files; fairpc-paper unless --json."),
+        # The last name is that of 0.2.0.
+        opt.option(
+            "DIR", "Folder for the files; fairpc-paper unless --json.", "--output", "-o", "--out"
+        ),
     ] = None,
     cache: Annotated[
         Path | None, opt.option("DIR", "Folder in which finished runs are kept.")

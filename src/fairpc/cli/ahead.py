@@ -85,8 +85,8 @@ def _boxes() -> None:
     from fairpc.fair.forest import Forest
 
     allowed = (np.eye(2, dtype=bool), np.ones((2, 2), bool))
-    half = np.full((1, 1, 2), 0.5)
-    forest = Forest(np.zeros(2, np.int64), allowed, np.ones((1, 1)), (half, half), half)
+    half, one = np.full((1, 1, 1, 2), 0.5), np.ones((1, 1, 1))
+    forest = Forest(np.zeros(2, np.int64), allowed, one, (half, half), half[0])
     forest.log_densities(np.zeros((1, 2), np.int16), np.zeros(1, np.int16))
 
 
@@ -98,10 +98,11 @@ def _queries() -> None:
 def _passes() -> None:
     """EM over complete rows, once they are terms: a row whose likelihood is a parameter."""
     from fairpc.circuit.active import ActiveTerms
-    from fairpc.circuit.program import Workspace
+    from fairpc.circuit.program import Workspace, kernels
 
-    one, parameter = 0, 3
-    terms = ActiveTerms(1, 4, np.empty((0, 4), np.int32), np.array([[parameter, one]], np.int32))
+    one, parameter = 0, kernels().FIRST
+    root = np.array([[parameter, one]], np.uint32)
+    terms = ActiveTerms(1, parameter + 1, np.empty((0, 4), np.uint32), root)
     terms.flows(np.ones(1), np.ones(1), Workspace())
 
 

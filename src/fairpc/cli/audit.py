@@ -9,7 +9,7 @@ import typer
 
 from fairpc.cli.levels import gaps_by_level, show_levels
 from fairpc.cli.options import Limit, TextFormat
-from fairpc.cli.screen import Screen, print_json, say
+from fairpc.cli.screen import Screen, complain, print_json, say
 from fairpc.cli.tables import (
     about,
     check_output,
@@ -24,12 +24,12 @@ from fairpc.cli.tables import (
 )
 from fairpc.data.frame import exactly
 from fairpc.data.source import Warned
-from fairpc.errors import FairpcError, TableError
+from fairpc.errors import AuditError, FairpcError, TableError
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Audit
+    from fairpc.auditing.gaps import ParityFacts
     from fairpc.auditing.verdict import Verdict
     from fairpc.data.files import TableFiles
     from fairpc.estimators.base import CircuitClassifier
@@ -70,32 +70,71 @@ def run(
         with warned.watching():
             given, cells = _given(model, files, label, weight, max_memory, screen)
             by = None if by is None else column(files.names(), by, "--by", files.source)
+            if limit.fail_over is not None and not (screen.talks or screen.json or output):
+                # Nothing is shown: the gap is all that is needed.
+                _judge(_gap_alone(model, given, limit, seed), limit, screen)
+                return
             levels = gaps_by_level(model, given, cells, by)
             with progress(screen.shows_progress, None) as step:
                 found = audit(model, random_state=seed, baselines=others, progress=step, **given)
-        bound = _bound(found, limit, files.source)
+        if found.parity is None and limit.fail_over is not None:
+            raise _not_known(found.left_out.get("parity", "no two groups have known members"))
+        bound = None if found.parity is None else _bound(found.parity, limit)
     if output is not None:
         found.save(output)
-    over = limit.fail_over is not None and bound is not None and bound > limit.fail_over
     if screen.json:
         sections = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
+        over = {"fail_over": limit.fail_over, "exceeded": _exceeds(bound, limit)}
         facts = {"report": output, "gap": limit.gap, "gap_upper": bound, "by": levels}
-        print_json(facts | {"fail_over": limit.fail_over, "exceeded": over} | sections)
+        print_json(facts | over | sections)
     elif screen.talks:
         show_verdict(found.verdict)
         if levels is not None:
             show_levels(levels)
         hint = "Give -o report.html to write the full report."
         say(hint if output is None else f"The report is in {output}.")
-    if limit.fail_over is not None:
-        verdict = "larger than" if over else "not larger than"
-        of = "scores or decisions" if limit.gap == "either" else limit.gap
-        screen.note(
-            f"the gap between groups in {of} is at most {bound:.4f}: {verdict} {limit.fail_over:g}"
-        )
     screen.notes(warned)
-    if over:
+    _judge(bound, limit, screen)
+
+
+def _gap_alone(model: CircuitClassifier, given: dict[str, Any], limit: Limit, seed: int) -> float:
+    """Upper bound of the gap that is asked for, without the rest of an audit."""
+    from fairpc.auditing import group_gaps
+
+    try:
+        return _bound(group_gaps(model, random_state=seed, **given), limit)
+    except AuditError as error:
+        raise _not_known(str(error)) from None
+
+
+def _bound(found: ParityFacts, limit: Limit) -> float:
+    """Upper bound of the gap that is asked for."""
+    if limit.gap == "either":
+        return found.gap_upper
+    parts = found.scores if limit.gap == "scores" else found.decisions
+    return max(d.gap_upper for d in parts)
+
+
+def _not_known(why: str) -> TableError:
+    return TableError(
+        f"the gap between groups is not known ({why}): --fail-over needs the sensitive columns"
+    )
+
+
+def _exceeds(bound: float | None, limit: Limit) -> bool:
+    return limit.fail_over is not None and bound is not None and bound > limit.fail_over
+
+
+def _judge(bound: float | None, limit: Limit, screen: Screen) -> None:
+    """End with code 1 if the gap may be larger than allowed, and say so even if --quiet."""
+    if limit.fail_over is None:
+        return
+    of = "scores or decisions" if limit.gap == "either" else limit.gap
+    said = f"the gap between groups in {of} may be as large as {bound:.4f}"
+    if _exceeds(bound, limit):
+        complain(f"{said}, which is more than the {limit.fail_over:g} of --fail-over")
         raise typer.Exit(GAP_EXCEEDED)
+    screen.note(f"{said}; --fail-over allows {limit.fail_over:g}")
 
 
 def show_verdict(found: Verdict) -> None:
@@ -140,19 +179,3 @@ def _given(
     if weight is not None:
         given["sample_weight"] = cells[weight].to_numpy()
     return given, cells
-
-
-def _bound(found: Audit, limit: Limit, source: str) -> float | None:
-    """Upper bound of the gap that is asked for."""
-    if found.parity is None:
-        if limit.fail_over is None:
-            return None
-        why = found.left_out.get("parity", "no two groups have known members among the rows")
-        raise TableError(
-            f"{source}: the gap between groups is not known ({why}): --fail-over needs the "
-            "sensitive columns"
-        )
-    if limit.gap == "either":
-        return found.parity.gap_upper
-    parts = found.parity.scores if limit.gap == "scores" else found.parity.decisions
-    return max(d.gap_upper for d in parts)

@@ -116,6 +116,9 @@ def show(found: Comparison) -> None:
             f"For {', '.join(found.filled)} missing cells were filled: text with a level of its "
             "own, numbers with the mean."
         )
+    if found.identifiers:
+        columns = ", ".join(map(repr, found.identifiers))
+        say(f"No method was given what has a different value in every row: {columns}.")
     for name, reason in found.failures.items():
         say(f"{name} could not be run: {reason}")
 

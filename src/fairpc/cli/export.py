@@ -26,6 +26,9 @@ def run(model_file: str, output: str, table: str | None, screen: Screen) -> None
             f"{output} gives P(Df = class | row) for {', '.join(written.classes)}, from "
             f"{counted(len(written.inputs), 'column')}: {', '.join(written.inputs)}."
         )
+        if written.format == "onnx":
+            for name, example in written.written.items():
+                say(f"Give {name} as numbers: the graph does not read text such as {example!r}.")
         say(_next(written.format, output, TABLE if table is None else table))
 
 

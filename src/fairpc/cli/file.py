@@ -231,5 +231,5 @@ def _show(found: Reasons, known: Answers) -> None:
         say(f"The score took {name} into account: {change:+.2f} points.")
     say(
         "Each change is exact: the score, minus the score when this one value is not known. Values "
-        "that go together share what they tell, and changes do not add up."
+        "that go together share their effect, so changes do not add up."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,8 +13,10 @@ from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from fairpc.cli.ahead import STAGES, compile_aside
-from fairpc.cli.options import LATENT, Engine, Keeping, Learner, Roles, TextFormat, named
+from fairpc.cli.options import LATENT, THRESHOLD, Engine, Keeping, Learner, Roles, TextFormat, named
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.strata import alike, show_strata, strata_facts
 from fairpc.cli.tables import (
@@ -57,6 +60,8 @@ DECIDING: Final = ("FairPC", "LatNB", FROM_SCORES)
 """Models with a latent decision."""
 WORDS: Final = {"hgb": "gradient boosting", "logistic": "logistic regression", "forest": "a forest"}
 """What classifiers are called."""
+RATES_ALIKE: Final = 0.01
+"""A difference of rates that is not spoken of."""
 MAX_SENTENCES: Final = 8
 """Where groups or classes are many, the table says it better than as many sentences."""
 
@@ -93,9 +98,15 @@ def run(
         weight = weight_column(learner.weight, learner.given, roles, files)
         large = engine.clustered or keeping != Keeping() or is_large(files)
         parted = large and not in_memory
+        if parted and learner.equal_rates:
+            raise OptionError(
+                "--equal-rates needs the whole table in memory, and this one is read in parts: "
+                "leave it out, or choose the thresholds in Python"
+            )
         rows = streamed(files, roles, client, weight) if parted else labelled(files, roles, weight)
         learner = replace(learner, weight=weight)
         model = estimator(learner, rows.roles, verbose=screen.shows_progress)
+        read: list[Facts] = []
         began = perf_counter()
         with warned.watching(), _whole_or_nothing(keeping.checkpoint, screen):
             if in_memory:
@@ -104,17 +115,20 @@ def run(
                 if not screen.json:  # the table that follows says what is not used
                     warnings.simplefilter("ignore", DroppedWarning)
                 if screen.talks:
-                    model._on_coding = partial(_show_read, rows, weight)
+                    model._on_coding = partial(_show_read, rows, weight, read)
                 model.fit(rows.X, rows.y, sample_weight=rows.weight, **vars(keeping))
+            rates = _equalised(model, rows, in_memory) if learner.equal_rates else {}
         seconds = perf_counter() - began
     model.save(output)
-    found = facts(model, rows, seconds, weight) | {"model_file": output}
+    found = facts(model, rows, seconds, weight) | {"model_file": output, "selection_rates": rates}
     if screen.json:
         print_json(found)
     elif screen.talks:
         if in_memory:
             show_read(found)
         show_learned(found)
+        if any(shown["columns"] != found["columns"] for shown in read):
+            say("The forest cuts numbers more finely than the table of columns says.")
         say(f"The model is in {output}.")
         say(f"Next: fairpc audit {quote(output)} {quote(table)} -o report.html")
     screen.notes(warned)
@@ -135,6 +149,14 @@ def _fit_classifiers(model: FittedModel, rows: LabelledTable, screen: Screen) ->
     with talking(type(model).__name__, shown=screen.shows_progress) as tell:
         tell("classifiers of the label, fold by fold")
         model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
+
+
+def _equalised(model: FittedModel, rows: LabelledTable, in_memory: bool) -> dict[str, float]:
+    """Choose a threshold for each group; and how many of each are then above it."""
+    own = under_types(rows) if in_memory else rows.X
+    scores, groups = model.choose_threshold(own, equalise=True)._scores(own)
+    decided, names = model.threshold_.decide(scores, groups), model.coding_.group_names
+    return {name: float(decided[groups == s].mean()) for s, name in enumerate(names)}
 
 
 def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> FittedModel:
@@ -194,7 +216,8 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     # The first one is what LatentDecision takes by itself.
     own = None if kind == CLASSIFIER_KINDS[0] else TableClassifier(kind, **given)
     more: Any = {"given": learner.given, "mechanism": learner.mechanism, "decimal": roles.decimal}
-    return LatentDecision(own, sensitive=roles.sensitive, positive=roles.positive, **more, **given)
+    more |= {"sensitive": roles.sensitive, "positive": roles.positive}
+    return LatentDecision(own, threshold=learner.threshold, **more, **given)
 
 
 @contextmanager
@@ -209,7 +232,7 @@ def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
         try:
             yield
         except SameAsLabelWarning as warning:
-            raise TableError(str(warning)) from None
+            raise TableError(*warning.args) from None
         except (InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
             if checkpoint is not None:
                 screen.note(f"the fit is saved in {checkpoint}: the same command resumes it")
@@ -229,11 +252,20 @@ def facts(
         "model": type(model).__name__,
         **_read_facts(model.coding_, rows, weight, features),
         "learned": _learned(model),
+        "thresholds": _thresholds(model),
         **_how(model),
         "hints": list(rows.hints),
         "warnings": list(model.warnings_),
         "seconds": seconds,
     }
+
+
+def _thresholds(model: FittedModel) -> dict[str, float]:
+    """The score of each group above which the decision is positive; none of many classes."""
+    if len(model.classes_) > 2:
+        return {}
+    values = np.broadcast_to(model.threshold_.values, len(model.groups_)).tolist()
+    return dict(zip(model.coding_.group_names, values, strict=True))
 
 
 def _read_facts(
@@ -263,11 +295,20 @@ def _read_facts(
     }
 
 
-def _show_read(rows: LabelledTable, weight: str | None, coding: TableCoding) -> None:
-    """Print what was read, before the fit begins."""
-    found = _read_facts(coding, rows, weight, coding.features)
-    show_read(found | {"hints": list(rows.hints)})
-    sys.stdout.flush()
+def _show_read(
+    rows: LabelledTable, weight: str | None, read: list[Facts], coding: TableCoding
+) -> None:
+    """Print what was read, before the fit begins; and keep it in ``read``."""
+    read.append(_read_facts(coding, rows, weight, coding.features))
+    try:
+        show_read(read[-1] | {"hints": list(rows.hints)})
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as ended:
+        # Whoever read this has seen enough (``| head``); the model is wanted all the same. Rich
+        # makes an end of the program of it.
+        if not isinstance(ended.__context__ or ended, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _how(model: FittedModel) -> Facts:
@@ -394,6 +435,7 @@ def show_learned(found: Mapping[str, Any]) -> None:
     if len(facts["sentences"]) <= MAX_SENTENCES:
         for sentence in facts["sentences"]:
             say(sentence)
+    _show_thresholds(found["thresholds"], found.get("selection_rates", {}), positive)
     within = "" if strata is None else " within strata"
     say(
         "\nThis is what the model learned under its assumptions: Df does not depend on S"
@@ -401,6 +443,24 @@ def show_learned(found: Mapping[str, Any]) -> None:
         "mechanisms may fit as well, and the data may contradict the assumptions: `fairpc audit` "
         "checks both."
     )
+
+
+def _show_thresholds(
+    thresholds: Mapping[str, float], rates: Mapping[str, float], positive: str
+) -> None:
+    """Print what the decision takes, where that is not the usual, and whom it favours."""
+    different = dict.fromkeys(thresholds.values())
+    if len(different) > 1:
+        each = ", ".join(f"{value:.3f} for {group}" for group, value in thresholds.items())
+        say(f"\nThe decision is {positive} above these scores: {each}.")
+    elif different and THRESHOLD not in different:
+        say(f"\nThe decision is {positive} above a score of {next(iter(different)):.3f}.")
+    if rates:
+        each = ", ".join(f"{rate:.1%} of {group}" for group, rate in rates.items())
+        why = ""
+        if max(rates.values()) - min(rates.values()) > RATES_ALIKE:
+            why = " They are not equal, because many rows have the same score."
+        say(f"In this table it is {positive} for {each}.{why}")
 
 
 def _through(strata: Mapping[str, Any] | None) -> str:

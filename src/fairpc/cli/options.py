@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from fairpc.cli.screen import log_to
-from fairpc.errors import Argument, OptionError
+from fairpc.errors import Argument, EachWay, OptionError
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -93,12 +93,14 @@ ARGUMENTS: Final = {
     "sample_weight": "--weight",
     "sensitive": "--sensitive",
     "structure": "--structure",
+    "threshold": "--threshold",
 }
 """Arguments of the models and of ``fit``, and the option that sets each."""
 
-NOT_SETTINGS: Final = ("model", "classifier", "weight")
+NOT_SETTINGS: Final = ("model", "classifier", "weight", "equal_rates")
 """Options of ``Learner`` that are no settings of a model."""
 DECIMALS: Final = (".", ",")
+THRESHOLD: Final = 0.5
 LATENT: Final = "latent"
 """The model that has a classifier."""
 ENGINES: Final = ("local", "dask")
@@ -249,9 +251,33 @@ class Learner:
             "--equal-mass",
         ),
     ] = False
+    threshold: Annotated[
+        float,
+        option(
+            "P", "P(Df = positive class) above which the decision is positive.", min=0.0, max=1.0
+        ),
+    ] = THRESHOLD
+    equal_rates: Annotated[
+        bool,
+        option(
+            None,
+            "Give each group a threshold of its own, so that the positive decision is equally "
+            "frequent in all of them in this table, as nearly as equal scores allow.",
+            "--equal-rates",
+        ),
+    ] = False
     seed: Seed = 0
 
     def __post_init__(self) -> None:
+        if self.equal_rates and self.threshold != THRESHOLD:
+            raise OptionError(
+                "--threshold is one for all groups, and --equal-rates is one for each: leave one "
+                "of the two out"
+            )
+        if self.equal_rates and self.weight is not None:
+            raise OptionError(
+                "--equal-rates counts rows, and --weight weighs them: leave one of the two out"
+            )
         if self.numbers not in NUMBERS:
             raise OptionError(f"--numbers is {self.numbers!r}: choose one of {', '.join(NUMBERS)}")
         if self.mechanism not in BENDINGS:
@@ -348,7 +374,7 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def named(*message: str | Argument) -> str:
+def named(*message: str | Argument | EachWay) -> str:
     """A message in pieces as one text, with options in place of arguments."""
     from fairpc.data.columns import TO_KEEP
 
@@ -357,7 +383,9 @@ def named(*message: str | Argument) -> str:
     return text.replace("".join(map(str, TO_KEEP)), "".join(map(_named, TO_KEEP)))
 
 
-def _named(piece: str | Argument) -> str:
+def _named(piece: str | Argument | EachWay) -> str:
+    if isinstance(piece, EachWay):
+        return piece.shell
     if not isinstance(piece, Argument) or piece.name not in ARGUMENTS:
         return str(piece)
     value = piece.value.strip("'…")

@@ -26,7 +26,7 @@ def run(
     data_dir: Path | None,
     splits: Path | None,
     quick: bool,
-    out: Path | None,
+    output: Path | None,
     cache: Path | None,
     screen: Screen,
 ) -> None:
@@ -37,7 +37,7 @@ def run(
         if folder is not None and not folder.is_dir():
             raise FileFormatError(f"{folder}, given with {option}, is no folder: give one")
     # With --json alone nothing is written: the array is the result.
-    folder = out or (None if screen.json else DEFAULT_OUT)
+    folder = output or (None if screen.json else DEFAULT_OUT)
     if folder is not None and name not in TABLES_ONLY:
         check_extra()
     runner = Runner(cache or default_folder(), progress=screen.on_terminal)

@@ -77,6 +77,8 @@ class Comparison(Record):
         failures: method -> why it could not be run; such a method has no scores.
         filled: methods that take no missing cells; theirs were filled (a level of its own, or
             the mean of the training rows).
+        identifiers: columns that ordinary classifiers were not given, because every row has its
+            own value; our models drop them by themselves.
         positive: the class that F1, AUC and gaps are of.
         n_rows, n_folds: what was compared on.
         caption: what the numbers mean.
@@ -85,6 +87,7 @@ class Comparison(Record):
     scores: tuple[FoldScore, ...]
     failures: Mapping[str, str]
     filled: tuple[str, ...]
+    identifiers: tuple[str, ...]
     positive: str
     n_rows: int
     n_folds: int
@@ -318,6 +321,7 @@ class _Work:
             scores=tuple(scores),
             failures=failures,
             filled=tuple(name for name, model in ran.items() if self.table.filled_for(model)),
+            identifiers=self.table.identifiers,
             positive=self.table.classes[self.table.positive],
             n_rows=self.table.n_rows,
             n_folds=len(self.folds),

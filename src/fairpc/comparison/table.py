@@ -13,7 +13,9 @@ import numpy as np
 import polars as pl
 
 from fairpc.baselines import Baseline
-from fairpc.data.frame import Frame, read_frame, take_rows
+from fairpc.data.categories import is_integral
+from fairpc.data.columns import IDENTIFIER_ROWS
+from fairpc.data.frame import Frame, exactly, read_frame, take_rows
 from fairpc.data.groups import check_apart, fit_groups
 from fairpc.data.labels import fit_labels
 from fairpc.data.values import read_values
@@ -31,6 +33,7 @@ class MethodTable:
     sensitive: Any  #: the groups, as given or as columns of X
     y: Any  #: the labels as given
     typed: pl.DataFrame  #: the features as numbers and text, for methods that take no missing cells
+    identifiers: tuple[str, ...]  #: features that are not among them: every row has its own value
     s: Codes  #: of the groups, -1 where missing
     d: Codes  #: of the labels, -1 where missing
     classes: tuple[str, ...]  #: of the label, as text
@@ -73,8 +76,10 @@ class MethodTable:
         check_apart(groups, labels, s, d)
         sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
         typed = typed_columns(read_frame(features), sentinels)
+        ids = _identifiers(typed)
+        typed = typed.drop(exactly(ids))
         classes = tuple(str(c) for c in labels.classes)
-        return cls(X, features, sensitive, y, typed, s, d, classes, labels.positive)
+        return cls(X, features, sensitive, y, typed, ids, s, d, classes, labels.positive)
 
     @property
     def n_rows(self) -> int:
@@ -97,7 +102,8 @@ class MethodTable:
         kept = isinstance(estimator, CircuitClassifier)
         model = copy(estimator) if kept else clone(estimator)
         if kept:
-            model.guard = False  # of the folds only the scores are told, and it takes its time
+            # Of the folds only the scores are told, and whoever compares tells of the progress.
+            model.guard, model.verbose = False, 0
         if isinstance(model, Baseline):
             train = train[self.known[train]]
             if _sensitive(model):
@@ -134,6 +140,20 @@ def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFr
             numbers = np.where(values.missing(), np.nan, values.data.astype(np.float64))
             columns[name] = pl.Series(numbers).fill_nan(None)
     return pl.DataFrame(columns)
+
+
+def _identifiers(typed: pl.DataFrame) -> tuple[str, ...]:
+    """Columns of names or whole numbers that differ in every row; our models drop them, too.
+
+    Each name would become a column of its own, which takes long and tells nothing of other rows.
+    """
+    found = []
+    for column in typed.iter_columns():
+        known = column.alias("").drop_nulls()
+        named = column.dtype == pl.String or is_integral(known.to_numpy())
+        if named and len(known) >= IDENTIFIER_ROWS and known.n_unique() == len(known):
+            found.append(column.name)
+    return () if len(found) == typed.width else tuple(found)
 
 
 def _filled(typed: pl.DataFrame, train: Ints, rows: Ints) -> pl.DataFrame:

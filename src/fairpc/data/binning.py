@@ -172,7 +172,10 @@ def _number(value: float, short: bool = True) -> str:
 
 
 def _instant(value: float) -> str:
-    moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
+    try:
+        moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
+    except OverflowError:  # before the year 1, or after 9999
+        return str(np.datetime64(int(value), "us")) if abs(value) < 2**63 else repr(value)
     midnight = moment.time() == dt.time()
     return moment.date().isoformat() if midnight else moment.isoformat(sep=" ")
 

@@ -17,6 +17,7 @@ import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -148,17 +149,20 @@ def _is_workbook(path: Path) -> bool:
         return False
 
 
+def _extra(library: str, extra: str, what: str, instead: str) -> Any:
+    """A library that reads a kind of file; an error names the extra that brings it."""
+    try:
+        return import_module(library)
+    except ImportError:
+        raise MissingExtraError(
+            f"{what}, which needs {library}: pip install 'fairpc[{extra}]', or export {instead}"
+        ) from None
+
+
 @contextmanager
 def _workbook(path: Path, called: str) -> Iterator[Any]:
     """The sheets of an Excel workbook, and how one is read."""
-    try:
-        import fastexcel
-    except ImportError:
-        raise MissingExtraError(
-            f"{called} is an Excel workbook, which needs fastexcel: pip install 'fairpc[excel]', "
-            "or export the sheet as CSV"
-        ) from None
-
+    fastexcel = _extra("fastexcel", "excel", f"{called} is an Excel workbook", "the sheet as CSV")
     _check_workbook(path, called)
     try:
         reader = fastexcel.read_excel(path)
@@ -233,16 +237,32 @@ def _place(letters: bytes) -> int:
     return number
 
 
-@contextmanager
-def _sqlite(path: Path, called: str) -> Iterator[Any]:
+def _sqlite(path: Path, called: str) -> Any:
     """The tables of an SQLite database, and how one is read; views are left alone."""
+
+    def connect() -> sqlite3.Connection:
+        base: sqlite3.Connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", **_SQLITE)
+        base.execute("PRAGMA trusted_schema = OFF")
+        base.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
+        return base
+
+    return _database(connect, sqlite3.Error, _SQLITE_TABLES, _sqlite_rows, called)
+
+
+@contextmanager
+def _database(
+    connect: Callable[[], Any],
+    wrong: type[Exception],
+    tables: str,
+    rows_of: Callable[[Any, str], Any],
+    called: str,
+) -> Iterator[Any]:
+    """The tables that a query lists, and how one is read; what goes wrong is an error of ours."""
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", **_SQLITE)) as base:
-            base.execute("PRAGMA trusted_schema = OFF")
-            base.text_factory = lambda raw: raw.decode("utf-8", errors="replace")
-            names = [name for (name,) in base.execute(_SQLITE_TABLES)]
-            yield names, lambda name: _sqlite_rows(base, name)
-    except sqlite3.Error as error:
+        with closing(connect()) as base:
+            names = [name for (name,) in base.execute(tables).fetchall()]
+            yield names, lambda name: rows_of(base, name)
+    except wrong as error:
         raise _unreadable(called, error) from None
 
 
@@ -273,22 +293,14 @@ def _sqlite_rows(
     return schema, _fetched(base.execute(f"SELECT {listed} FROM {source}"), schema)  # noqa: S608
 
 
-@contextmanager
-def _duckdb(path: Path, called: str) -> Iterator[Any]:
+def _duckdb(path: Path, called: str) -> Any:
     """The tables of a DuckDB database, and how one is read; views are left alone."""
-    try:
-        import duckdb
-    except ImportError:
-        raise MissingExtraError(
-            f"{called} is a DuckDB database, which needs duckdb: pip install 'fairpc[duckdb]', or "
-            "export the table as Parquet"
-        ) from None
-    try:
-        with closing(duckdb.connect(str(path), read_only=True, config=_DUCKDB_SAFE)) as base:
-            names = [name for (name,) in base.execute(_DUCKDB_TABLES).fetchall()]
-            yield names, lambda name: _duckdb_rows(base, name)
-    except duckdb.Error as error:
-        raise _unreadable(called, error) from None
+    duckdb = _extra("duckdb", "duckdb", f"{called} is a DuckDB database", "the table as Parquet")
+
+    def connect() -> Any:
+        return duckdb.connect(str(path), read_only=True, config=_DUCKDB_SAFE)
+
+    return _database(connect, duckdb.Error, _DUCKDB_TABLES, _duckdb_rows, called)
 
 
 def _duckdb_rows(base: Any, table: str) -> tuple[Mapping[str, Any], Iterator[pl.DataFrame]]:
@@ -296,7 +308,10 @@ def _duckdb_rows(base: Any, table: str) -> tuple[Mapping[str, Any], Iterator[pl.
     schema, listed = {}, []
     for name, kind in columns:
         schema[name], cast = _duckdb_type(kind)
-        listed.append(f"CAST({_quoted(name)} AS {cast})")
+        # A cast of an instant would give the hour of this machine's time zone; ours are in UTC.
+        zoned = kind == "TIMESTAMP WITH TIME ZONE"
+        value = f"make_timestamp(epoch_us({_quoted(name)}))" if zoned else _quoted(name)
+        listed.append(f"CAST({value} AS {cast})")
     source = f"SELECT {', '.join(listed)} FROM {_quoted(table)}"  # noqa: S608
     return schema, _fetched(base.execute(source), schema)
 

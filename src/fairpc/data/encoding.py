@@ -191,11 +191,14 @@ class Encoding(Saved):
             if not (isinstance(pair, list) and [type(v) for v in pair] == [str, str]):
                 raise record.error("dropped", "a list of names with reasons")
             dropped.append(Dropped(*pair))
+        names = record.texts("names_in")
+        if len(set(names)) < len(names):
+            raise record.error("names_in", "a list of names, each once")
         return record.build(
             lambda: cls(
                 columns=record.columns("columns"),
                 dropped=tuple(dropped),
-                names_in=record.texts("names_in"),
+                names_in=names,
                 from_array=record.flag("from_array"),
                 missing_values=record.levels("missing_values"),
             )

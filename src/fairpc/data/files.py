@@ -143,8 +143,13 @@ class Reading:
 
 
 def reason_of(error: BaseException) -> str:
-    """The first line of what another library says."""
-    return str(error).strip().partition("\n")[0].rstrip(".:")[:200]
+    """The first line of what another library says; of a panic, what it is about."""
+    said = str(error).strip()
+    inside = _PANIC.search(said)
+    return (inside[1] if inside else said).partition("\n")[0].rstrip(".:")[:200]
+
+
+_PANIC: Final = re.compile(r'(?:Panic\(Id\(\d+\), |ErrString\()"(.*?)(?:\\n|"|$)')
 
 
 def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = None) -> TableFiles:
@@ -177,8 +182,7 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
                 "one format"
             )
     if formats[0] != "text":
-        if formats[0] == "arrow":
-            _refuse_unknown_types(paths, called)
+        _refuse_unknown_types(paths, formats[0], called)
         types = _types(paths, formats[0]) if len(paths) > 1 else None
         return TableFiles(called, paths, formats[0], types=types)
     dialects = tuple(
@@ -204,15 +208,15 @@ def _scan(paths: tuple[Path, ...], kind: Format) -> pl.LazyFrame:
     return read(list(paths), glob=False)
 
 
-def _refuse_unknown_types(paths: tuple[Path, ...], called: str) -> None:
-    """A FileFormatError where polars panics at an Arrow file: names given twice, unions, intervals.
+def _refuse_unknown_types(paths: tuple[Path, ...], kind: Format, called: str) -> None:
+    """A FileFormatError where polars panics at names given twice, unions, intervals, time zones.
 
     It is asked for a row before all else, because it writes its own account of a panic past Python
     to stderr, and no longer than this may stderr be closed.
     """
     for path in paths:
         with Reading(called if len(paths) == 1 else str(path)), _without_stderr():
-            _scan((path,), "arrow").head(1).collect(engine="streaming")
+            _scan((path,), kind).head(1).collect(engine="streaming")
 
 
 @contextlib.contextmanager
@@ -348,12 +352,32 @@ def write_table(
         for i, batch in enumerate(batches):
             target.write(batch.write_csv(separator=delimiter, include_header=not i).encode())
         return
-    rows = register_io_source(lambda *_: iter(batches), schema=dict(schema))
     chosen = format_of(target)
+    if chosen == "text":
+        batches = map(_with_dates_of_calendar, batches)
+    rows = register_io_source(lambda *_: iter(batches), schema=dict(schema))
     if Path(target).suffix.lower() in (".tsv", ".tab"):
         delimiter = "\t"
     with replacing(target) as temporary:
         _sink(rows, temporary, chosen, delimiter, os.fspath(target))
+
+
+def _with_dates_of_calendar(batch: pl.DataFrame) -> pl.DataFrame:
+    """The batch; a TableError where text has no word for a date, at which polars would panic."""
+    import polars as pl
+
+    for name, kind in batch.schema.items():
+        if isinstance(kind, pl.Date | pl.Datetime):
+            days = batch[name].cast(pl.Datetime("ms")).dt.epoch("ms") // 86_400_000
+            if (days.abs() > _MOST_DAYS).any():
+                raise TableError(
+                    f"column {name!r} has a date more than 260,000 years away, which has no text: "
+                    "write Parquet, or drop the column"
+                )
+    return batch
+
+
+_MOST_DAYS: Final = 95_000_000
 
 
 def _sink(rows: pl.LazyFrame, path: Path, chosen: Format, delimiter: str, called: str) -> None:

@@ -47,7 +47,7 @@ class _Compilation(event.Listener):  # type: ignore[misc]
             said, self._said = self._said, True
         if not (said or _NoCache.said):  # what is compiled anew each time has been announced
             logging.getLogger("fairpc").info(
-                "compiling for this machine, once after an installation: some seconds"
+                "compiling what this needs for this machine, once: some seconds"
             )
             for call in self.first:
                 call()

@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from shlex import quote
 from typing import Final
 
 import numpy as np
 
 from fairpc.data.codes_of import code_values
 from fairpc.data.schema import Column
-from fairpc.data.summary import Summary
-from fairpc.errors import LeakWarning, SameAsLabelWarning
+from fairpc.data.source import Roles, Source
+from fairpc.data.summary import FEW_ROWS, Summary, summarise_source
+from fairpc.errors import EachWay, LeakWarning, SameAsLabelWarning
 from fairpc.errors.arrays import Codes, Floats, Ints
 
-WRONG: Final = 0.01
+WRONG: Final = 0.02
 """Share of rows that a leak may tell wrongly, at most."""
-OF_GUESSES: Final = 0.05
+OF_GUESSES: Final = 0.1
 """And of the rows that the most frequent value alone tells wrongly."""
 FEWEST: Final = 100
 """Rows under which nothing is said: a few may agree by chance."""
@@ -53,21 +55,19 @@ class Leak:
     told: float
     copy: bool = False
 
-    def sentence(self, of: str, *, group: bool = False) -> str:
-        """What is told, and what to do."""
+    def sentence(self, of: str, *, group: bool = False) -> tuple[str | EachWay, ...]:
+        """What is told, and what to do, in pieces."""
         which = " and ".join(map(repr, self.columns))
         several = len(self.columns) > 1
+        left = ("leave them out" if several else "leave it out", " with ", _without(self.columns))
         if self.copy and not group:
-            return (
-                f"column {which} says the same as {of} in every row: a model that sees it repeats "
-                "it; leave it out (--drop)"
-            )
+            what = f"column {which} says the same as {of} in every row: a model that sees it "
+            return (f"{what}repeats it; ", *left)
         what = f"columns {which} together give" if several else f"column {which} gives"
-        left = "leave one of them out" if several else "leave it out"
-        why = f"unless known before the decision, {left} (--drop)"
+        why = "unless known before the decision, "
         if group:
-            why = f"a decision that must not know the group still would; {left} (--drop)"
-        return f"{what} {of} away, in {self.told:.1%} of rows: {why}"
+            why = "a decision that must not know the group would still know it; "
+        return (f"{what} {of} away, in {self.told:.1%} of rows: {why}", *left)
 
 
 def label_leaks(
@@ -98,6 +98,31 @@ def label_leaks(
         if leak is not None:
             leaks.append(leak)
     return tuple(leaks)
+
+
+def merged_leaks(
+    source: Source, roles: Roles, sensitive: str, groups: Column, columns: Sequence[Column]
+) -> tuple[Leak, ...]:
+    """Columns with merged levels that tell a sensitive column by the values in the table.
+
+    First names tell more than their codes do: most of them are rare. Where rows are many or not
+    counted, the table is not read again for it.
+
+    Args:
+        source, roles: the table.
+        sensitive: the sensitive column, by its name in the source.
+        groups: the same column, as it is coded.
+        columns: the features.
+    """
+    merged = [column for column in columns if column.has_other]
+    n_rows = source.n_rows
+    if not merged or groups.binned or n_rows is None or n_rows > FEW_ROWS:
+        return ()
+    names = tuple(column.name for column in merged)
+    asked = replace(roles, label=sensitive, sensitive=(), features=names, fair=None)
+    summary = summarise_source(source, asked)
+    codes = code_values(groups, summary.labels).astype(np.int64)
+    return label_leaks(summary, codes, groups.arity, merged)
 
 
 def set_leaks(
@@ -148,7 +173,13 @@ def set_leaks(
 def warn_leak(leak: Leak, of: str, *, group: bool = False, stacklevel: int = 2) -> None:
     """Say what gives the label or the group away; a copy of the label has a warning of its own."""
     kind = SameAsLabelWarning if leak.copy and not group else LeakWarning
-    warnings.warn(leak.sentence(of, group=group), kind, stacklevel=stacklevel + 1)
+    warnings.warn(kind(*leak.sentence(of, group=group)), stacklevel=stacklevel + 1)
+
+
+def _without(columns: Sequence[str]) -> EachWay:
+    """How columns are left out."""
+    options = " ".join(f"--drop {quote(name)}" for name in columns)
+    return EachWay(python=f"X.drop(columns={list(columns)!r})", shell=options)
 
 
 def _told(table: Floats, columns: tuple[str, ...]) -> Leak | None:

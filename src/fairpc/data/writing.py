@@ -21,8 +21,9 @@ _CODES: Final = (
     *("PLN", "CZK", "HUF", "BRL", "MXN", "ZAR", "KRW", "TRY", "RUB"),
 )
 CURRENCIES: Final = frozenset([*"$€£¥₹₩₽₺₴₦₱₫₪฿¢", "US$", "R$", "kr", "zł", "Kč", *_CODES])
-_SPACES: Final = " \u00a0\u2009\u202f"
-_SEPARATORS: Final = {"": "", ",": ",", ".": r"\.", " ": f"[{_SPACES}]", "'": "['’]"}
+SPACES: Final = " \u00a0\u2009\u202f"
+_SEPARATORS: Final = {"": "", ",": ",", ".": ".", " ": SPACES, "'": "'’"}
+"""All signs that are written for each separator."""
 _EXPONENT: Final = r"([eE][+-]?\d{1,3})?"
 _ORDER: Final = (
     *((".", ""), (".", ","), (",", ""), (",", ".")),
@@ -59,6 +60,16 @@ class Writing:
         return self.decimal, self.thousands
 
     @property
+    def separators(self) -> str:
+        """The signs that stand between groups of three digits."""
+        return _SEPARATORS[self.thousands]
+
+    @property
+    def pattern(self) -> str:
+        """What a number looks like without its unit, its thousands apart or not."""
+        return self._pattern(strict=False)
+
+    @property
     def example(self) -> str:
         """A number that is written like this."""
         number = f"1{self.thousands}234{self.decimal}5"
@@ -73,9 +84,9 @@ class Writing:
         import polars as pl
 
         bare = self._bare(texts)
-        known = bare.str.contains(self._pattern(strict=False)).fill_null(False)
+        known = bare.str.contains(self.pattern).fill_null(False)
         if self.thousands:
-            bare = bare.str.replace_all(_SEPARATORS[self.thousands], "")
+            bare = bare.str.replace_all(f"[{self.separators}]", "")
         if self.decimal != ".":
             bare = bare.str.replace(self.decimal, ".", literal=True)
         found = pl.select(pl.when(known).then(bare)).to_series()
@@ -92,10 +103,9 @@ class Writing:
 
     def _pattern(self, *, strict: bool) -> str:
         """What a number looks like; unless ``strict``, thousands need not be apart."""
-        apart = _SEPARATORS[self.thousands]
         whole = r"0|[1-9]\d*" if strict else r"\d+"
-        if apart:
-            groups = rf"[1-9]\d{{0,2}}({apart}\d{{3}})"
+        if self.thousands:
+            groups = rf"[1-9]\d{{0,2}}([{self.separators}]\d{{3}})"
             whole = rf"0|[1-9]\d{{0,2}}|{groups}+" if strict else rf"\d+|{groups}+"
         return rf"^[+-]?({whole})({re.escape(self.decimal)}\d+)?{_EXPONENT}$"
 
@@ -144,7 +154,7 @@ def likeliest(ways: Iterable[Read], is_whole: Callable[[Read], bool]) -> Read | 
 def _unit(texts: Any) -> str | None:
     """The one sign that stands beside the numbers, "" if there is none; None if they are none."""
     around = texts.str.replace_all(rf"(\d){_EXPONENT}", "$1").str.replace_all(
-        rf"[\d.,'’+\-−\s{_SPACES}]", ""
+        rf"[\d.,'’+\-−\s{SPACES}]", ""
     )
     found = set(around.unique().to_list())
     named = found - {""}

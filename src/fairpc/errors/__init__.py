@@ -28,10 +28,21 @@ class Argument:
         return f"{self.name}={self.value}" if self.value else self.name
 
 
+@dataclass(frozen=True)
+class EachWay:
+    """What to do, in Python and on the command line, where the two have no argument in common."""
+
+    python: str
+    shell: str
+
+    def __str__(self) -> str:
+        return self.python
+
+
 class FairpcError(Exception):
     """Base of every error that fairpc raises on purpose.
 
-    The message may come in pieces, of which some are an ``Argument``.
+    The message may come in pieces, of which some are an ``Argument`` or ``EachWay``.
     """
 
     def __str__(self) -> str:
@@ -98,14 +109,15 @@ class NotAnsweredError(FairpcError, AttributeError):
     """A model was asked for what it has no answer to; names one that has."""
 
 
-class ColumnWarning(UserWarning):
-    """A column is read otherwise than it is written; names it, and how to have it as it is.
-
-    The message may come in pieces, as that of a FairpcError.
-    """
+class AdvisingWarning(UserWarning):
+    """A warning that says what to do; its message may come in pieces, as that of a FairpcError."""
 
     def __str__(self) -> str:
         return brief("".join(map(str, self.args)))
+
+
+class ColumnWarning(AdvisingWarning):
+    """A column is read otherwise than it is written; names it, and how to have it as it is."""
 
 
 class DroppedWarning(ColumnWarning):
@@ -124,11 +136,11 @@ class TableWarning(UserWarning):
     """A value was read as missing because it was not there at fit; names the column and value."""
 
 
-class SameAsLabelWarning(UserWarning):
+class SameAsLabelWarning(AdvisingWarning):
     """A sensitive column or a feature says what the label says; names both."""
 
 
-class LeakWarning(UserWarning):
+class LeakWarning(AdvisingWarning):
     """Features give the label or the group away; names them and what to do."""
 
 

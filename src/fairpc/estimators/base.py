@@ -34,7 +34,7 @@ from fairpc.errors import (
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.guard import Checked, em_refit, forest_refit, guard
 from fairpc.estimators.queries import FittedQueries
-from fairpc.estimators.score_map import within_limits
+from fairpc.estimators.score_map_fit import within_limits
 from fairpc.estimators.settings import (
     Settings,
     StructureChoice,
@@ -160,7 +160,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             if self._given_coding() is None:
                 rng = np.random.default_rng(DRAWS)
                 looked = training.rows.sample(folder.sample_rows, rng)
-                warn_of_leaks(some_rows(looked, COMPARED_ROWS, rng), training.coding)
+                warn_of_leaks(table, some_rows(looked, COMPARED_ROWS, rng), training.coding)
             limits = self._limits(training.coding, fair_labels)
             self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
             try:

@@ -152,7 +152,8 @@ def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
 
 def _choices(content: dict[str, Any], model: CircuitClassifier) -> Choices | None:
     """What the recipe chose; an error where the file hides it, or it is that of another model."""
-    given, version, distribution = content.get("choices"), content["version"], model.distribution_
+    given: Any = content.get("choices")
+    version, distribution = content["version"], model.distribution_
     forest = isinstance(distribution, ForestDistribution)
     if given is None and version != _SINCE["choices"]:
         # Up to version 5, a model whose structure was learned on a sample of its rows has none.
@@ -160,6 +161,8 @@ def _choices(content: dict[str, Any], model: CircuitClassifier) -> Choices | Non
             raise FileFormatError("its choices are lacking, and the recipe made it: it was altered")
         return None
     choices = Choices.from_dict(given)
+    if version >= _DENSITY_SINCE and set(given) != set(choices.to_dict()):
+        raise FileFormatError("its choices lack what files of its version have: it was altered")
     fits = choices.forest or len(choices.components) == distribution.layout.n_components
     if choices.forest != forest or not fits:
         raise FileFormatError("its choices are not those of its circuit: it was altered")

@@ -124,7 +124,10 @@ def _model(content: dict[str, Any]) -> FittedModel:
         model.warnings_ = Record(content, "the file", content).texts("warnings")
     model.n_features_in_ = int(content["n_features_in"])
     if content["feature_names_in"] is not None:
-        model.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
+        names = Record(content, "the file", content).texts("feature_names_in")
+        if len(set(names)) != model.n_features_in_ or len(names) != model.n_features_in_:
+            raise FileFormatError("its columns are not as many as it has names: it was altered")
+        model.feature_names_in_ = np.array(names, dtype=object)
     model.data_fingerprint_ = str(content["provenance"]["data"])
     model.knowledge_ = model.knowledge or Knowledge()
     model.n_anchors_ = int(content.get("anchors", 0))

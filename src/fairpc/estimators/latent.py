@@ -37,42 +37,34 @@ from fairpc.errors import (
     counted,
 )
 from fairpc.errors.arrays import Codes, Floats, Ints, Positions, check_clusters
+from fairpc.estimators.calibration import Method
 from fairpc.estimators.classifier_rows import (
     Asked,
     GroupView,
     check_classifier,
     fitted_classifier,
     in_order,
-    scores_by,
     weight_name,
 )
 from fairpc.estimators.classifiers import TableClassifier
+from fairpc.estimators.cross_fitting import CrossFit, held_out_scores
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
-from fairpc.estimators.score_map import (
-    LEVEL,
-    Method,
-    ScoredRows,
-    ScoreMap,
-    Select,
-    fit_score_map,
-    is_constant,
-)
+from fairpc.estimators.latent_findings import findings
+from fairpc.estimators.score_map import LEVEL, ScoreMap
+from fairpc.estimators.score_map_fit import ScoredRows, Select, fit_score_map
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
-from fairpc.estimators.strata import NAMED, refuse_rate, small_strata, strata_of, stratum_names
+from fairpc.estimators.strata import refuse_rate, small_strata, strata_of
 from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns, warn_of_leaks
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence import Parity, parity
-from fairpc.evidence.crossfit import deal
 from fairpc.evidence.ends import LabelEnds
-from fairpc.evidence.ends_within import SharedEnds, StrataEnds, WithinEnds
+from fairpc.evidence.ends_within import StrataEnds
 from fairpc.fair.distribution import fixed
 from fairpc.fair.knowledge import Knowledge, limits_of_coding
 from fairpc.fair.rows import Rows
 from fairpc.fair.strata import UNDIVIDED, Bending, Strata
 from fairpc.fair.training_rows import rows_fingerprint
 
-ERRORS: Final = 2.0
-"""Standard errors by which a classifier must tell labels better than the groups' rates."""
 REFUSED: Final = {
     "sample": "draw rows",
     "score_samples": "tell how probable rows are",
@@ -196,7 +188,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             )
         check_fit_input(self, X, y)
         given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
-        coding = self._fit_coding(X, y, fair_labels, **given)
+        given_table = self._given_table(X, y, fair_labels, **given)
+        coding = self._fit_coding(given_table)
         strata = strata_of(self.given, self.mechanism, coding)
         refuse_rate(self.knowledge, self.given)
         all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
@@ -205,13 +198,15 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         view = GroupView.of(coding, X, all_rows.s, plain=plain)
         table, rows, who = _used(X, all_rows, clusters)
         _warn_left_out(all_rows, rows.n_rows)
-        warn_of_leaks(rows, coding)
+        warn_of_leaks(given_table, rows, coding)
         _warn_small(coding, small_strata(rows, strata, coding))
-        folds = _folds(rows, who, self.cv, coding, rng, self.per_group)
+        missing = tuple(self.missing_values)
+        cross = CrossFit(view, int(self.cv), bool(self.per_group), missing, self.n_jobs, rng)
+        folds, positive = cross.folds(rows, who, coding), coding.labels.positive
         weighted = sample_weight is not None
-        estimators = self._fit_folds(table, rows, folds, coding, view, rng, weighted)
-        scores = self._held_out(table, rows, folds, estimators, view)
-        scored = ScoredRows(rows, scores, folds, coding.labels.positive, who)
+        estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
+        scores = held_out_scores(table, rows, folds, estimators, view)
+        scored = ScoredRows(rows, scores, folds, positive, who)
         found = fit_score_map(
             scored,
             coding.groups.names,
@@ -219,7 +214,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             select=self.select,
             limits=limits_of_coding(self.knowledge, coding),
         )
-        groups = self._fit_groups(table, rows, view, rng)
+        wanted = self.sensitive_estimator
+        groups = () if wanted is False else cross.of_groups(wanted, table, rows)
         self._store(coding, strata, view, estimators, groups, found, scored)
         note_columns(self, X)
         self.threshold_ = threshold
@@ -246,9 +242,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         if not (self.knowledge is None or isinstance(self.knowledge, Knowledge)):
             raise LearningError(f"knowledge is {self.knowledge!r}: give a fairpc.Knowledge")
 
-    def _fit_coding(self, X: Any, y: Any, fair_labels: Any, **given: Any) -> TableCoding:
-        """How groups and labels become codes; features too, for what is said of the table."""
-        table = GivenTable.of(
+    def _given_table(self, X: Any, y: Any, fair_labels: Any, **given: Any) -> GivenTable:
+        return GivenTable.of(
             X,
             y,
             sensitive=self.sensitive,
@@ -257,6 +252,9 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             decimal=self.decimal,
             **given,
         )
+
+    def _fit_coding(self, table: GivenTable) -> TableCoding:
+        """How groups and labels become codes; features too, for what is said of the table."""
         coding, _ = fit_coding(table.source, table.roles, positive=self.positive)
         classes = coding.labels.classes
         if len(classes) > 2:
@@ -266,83 +264,6 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
                 "classes, or use FairPC"
             )
         return coding
-
-    def _fit_folds(
-        self,
-        table: Any,
-        rows: Rows,
-        folds: Positions,
-        coding: TableCoding,
-        view: GroupView,
-        rng: np.random.Generator,
-        weighted: bool,
-    ) -> list[tuple[Any, ...]]:
-        """Per fold a classifier of the other folds, or one for each group."""
-        from joblib import Parallel, delayed  # type: ignore[import-untyped]
-
-        labels = (rows.d == coding.labels.positive).astype(np.int64)
-        whole = view.table(table, rows.s)
-        parts = [folds != k for k in range(int(self.cv))]
-        if self.per_group:
-            parts = [part & (rows.s == g) for part in parts for g in range(rows.n_groups)]
-        seeds = rng.integers(1 << 31, size=len(parts))
-        jobs = (
-            delayed(fitted_classifier)(
-                self._classifier(self.estimator, int(seed)),
-                take_rows(whole, at),
-                labels[at],
-                rows.weights[at] if weighted else None,
-            )
-            for seed, at in zip(seeds, map(np.flatnonzero, parts), strict=True)
-        )
-        fitted = Parallel(n_jobs=self.n_jobs)(jobs)
-        each = rows.n_groups if self.per_group else 1
-        return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
-
-    def _classifier(self, given: Any, seed: int) -> Any:
-        """A copy of a classifier that was given, or ours."""
-        if given is None:
-            return TableClassifier(missing_values=tuple(self.missing_values), random_state=seed)
-        return clone(given)
-
-    def _held_out(
-        self,
-        table: Any,
-        rows: Rows,
-        folds: Positions,
-        estimators: list[tuple[Any, ...]],
-        view: GroupView,
-    ) -> Floats:
-        """P(D = positive | x, s) of each row, by the classifier that had not seen it."""
-        scores = np.empty(rows.n_rows)
-        for k, classifiers in enumerate(estimators):
-            here = np.flatnonzero(folds == k)
-            scores[here] = scores_by(
-                classifiers, view.table(take_rows(table, here), rows.s[here]), rows.s[here]
-            )
-        return scores
-
-    def _fit_groups(
-        self, table: Any, rows: Rows, view: GroupView, rng: np.random.Generator
-    ) -> tuple[Any, ...]:
-        """Classifiers of S from X: of each group against the others, one where there are two."""
-        if self.sensitive_estimator is False:
-            return ()
-        from joblib import Parallel, delayed
-
-        wanted = range(rows.n_groups) if rows.n_groups > 2 else range(1, 2)
-        without = view.features(table)
-        seeds = rng.integers(1 << 31, size=rows.n_groups)
-        jobs = (
-            delayed(fitted_classifier)(
-                self._classifier(self.sensitive_estimator, int(seeds[g])),
-                without,
-                (rows.s == g).astype(np.int64),
-                None,
-            )
-            for g in wanted
-        )
-        return tuple(Parallel(n_jobs=self.n_jobs)(jobs))
 
     def _store(
         self,
@@ -363,7 +284,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.score_map_ = found
         self.knowledge_ = self.knowledge or Knowledge()
         self.n_anchors_ = scored.rows.n_anchors
-        self.warnings_ = tuple(_findings(found, scored, coding, strata))
+        self.warnings_ = tuple(findings(found, scored, coding, strata))
         self.folds_ = scored.folds
         self.fold_rows_ = _name_in_order(scored.rows)
         at = scored.groups, scored.strata
@@ -399,7 +320,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
                 "these are not the rows of the fit in their order: only of those it is known which "
                 "classifier has not seen them; give X, y and groups as they were given to fit"
             )
-        scores = self._held_out(table, rows, self.folds_, self.estimators_, self.group_view_)
+        scores = held_out_scores(table, rows, self.folds_, self.estimators_, self.group_view_)
         return ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
 
     @property
@@ -721,117 +642,3 @@ def _warn_small(coding: TableCoding, strata: str) -> None:
             TableWarning,
             stacklevel=3,
         )
-
-
-def _folds(
-    rows: Rows,
-    persons: Positions | None,
-    n_folds: int,
-    coding: TableCoding,
-    rng: Any,
-    per_group: bool,
-) -> Positions:
-    """A fold per row: whichever is left out, each classifier has rows of both classes."""
-    folds = deal(rows.s.astype(np.intp) * 2 + rows.d, persons, n_folds, rng)
-    found = len(np.unique(folds))
-    if found < n_folds:
-        what = "rows" if persons is None else "persons"
-        raise LearningError(f"cv is {n_folds} and there are {found} {what}: give at most as many")
-    taught = rows.s if per_group else np.zeros_like(rows.s)
-    for g, c in np.ndindex(rows.n_groups if per_group else 1, 2):
-        own = folds[(taught == g) & (rows.d == c)]
-        if len(np.unique(own)) < 2:
-            group = f"group {coding.group_names[g]!r}" if per_group else "the table"
-            advice = "per_group=False" if per_group else "rows of two classes"
-            raise LearningError(
-                f"{group} has {counted(len(own), 'row')} with label {coding.labels.classes[c]!r}: "
-                "a classifier must see both labels whichever fold is left out, so give them in two "
-                f"folds; take {advice}, or give more rows"
-            )
-    return folds
-
-
-def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list[str]:
-    """A sentence where held-out labels leave nothing possible."""
-    ends, tail = found.ends, "or what was stated as known is wrong."
-    if isinstance(ends, SharedEnds):
-        if ends.boxes(LEVEL) is not None:
-            return []
-        return [
-            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): within "
-            f"{strata.n} strata, no mechanism that is the same in all of them fits the labels of "
-            "every group; Df cannot be independent of the group within them, or labels are bent "
-            f"differently in some, or depend on features otherwise than through Df, {tail}"
-        ]
-    if isinstance(ends, WithinEnds):
-        empty = ends.rejected(LEVEL)
-        if not empty:
-            return []
-        names = stratum_names(strata, coding)
-        shown = "; ".join(names[a] for a in empty[:NAMED]) + ("; …" if len(empty) > NAMED else "")
-        return [
-            f"The labels contradict the assumptions ({LEVEL:.0%} confidence): in "
-            f"{counted(len(empty), 'stratum', 'strata')} ({shown}) no P(Df = "
-            f"{coding.labels.positive_class}) fits every group; Df cannot be independent of the "
-            f"group there, or the label depends on features otherwise than through Df, {tail}"
-        ]
-    lower, upper = ends.rate_set(LEVEL)
-    if lower <= upper:
-        return []
-    return [
-        f"The labels contradict the assumptions ({LEVEL:.0%} confidence): no P(Df = "
-        f"{coding.labels.positive_class}) fits every group, {lower:.3f} is the least that one "
-        f"needs and {upper:.3f} the most that another allows; Df cannot be independent of the "
-        f"group, or the label depends on features otherwise than through Df, {tail}"
-    ]
-
-
-def _findings(
-    found: ScoreMap, scored: ScoredRows, coding: TableCoding, strata: Strata
-) -> list[str]:
-    """What must be said of a fit before anything else."""
-    sentences = _contradiction(found, coding, strata)
-    sentences += _silent_groups(found, scored, coding)
-    if _gain(found, scored) < ERRORS:
-        sentences.append(
-            "The classifier tells the labels of rows that it has not seen no better than the rates "
-            "of the groups do: scores of Df then say little; give features that tell decisions "
-            "apart, or another classifier."
-        )
-    return sentences
-
-
-def _silent_groups(found: ScoreMap, scored: ScoredRows, coding: TableCoding) -> list[str]:
-    """A sentence for each group in which nothing tells fair decisions apart."""
-    sentences = []
-    for g, (ends, name) in enumerate(zip(found.ends.groups, coding.group_names, strict=True)):
-        only = scored.rows.d[scored.groups == g]
-        if 0 < ends.rate < 1 and not is_constant(scored, g):
-            continue
-        why = "the classifier gives all of its rows one score"
-        if not 0 < ends.rate < 1:
-            why = f"all of its labels are {coding.labels.classes[int(only[0])]}"
-        sentences.append(
-            f"Nothing tells the fair decisions of group {name} apart ({why}): its rows get "
-            "P(Df) as their score, or nearly so; merge groups, or give more rows."
-        )
-    return sentences
-
-
-def _gain(found: ScoreMap, scored: ScoredRows) -> float:
-    """How labels of unseen rows go with the rank of their score in its group, in standard errors.
-
-    Ranks, because scores are calibrated before they are used: overstated ones may rank well.
-    """
-    from scipy.stats import rankdata
-
-    groups, w = scored.groups, scored.rows.weights
-    ranks = np.empty(len(w))
-    for g in range(len(found.shifts)):
-        here = groups == g
-        rank = rankdata(scored.scores[here]) / here.sum()
-        ranks[here] = rank - np.average(rank, weights=w[here])
-    rates = np.array([g.rate for g in found.ends.groups])[groups]
-    each = w * (scored.labels - rates) * ranks
-    error = float(np.sqrt((each * each).sum()))
-    return float(each.sum()) / error if error > 0 else 0.0

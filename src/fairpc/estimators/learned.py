@@ -487,5 +487,8 @@ def _level_sets(record: Record, codes: Ints, sizes: Ints) -> Bytes:
         goes_left, _items(record, "left_levels", len(codes)), codes.tolist(), strict=True
     ):
         inside = Record({"left_levels": some}, record.what, ("left_levels",))
-        row[_whole(inside, "left_levels", 0, size - 1)] = 1
+        left = _whole(inside, "left_levels", 0, size - 1)
+        if (np.diff(left) <= 0).any():
+            raise inside.error("left_levels", "a list of rising numbers")
+        row[left] = 1
     return goes_left

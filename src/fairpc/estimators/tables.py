@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 from fairpc.cluster.table import frame_table, is_dask
 from fairpc.data.fit_encoding import resolve
 from fairpc.data.frame import Frame, exactly, read_columns, read_frame
-from fairpc.data.leaks import set_leaks, warn_leak
+from fairpc.data.leaks import merged_leaks, set_leaks, warn_leak
 from fairpc.data.source import FrameSource, Roles, Source, apart_name, is_source, open_source
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import TableCoding, check_not_both, check_rows
@@ -136,17 +136,24 @@ def note_columns(estimator: Any, X: Any) -> None:
     validate_data(estimator, X, skip_check_array=True)
 
 
-def warn_of_leaks(rows: Rows, coding: TableCoding) -> None:
-    """Say which columns give the group away, and which sets of columns the label.
+def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
+    """Say which columns give a sensitive attribute away, and which sets of columns the label.
 
     Single columns that tell the label were found by their own values when the table was coded.
+    ``rows`` are some rows of the table.
     """
-    x, weights, names = rows.x, rows.weights, coding.features.names
-    label, groups = coding.labels.name, ", ".join(map(repr, coding.groups.column_names))
-    for leak in set_leaks(x, rows.d, weights, names, least=2):
-        warn_leak(leak, f"the label {label!r}", stacklevel=4)
-    for leak in set_leaks(x, rows.s, weights, names):
-        warn_leak(leak, f"the group {groups}", group=True, stacklevel=4)
+    features, groups = coding.features, coding.groups
+    for leak in set_leaks(rows.x, rows.d, rows.weights, features.names, least=2):
+        warn_leak(leak, f"the label {coding.labels.name!r}", stacklevel=4)
+    for j, (column, name) in enumerate(zip(groups.columns, table.roles.sensitive, strict=True)):
+        found = merged_leaks(table.source, table.roles, name, column, features.columns)
+        told = {name for leak in found for name in leak.columns}
+        others = [i for i, name in enumerate(features.names) if name not in told]
+        values = np.array([*(cell[j] for cell in groups.cells), -1], np.int16)[rows.s]
+        names = [features.names[i] for i in others]
+        more = set_leaks(rows.x[:, others], values, rows.weights, names)
+        for leak in (*found, *more):
+            warn_leak(leak, f"the group {column.name!r}", group=True, stacklevel=4)
 
 
 def listed(columns: Any) -> tuple[str | int, ...]:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from fairpc.errors import MetricError, arrays
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import crossfit
-from fairpc.evidence.classifiers import design, distinct, learners
+from fairpc.evidence.classifiers import Features, design, distinct, learners
 from fairpc.evidence.crossfit import GroupRows, SplitRates, Watch, all_splits
 from fairpc.evidence.intervals import check_enough_rows, some_of
 from fairpc.evidence.plain import Record
@@ -41,13 +41,13 @@ SMALLEST_P: Final = 1e-12
 MOST_SEEDS: Final = 10_000
 
 WHAT_TO_DO: Final = (
-    "Condition on a legitimate attribute: add it to the groups' comparison, or audit its levels "
-    "separately, if it may legitimately change the rate of fair decisions.",
-    "State what is known beforehand: a known P(Df), a mechanism that can only have lowered or "
-    "only raised labels, or limits of the mechanism, and say that the result depends on it.",
-    "Collect anchors: rows whose fair decision is known from another source.",
-    "Do not continue as if nothing had been found: a model fitted under these assumptions "
-    "describes a mechanism that these data exclude.",
+    "If an attribute may rightly change the rate of fair decisions, such as hours worked, compare "
+    "people within its levels: --given COL on the command line, given= in Python.",
+    "If something is known beforehand, state it, and say that the result depends on it: P(Df), "
+    "labels that were only lowered or raised, limits of the mechanism (knowledge=, in Python).",
+    "Find rows whose fair decision is known from another source (fair_labels=, in Python).",
+    "Do not go on as if nothing had been found: these data exclude the mechanism of a model that "
+    "is fitted under these assumptions.",
 )
 
 
@@ -384,8 +384,9 @@ def group_rows(
     for g, name in enumerate(names):
         here = ids == g
         who = None if persons is None else np.unique(persons[here], return_inverse=True)[1]
-        rows = (*distinct(features[here]), labels[here], len(classes))
-        groups[name] = GroupRows(*rows, some_of(weights, here), who)
+        rows, index = distinct(features[here])
+        told = Features(rows), index, labels[here], len(classes)
+        groups[name] = GroupRows(*told, some_of(weights, here), who)
     return classes, groups
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy.typing as npt
 
 from fairpc.errors import MetricError
 from fairpc.errors.arrays import Array, Bools, Floats, Positions, as_numbers, check_table, missing
+from fairpc.evidence.boosting import Places, boosted, places
 
 NAMES: Final = {"logistic": "logistic regression", "boosting": "gradient boosting"}
 _CHOICE_ROWS: Final = 20_000
@@ -33,9 +35,8 @@ _MAX_STEPS: Final = 100
 _TOLERANCE: Final = 1e-9
 # Numbers in the products of columns, up to which fits share them; beyond, each makes its own.
 _SHARED: Final = 2**21
-# Values of a column that boosting tells apart: scikit-learn's own bins are found by percentiles of
-# weighted rows, which took nine tenths of a fit.
-_BINS: Final = 32
+# Rows × fits that boosting takes at once: more share its steps, fewer stay in the cache.
+_AT_ONCE: Final = 200_000
 # Of more columns than the first, our classifiers learn from as many as the second says.
 WIDE: Final = 100
 STRONGEST: Final = 60
@@ -118,6 +119,21 @@ def distinct(matrix: Floats) -> tuple[Floats, Positions]:
 
 
 @dataclass(frozen=True, eq=False)
+class Features:
+    """Rows of numbers that classifiers learn from and score, and what is found of them once."""
+
+    matrix: Floats
+
+    def __len__(self) -> int:
+        return len(self.matrix)
+
+    @cached_property
+    def places(self) -> Places:
+        """The values as boosting tells them apart; labels are not looked at."""
+        return places(self.matrix)
+
+
+@dataclass(frozen=True, eq=False)
 class Learner:
     """A scikit-learn classifier, to be cloned and fitted to counts of distinct rows.
 
@@ -128,12 +144,12 @@ class Learner:
     prototype: Any
     takes_weights: bool = True
 
-    def probabilities(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
+    def probabilities(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
         """P(class | row) for every row; a fit for each [row, class] of counts, by itself.
 
         About 50,000 of the rows with counts are learned from where there are more.
         """
-        return [self._fit(rows, each) for each in counts]
+        return [self._fit(rows.matrix, each) for each in counts]
 
     def _fit(self, rows: Floats, counts: Floats) -> Floats:
         from sklearn.base import clone
@@ -159,19 +175,22 @@ class Learner:
 class Own(Learner):
     """One of ours. Of a wide table each fit learns from the columns that its own rows speak for."""
 
-    def probabilities(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
-        if rows.shape[1] <= WIDE:
+    def probabilities(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
+        if rows.matrix.shape[1] <= WIDE:
             return self._learned(rows, counts)
-        return [self._learned(rows[:, strongest(rows, each)], [each])[0] for each in counts]
+        return [
+            self._learned(Features(rows.matrix[:, strongest(rows.matrix, each)]), [each])[0]
+            for each in counts
+        ]
 
-    def _learned(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
+    def _learned(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
         return super().probabilities(rows, counts)
 
 
 class Logistic(Own):
     """Logistic regression with C = 1; of more than two classes by scikit-learn."""
 
-    def _learned(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
+    def _learned(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
         if counts[0].shape[1] > MANY_CLASSES:
             from sklearn.base import clone
 
@@ -181,15 +200,31 @@ class Logistic(Own):
             return super()._learned(rows, counts)
         some = [_thinned(each) for each in counts]
         negative, positive = (np.stack([each[:, c] for each in some]) for c in (0, 1))
-        found = logistic_probabilities(rows, negative, positive)
+        found = logistic_probabilities(rows.matrix, negative, positive)
         return [np.stack([1 - p, p]).T for p in found]
 
 
 class Boosting(Own):
-    """Gradient boosting on columns of at most 34 values."""
+    """Gradient boosting on columns of at most 34 values; see :mod:`fairpc.evidence.boosting`."""
 
-    def _learned(self, rows: Floats, counts: Sequence[Floats]) -> list[Floats]:
-        return super()._learned(_binned(rows), counts)
+    def _learned(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
+        if not all(each.any(axis=0).all() for each in counts):
+            return [self._of_present(rows, each) for each in counts]
+        n_at_once = max(_AT_ONCE // len(rows), 1)
+        found = []
+        for start in range(0, len(counts), n_at_once):
+            some = [_thinned(each) for each in counts[start : start + n_at_once]]
+            found += boosted(rows.places, some)
+        return found
+
+    def _of_present(self, rows: Features, counts: Floats) -> Floats:
+        """A fit of the classes that have counts."""
+        present = np.flatnonzero(counts.any(axis=0))
+        found = np.zeros_like(counts)
+        found[:, present] = 1.0
+        if len(present) > 1:
+            (found[:, present],) = boosted(rows.places, [_thinned(counts[:, present])])
+        return found
 
 
 def strongest(rows: Floats, counts: Floats) -> Positions:
@@ -206,24 +241,6 @@ def strongest(rows: Floats, counts: Floats) -> Positions:
     spread = counts.sum(axis=1) @ (rows - centre) ** 2 / n.sum()
     ratio = np.divide(between, spread, out=np.zeros_like(between), where=spread > 0)
     return np.sort(np.argsort(-ratio, kind="stable")[:STRONGEST])
-
-
-def _binned(rows: Floats) -> Floats:
-    """Columns by the place of each value, or of the quantile that it is up to if values are many.
-
-    Labels are not looked at. The least and the largest value have places of their own: a rare
-    level is not lost.
-    """
-    some = rows[:: max(len(rows) // _CHOICE_ROWS, 1)]
-    found = np.empty_like(rows, order="F")
-    for j, column in enumerate(some.T):
-        edges = np.unique(column)
-        if len(edges) > _BINS:
-            shares = np.arange(_BINS) / _BINS
-            quantiles = np.quantile(column, shares, method="lower")
-            edges = np.unique(np.append(quantiles, edges[-2:]))
-        found[:, j] = np.searchsorted(edges, rows[:, j])
-    return found
 
 
 def _thinned(counts: Floats) -> Floats:
@@ -272,35 +289,67 @@ def learners(classifier: Any, weighted: bool, n_classes: int = 2) -> tuple[Learn
     return (Learner(type(classifier).__name__, classifier, takes),)
 
 
-def chosen(
-    options: Sequence[Learner], rows: Floats, folds: Sequence[Floats], rng: np.random.Generator
-) -> tuple[Learner, list[Floats], Floats]:
-    """The option with the least log-loss over inner folds, and what it learns.
+Chosen = tuple[Learner, list[Floats], Floats]
+"""A classifier, and its probabilities: per inner fold learned from the others, and from all."""
 
-    The folds come as counts [row, class]. Its probabilities are, per fold, those learned from the
-    other folds and, last, those learned from all. Folds are compared one after the other, and no
+
+def chosen(
+    options: Sequence[Learner],
+    rows: Features,
+    parts: Sequence[Sequence[Floats]],
+    rng: np.random.Generator,
+) -> list[Chosen]:
+    """For each training part the option with the least log-loss over its inner folds.
+
+    The folds of a part come as counts [row, class]. Folds are compared one after the other, and no
     more than it takes to be sure. Long tables are thinned for the choice only.
     """
-    whole = np.asarray(sum(folds), np.float64)
-    if len(options) == 1:
-        *inner, found = options[0].probabilities(rows, [*others(folds), whole])
-        return options[0], inner, found
-    few, thinned = rows, folds
-    if len(rows) > _CHOICE_ROWS:
-        picked = np.sort(rng.permutation(len(rows))[:_CHOICE_ROWS])
-        few, thinned = rows[picked], [fold[picked] for fold in folds]
-    parts = others(thinned)
-    tried: list[list[Floats]] = [[] for _ in options]
-    best, sure, n = 0, False, 0
-    while n < len(parts) and not sure:
-        for scores, option in zip(tried, options, strict=True):
-            scores += option.probabilities(few, [parts[n]])
-        n += 1
-        best, sure = _least_loss(thinned[:n], tried)
-    if few is not rows:
-        return chosen([options[best]], rows, folds, rng)
-    *rest, found = options[best].probabilities(rows, [*parts[n:], whole])
-    return options[best], [*tried[best], *rest], found
+    left_out = [others(folds) for folds in parts]
+    tried: list[list[list[Floats]]] = [[[] for _ in options] for _ in parts]
+    best = [0] * len(parts)
+    if len(options) > 1:
+        picked = np.arange(len(rows))
+        if len(rows) > _CHOICE_ROWS:
+            picked = np.sort(rng.permutation(len(rows))[:_CHOICE_ROWS])
+        few = rows if len(picked) == len(rows) else Features(rows.matrix[picked])
+        compared = [[fold[picked] for fold in folds] for folds in parts]
+        best = _compared(options, few, compared, tried)
+        if few is not rows:
+            tried = [[[] for _ in options] for _ in parts]
+    found: list[Chosen | None] = [None] * len(parts)
+    for o in sorted(set(best)):
+        option, own = options[o], [k for k, b in enumerate(best) if b == o]
+        lacking = [
+            [*left_out[k][len(tried[k][o]) :], np.asarray(sum(parts[k]), np.float64)] for k in own
+        ]
+        told = iter(option.probabilities(rows, [each for part in lacking for each in part]))
+        for k, part in zip(own, lacking, strict=True):
+            *rest, last = (next(told) for _ in part)
+            found[k] = option, [*tried[k][o], *rest], last
+    return [each for each in found if each is not None]
+
+
+def _compared(
+    options: Sequence[Learner],
+    rows: Features,
+    parts: Sequence[Sequence[Floats]],
+    tried: list[list[list[Floats]]],
+) -> list[int]:
+    """Which option is best for each part; ``tried`` gets what each has said of which fold."""
+    best, unsure = [0] * len(parts), list(range(len(parts)))
+    left_out = [others(folds) for folds in parts]
+    for n in range(len(parts[0])):
+        for o, option in enumerate(options):
+            told = option.probabilities(rows, [left_out[k][n] for k in unsure])
+            for k, scores in zip(unsure, told, strict=True):
+                tried[k][o].append(scores)
+        judged = {k: _least_loss(parts[k][: n + 1], tried[k]) for k in unsure}
+        for k, (option_of_part, _) in judged.items():
+            best[k] = option_of_part
+        unsure = [k for k, (_, sure) in judged.items() if not sure]
+        if not unsure:
+            break
+    return best
 
 
 def _least_loss(folds: Sequence[Floats], tried: Sequence[Sequence[Floats]]) -> tuple[int, bool]:
@@ -355,34 +404,29 @@ def _named(name: str) -> Learner:
 
         model: Any = LogisticRegression(C=1.0, solver="newton-cholesky", max_iter=200)
         return Logistic(NAMES[name], model)
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    # Rows are merged, so leaves are held back by their weight and not by a number of rows.
-    model = HistGradientBoostingClassifier(
-        max_iter=24,
-        learning_rate=0.25,
-        max_leaf_nodes=8,
-        min_samples_leaf=1,
-        l2_regularization=5.0,
-        early_stopping=False,
-        random_state=0,
-    )
-    return Boosting(NAMES[name], model)
+    return Boosting(NAMES[name], None)
 
 
 def logistic_probabilities(rows: Floats, negative: Floats, positive: Floats) -> Floats:
     """P(positive | row) as [fit, row]; each fit learns from counts [fit, row] of both classes."""
     from scipy.special import expit
 
-    if len(negative) > 1 and rows.shape[0] * (rows.shape[1] + 1) ** 2 > _SHARED:
-        pairs = zip(negative, positive, strict=True)
-        return np.concatenate([logistic_probabilities(rows, a[None], b[None]) for a, b in pairs])
-    seen = np.flatnonzero((negative + positive).any(axis=0))
-    found = coefficients(rows[seen], negative[:, seen], positive[:, seen])
-    return np.asarray(expit(found[:, :-1] @ rows.T + found[:, -1:]), np.float64)
+    n_at_once = len(negative)
+    if rows.shape[0] * (rows.shape[1] + 1) ** 2 > _SHARED:
+        n_at_once = 1
+    start, told = None, []
+    for k in range(0, len(negative), n_at_once):
+        some = slice(k, k + n_at_once)
+        seen = np.flatnonzero((negative[some] + positive[some]).any(axis=0))
+        # Fits have most of their rows in common: the last one is a good start.
+        start = coefficients(rows[seen], negative[some, seen], positive[some, seen], start)
+        told.append(expit(start[:, :-1] @ rows.T + start[:, -1:]))
+    return np.concatenate(told)
 
 
-def coefficients(rows: Floats, negative: Floats, positive: Floats) -> Floats:
+def coefficients(
+    rows: Floats, negative: Floats, positive: Floats, start: Floats | None = None
+) -> Floats:
     """Per fit the slopes and, last, the intercept, which alone is not shrunk.
 
     Both classes must occur in every fit.
@@ -390,6 +434,7 @@ def coefficients(rows: Floats, negative: Floats, positive: Floats) -> Floats:
     fits = _Fits.of(rows, negative, positive)
     beta = np.zeros((len(negative), rows.shape[1] + 1))
     beta[:, -1] = np.log(positive.sum(axis=1) / negative.sum(axis=1))
+    beta = beta if start is None else start
     found, open_fits = beta.copy(), np.arange(len(beta))
     loss, p = fits.at(beta)
     for _ in range(_MAX_STEPS):

@@ -9,19 +9,21 @@ Top sets are chosen on other rows than those they are counted on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from fairpc.errors.arrays import Bools, Floats, Positions
-from fairpc.evidence.classifiers import Learner, chosen, few_threads
+from fairpc.evidence.classifiers import Chosen, Features, Learner, chosen, few_threads
 from fairpc.evidence.intervals import Sample, clopper_pearson, rate_sample, some_of
 
 OUTER: Final = 5
 INNER: Final = 3
 MIN_SIZE: Final = 30
+TOGETHER: Final = 200_000
+"""Distinct rows × training parts up to which these are learned from together."""
 _Z: Final = 1.96
 
 
@@ -29,7 +31,7 @@ _Z: Final = 1.96
 class GroupRows:
     """One group: its distinct rows of features; which it is, class, weight, person of each row."""
 
-    distinct: Floats
+    distinct: Features
     index: Positions
     labels: Positions
     n_classes: int
@@ -97,39 +99,50 @@ def cross_fitted(
     inside = np.zeros((len(group.labels), group.n_classes), np.bool_)
     cuts, names = [], []
     n_counted = int((folds == 0).sum()) if single_split else len(folds)
-    for k in range(1 if single_split else OUTER):
-        train, rows = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
-        learner, cut, found = _learned(group, options, rng, train, n_counted)
-        inside[rows] = (found >= cut)[group.index[rows]]
-        cuts.append(cut)
-        names.append(learner.name)
+    for some in _in_turn(1 if single_split else OUTER, len(group.distinct)):
+        trains = [np.flatnonzero(folds != k) for k in some]
+        parts = [_inner_folds(group, train, rng) for train in trains]
+        learned = chosen(options, group.distinct, parts, rng)
+        for k, train, part, found in zip(some, trains, parts, learned, strict=True):
+            cut = _cut_offs(group, part, found, len(train), n_counted)
+            rows = np.flatnonzero(folds == k)
+            inside[rows] = (found[2] >= cut)[group.index[rows]]
+            cuts.append(cut)
+            names.append(found[0].name)
     hits = (np.arange(group.n_classes)[:, None] == group.labels).astype(np.float64)
     pairs = zip(hits, inside.T, strict=True)
     classes = tuple(class_rates(hit, top, group.weights, group.persons) for hit, top in pairs)
     return SplitRates(classes, tuple(np.median(cuts, axis=0).tolist()), tuple(names))
 
 
-def _learned(
-    group: GroupRows,
-    options: Sequence[Learner],
-    rng: np.random.Generator,
-    train: Positions,
-    n_counted: int,
-) -> tuple[Learner, Floats, Floats]:
-    """From training rows only: the classifier, a cut-off per class, scores of distinct rows."""
+def _in_turn(n_parts: int, n_rows: int) -> Iterator[range]:
+    """Training parts that are learned from together: all, but of long tables."""
+    size = min(max(TOGETHER // n_rows, 1), n_parts)
+    for start in range(0, n_parts, size):
+        yield range(start, min(start + size, n_parts))
+
+
+def _inner_folds(group: GroupRows, train: Positions, rng: np.random.Generator) -> list[Floats]:
+    """Training rows in three folds, as counts."""
     inner = deal(group.labels[train], some_of(group.persons, train), INNER, rng)
-    folds = [group.counts(train[inner == j]) for j in range(INNER)]
-    learner, scores, found = chosen(options, group.distinct, folds, rng)
+    return [group.counts(train[inner == j]) for j in range(INNER)]
+
+
+def _cut_offs(
+    group: GroupRows, folds: Sequence[Floats], found: Chosen, n_train: int, n_counted: int
+) -> Floats:
+    """A cut-off per class, from training rows only: by what was said of each inner fold."""
     seen = [fold.any(axis=1) for fold in folds]
-    score = np.concatenate([s[at] for s, at in zip(scores, seen, strict=True)])
+    score = np.concatenate([s[at] for s, at in zip(found[1], seen, strict=True)])
     counts = np.concatenate([fold[at] for fold, at in zip(folds, seen, strict=True)])
     # In independent rows of the training folds: weights of mean 1, repeated persons once.
-    counts *= group.worth * len(train) / counts.sum()
+    counts *= group.worth * n_train / counts.sum()
     # The set must be expected to hold MIN_SIZE of the rows that will be counted.
-    size = MIN_SIZE * len(train) / n_counted
+    size = MIN_SIZE * n_train / n_counted
     totals = counts.sum(axis=1)
-    cut = [best_cut(score[:, c], counts[:, c], totals, size) for c in range(group.n_classes)]
-    return learner, np.array(cut), found
+    return np.array(
+        [best_cut(score[:, c], counts[:, c], totals, size) for c in range(group.n_classes)]
+    )
 
 
 def best_cut(scores: Floats, hits: Floats, totals: Floats, min_size: float) -> float:

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.errors.arrays import Bools, Floats, Positions
-from fairpc.evidence.classifiers import chosen, learners, one_thread, others
+from fairpc.evidence.classifiers import Features, chosen, learners, one_thread, others
 from fairpc.evidence.crossfit import deal, joint_bound
 from fairpc.evidence.ends import held_out_rates
 from fairpc.evidence.intervals import (
@@ -89,8 +89,9 @@ def plain_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
     with one_thread():
         halves = folds[1] + folds[2], folds[3] + folds[4]
         options = learners(None, weighted=True, n_classes=rows.n_classes)
-        learner, _, first = chosen(options, rows.design, halves, rng)
-        learned = [first, *learner.probabilities(rows.design, others(folds)[1:])]
+        features = Features(rows.design)
+        ((learner, _, first),) = chosen(options, features, [halves], rng)
+        learned = [first, *learner.probabilities(features, others(folds)[1:])]
     for k, found in enumerate(learned):
         here = rows.folds == k
         scores[here] = found[rows.index[here]]

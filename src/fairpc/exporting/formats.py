@@ -27,6 +27,8 @@ class Exported:
         path: the file.
         format: "onnx", "sql" or "py".
         inputs: names of the columns that it reads, and what each holds: "text", "number", "date".
+        written: columns of numbers that were text such as "1.234,5 €" at fit, with an example of
+            each. Queries and Python files read such text; a graph of ONNX takes the numbers.
         classes: whose probabilities it gives, in order.
         n_bytes: size of the file.
     """
@@ -34,6 +36,7 @@ class Exported:
     path: str
     format: str
     inputs: dict[str, str]
+    written: dict[str, str]
     classes: tuple[str, ...]
     n_bytes: int
 
@@ -71,7 +74,7 @@ def export(model: FittedModel, path: AnyPath, *, table: str = TABLE) -> Exported
     write_atomically(path, data)
     inputs: dict[str, Any] = {given.name: given.kind for given in scorer.inputs}
     classes = tuple(map(str, scorer.classes))
-    return Exported(str(path), suffix[1:], inputs, classes, len(data))
+    return Exported(str(path), suffix[1:], inputs, scorer.written, classes, len(data))
 
 
 def check_suffix(path: AnyPath) -> str:

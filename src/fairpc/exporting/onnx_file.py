@@ -62,4 +62,6 @@ def _described(scorer: Scorer) -> dict[str, object]:
             given.name: given.missing_text if given.kind == "text" else "NaN"
             for given in scorer.inputs
         },
+        # The graph takes numbers: text that is written like this is to be read before.
+        "written": scorer.written,
     }

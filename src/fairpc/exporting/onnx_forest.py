@@ -19,7 +19,7 @@ from fairpc.fair.forest import Forest
 
 MOST_BYTES: Final = 2**26
 """Of the tables of masses for every pattern of missing features in a block, once loaded."""
-MOST_IN_BLOCK: Final = 5
+MOST_IN_BLOCK: Final = 8
 LOWEST: Final = -1e300
 """In place of the logarithm of zero, where two are subtracted."""
 
@@ -74,28 +74,29 @@ def _cluster_logs(graph: OnnxGraph, forest: Forest, given: Sequence[str], subgro
 def _box_sums(graph: OnnxGraph, forest: Forest, given: Sequence[str], subgroup: str) -> str:
     """Σ_l w_l ∏_j P(x_j in the box | c, f, s) over the boxes of a row and the features it lacks."""
     n_groups, n_classes, n_clusters = forest.shares.shape
-    row, box = _pairs(graph, forest, given)
+    n_boxes, n_terms = len(forest.tree), n_classes * n_clusters
     weight = np.repeat(forest.weight[..., None], n_clusters, axis=3)
-    weight = weight.reshape(n_groups, len(forest.tree), n_classes * n_clusters)
-    factors = []
+    weight = weight.reshape(n_groups, n_boxes, n_terms)
+    row, first, byte = _bytes(graph, forest, given)
+    # What a byte stands for is worked out before its bits are told apart: these are more.
+    in_byte, bit = _places(graph, graph.gather(_bits_of_bytes(graph), byte))
     narrowed = [j for j, allowed in enumerate(forest.allowed) if not allowed.all()]
     size = _block_size(forest, len(narrowed))
+    factors = []
     for start in range(0, max(len(narrowed), 1), size):
         block = narrowed[start : start + size]
         table = _block_table(graph, forest, block, weight if start == 0 else None)
-        n_patterns = 1 << len(block)
-        at = graph.add("Mul", subgroup, graph.whole(len(forest.tree) * n_patterns))
+        at = graph.add("Mul", subgroup, graph.whole(n_boxes << len(block)))
         for k, j in enumerate(block):
             n_values = forest.values[j].shape[3]
-            flag = np.append(np.zeros(n_values), 1 << (len(block) - 1 - k))
+            flag = np.append(np.zeros(n_values), n_boxes << (len(block) - 1 - k))
             at = graph.add("Add", at, graph.gather(graph.whole(flag), given[j]))
-        within = graph.add("Mul", box, graph.whole(n_patterns))
-        factors.append(graph.gather(table, graph.add("Add", graph.gather(at, row), within)))
+        at = graph.add("Add", graph.gather(at, row), first)
+        factors.append(graph.gather(table, graph.add("Add", graph.gather(at, in_byte), bit)))
     products = graph.all_of("Mul", factors)
-    shape = graph.add("Shape", subgroup)
-    shape = graph.add("Concat", shape, graph.whole([n_classes * n_clusters]), axis=0)
+    shape = graph.add("Concat", graph.add("Shape", subgroup), graph.whole([n_terms]), axis=0)
     zeros = graph.add("Expand", graph.constant(0.0), shape)
-    index = graph.add("Unsqueeze", row, graph.whole([1]))
+    index = graph.add("Unsqueeze", graph.gather(row, in_byte), graph.whole([1]))
     return graph.add("ScatterND", zeros, index, products, reduction="add")
 
 
@@ -111,7 +112,9 @@ def _block_size(forest: Forest, n_features: int) -> int:
 def _block_table(
     graph: OnnxGraph, forest: Forest, block: Sequence[int], weight: np.ndarray | None
 ) -> str:
-    """Products of masses for each pattern of missing features: (groups × boxes × patterns) × terms.
+    """Products of masses for each pattern of missing features: (groups × patterns × boxes) × terms.
+
+    What a row needs lies together, as it has one pattern.
 
     The file holds the masses of distinct sets of values. A runtime multiplies them out once, when
     it loads the graph: all that they are made of is constant.
@@ -119,22 +122,25 @@ def _block_table(
     n_groups, n_classes, n_clusters = forest.shares.shape
     n_boxes, n_terms = len(forest.tree), n_classes * n_clusters
     start = np.ones((1, 1, n_terms)) if weight is None else weight
-    table = graph.add("Unsqueeze", graph.constant(start), graph.whole([2]))
+    table = graph.add("Unsqueeze", graph.constant(start), graph.whole([1]))
     for j in block:
         sets = BoxSets.of(forest, j)
         mass = graph.gather(graph.constant(sets.mass), graph.whole(sets.of_box), axis=1)
-        missing = graph.add("Unsqueeze", mass, graph.whole([2]))
-        shape = graph.whole([n_groups, n_boxes, 1, n_terms])
+        missing = graph.add("Unsqueeze", mass, graph.whole([1]))
+        shape = graph.whole([n_groups, 1, n_boxes, n_terms])
         ones = graph.add("Expand", graph.constant(1.0), shape)
-        pair = graph.add("Concat", ones, missing, axis=2)
-        wide = graph.add("Unsqueeze", table, graph.whole([3]))
-        table = graph.add("Mul", wide, graph.add("Unsqueeze", pair, graph.whole([2])))
-        table = graph.add("Reshape", table, graph.whole([n_groups, n_boxes, -1, n_terms]))
+        pair = graph.add("Concat", ones, missing, axis=1)
+        wide = graph.add("Unsqueeze", table, graph.whole([2]))
+        table = graph.add("Mul", wide, graph.add("Unsqueeze", pair, graph.whole([1])))
+        table = graph.add("Reshape", table, graph.whole([n_groups, -1, n_boxes, n_terms]))
     return graph.add("Reshape", table, graph.whole([-1, n_terms]))
 
 
-def _pairs(graph: OnnxGraph, forest: Forest, given: Sequence[str]) -> tuple[str, str]:
-    """The rows, and the boxes that hold each: words that have a bit, their bytes, then the bits."""
+def _bytes(graph: OnnxGraph, forest: Forest, given: Sequence[str]) -> tuple[str, str, str]:
+    """Bits of the boxes that hold each row, eight at a time: row, first box, and value of a byte.
+
+    Only words and bytes with a bit are looked at further.
+    """
     words: list[str] = []
     for j, code in enumerate(given):
         holding = forest.bits[forest.start[j] : forest.start[j + 1]]
@@ -142,25 +148,25 @@ def _pairs(graph: OnnxGraph, forest: Forest, given: Sequence[str]) -> tuple[str,
             table = np.concatenate([holding, forest.bits[-1:]])
             words.append(graph.gather(graph.constant(table, np.uint64), code))
     every = graph.all_of("BitwiseAnd", words)
-    n_words = forest.bits.shape[1]
     row, word = _places(graph, graph.add("Cast", every, to=TensorProto.BOOL))
-    at = graph.add("Add", graph.add("Mul", row, graph.whole(n_words)), word)
+    at = graph.add("Add", graph.add("Mul", row, graph.whole(forest.bits.shape[1])), word)
     value = graph.gather(graph.add("Reshape", every, graph.whole([-1])), at)
     value = graph.add("Unsqueeze", value, graph.whole([1]))
     shifts = graph.constant(np.arange(0, 64, 8)[None], np.uint64)
     shifted = graph.add("BitShift", value, shifts, direction="RIGHT")
     low = graph.add("BitwiseAnd", shifted, graph.constant(255, np.uint64))
     byte = graph.add("Cast", low, to=TensorProto.INT32)
-    first, number = _places(graph, graph.add("Cast", byte, to=TensorProto.BOOL))
-    at = graph.add("Add", graph.add("Mul", first, graph.whole(8)), number)
+    in_word, number = _places(graph, graph.add("Cast", byte, to=TensorProto.BOOL))
+    at = graph.add("Add", graph.add("Mul", in_word, graph.whole(8)), number)
     byte = graph.gather(graph.add("Reshape", byte, graph.whole([-1])), at)
+    first = graph.gather(graph.add("Mul", word, graph.whole(64)), in_word)
+    first = graph.add("Add", first, graph.add("Mul", number, graph.whole(8)))
+    return graph.gather(row, in_word), first, byte
+
+
+def _bits_of_bytes(graph: OnnxGraph) -> str:
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    second, bit = _places(graph, graph.gather(graph.constant(bits, np.bool_), byte))
-    first_of_word = graph.add("Mul", graph.gather(word, first), graph.whole(8))
-    byte_place = graph.add("Add", first_of_word, number)
-    first_of_byte = graph.gather(graph.add("Mul", byte_place, graph.whole(8)), second)
-    box = graph.add("Add", first_of_byte, bit)
-    return graph.gather(graph.gather(row, first), second), box
+    return graph.constant(bits, np.bool_)
 
 
 def _places(graph: OnnxGraph, matrix: str) -> tuple[str, str]:

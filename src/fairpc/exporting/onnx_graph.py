@@ -77,7 +77,8 @@ def value_info(given: Input) -> ValueInfoProto:
             "a column has no name, and inputs of ONNX have one: rename it and fit again"
         )
     kind = TensorProto.STRING if given.kind == "text" else TensorProto.DOUBLE
-    return helper.make_tensor_value_info(given.name, kind, ["rows", 1])
+    said = "" if given.written is None else f"the number, not text like {given.written.example}"
+    return helper.make_tensor_value_info(given.name, kind, ["rows", 1], doc_string=said)
 
 
 def feature_codes(graph: OnnxGraph, scorer: Scorer) -> list[str]:
@@ -128,10 +129,13 @@ def _codes(graph: OnnxGraph, given: Input) -> str:
     if given.edges is None:
         numbers = list(given.numbers)
         other = given.arity if given.other < 0 else given.other
-        places = np.array(list(given.numbers.values()), np.float64)
+        places = np.array([*given.numbers.values()]) - other
         equal = graph.add("Equal", column, graph.constant([numbers]))
-        found = graph.add("MatMul", _as(graph, equal, "DOUBLE"), graph.constant(places - other))
-        code = graph.add("Add", found, graph.constant(float(other)))
+        # One at most is equal, so 32 bits hold the code, and runtimes multiply those fast.
+        weights = graph.constant(places[:, None], np.float32)
+        found = graph.add("MatMul", _as(graph, equal, "FLOAT"), weights)
+        found = graph.add("Reshape", found, graph.whole([-1]))
+        code = graph.add("Add", found, graph.constant(other, np.float32))
     elif given.edges:
         above = graph.add("GreaterOrEqual", column, graph.constant([given.edges]))
         code = graph.add("ReduceSum", _as(graph, above, "FLOAT"), graph.whole([1]), keepdims=0)

@@ -18,6 +18,7 @@ from fairpc.data.categories import Level
 from fairpc.data.codes_of import TRUTH, number_levels, text_levels
 from fairpc.data.schema import Column
 from fairpc.data.values import EXACT, Sentinel
+from fairpc.data.writing import Writing
 from fairpc.errors import NotAnsweredError, TableError
 from fairpc.errors.arrays import Bools, Floats, Ints
 from fairpc.estimators.base import CircuitClassifier
@@ -45,6 +46,8 @@ class Input:
         edges: between the bins of numbers, and of dates in microseconds since 1970; None where
             there are levels.
         other: code of what is not listed; -1, missing, unless the column is open.
+        written: how numbers are written where they are text such as "1.234,50 €"; None where they
+            are written as programs do.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Input:
     marks: tuple[Sentinel, ...]
     edges: tuple[float, ...] | None = None
     other: int = -1
+    written: Writing | None = None
 
     @classmethod
     def of(cls, column: Column, marks: tuple[Sentinel, ...]) -> Input:
@@ -63,7 +67,7 @@ class Input:
         if column.binned:
             kind: InputKind = "date" if column.kind == "date" else "number"
             labels = {label: i for i, label in enumerate(column.labels)}
-            return cls(*known, kind, labels, {}, marks, edges=column.edges)
+            return cls(*known, kind, labels, {}, marks, edges=column.edges, written=column.written)
         other = column.arity - 1 if column.open else -1
         if column.kind == "boolean":
             texts_alone = tuple(mark for mark in marks if isinstance(mark, str))
@@ -74,7 +78,7 @@ class Input:
         named = column.textual or max(map(abs, numbers)) >= EXACT
         if named:
             return cls(*known, "text", texts, {}, marks, other=other)
-        return cls(*known, "number", texts, numbers, marks, other=other)
+        return cls(*known, "number", texts, numbers, marks, other=other, written=column.written)
 
     @property
     def missing_text(self) -> str:
@@ -239,6 +243,11 @@ class Scorer:
     def inputs(self) -> tuple[Input, ...]:
         """All columns that are read, each once."""
         return tuple({i.name: i for i in (*self.sensitive, *self.features)}.values())
+
+    @property
+    def written(self) -> dict[str, str]:
+        """Columns whose numbers are text in the table, and how such text looks."""
+        return {i.name: i.written.example for i in self.inputs if i.written is not None}
 
     @property
     def group_place(self) -> Ints:

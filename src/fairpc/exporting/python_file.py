@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairpc.data.writing import Writing
 from fairpc.exporting.program import BoxSets, Densities, Input, Leaf, Node, Product, Scorer
 from fairpc.fair.forest import Forest
 
@@ -98,6 +99,17 @@ def _input(given: Input) -> dict[str, Any]:
         "edges": None if given.edges is None else list(given.edges),
         "other": given.other,
         "marks": list(given.marks),
+        "written": None if given.written is None else _writing(given.written),
+    }
+
+
+def _writing(found: Writing) -> dict[str, str]:
+    return {
+        "pattern": found.pattern,
+        "separators": found.separators,
+        "decimal": found.decimal,
+        "unit": found.unit,
+        "example": found.example,
     }
 
 

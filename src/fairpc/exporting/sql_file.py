@@ -20,6 +20,7 @@ from fairpc.exporting.sql_text import (
     coding_stages,
     number,
     quoted,
+    row_number,
     selected,
     stage,
     values,
@@ -43,7 +44,7 @@ def sql_text(scorer: Scorer, table: str) -> str:
         stages += _Forest(scorer, found).stages()
     else:
         stages += _Circuit(scorer, found).stages()
-    classes = range(len(scorer.classes))
+    row, classes = row_number(scorer), range(len(scorer.classes))
     total = " + ".join(f"j.j{f}" for f in classes)
     chances = ",\n  ".join(
         f"j.j{f} / NULLIF({total}, 0.0e0) AS {quoted(f'{PREFIX}{scorer.classes[f]}')}"
@@ -53,8 +54,8 @@ def sql_text(scorer: Scorer, table: str) -> str:
         f"-- P(Df = class | row) of a {scorer.model} that fairpc {__version__} exported.\n"
         "-- For SQLite 3.35 or newer, and DuckDB. NULL is missing, and summed out.\n"
         "WITH " + ",\n".join(stages) + f"\nSELECT r.*,\n  {chances}\n"
-        "FROM fairpc_rows AS r LEFT JOIN fairpc_joint AS j ON j.n = r.fairpc_row\n"
-        "ORDER BY r.fairpc_row\n"
+        f"FROM fairpc_rows AS r LEFT JOIN fairpc_joint AS j ON j.n = r.{row}\n"
+        f"ORDER BY r.{row}\n"
     )
 
 

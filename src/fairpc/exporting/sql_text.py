@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from fairpc.data.codes_of import TRUTH
+from fairpc.data.writing import SPACES
 from fairpc.errors import NotAnsweredError, OptionError
 from fairpc.exporting.program import Input, Scorer
 
@@ -16,6 +17,9 @@ WORD: Final = 62
 LARGEST: Final = "1.7976931348623157e308"
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAY_LIKE: Final = "____-__-__%"
+_BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001))))
+"""What Python strips from text."""
+_DIGITS: Final = "0123456789.eE+-"
 
 
 def quoted(name: str) -> str:
@@ -80,6 +84,14 @@ def stage(name: str, text: str, columns: Sequence[str] = ()) -> str:
     return f"{head} AS MATERIALIZED (\n{text}\n)"
 
 
+def row_number(scorer: Scorer) -> str:
+    """What the number of a row is called: none of the columns, in capitals or not."""
+    name, taken = "fairpc_row", {given.name.lower() for given in scorer.inputs}
+    while name in taken:
+        name += "_"
+    return name
+
+
 def coding_stages(scorer: Scorer, table: str) -> list[str]:
     """The rows, numbered; their values; codes x0, x1 … of the features, and the group s."""
     clean = [
@@ -94,10 +106,11 @@ def coding_stages(scorer: Scorer, table: str) -> list[str]:
         f"WHEN {' AND '.join(f'c{k} = {code}' for k, code in enumerate(cell))} THEN {s}"
         for s, cell in enumerate(scorer.cells)
     )
-    numbered = selected(["ROW_NUMBER() OVER () AS fairpc_row", "t.*"], f"{table_name(table)} AS t")
+    row = row_number(scorer)
+    numbered = selected([f"ROW_NUMBER() OVER () AS {row}", "t.*"], f"{table_name(table)} AS t")
     return [
         stage("fairpc_rows", numbered),
-        stage("fairpc_values", selected(["fairpc_row AS n", *clean], "fairpc_rows AS t")),
+        stage("fairpc_values", selected([f"{row} AS n", *clean], "fairpc_rows AS t")),
         stage("fairpc_parts", selected(["n", *features, *groups], "fairpc_values")),
         stage("fairpc_codes", selected(["n", f"CASE {cells} END AS s", *names], "fairpc_parts")),
     ]
@@ -127,18 +140,41 @@ def _cleaned(given: Input) -> str:
     """A value as it is compared: text, a number, or the text of a date."""
     column = f"t.{quoted(given.name)}"
     text = f"CAST({column} AS VARCHAR)"
+    stripped = f"TRIM({text}, {literal(_BLANKS)})"
     marks = [mark.strip() for mark in given.marks if isinstance(mark, str)]
     if _spelt(given) is not None:
         empty = [] if "" in given.texts else [""]
         missing = [*empty, *marks]
         if not missing:
             return text
-        return f"CASE WHEN TRIM({text}) NOT IN ({_listed(missing)}) THEN {text} END"
-    present = f"TRIM({text}) NOT IN ({_listed(['', *marks])})"
-    cleaned = f"CAST({column} AS DOUBLE)"
+        return f"CASE WHEN {stripped} NOT IN ({_listed(missing)}) THEN {text} END"
+    present = f"{stripped} NOT IN ({_listed(['', *marks])})"
     if given.kind == "date":
-        cleaned = f"REPLACE({text}, 'T', ' ')"
-    return f"CASE WHEN {present} THEN {cleaned} END"
+        return f"CASE WHEN {present} THEN REPLACE({text}, 'T', ' ') END"
+    return f"CASE WHEN NOT {present} THEN NULL {_numbered(given, column, stripped)} END"
+
+
+def _numbered(given: Input, column: str, stripped: str) -> str:
+    """The end of a CASE: a number, or text that is one.
+
+    A column of SQLite holds text and numbers together, and its casts take "seven" for 0 and
+    "1.234,50 €" for 1.234; that is missing here. DuckDB refuses such text by itself.
+    """
+    bare = stripped
+    if given.written is not None:
+        signs = given.written.separators
+        if given.written.unit:
+            bare, signs = f"REPLACE({bare}, {literal(given.written.unit)}, '')", signs + SPACES
+        for sign in dict.fromkeys(signs):
+            bare = f"REPLACE({bare}, {literal(sign)}, '')"
+        bare = f"REPLACE({bare}, {literal(given.written.decimal)}, '.')"
+        bare = f"REPLACE({bare}, '\N{MINUS SIGN}', '-')"
+    is_text = f"LOWER(TYPEOF({column}))"
+    return (
+        f"WHEN {is_text} = 'text' AND TRIM({bare}, '{_DIGITS}') <> '' THEN NULL "
+        f"WHEN {is_text} IN ('text', 'varchar') THEN CAST({bare} AS DOUBLE) "
+        f"ELSE CAST({column} AS DOUBLE)"
+    )
 
 
 def _listed(texts: Iterable[str]) -> str:

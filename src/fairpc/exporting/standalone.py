@@ -34,6 +34,7 @@ class Column:
         self.other: int = data["other"]
         self.marks = {mark.strip() for mark in data["marks"] if isinstance(mark, str)}
         self.marked_numbers = {mark for mark in data["marks"] if not isinstance(mark, str)}
+        self.written: dict[str, str] | None = data["written"]
 
     def code(self, value: Any) -> int:
         """Code of a value; -1 where it is missing, or a level that was not there at fit."""
@@ -62,14 +63,15 @@ class Column:
             return self._date_code(text)
         if self.kind == "text":
             return self.other
-        try:
-            return self._number_code(float(text))
-        except ValueError:
-            if self.edges is None:
-                return self.other
-            raise ValueError(
-                f"{self.name!r} is {text!r}: give a number, or None if it is not known"
-            ) from None
+        number = _number(text, self.written)
+        if number is not None:
+            return self._number_code(number)
+        if self.edges is None:
+            return self.other
+        like = f" like {self.written['example']}" if self.written else ""
+        raise ValueError(
+            f"{self.name!r} is {text!r}: give a number{like}, or None if it is not known"
+        )
 
     def _named(self, value: Any) -> int:
         """A number or a boolean where levels are text."""
@@ -94,6 +96,26 @@ class Column:
         if self.edges is None or self.kind != "date":
             raise ValueError(f"{self.name!r} is {value!r}: it held no dates at fit")
         return bisect_right(self.edges, _microseconds(self.name, value))
+
+
+def _number(text: str, written: Mapping[str, str] | None) -> float | None:
+    """The number that a text is, written as at fit; None where it is none."""
+    bare = text.strip()
+    if written is not None:
+        bare, unit = bare.replace("\N{MINUS SIGN}", "-"), re.escape(written["unit"])
+        if unit:
+            bare = re.sub(rf"^([+-]?)\s*{unit}\s*", r"\1", bare)
+            bare = re.sub(rf"\s*{unit}$", "", bare)
+        if not re.search(written["pattern"], bare):
+            return None
+        for mark in written["separators"]:
+            bare = bare.replace(mark, "")
+        bare = bare.replace(written["decimal"], ".")
+    try:
+        # Python takes 1_000 for a number, and a table does not.
+        return None if "_" in bare else float(bare)
+    except ValueError:
+        return None
 
 
 def _microseconds(name: str, value: Any) -> int:

@@ -23,6 +23,7 @@ from scipy.special import xlogy
 from scipy.stats import chi2
 
 from fairpc.circuit.em import Step
+from fairpc.circuit.program import map_in_order, thread_count
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.distinct_rows import effective_size
@@ -121,16 +122,19 @@ def label_scores(
     x = rows.by_subgroup().x[:0] if drawn is None else drawn
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    # Boosting on a few thousand rows gains nothing from threads, and loses much where
-    # other work waits for the cores.
     kept = [telling_columns(rows, _other_folds(held, k)) for k in range(N_FOLDS)]
     rest = np.array(rows.strata.rest(len(rows.names)))
     columns = tuple(np.flatnonzero(np.isin(rest, some)) for some in kept)
-    with threadpool_limits(1, user_api="openmp"):
-        found = [
-            _learned(narrowed(rows, some), x[:, own], [numbers[j] for j in some], held, k, rng)
-            for k, (some, own) in enumerate(zip(kept, columns, strict=True))
-        ]
+    draws = [_Draws.of(held, k, rng) for k in range(N_FOLDS)]
+
+    def learned(k: int) -> tuple[Floats, Floats]:
+        order = [numbers[j] for j in kept[k]]
+        return _learned(narrowed(rows, kept[k]), x[:, columns[k]], order, held, draws[k])
+
+    # Folds have the cores. Threads of boosting and of linear algebra below them would wait for
+    # each other, and for a few thousand rows they gain nothing.
+    with threadpool_limits(1):
+        found = list(map_in_order(learned, range(N_FOLDS), thread_count(None)))
     each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
     row, fold = np.nonzero(held)
     shares = component_weights(np.log(each[fold, :, row, rows.d[row]]), held[row, fold])
@@ -188,27 +192,44 @@ def _order(rows: Rows, weights: Floats, j: int, number: bool) -> Ints:
     return np.argsort(np.argsort(rate, kind="stable"), kind="stable")
 
 
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """What is drawn for a fold, before folds are learned side by side.
+
+    Attributes:
+        fold: which it is.
+        used: the rows that are learned from.
+        weights: of all rows.
+        seed: of boosting.
+    """
+
+    fold: int
+    used: Ints
+    weights: Floats
+    seed: int
+
+    @classmethod
+    def of(cls, held: Floats, fold: int, rng: np.random.Generator) -> _Draws:
+        weights = _other_folds(held, fold)
+        used = np.flatnonzero(weights > 0)
+        if len(used) > LEARNING_ROWS:
+            used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
+        return cls(fold, used, weights, int(rng.integers(1 << 31)))
+
+
 def _learned(
-    rows: Rows,
-    drawn: Codes,
-    numbers: Sequence[bool],
-    held: Floats,
-    fold: int,
-    rng: np.random.Generator,
+    rows: Rows, drawn: Codes, numbers: Sequence[bool], held: Floats, draws: _Draws
 ) -> tuple[Floats, Floats]:
     """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every subgroup."""
-    weights = _other_folds(held, fold)
-    used = np.flatnonzero(weights > 0)
-    if len(used) > LEARNING_ROWS:
-        used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
-    y, w = rows.d[used], weights[used]
+    used = draws.used
+    y, w = rows.d[used], draws.weights[used]
     strata, wide = rows.strata, rows.strata.widened(drawn, len(rows.names))
     x = np.concatenate([rows.x, *(strata.placed(wide, a) for a in range(strata.n))])
     places = np.where(x >= 0, x, np.nan)
     # A column that has only holes here says nothing, and boosting does not take it.
     places[:, np.isnan(places[used]).all(axis=0)] = 0.0
-    here = np.flatnonzero(held[:, fold] > 0)
-    learners = _learners(places, numbers, rows, y, rng)
+    here = np.flatnonzero(held[:, draws.fold] > 0)
+    learners = _learners(places, numbers, rows, y, draws.seed)
     own = np.zeros((len(learners), rows.n_rows, rows.n_classes))
     said = np.zeros((len(learners), len(drawn), rows.n_subgroups, rows.n_classes))
     for m, (learner, table) in enumerate(learners):
@@ -230,7 +251,7 @@ def _learned(
 
 
 def _learners(
-    places: Floats, numbers: Sequence[bool], rows: Rows, y: Codes, rng: np.random.Generator
+    places: Floats, numbers: Sequence[bool], rows: Rows, y: Codes, seed: int
 ) -> list[tuple[Any, Callable[[Ints, Codes], Floats]]]:
     """Boosting and logistic regression of ``y``, each with the table it takes of some rows.
 
@@ -254,7 +275,7 @@ def _learners(
         early_stopping=early,
         n_iter_no_change=10,
         categorical_features=np.append(named, False) if named.any() else None,
-        random_state=int(rng.integers(1 << 31)),
+        random_state=seed,
     )
     train = places[: rows.n_rows]
     spread = np.nanstd(train, axis=0)

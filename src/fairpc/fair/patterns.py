@@ -154,6 +154,8 @@ def search(
 
     ``members`` says which values of S make up each group, groups × values of S.
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     finder = _Finder(distribution, members, question)
     steps = [finder.nothing_known()]
     found, level, size = steps[0].found, steps[0].open, 0
@@ -161,10 +163,12 @@ def search(
         size += 1
         opened = [level[:0]]
         blocks = list(finder.blocks(level, size))
-        for step in map_in_order(finder.extended, blocks, thread_count(None)):
-            found = finder.kept(found.joined(step.found))
-            opened.append(step.open)
-            steps.append(replace(step, found=found.first(0), open=level[:0]))
+        # Blocks have the cores: threads of linear algebra below them would wait for each other.
+        with threadpool_limits(1, user_api="blas"):
+            for step in map_in_order(finder.extended, blocks, thread_count(None)):
+                found = finder.kept(found.joined(step.found))
+                opened.append(step.open)
+                steps.append(replace(step, found=found.first(0), open=level[:0]))
         level = np.concatenate(opened)
     return found.first(question.top), finder.account(steps, size)
 

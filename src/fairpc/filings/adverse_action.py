@@ -21,20 +21,21 @@ MOST: Final = 4
 _CHANGES: Final = 2  # digits of a percentage
 
 _IS_NOT: Final = (
-    "It is no notice of adverse action by itself: the creditor adds what the law asks for, and "
-    "answers for it.",
-    "It does not say why a decision is right, nor what would change it: a reason is a value "
-    "without which the score would be higher, all else as it is.",
+    "It is not a notice of adverse action. The creditor adds what the law asks for, and answers "
+    "for it.",
+    "It does not say why a decision is right, or what would change it. A reason is a value that "
+    "lowered the score: without it, and with all else as it is, the score would be higher.",
     "It is not legal advice. See 15 U.S.C. 1691(d) and 12 CFR 1002.9 with its official "
     "interpretation; check the text in force.",
 )
 _CAUTIONS: Final = (
     "Each change is exact under the model: the score with all that is known, minus the score when "
     "this one value is not known. It is not what another value would give.",
-    "Values that go together share what they tell. Each may then change little by itself although "
-    "they matter together, and the changes do not add up to the score.",
+    "Values that go together share their effect. Each may change little although together they "
+    "matter, and the changes do not add up to the score.",
     "The official interpretation of Regulation B names other ways to choose reasons, by comparison "
-    "with other applicants. Whether this way gives much the same is for the creditor to show.",
+    "with other applicants, and allows methods with substantially similar results. Whether this "
+    "is one is for the creditor to show.",
     "The reasons must be those of the decision. If people, rules or other scores took part in it, "
     "theirs belong here, too.",
     "A feature may stand for a sensitive attribute. That it is named as a reason does not show "
@@ -107,7 +108,7 @@ def _decision(found: Reasons, known: Answers) -> Iterator[view.Block]:
     if not found.adverse:
         yield view.Notice(
             f"The model decides {text.quoted(found.positive)}: there is no adverse decision.",
-            ("What follows is what moved the score down, nevertheless.",),
+            ("What lowered the score is listed below all the same.",),
         )
     if found.drift:
         yield view.Notice("The score must be read with care.", found.drift, alert=True)
@@ -175,7 +176,7 @@ def _group(found: Reasons) -> Iterator[view.Block]:
     names = text.listed(found.sensitive)
     if found.group is None:
         yield view.Paragraph(
-            f"{names} was not given, and the score sums it out. Mean scores need then not be "
+            f"{names} was not given, and the score sums it out. Then mean scores need not be "
             "equal between groups, even under the model."
         )
         return
@@ -184,8 +185,8 @@ def _group(found: Reasons) -> Iterator[view.Block]:
         (
             f"In the group {text.short(found.group.value)} it is "
             f"{text.share(found.score, _CHANGES)}; if the group were not known it would be "
-            f"{text.share(found.group.without, _CHANGES)}. The model uses the group to have the "
-            "same mean score in each.",
+            f"{text.share(found.group.without, _CHANGES)}. The model uses the group so that "
+            "the mean score is the same in each.",
             "In credit, sex, race and other prohibited bases may not be taken into account, but "
             "for narrow exceptions (12 CFR 1002.6(b)). Leave the attribute out here and in "
             "predictions where that holds, and look at the gap that remains.",

@@ -18,7 +18,7 @@ from fairpc.report import text, view
 _IS_NOT: Final = (
     "It is not the technical documentation of a high-risk system, but sections of it for which an "
     "audit has facts. The provider completes them and answers for them (Article 11).",
-    "It is no conformity assessment and no declaration of conformity, and it does not say whether "
+    "It is not a conformity assessment or a declaration of conformity, and does not say whether "
     "a system is high-risk.",
     "It is not legal advice. Points are named after Annex IV and Article 10 of Regulation (EU) "
     "2024/1689 in our own words; check the text in force.",
@@ -38,12 +38,12 @@ def technical_documentation(audit: Audit, answers: Answers | None = None) -> Doc
         ("declaration", "Annex IV, point 8: EU declaration of conformity", "eu.declaration"),
         ("post-market", "Annex IV, point 9: post-market monitoring", "eu.post_market"),
     )
-    return Document(
+    return Document.of_audit(
+        audit,
         kind="EU AI Act: Annex IV and Article 10",
-        title=text.short(name, 80),
+        title=name,
         subtitle=f"Sections with facts of an audit of {text.counted(data.n_rows, 'row')}, "
         f"{text.name(made.date[:10])}",
-        disclaimer=audit.verdict.disclaimer,
         is_not=_IS_NOT,
         sections=(
             section("general", "Annex IV, point 1: general description", *_general(audit, known)),
@@ -54,7 +54,6 @@ def technical_documentation(audit: Audit, answers: Answers | None = None) -> Doc
             section("control", "Annex IV, point 3: functioning and limits", *_limits(audit, known)),
             *(section(key, title, *known.blocks(question)) for key, title, question in later),
         ),
-        version=text.name(made.versions.get("fairpc", "")),
     )
 
 
@@ -71,6 +70,7 @@ def _general(audit: Audit, known: Answers) -> Iterator[view.Block]:
             ("(c) Software versions of the audit", software),
             ("(d) Forms in which it is supplied", known["eu.forms"]),
             ("(e) Hardware", known["eu.hardware"]),
+            ("(f) Pictures of the product it is part of", known["eu.product"]),
             ("(g) User interface of the deployer", known["eu.interface"]),
             ("(h) Instructions for use", known["eu.instructions"]),
         ],

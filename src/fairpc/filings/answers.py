@@ -82,6 +82,7 @@ QUESTIONS: Final = tuple(
             _PROVIDER,
         ),
         ("eu.hardware", "the hardware it is intended to run on", _PROVIDER),
+        ("eu.product", "photographs or drawings, if it is part of a product", _PROVIDER),
         ("eu.interface", "the user interface of the deployer", _PROVIDER),
         ("eu.instructions", "the instructions for use for the deployer", _PROVIDER),
         (

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import ChoiceLoader, PackageLoader
 
 from fairpc.data.atomic import AnyPath, write_atomically
 from fairpc.errors import OptionError
 from fairpc.filings import markdown
-from fairpc.report import page, view
+from fairpc.report import page, text, view
+
+if TYPE_CHECKING:
+    from fairpc.auditing import Audit
 
 SUFFIXES: Final = (".html", ".htm", ".md", ".markdown")
 
@@ -52,6 +55,13 @@ class Document:
     is_not: tuple[str, ...]  #: what it is not, a sentence each
     sections: tuple[view.Section, ...]
     version: str  #: of fairpc
+
+    @classmethod
+    def of_audit(cls, audit: Audit, kind: str, title: str, subtitle: str, **made: Any) -> Document:
+        """A paper with facts of an audit; ``made`` are its sections, and what it is not."""
+        version = text.name(audit.provenance.versions.get("fairpc", ""))
+        said = audit.verdict.disclaimer
+        return cls(kind, text.short(title, 80), subtitle, said, version=version, **made)
 
     @property
     def blanks(self) -> tuple[Blank, ...]:

@@ -22,8 +22,8 @@ LEAST_SHARE: Final = 0.02
 """Categories with less of the data may be left out of impact ratios (§ 5-301(d))."""
 
 _IS_NOT: Final = (
-    "It is no bias audit by itself: that is done by an independent auditor (§ 5-300), who answers "
-    "for data, categories and method.",
+    "It is not a bias audit. An independent auditor (§ 5-300) does that, and answers for the data, "
+    "the categories and the method.",
     "It does not say whether a tool is an automated employment decision tool, or whether it may be "
     "used. The rules set no threshold for an impact ratio, and none is printed here.",
     "It is not legal advice. References are to 6 RCNY § 5-300 to § 5-304; check the text in force.",
@@ -35,12 +35,12 @@ def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
     known = Answers() if answers is None else answers
     data, made = audit.data, audit.provenance
     left_out = _left_out(audit, known)
-    return Document(
+    return Document.of_audit(
+        audit,
         kind="Local Law 144 tables",
-        title=text.short(known.texts.get("model.name") or f"Decisions on {data.label}", 80),
+        title=known.texts.get("model.name") or f"Decisions on {data.label}",
         subtitle=f"New York City, selection rates and impact ratios; rows audited "
         f"{text.name(made.date[:10])}",
-        disclaimer=audit.verdict.disclaimer,
         is_not=_IS_NOT,
         sections=(
             section("summary", "Summary", *_summary(audit, known)),
@@ -48,7 +48,6 @@ def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
             section("left-out", "Categories under 2%", *_under(audit, known, left_out)),
             section("reading", "How to read the tables", *_reading(audit)),
         ),
-        version=text.name(made.versions.get("fairpc", "")),
     )
 
 

@@ -28,11 +28,11 @@ def model_card(audit: Audit, answers: Answers | None = None) -> Document:
         known.texts.get("model.name")
         or f"{made.model}: {data.label} by {text.listed(data.sensitive)}"
     )
-    return Document(
+    return Document.of_audit(
+        audit,
         kind="Model card",
-        title=text.short(name, 80),
+        title=name,
         subtitle=f"{text.counted(data.n_rows, 'row')} audited {text.name(made.date[:10])}",
-        disclaimer=audit.verdict.disclaimer,
         is_not=_IS_NOT,
         sections=(
             section("details", "Model details", *_details(audit, known)),
@@ -45,7 +45,6 @@ def model_card(audit: Audit, answers: Answers | None = None) -> Document:
             section("ethics", "Ethical considerations", *_ethics(audit, known)),
             section("caveats", "Caveats and recommendations", *_caveats(audit, known)),
         ),
-        version=text.name(made.versions.get("fairpc", "")),
     )
 
 

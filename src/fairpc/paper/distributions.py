@@ -26,7 +26,7 @@ from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.initial import initial_model, learn_structure
 from fairpc.fair.priors import agreeing_mechanism
-from fairpc.fair.recipe import fit_auto
+from fairpc.fair.recipe import AUTO, fit_auto
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Model
 from fairpc.structure import CellCircuits
@@ -142,7 +142,8 @@ STARTS: Final[dict[str, tuple[Model, Start]]] = {
 def fit_method(method: str, fold: FoldRows, seed: int, missing: float | None = None) -> Fitted:
     """Fit one of :data:`STARTS`, or the recipe; ``missing`` as in :func:`fit_with_holes`."""
     if method == FAIRPC_AUTO:
-        return fit_auto(fold.train, validation=fold.valid)
+        options = replace(AUTO, random_state=seed)
+        return fit_auto(fold.train, validation=fold.valid, options=options)
     if missing is not None:
         return fit_with_holes(method, fold, seed, missing)
     rng = np.random.default_rng(seed)

@@ -46,8 +46,9 @@ def exhibit(study: Study) -> Exhibit:
             "folds of the real-world tables, so that their split is new and their rows are not; "
             "and an earlier version of the recipe had been printed on these folds and draws. "
             "benchmarks/recipe_confirmation.py has rows that did not choose it "
-            "([results](recipe.md#on-rows-that-did-not-choose-it)). Seeds are others than on the "
-            "page of the recipe, so figures differ a little.",
+            "([results](recipe.md#on-rows-that-did-not-choose-it)). Folds are others than on the "
+            "page of the recipe, so figures differ.",
+            "The recipe draws weights at random; the seed of a fit is the number of its fold.",
             "Likelihood: Wilcoxon signed-rank test per test row; accuracy (to the true Df on "
             "synthetic data, to the observed label elsewhere): McNemar's test; both by person "
             "where persons are known.",

@@ -23,8 +23,8 @@ from scipy import stats
 from fairpc.circuit.bounds import Bounds
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Array, Floats
+from fairpc.estimators.calibration import LEAST
 from fairpc.estimators.latent import LatentDecision
-from fairpc.estimators.score_map import LEAST
 from fairpc.evidence.plain import Record
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.knowledge import Knowledge

@@ -147,8 +147,9 @@ class MechanismIntervals(Record):
                 lines.append(f"{name} = {_shown(values)}")
         if self.moved > MOVED:
             lines.append(
-                f"They are around the mechanism after {self.n_steps} more updates of EM without "
-                f"its prior, from which that of the model itself differs by up to {self.moved:.3f}."
+                f"The prior of the mechanism is left out of them ({self.n_steps} updates of EM "
+                "without it), so the model itself may lie outside of them: it is up to "
+                f"{self.moved:.3f} from their centre."
             )
         if self.switched:
             lines.append(
@@ -157,13 +158,13 @@ class MechanismIntervals(Record):
             )
         if self.straight:
             lines.append(
-                f"In {counted(self.straight, 'replicate')} the labels did not reject D = Df, which "
-                "was then kept."
+                f"In {counted(self.straight, 'replicate')} the labels fitted D = Df, which was "
+                "then kept."
             )
         if self.kept == "classifiers":
             lines.append(
-                "They are around the point that was chosen of all that scores of the label leave "
-                "open: the truth may be elsewhere in the identified set."
+                "The mechanism was chosen among all that the data leave open: the truth may be "
+                "elsewhere in the identified set."
             )
         if self.identified is None:
             lines.append("What more rows would not decide is not in these intervals.")

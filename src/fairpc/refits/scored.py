@@ -10,7 +10,8 @@ import numpy.typing as npt
 from fairpc.errors import LearningError, counted
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.latent import LatentDecision
-from fairpc.estimators.score_map import ScoredRows, ScoreMap, fit_score_map
+from fairpc.estimators.score_map import ScoreMap
+from fairpc.estimators.score_map_fit import ScoredRows, fit_score_map
 from fairpc.fair.knowledge import limits_of_coding
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Limits
@@ -96,7 +97,7 @@ class ScoredSubject(OfModel):
             return f"The fit warned: {self.model.warnings_[0]}"
         if self.model.score_map_.straight:
             return (
-                "The labels do not reject D = Df, which was therefore kept: an interval around it "
-                "would look more certain than it is. See predict_bounds for what is open."
+                "The labels do not reject D = Df, so that was kept: an interval around it would "
+                "look more certain than it is. See predict_bounds for what is open."
             )
         return None

@@ -40,11 +40,22 @@ class Progress:
     Attributes:
         what: what is being done, in words.
         done, total: steps.
+        unit: what one of them is called, where ``what`` says what the next one does.
     """
 
     what: str
     done: int
     total: int
+    unit: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it in words."""
+        if not self.total:
+            return self.what
+        if self.unit:
+            return f"{self.unit} {self.done + 1:,} of {self.total:,}, {self.what}"
+        return f"{self.what}, {self.done:,} of {self.total:,}"
 
 
 Report = Callable[[Progress], object]
@@ -71,7 +82,7 @@ def progress(verbose: bool, callback: Report | None) -> Iterator[Report]:
         with talking("fairpc", shown=verbose) as say:
 
             def tell(now: Progress) -> None:
-                say(f"{now.what}, {now.done:,} of {now.total:,}" if now.total else now.what)
+                say(now.line)
                 if callback is not None:
                     callback(now)
 

@@ -353,9 +353,9 @@ def _starts(found: facts.Stability, positive: int) -> view.Figure:
             rows.append(Row(name, own, ends, s, note=text.share(own)))
             cells.append((name, *map(text.share, (own, *ends))))
     explained = (
-        f"Mark: probability of the label {label} where EM goes on from the model, on the rows that "
-        "the starts have; the model itself was fitted to more of them. Line: from the lowest to "
-        f"the highest value over this and {text.counted(len(found.starts), 'random start')}."
+        f"Mark: probability of the label {label} in the model, fitted on to the same rows as the "
+        "random starts, so that they compare. Line: from the lowest to the highest value over it "
+        f"and {text.counted(len(found.starts), 'random start')}."
     )
     if len(rows) > _DRAWN:
         explained += f" The first {_DRAWN} of {len(rows)} are drawn."

@@ -32,16 +32,17 @@ def verdict(audit: Audit, found: Verdict) -> Iterator[view.Block]:
     yield view.Brief(
         (
             ("What was found", found.found),
-            ("What to do", found.to_do),
             ("How sure it is", found.sure),
+            ("What to do", found.to_do),
         )
     )
     yield view.Paragraph(f"{found.disclaimer} No statistic can settle whether a decision was just.")
 
 
 def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
-    data, labels, parity = audit.data, audit.labels, audit.parity
-    pairs = [("Rows audited", text.count(data.n_rows))]
+    """What a reader compares at first sight; how many rows there are stands under the title."""
+    labels, parity = audit.labels, audit.parity
+    pairs = []
     gaps = {"labels": () if labels is None else labels.disparities}
     gaps["decisions"] = () if parity is None else parity.decisions
     ratios = {}
@@ -51,7 +52,7 @@ def _key_numbers(audit: Audit, found: Verdict) -> list[tuple[str, str]]:
             pairs.append((f"Gap in {name}, points", text.number(100 * worst.gap, 1)))
             ratios[name] = text.number(worst.parity.largest.impact_ratio, 2)
     if ratios:
-        pairs.append((f"Impact ratio of {' and '.join(ratios)}", ", ".join(ratios.values())))
+        pairs.append((f"Impact ratio, {' → '.join(ratios)}", " → ".join(ratios.values())))
     word = {True: "rejected", False: "not rejected", None: "not tested"}[found.rejected]
     within = " within strata" if audit.strata is not None and audit.strata.own is not None else ""
     return [*pairs, (f"Assumptions{within}", word)]
