@@ -49,7 +49,8 @@ TURNED_CELLS: Final = 2**22
 MAX_CELLS: Final = 2**28
 """Most numbers P(x_j in the box | c, s): all are in memory."""
 _PRIME: Final = 2**31 - 1
-"""Numbers below it can be multiplied, and thousands of products added, in 64 bits."""
+_DRAWS: Final = 3
+"""Numbers below the prime can be multiplied, and thousands of products added, in 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,15 +138,14 @@ class Forest:
         """
         draw = np.random.default_rng()
         starts = np.flatnonzero(np.diff(self.tree, prepend=-1))
-        for _ in range(3):
-            inside, whole = np.ones(len(self.tree), np.int64), 1
-            for box in self.allowed:
-                number = draw.integers(_PRIME, size=box.shape[1])
-                inside = inside * (box @ number % _PRIME) % _PRIME
-                whole = whole * (int(number.sum()) % _PRIME) % _PRIME
-            if (np.add.reduceat(inside, starts) % _PRIME != whole).any():
-                return False
-        return True
+        inside, whole = np.ones((len(self.tree), _DRAWS), np.int64), np.ones(_DRAWS, np.int64)
+        for box in self.allowed:
+            number = draw.integers(_PRIME, size=(box.shape[1], _DRAWS))
+            # Sums of so few numbers are exact as floats, whose products are fast.
+            held = (box.astype(np.float64) @ number.astype(np.float64)).astype(np.int64)
+            inside = inside * (held % _PRIME) % _PRIME
+            whole = whole * (number.sum(axis=0) % _PRIME) % _PRIME
+        return bool((np.add.reduceat(inside, starts) % _PRIME == whole).all())
 
     @property
     def n_trees(self) -> int:
