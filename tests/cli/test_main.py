@@ -69,9 +69,13 @@ def test_our_errors_are_one_sentence(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("arguments", [["--debug", "demo"], ["demo", "--debug"]])
-def test_debug_shows_the_traceback(arguments: list[str]) -> None:
-    with pytest.raises(FairpcError):
-        main(arguments)
+def test_debug_shows_the_traceback(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended_with(arguments) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith("Traceback (most recent call last):")
+    assert shown.endswith("FairpcError: column 'sex' has 1 value: give a column with two\n")
 
 
 def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -36,7 +36,7 @@ def test_the_first_compilation_is_logged_and_later_processes_need_none(tmp_path:
     first = run(tmp_path)
     assert first[0] == "foreign code was compiled"
     assert len(first) == 2
-    assert first[1].startswith("compiling for this machine, once")
+    assert first[1].startswith("compiling what this needs for this machine, once")
     assert run(tmp_path) == ["foreign code was compiled"]
 
 
