@@ -89,8 +89,8 @@ def test_power_where_rates_of_fair_decisions_differ() -> None:
     assert found.what_to_do
     text = found.summary()
     assert text.startswith("Rejected at the 0.05 level")
-    assert "anchors" in text
-    assert "Do not continue" in text
+    assert "whose fair decision is known" in text
+    assert "Do not go on" in text
 
 
 def test_not_rejected_promises_nothing() -> None:
