@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import sys, tempfile, time
+import signal, sys, tempfile, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup hands down that it is ignored
 import fairpc.cli.data
 from fairpc.cli import main
 from fairpc.data.atomic import replacing
