@@ -142,7 +142,7 @@ def test_a_prior_of_the_mechanism_does_not_move_intervals() -> None:
     free, found = (intervals(m, n_steps=400, n_replicates=2) for m in (naive(), pulled))
     assert np.abs(pulled.bias_mechanism_ - naive().bias_mechanism_).max() > 0.05
     np.testing.assert_allclose(found.mechanism, free.mechanism, atol=0.01)
-    assert "without its prior" in found.summary()
+    assert "prior of the mechanism is left out" in found.summary()
 
 
 def test_rows_persons_and_counts_that_say_as_much() -> None:
