@@ -117,24 +117,24 @@ def test_folds_side_by_side_say_what_they_say_one_by_one(monkeypatch: pytest.Mon
 
 def test_what_is_said_of_a_row_was_learned_without_its_label() -> None:
     """Exactly: other labels of a fold change nothing of what its learners say."""
-    rows, _ = logistic(0, 300)
-    held = dealt(rows, 5, np.random.default_rng(0))
-    turned = replace(rows, d=np.where(held[:, 2] > 0, 1 - rows.d, rows.d))
-    draws = [label_scores._Draws.of(held, fold, np.random.default_rng(1)) for fold in range(3)]
-    said = [
-        label_scores._learned(r, rows.x, [False] * 5, held, draws[fold])
-        for r, fold in ((rows, 2), (turned, 2), (turned, 1))
-    ]
-    for one, two, other in zip(*said, strict=True):
-        np.testing.assert_array_equal(one, two)
-        assert not np.array_equal(one, other)
+    rows, _ = logistic(0, 1500)
+    learning = label_scores.ScoreLearning.of(rows, None, np.random.default_rng(0), rows.x)
+    fold = learning.held[:, 2] > 0
+    turned = replace(learning, rows=replace(rows, d=np.where(fold, 1 - rows.d, rows.d)))
+    # Learners of D, and those of Df at a mechanism.
+    for rates in (None, fitted(rows).top_rates):
+        one, two = (each.told(rates) for each in (learning, turned))
+        for said, again in ((one.own, two.own), (one.said, two.said)):
+            np.testing.assert_array_equal(said[2], again[2])
+            assert not np.array_equal(said[1], again[1])
 
 
 def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:
     """Exactly: a tree on the labels of other folds, the counts of its leaves on its fold's own."""
     rows, _ = logistic(1, 300)
     rng = np.random.default_rng(0)
-    scores, growing = forest_fit._scored(rows, rows, None, rng)
+    learning, growing = forest_fit._learning(rows, rows, None, rng)
+    scores = learning.mixed(learning.told())
     rates = label_scores.fit_mechanism(label_scores.score_bins(rows, scores), OPTIONS)
     upper = rates.distribution.top_rates
     top = [upper.of_subgroup(s, rows.strata) for s in range(rows.n_groups)]

@@ -90,6 +90,19 @@ def _boxes() -> None:
     forest.log_densities(np.zeros((1, 2), np.int16), np.zeros(1, np.int16))
 
 
+def _learners() -> None:
+    """Boosted trees and linear log odds, of two classes."""
+    from fairpc.fair.learners import Boosted, Labelled, Linear
+
+    table = _table()
+    d, weights = table.codes[:, 0], np.ones(table.n_rows)
+    rows = Labelled.of(d, weights, np.zeros_like(d), np.eye(2)[None])
+    named = np.zeros(len(ARITIES), np.bool_)
+    rng = np.random.default_rng(0)
+    Boosted.learned(table.codes, rows, table.arities, named, rng).decided(table.codes)
+    Linear.learned(table.codes.astype(np.float64), rows)
+
+
 def _queries() -> None:
     """Likelihoods and posteriors of a circuit."""
     _circuit().log_marginal(_table().codes)
@@ -160,6 +173,7 @@ def _splits() -> None:
 
 STAGES: Final[dict[str, Callable[[], None]]] = {
     "passes": _passes,
+    "learners": _learners,
     "counts": _counts,
     "queries": _queries,
     "boxes": _boxes,

@@ -468,7 +468,7 @@ class ForestDistribution(FairDistribution):
     ) -> Floats:
         """P(s, f | what is known): rows × subgroups × classes."""
         joint = self._log_joint(s, x) + self._log_label(d, len(x))
-        refuse_impossible(joint.reshape(len(joint), -1).max(axis=1))
+        refuse_impossible(joint.max(axis=(1, 2)))
         return _normalised(joint)
 
     def _turned(self, rows: Rows) -> tuple[Floats, float]:

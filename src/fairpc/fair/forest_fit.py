@@ -32,12 +32,12 @@ from fairpc.fair.forest import Forest, ForestDistribution, box_masses
 from fairpc.fair.label_scores import (
     DRAWS,
     N_FOLDS,
+    ScoreLearning,
     Scores,
     balance,
     balanced,
     fit_mechanism,
     held_mechanism,
-    label_scores,
     score_bins,
     value_orders,
     which_ordered,
@@ -118,10 +118,15 @@ def fit_forest(
         )
     rng = np.random.default_rng(DRAWS)
     own = rows.by_subgroup()
-    scores, growing = _scored(rows, own, ordered, rng)
+    learning, growing = _learning(rows, own, ordered, rng)
+    told = learning.told()
+    scores = learning.mixed(told)
     bins = score_bins(rows, scores)
     fitted = fit_mechanism(bins, options, callback)
     rates = held_mechanism(bins, fitted, options)
+    if not fitted.straight:
+        # Learners that know how labels were bent tell more of them.
+        scores = learning.mixed(told, learning.told(rates))
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     forest = _grown(own, growing, scores, each, rng)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
@@ -170,19 +175,19 @@ class Growing:
     values: tuple[Floats, ...]  #: P(x_j = v | c, s)
 
 
-def _scored(
+def _learning(
     rows: Rows, own: Rows, ordered: Sequence[bool] | None, rng: np.random.Generator
-) -> tuple[Scores, Growing]:
-    """Scores of rows, and what trees are grown on, of the same rows by subgroup."""
+) -> tuple[ScoreLearning, Growing]:
+    """How rows are scored, and what trees are grown on, of the same rows by subgroup."""
     shares, values = _density(own, rng)
     filled = _filled(own, shares, values, rng)
     n_scores = own.n_groups * own.n_classes
     n_drawn = min(GROWING_ROWS, GROWING_CELLS // filled.shape[1], GROWING_SCORES // n_scores)
     drawn = _drawn(filled, own.weights, max(n_drawn, FEWEST_GROWING), rng)
     numbers = which_ordered(rows, ordered)
-    scores = label_scores(rows, numbers, rng, drawn)
+    learning = ScoreLearning.of(rows, numbers, rng, drawn)
     rest = [numbers[j] for j in rows.strata.rest(len(rows.names))]
-    return scores, Growing(filled, drawn, rest, shares, values)
+    return learning, Growing(filled, drawn, rest, shares, values)
 
 
 def _drawn(filled: Codes, weights: Floats, n_drawn: int, rng: np.random.Generator) -> Codes:

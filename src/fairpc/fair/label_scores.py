@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import xlogy
@@ -25,10 +25,11 @@ from scipy.stats import chi2
 from fairpc.circuit.em import Step
 from fairpc.circuit.program import map_in_order, thread_count
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Codes, Floats, Ints
+from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.distinct_rows import effective_size
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.initial import initial_model
+from fairpc.fair.learners import Boosted, Labelled, Linear
 from fairpc.fair.priors import (
     AGREEMENT,
     RECIPE_MECHANISM,
@@ -51,11 +52,11 @@ LEARNING_ROWS: Final = 60_000
 """Distinct rows from which a learner learns at most; all are scored and counted."""
 MOST_LEVELS: Final = 32
 """Levels up to which a category has coefficients in the logistic regression."""
-EARLY_ROWS: Final = 1000
-"""Rows from which boosting holds some out to find when to stop."""
 MANY_CLASSES: Final = 10
 """Classes above which logistic regression learns alone: boosting grows a tree for each class in
 every step."""
+SHARE_TOLERANCE: Final = 1e-8
+"""Nats per row below which the shares of learners have settled."""
 FLOOR: Final = 1e-4
 """Share of the scores that is spread over all classes: a log must be finite."""
 BIN_ROWS: Final = 300.0
@@ -113,34 +114,94 @@ def label_scores(
     rng: np.random.Generator,
     drawn: Codes | None = None,
 ) -> Scores:
-    """P(D | x, s) of every row by learners of every fold; see the head of this module.
+    """P(D | x, s) of every row by learners of every fold that know nothing of the mechanism."""
+    learning = ScoreLearning.of(rows, ordered, rng, drawn)
+    return learning.mixed(learning.told())
 
-    ``drawn`` are rows of the features that make no strata.
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """P(D | x, s) by each learner of each fold, whose shares are not known yet.
+
+    Attributes:
+        own: of the rows of the fold, folds × learners × rows × classes.
+        said: of the drawn rows, folds × learners × rows × subgroups × classes.
     """
-    numbers = which_ordered(rows, ordered)
-    held = dealt(rows, N_FOLDS, rng)
-    x = rows.by_subgroup().x[:0] if drawn is None else drawn
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-    kept = [telling_columns(rows, _other_folds(held, k)) for k in range(N_FOLDS)]
-    rest = np.array(rows.strata.rest(len(rows.names)))
-    columns = tuple(np.flatnonzero(np.isin(rest, some)) for some in kept)
-    draws = [_Draws.of(held, k, rng) for k in range(N_FOLDS)]
+    own: Floats
+    said: Floats
 
-    def learned(k: int) -> tuple[Floats, Floats]:
-        order = [numbers[j] for j in kept[k]]
-        return _learned(narrowed(rows, kept[k]), x[:, columns[k]], order, held, draws[k])
 
-    # Folds have the cores. Threads of boosting and of linear algebra below them would wait for
-    # each other, and for a few thousand rows they gain nothing.
-    with threadpool_limits(1):
-        found = list(map_in_order(learned, range(N_FOLDS), thread_count(None)))
-    each = np.stack([own for own, _ in found])  # folds × learners × rows × classes
-    row, fold = np.nonzero(held)
-    shares = component_weights(np.log(each[fold, :, row, rows.d[row]]), held[row, fold])
-    given = np.einsum("kmrd,m->krd", each, shares)
-    told = np.einsum("kmrgd,m->krgd", np.stack([said for _, said in found]), shares)
-    return Scores(given, told, held, columns)
+@dataclass(frozen=True, eq=False)
+class ScoreLearning:
+    """Rows dealt into folds, and all that is drawn before the folds are learned side by side.
+
+    Attributes:
+        rows: the table.
+        numbers: of each feature, whether its values have an order.
+        drawn: further rows that are scored, of the features that make no strata.
+        held: weight of each row in each fold, rows × folds.
+        kept: the features that each fold learns from.
+        draws: what else is drawn for each fold.
+    """
+
+    rows: Rows
+    numbers: Sequence[bool]
+    drawn: Codes
+    held: Floats
+    kept: tuple[Ints, ...]
+    draws: tuple[_Draws, ...]
+
+    @classmethod
+    def of(
+        cls,
+        rows: Rows,
+        ordered: Sequence[bool] | None,
+        rng: np.random.Generator,
+        drawn: Codes | None = None,
+    ) -> ScoreLearning:
+        held = dealt(rows, N_FOLDS, rng)
+        x = rows.by_subgroup().x[:0] if drawn is None else drawn
+        kept = tuple(telling_columns(rows, _other_folds(held, k)) for k in range(N_FOLDS))
+        draws = tuple(_Draws.of(held, k, rng) for k in range(N_FOLDS))
+        return cls(rows, which_ordered(rows, ordered), x, held, kept, draws)
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        """The features of each fold, counted among those that make no strata."""
+        rest = np.array(self.rows.strata.rest(len(self.rows.names)))
+        return tuple(np.flatnonzero(np.isin(rest, some)) for some in self.kept)
+
+    def told(self, rates: TopRates | None = None) -> Told:
+        """Learners of D, or, where the mechanism is known, of Df."""
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+        rows, columns = self.rows, self.columns
+        mechanism = np.eye(rows.n_classes)[None]
+        if rates is not None:
+            each = (rates.of_subgroup(g, rows.strata)[1] for g in range(rows.n_subgroups))
+            mechanism = np.stack(list(each))
+
+        def learned(k: int) -> tuple[Floats, Floats]:
+            numbers = [self.numbers[j] for j in self.kept[k]]
+            fold = _Fold(narrowed(rows, self.kept[k]), self.drawn[:, columns[k]], numbers)
+            return fold.told(np.flatnonzero(self.held[:, k] > 0), self.draws[k], mechanism)
+
+        # Folds have the cores: threads of linear algebra below them would wait for each other.
+        with threadpool_limits(1):
+            found = list(map_in_order(learned, range(N_FOLDS), thread_count(None)))
+        own, said = (np.stack(parts) for parts in zip(*found, strict=True))
+        return Told(own, said)
+
+    def mixed(self, *told: Told) -> Scores:
+        """The scores of all learners together, with the shares that fit held-out labels best."""
+        own = np.concatenate([each.own for each in told], axis=1)
+        row, fold = np.nonzero(self.held)
+        likely = np.log(own[fold, :, row, self.rows.d[row]])
+        shares = component_weights(likely, self.held[row, fold], tol=SHARE_TOLERANCE)
+        said = np.concatenate([each.said for each in told], axis=1)
+        given = np.einsum("kmrd,m->krd", own, shares)
+        return Scores(given, np.einsum("kmrgd,m->krgd", said, shares), self.held, self.columns)
 
 
 def which_ordered(rows: Rows, ordered: Sequence[bool] | None) -> Sequence[bool]:
@@ -197,13 +258,11 @@ class _Draws:
     """What is drawn for a fold, before folds are learned side by side.
 
     Attributes:
-        fold: which it is.
         used: the rows that are learned from.
         weights: of all rows.
         seed: of boosting.
     """
 
-    fold: int
     used: Ints
     weights: Floats
     seed: int
@@ -214,90 +273,85 @@ class _Draws:
         used = np.flatnonzero(weights > 0)
         if len(used) > LEARNING_ROWS:
             used = np.sort(rng.choice(used, LEARNING_ROWS, replace=False))
-        return cls(fold, used, weights, int(rng.integers(1 << 31)))
+        return cls(used, weights, int(rng.integers(1 << 31)))
 
 
-def _learned(
-    rows: Rows, drawn: Codes, numbers: Sequence[bool], held: Floats, draws: _Draws
-) -> tuple[Floats, Floats]:
-    """P(D | x, s) by the learners of a fold: of its rows, and of other rows in every subgroup."""
-    used = draws.used
-    y, w = rows.d[used], draws.weights[used]
-    strata, wide = rows.strata, rows.strata.widened(drawn, len(rows.names))
-    x = np.concatenate([rows.x, *(strata.placed(wide, a) for a in range(strata.n))])
-    places = np.where(x >= 0, x, np.nan)
-    # A column that has only holes here says nothing, and boosting does not take it.
-    places[:, np.isnan(places[used]).all(axis=0)] = 0.0
-    here = np.flatnonzero(held[:, draws.fold] > 0)
-    learners = _learners(places, numbers, rows, y, draws.seed)
-    own = np.zeros((len(learners), rows.n_rows, rows.n_classes))
-    said = np.zeros((len(learners), len(drawn), rows.n_subgroups, rows.n_classes))
-    for m, (learner, table) in enumerate(learners):
-        if len(np.unique(y)) < 2:
-            own[m, here, int(y[0])] = said[m, ..., int(y[0])] = 1.0
-            continue
-        learner.fit(table(used, rows.s[used]), y, w)
-        classes = learner.classes_
-        if len(here):
-            told = learner.predict_proba(table(here, rows.s[here]))
-            own[m, here[:, None], classes] = told
-        for g in range(rows.n_subgroups if len(drawn) else 0):
-            s, a = divmod(g, strata.n)
-            everyone = rows.n_rows + a * len(drawn) + np.arange(len(drawn))
-            told = learner.predict_proba(table(everyone, np.full(len(drawn), s)))
-            said[m, :, g, classes] = told.T
-    own[:, here] = (1 - FLOOR) * own[:, here] + FLOOR / rows.n_classes
-    return own, (1 - FLOOR) * said + FLOOR / rows.n_classes
+@dataclass(frozen=True, eq=False)
+class _Fold:
+    """The table of a fold, and further rows that are scored in every subgroup."""
+
+    rows: Rows
+    drawn: Codes
+    numbers: Sequence[bool]
+
+    def told(self, here: Ints, draws: _Draws, mechanism: Floats) -> tuple[Floats, Floats]:
+        """P(D | x, s) by each learner: of the rows of the fold, and of the drawn rows.
+
+        ``mechanism`` is that of each subgroup, or one of all rows, by which D = Df.
+        """
+        rows, used = self.rows, draws.used
+        kinds = rows.subgroups if len(mechanism) > 1 else np.zeros_like(rows.d)
+        labelled = Labelled.of(rows.d[used], draws.weights[used], kinds[used], mechanism)
+        learners = self._learners(used, labelled, np.random.default_rng(draws.seed))
+        own = np.zeros((len(learners), rows.n_rows, rows.n_classes))
+        said = np.zeros((len(learners), len(self.drawn), rows.n_subgroups, rows.n_classes))
+        n = len(self.drawn)
+        for m, decided in enumerate(learners):
+            q = decided(here, rows.s[here])
+            own[m, here] = np.einsum("rf,rfd->rd", q, mechanism[kinds[here]])
+            for g in range(rows.n_subgroups if n else 0):
+                s, a = divmod(g, rows.strata.n)
+                q = decided(rows.n_rows + a * n + np.arange(n), np.full(n, s))
+                said[m, :, g] = q @ mechanism[g if len(mechanism) > 1 else 0]
+        floor = FLOOR / rows.n_classes
+        own[:, here] = (1 - FLOOR) * own[:, here] + floor
+        return own, (1 - FLOOR) * said + floor
+
+    def _learners(
+        self, used: Ints, labelled: Labelled, rng: np.random.Generator
+    ) -> list[Callable[[Ints, Codes], Floats]]:
+        """P(Df | x, s) of some rows in some groups, by boosting and by linear log odds.
+
+        Categories have no order here: one that is found with the labels to be learned shows more
+        of them than new rows have.
+        """
+        rows, strata = self.rows, self.rows.strata
+        wide = strata.widened(self.drawn, len(rows.names))
+        x = np.concatenate([rows.x, *(strata.placed(wide, a) for a in range(strata.n))])
+        named = ~np.array(self.numbers, np.bool_) & (rows.arities > 2)
+        table = _linear_columns(x, rows, named)
+
+        def crossed(some: Ints, groups: Codes) -> Floats:
+            dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, rows.n_groups)]
+            scaled = table[some, : np.count_nonzero(~named)]
+            return np.column_stack([table[some], *dummies, *(d * scaled for d in dummies)])
+
+        def beside(some: Ints, groups: Codes) -> Codes:
+            return np.column_stack([x[some], groups])
+
+        linear = Linear.learned(crossed(used, rows.s[used]), labelled)
+        learners = [lambda some, groups: linear.decided(crossed(some, groups))]
+        if rows.n_classes <= MANY_CLASSES:
+            sizes = np.append(rows.arities, rows.n_groups)
+            kinds = np.append(named, rows.n_groups > 2)
+            boosted = Boosted.learned(beside(used, rows.s[used]), labelled, sizes, kinds, rng)
+            learners.append(lambda some, groups: boosted.decided(beside(some, groups)))
+        return learners
 
 
-def _learners(
-    places: Floats, numbers: Sequence[bool], rows: Rows, y: Codes, seed: int
-) -> list[tuple[Any, Callable[[Ints, Codes], Floats]]]:
-    """Boosting and logistic regression of ``y``, each with the table it takes of some rows.
-
-    ``places`` are the codes, NaN where they are missing. Categories have no order here: one that
-    is found with the labels to be learned shows more of them than new rows have.
-    """
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.linear_model import LogisticRegression
-
-    arities = rows.arities
-    named = ~np.array(numbers, np.bool_) & (arities > 2)
-    # Of each class one row at least is held out, and one is not.
-    early = len(y) >= EARLY_ROWS and bool((np.unique(y, return_counts=True)[1] > 1).all())
-    boosting = HistGradientBoostingClassifier(
-        learning_rate=0.1,
-        max_iter=300 if early else 40,
-        max_leaf_nodes=20 if early else 12,
-        min_samples_leaf=40 if early else 10,
-        l2_regularization=5.0,
-        max_features=0.5,
-        early_stopping=early,
-        n_iter_no_change=10,
-        categorical_features=np.append(named, False) if named.any() else None,
-        random_state=seed,
-    )
-    train = places[: rows.n_rows]
-    spread = np.nanstd(train, axis=0)
-    scaled = np.nan_to_num((places - np.nanmean(train, axis=0)) / np.where(spread > 0, spread, 1.0))
-    scaled = scaled[:, ~named]
+def _linear_columns(x: Codes, rows: Rows, named: Bools) -> Floats:
+    """Codes of numbers, scaled, with holes at the mean, then a column for each level."""
+    places = np.where(x >= 0, x, np.nan)[:, ~named]
+    known = rows.x[:, ~named] >= 0
+    n = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, rows.x[:, ~named], 0).sum(axis=0) / n
+    spread = np.sqrt(np.where(known, (rows.x[:, ~named] - mean) ** 2, 0.0).sum(axis=0) / n)
+    scaled = np.nan_to_num((places - mean) / np.where(spread > 0, spread, 1.0))
     levels = [
-        (places[:, [j]] == np.arange(arities[j])).astype(np.float64)
-        for j in np.flatnonzero(named & (arities <= MOST_LEVELS))
+        (x[:, [j]] == np.arange(rows.arities[j])).astype(np.float64)
+        for j in np.flatnonzero(named & (rows.arities <= MOST_LEVELS))
     ]
-    wide = np.column_stack([scaled, *levels])
-
-    def beside(some: Ints, groups: Codes) -> Floats:
-        return np.column_stack([places[some], groups])
-
-    def crossed(some: Ints, groups: Codes) -> Floats:
-        dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, rows.n_groups)]
-        return np.column_stack([wide[some], *dummies, *(d * scaled[some] for d in dummies)])
-
-    linear = LogisticRegression(C=0.1, max_iter=100, tol=1e-3)
-    if rows.n_classes > MANY_CLASSES:
-        return [(linear, crossed)]
-    return [(boosting, beside), (linear, crossed)]
+    return np.column_stack([scaled, *levels])
 
 
 def score_bins(rows: Rows, scores: Scores) -> Rows:

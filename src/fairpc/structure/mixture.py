@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -26,6 +26,8 @@ from fairpc.structure.trees import check_table, offsets
 
 Diversity = Literal["bootstrap", "clusters"]
 DIVERSITIES: Final = ("bootstrap", "clusters")
+SPARSE_ARITY: Final = 6.0
+"""Mean number of values of a variable above which indicators of them are kept sparse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +138,9 @@ def component_weights(
     """Mixture weights that maximise the likelihood of rows, by EM from equal weights.
 
     ``scores`` holds log P_k(row), (rows, components). The likelihood is concave in
-    the weights, so the maximum is global. ``tol`` is the least gain in nats a row.
+    the weights, so the maximum is global. ``tol`` is the least gain in nats a row. Components
+    that are nearly alike make EM slow, so each two updates are followed by a leap along them
+    (SQUAREM: Varadhan and Roland 2008) that is kept if it gains.
     """
     k = scores.shape[1]
     pi = np.full(k, 1.0 / k)
@@ -146,15 +150,28 @@ def component_weights(
         return pi
     values = np.exp(scores[possible] - best[possible, None])
     share = weights[possible] / weights[possible].sum()
-    before = -np.inf
-    for _ in range(max_iter):
+
+    def updated(pi: Floats) -> tuple[Floats, float]:
+        """The next weights, and the log-likelihood of these."""
         mixed = values @ pi
-        score = float(share @ np.log(mixed))
+        return pi * ((share / mixed) @ values), float(share @ np.log(mixed))
+
+    following, before = updated(pi)
+    for _ in range(max_iter):
+        after, _ = updated(following)
+        step, turn = following - pi, after - 2 * following + pi
+        far = float(np.sqrt(step @ step / max(turn @ turn, 1e-300)))
+        # A weight that is zero would stay so.
+        pi = np.maximum(pi + 2 * far * step + far * far * turn, pi / 10)
+        pi /= pi.sum()
+        following, score = updated(pi)
+        if score < before:
+            pi = after
+            following, score = updated(pi)
         if score - before < tol:
             break
         before = score
-        pi = pi * ((share / mixed) @ values)
-    result: Floats = pi / pi.sum()
+    result: Floats = following / following.sum()
     return result
 
 
@@ -166,9 +183,13 @@ def soft_clusters(
     Fitted by EM from random posteriors, with one prior row per distribution; a
     missing value says nothing.
     """
-    # One column per value of each variable, 1 where a row has it.
+    from scipy.sparse import csr_array
+
+    # One column per value of each variable, 1 where a row has it; of many values most are 0.
     columns = zip(table.codes.T, table.arities.tolist(), strict=True)
-    rows = np.concatenate([c[:, None] == np.arange(k) for c, k in columns], axis=1).astype(float)
+    rows: Any = np.concatenate([c[:, None] == np.arange(k) for c, k in columns], axis=1)
+    sparse = float(table.arities.mean()) > SPARSE_ARITY
+    rows = csr_array(rows, dtype=np.float64) if sparse else rows.astype(float)
     start = offsets(table.arities)[:-1]
     prior = np.repeat(1.0 / table.arities, table.arities)[:, None]
     posterior = rng.dirichlet(np.ones(n_clusters), table.n_rows)
