@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 
 WORKERS ?= 2
 SEED ?= 0
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS)
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: help install demo test test-all battery fuzz lint format coverage bench docs package oldest clean
 .DEFAULT_GOAL := help

@@ -167,7 +167,8 @@ def test_a_report_of_a_loaded_model_shows_the_choices(tmp_path: Path) -> None:
     table, labels, group = people()
     shown = []
     for one in (model, load(path)):
-        found = audit(one, table, labels, sensitive_features=group)
+        few: Any = {"n_seeds": 1, "classifier": "logistic", "n_starts": 0, "n_replicates": 0}
+        found = audit(one, table, labels, sensitive_features=group, baselines=False, **few)
         shown.append(found.to_dict()["learning"]["choices"])
         page = tmp_path / "report.html"
         found.save(page)

@@ -389,3 +389,38 @@ def test_evaluation_rows_are_scored_at_the_end() -> None:
     assert done.history["test"][-1] == pytest.approx(logs.mean())
     assert len(done.history["test"]) == len(done.history["objective"])
     assert done.n_rows == 300
+
+
+def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:
+    """Shrunken ones are stretched, labels become likelier, and groups keep their mean of Df."""
+    rows, _ = logistic(5, 3000)
+    learning = label_scores.ScoreLearning.of(rows, None, np.random.default_rng(0), rows.x)
+    scores = learning.mixed(learning.told())
+    rates = label_scores.fit_mechanism(label_scores.score_bins(rows, scores), OPTIONS)
+    top = rates.distribution.top_rates
+
+    def told(found: label_scores.Scores) -> tuple[float, list[float]]:
+        """Mean log P(d) of held-out rows, and the mean of Df in each group."""
+        row, fold = np.nonzero(found.held)
+        given = found.given[fold, row]
+        means = []
+        for g in range(rows.n_groups):
+            rate, mechanism = top.of_subgroup(g, rows.strata)
+            q = label_scores.decided(given[rows.s[row] == g], mechanism, rate)
+            means.append(float(q[:, 1].mean()))
+        return float(np.log(given[np.arange(len(row)), rows.d[row]]).mean()), means
+
+    sharp = label_scores.sharpened(rows, scores, top)
+    timid = replace(
+        scores,
+        **{
+            name: np.sqrt(said) / np.sqrt(said).sum(axis=-1, keepdims=True).clip(1e-300)
+            for name, said in (("given", scores.given), ("drawn", scores.drawn))
+        },
+    )
+    again = label_scores.sharpened(rows, timid, top)
+    assert told(timid)[0] < told(again)[0] - 0.01
+    assert told(sharp)[0] == pytest.approx(told(again)[0], abs=0.01)
+    np.testing.assert_allclose(told(sharp)[1], top.decision_rate[1], atol=0.01)
+    # Further rows are stretched as much.
+    assert again.drawn[..., 1].std() > timid.drawn[..., 1].std()

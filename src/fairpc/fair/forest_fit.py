@@ -39,6 +39,7 @@ from fairpc.fair.label_scores import (
     fit_mechanism,
     held_mechanism,
     score_bins,
+    sharpened,
     value_orders,
     which_ordered,
 )
@@ -127,6 +128,7 @@ def fit_forest(
     if not fitted.straight:
         # Learners that know how labels were bent tell more of them.
         scores = learning.mixed(told, learning.told(rates))
+    scores = sharpened(rows, scores, rates)
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     forest = _grown(own, growing, scores, each, rng)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)

@@ -1,8 +1,9 @@
-"""What a plain classifier says of D on rows that it has not seen, and the mechanism that follows.
+"""What classifiers say of D on rows that they have not seen, and the mechanism that follows.
 
 D is independent of X given (Df, S), so P(D | x, s) is all that X says of Df: a score. In each of
-five folds of the rows, gradient boosting and logistic regression learn D from X and S on the other
-folds. Their shares in the score are those under which the labels are likeliest.
+five folds of the rows, boosted trees and linear log odds learn D from X and S on the other folds;
+once the mechanism is known, they learn Df behind the labels (:mod:`fairpc.fair.learners`). Their
+shares in the score are those under which the labels are likeliest.
 
 Rows are put into bins of their score, and P(Df), P(D | Df, S) are those of the model of the bins
 alone: as many bins as rows can fill, so that chance does not look like purity. Where the bins leave
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 from scipy.stats import chi2
 
@@ -76,6 +78,10 @@ HELD_TOLERANCE: Final = 1e-4
 RAREST: Final = 1e-12
 """EM of a mechanism at a Df that is balanced: its steps, the change that ends them, and the least
 count."""
+STRETCH: Final = (0.5, 2.5)
+STRETCH_STEPS: Final = 50
+"""What log odds may be multiplied by, so that they are as far apart as labels say; and steps of EM
+by which scores of D become those of Df."""
 HELD: Final = 0.05
 """How far P(Df) and the mechanism of held circuits may be from those of the score."""
 
@@ -567,11 +573,59 @@ def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
     return replace(scores, given=given)
 
 
-def decided(counts: Floats, mechanism: Floats, rate: Floats) -> Floats:
+def sharpened(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
+    """The scores with log odds of Df that are as far apart as held-out labels say.
+
+    Learners that stop early, and means of several, are too cautious. One number stretches the log
+    odds of all rows: the one under which held-out labels are likeliest, where each group keeps its
+    mean of Df, within its strata.
+    """
+    row, fold = np.nonzero(scores.held)
+    groups, weights = rows.subgroups[row], scores.held[row, fold]
+    parts = []
+    for g in range(rows.n_subgroups):
+        here = np.flatnonzero(groups == g)
+        if len(here):
+            rate, mechanism = rates.of_subgroup(g, rows.strata)
+            q = decided(scores.given[fold[here], row[here]], mechanism, rate, STRETCH_STEPS)
+            parts.append((g, here, np.maximum(q, RAREST), rate, mechanism))
+
+    def stretched(q: Floats, here: Ints, rate: Floats, power: float) -> tuple[Floats, Floats]:
+        """P(f) of rows, and the factors of the odds that keep their mean."""
+        own = q**power
+        own /= own.sum(axis=1, keepdims=True)
+        factors = balance(own, weights[here] / weights[here].sum(), rate)
+        own = own * factors
+        return own / own.sum(axis=1, keepdims=True), factors
+
+    def loss(power: float) -> float:
+        total = 0.0
+        for _, here, q, rate, mechanism in parts:
+            told = stretched(q, here, rate, power)[0] @ mechanism
+            told = told[np.arange(len(here)), rows.d[row[here]]]
+            total -= float(weights[here] @ np.log(np.maximum(told, RAREST)))
+        return total
+
+    power = float(minimize_scalar(loss, bounds=STRETCH, method="bounded").x)
+    given, drawn = scores.given.copy(), scores.drawn.copy()
+    for g, here, q, rate, mechanism in parts:
+        own, factors = stretched(q, here, rate, power)
+        given[fold[here], row[here]] = own @ mechanism
+        n_folds, n_drawn = drawn.shape[:2]
+        said = drawn[:, :, g].reshape(-1, rows.n_classes)
+        said = decided(said, mechanism, rate, STRETCH_STEPS)
+        said = np.maximum(said, RAREST) ** power * factors
+        said = (said / said.sum(axis=1, keepdims=True)) @ mechanism
+        drawn[:, :, g] = said.reshape(n_folds, n_drawn, -1)
+    floor = FLOOR / rows.n_classes
+    return replace(scores, given=np.maximum(given, floor), drawn=np.maximum(drawn, floor))
+
+
+def decided(counts: Floats, mechanism: Floats, rate: Floats, n_steps: int = 200) -> Floats:
     """P(f | l) under which the labels of each leaf are likeliest, leaves × classes; by EM."""
     q = np.tile(rate, (len(counts), 1))
     total = counts.sum(axis=1, keepdims=True)
-    for _ in range(200):
+    for _ in range(n_steps):
         # Σ_d n_d P(f | d), with P(f | d) ∝ q_f P(d | f): no array of leaves × classes × classes.
         q = q * ((counts / np.maximum(q @ mechanism, 1e-300)) @ mechanism.T) / total
     return q
