@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from fairpc.auditing import audit, mechanism
 from fairpc.auditing.assumptions import assumption_test
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
+from fairpc.fair.distribution import FairDistribution
 from fairpc.refits.bootstrap import Draws
 
 
@@ -46,10 +46,9 @@ def test_draws_are_as_many_as_are_quick(
         asked.append(draws.n_replicates)
         raise AuditError("drawn")
 
-    edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
     monkeypatch.setattr(mechanism, "intervals", drawn)
-    monkeypatch.setattr(type(now.model), "circuit_", edges)
+    monkeypatch.setattr(FairDistribution, "n_edges", 1000)
     with pytest.raises(AuditError, match="drawn" if n_draws else "n_replicates=200"):
         mechanism.with_intervals(now)
     assert asked == ([] if n_draws is None else [n_draws])

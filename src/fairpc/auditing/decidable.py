@@ -316,4 +316,4 @@ def decidable_facts(job: Job) -> Decidable:
 
 def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
     """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
-    return float(rows.n_distinct + _M_STEP) * model.circuit_.graph.n_edges
+    return float(rows.n_distinct + _M_STEP) * model.distribution_.n_edges
