@@ -11,7 +11,7 @@ from fairpc.auditing.assumptions import named_test
 from fairpc.auditing.decidable import refit_cost
 from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
-from fairpc.errors import AuditError
+from fairpc.errors import AuditError, EachWay, Phrase
 from fairpc.errors.arrays import Floats, Positions
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.decisions import FittedDecisions
@@ -30,6 +30,9 @@ UPDATES: Final = 500
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
+_DRAWN_ANYWAY: Final = Phrase(
+    EachWay(f"audit(…, n_replicates={REPLICATES})", "In Python, fairpc.bootstrap_mechanism")
+)
 _OF_CIRCUITS: Final = (
     "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
     "value may lie outside of its interval. They show how much the rows vary by chance, not what "
@@ -209,15 +212,14 @@ def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
         raise AuditError(
             f"the mechanism of {type(model).__name__} was chosen among all that the data leave "
             "open, and an interval around it would look more certain than it is: the identified "
-            f"set says what is possible. In Python, audit(…, n_replicates={REPLICATES}) says how "
-            "much it varies with the rows"
+            f"set says what is possible. {_DRAWN_ANYWAY} says how much it varies with the rows"
         )
     quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
     n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
     if n_replicates > 2 * quick:
         raise AuditError(
-            "fitting this model again to draws of these rows takes long: in Python, audit(…, "
-            f"n_replicates={REPLICATES}) does it anyway, and so does fairpc.bootstrap_mechanism"
+            "fitting this model again to draws of these rows takes long. "
+            f"{_DRAWN_ANYWAY} does it anyway"
         )
     return n_replicates
 

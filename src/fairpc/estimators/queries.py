@@ -10,7 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.circuit.file import to_dict
 from fairpc.circuit.graph import Circuit
-from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
+from fairpc.errors import (
+    EachWay,
+    EvidenceError,
+    LearningError,
+    MissingExtraError,
+    Phrase,
+    TableError,
+)
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, in_batches, over_groups
 from fairpc.estimators.expectation import (
@@ -47,6 +54,11 @@ if TYPE_CHECKING:
 
 BLOCK: Final = 1 << 18
 """Rows that a circuit is asked about at once."""
+_NO_ENDS: Final = Phrase(
+    "bounds of scores need labels that were held out at fit: fit ",
+    EachWay("with guard=True ", ""),
+    "to at least 300 rows with groups and labels",
+)
 
 
 class FittedQueries(FittedDecisions):
@@ -164,10 +176,7 @@ class FittedQueries(FittedDecisions):
                 "FairPC or LatNB"
             )
         if self.label_ends_ is None:
-            raise LearningError(
-                "bounds of scores need labels that were held out at fit: fit with guard=True to at "
-                "least 300 rows with groups and labels"
-            )
+            raise LearningError(_NO_ENDS)
         return self.label_ends_
 
     @in_batches
