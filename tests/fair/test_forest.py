@@ -131,6 +131,15 @@ def check_turned(m: ForestDistribution, plain: FairDistribution, twin: Twin, row
         oracle.agree(likelihood, total)
 
 
+def test_a_forest_has_a_hash_without_its_circuit() -> None:
+    m, other = (random_forest(Random(seed), Sizes((2, 3))) for seed in (0, 1))
+    again = ForestDistribution(m.layout, Forest.from_dict(m.forest.to_dict()), m.rates)
+    assert m.fingerprint == again.fingerprint != other.fingerprint
+    turned = replace(m.rates, mechanism=m.rates.mechanism[:, ::-1])
+    assert ForestDistribution(m.layout, m.forest, turned).fingerprint != m.fingerprint
+    assert "circuit" not in vars(m)
+
+
 @settings(max_examples=examples(200))
 @given(forests())
 def test_edges_are_counted_without_the_circuit(m: ForestDistribution) -> None:

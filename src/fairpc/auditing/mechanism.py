@@ -26,6 +26,8 @@ from fairpc.refits.workbench import Subject, check_persons
 REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50
 UPDATES: Final = 500
+NAMED: Final = 6
+"""Groups that a sentence names; of more, those with the largest share of turned labels."""
 
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
@@ -259,10 +261,15 @@ def _turned(group: str, counts: Floats, positive: int) -> Turned:
 
 
 def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
+    named = turned
+    if len(turned) > NAMED:
+        named = tuple(sorted(turned, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
     parts = "; ".join(
         f"in group {t.group!r} {t.up:,.0f} of {t.n:,.0f} labels turned to {positive!r} and "
         f"{t.down:,.0f} away from it"
-        for t in turned
+        for t in named
     )
+    if len(named) < len(turned):
+        parts += f"; no larger share in any of the other {len(turned) - len(named)} groups"
     inferred = "" if grouped else " and with groups that it infers, because they are not known"
     return f"If the assumptions hold{inferred}, the model estimates: {parts}."

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.circuit.file import to_dict
 from fairpc.circuit.graph import Circuit
 from fairpc.errors import (
     EachWay,
@@ -147,7 +146,7 @@ class FittedQueries(FittedDecisions):
         return turned_labels(self._distribution(), given.codes)
 
     def _fingerprint(self) -> str:
-        return str(to_dict(self.circuit_)["checksum"])
+        return self._distribution().fingerprint
 
     def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
         """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.file import to_dict
 from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
@@ -161,6 +162,11 @@ class FairDistribution:
         codes[:, column] = np.tile([-1, positive], n * layout.n_groups)
         found = self.circuit.joint_with_values(codes, layout.x[first:])
         return found.reshape(n, layout.n_groups, 2, -1)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of structure and parameters."""
+        return str(to_dict(self.circuit)["checksum"])
 
     @property
     def n_edges(self) -> int:

@@ -19,6 +19,8 @@ deterministic in it. Both independencies of the model hold whatever the paramete
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -462,6 +464,12 @@ class ForestDistribution(FairDistribution):
                 values[here] += group_rate * rate[f] * each[:, None] * outcome[:, None]
                 alone[here] += group_rate * rate[f] * every[:, None] * outcome
         return values, alone
+
+    @property
+    def fingerprint(self) -> str:
+        """Of boxes and rates, without the circuit."""
+        said = {"layout": repr(self.layout)} | self.forest.to_dict() | self.rates.to_dict()
+        return f"sha256:{hashlib.sha256(json.dumps(said).encode()).hexdigest()}"
 
     @property
     def n_edges(self) -> int:
