@@ -142,8 +142,15 @@ def test_no_phrase_is_left_in_what_the_command_line_says() -> None:
         assert shown.startswith("Before. ")
         assert shown.endswith(" After.")
         assert set(FLAG.findall(shown)) <= flags()
+        assert shown == f"Before. {named(*phrase.pieces)} After."
         assert phrase not in shown
         assert named(shown) == shown
+
+
+def test_no_phrase_is_part_of_another() -> None:
+    every_way()
+    inside = [(a, b) for a in Phrase.all for b in Phrase.all if a is not b and a in b]
+    assert inside == []
 
 
 def test_a_phrase_is_text_like_any_other() -> None:

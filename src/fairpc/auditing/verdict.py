@@ -39,9 +39,15 @@ _STRATA: Final = Phrase(
     ") may explain what this one does not, or what you know beforehand, which ",
     EachWay("you can state (knowledge=…).", "a fit in Python can be told."),
 )
-_THRESHOLD: Final = Phrase(EachWay("choose_threshold", "fit with --threshold"))
+_THRESHOLD: Final = Phrase(
+    "Choose a threshold before you use decisions (",
+    EachWay("choose_threshold", "fit with --threshold"),
+    ").",
+)
 _EQUAL_RATES: Final = Phrase(
-    EachWay("choose_threshold with equalise=True", "fit with --equal-rates")
+    "choose a threshold for each group (",
+    EachWay("choose_threshold with equalise=True", "fit with --equal-rates"),
+    ")",
 )
 _FIND_OUT: Final = Phrase(
     "Find out the right decision for some people",
@@ -159,15 +165,12 @@ def _to_do(job: Job, decidable: Decidable) -> Iterator[str]:
     if parity is not None:
         change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
         if change is not None and change.outcome == "one class":
-            yield (
-                f"Choose a threshold before you use decisions ({_THRESHOLD}). With the present one "
-                "they hardly tell people apart."
-            )
+            yield (f"{_THRESHOLD} With the present one they hardly tell people apart.")
         if decisions.gap >= _WIDE and parity.equal_rates is not None:
             yield (
                 f"Decisions differ by {gap(decisions.gap)} between groups. If they should not, "
-                f"choose a threshold for each group ({_EQUAL_RATES}); the section on parity says "
-                "what that costs. Otherwise write down why they may differ."
+                f"{_EQUAL_RATES}; the section on parity says what that costs. Otherwise write "
+                "down why they may differ."
             )
     if identified is not None and identified.open is not None and identified.open >= _OPEN:
         yield (
