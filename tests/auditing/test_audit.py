@@ -14,7 +14,7 @@ import pytest
 
 import fairpc
 from auditing.tables import QUICK, fitted, plain_json, table
-from fairpc.auditing import Audit, audit, group_gaps
+from fairpc.auditing import Audit, audit, background, group_gaps
 from fairpc.auditing._audit import AT_ONCE, STEPS
 from fairpc.circuit.file import from_dict
 from fairpc.errors import AuditError, TableError
@@ -189,6 +189,24 @@ def test_what_if_holds_the_circuit_and_its_words(found: Audit) -> None:
     for column, variable in enumerate(facts.variables):
         assert variable.column == column
         assert len(variable.values) == circuit.arities[column]
+
+
+def test_a_circuit_that_no_page_can_hold_is_neither_made_nor_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y, s = table()
+    model = FairPC(structure="forest", random_state=0).fit(X, y, sensitive_features=s)
+    n_edges = model.distribution_.n_edges
+    monkeypatch.setattr(background, "MOST_EDGES", n_edges - 1)
+    found = audit(model, X, y, sensitive_features=s, **QUICK)
+    assert (found.circuit, found.what_if) == (None, None)
+    assert "circuit" not in vars(model.distribution_)
+    for part in ("circuit", "what_if"):
+        assert f"2 groups and 2 classes has {n_edges:,} edges" in found.left_out[part]
+    assert "model.query answers the same questions" in found.left_out["what_if"]
+    page = found._page()
+    assert f"{n_edges:,} edges" in page
+    assert found.provenance.model_hash in page
 
 
 def test_provenance_names_model_and_rows(found: Audit) -> None:

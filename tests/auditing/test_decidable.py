@@ -16,3 +16,11 @@ def test_many_rows_are_split_in_fewer_ways(
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
     assert assumption_test(job_of_table(n_seeds=None)).plain.n_seeds == n_seeds
     assert assumption_test(job_of_table(n_seeds=2)).plain.n_seeds == 2
+
+
+def test_many_groups_are_split_in_fewer_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    """7,000 rows are split in 7 ways; 12 groups count as 500 rows more, and 82 as 18,000."""
+    monkeypatch.setattr(AuditedRows, "n_distinct", 7000)
+    for n_groups, n_seeds in ((10, 7), (12, 7), (82, 3)):
+        monkeypatch.setattr(AuditedRows, "groups_in", lambda *_, n=n_groups: tuple(range(n)))
+        assert assumption_test(job_of_table(n_seeds=None)).plain.n_seeds == n_seeds

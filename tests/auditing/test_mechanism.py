@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,8 +9,10 @@ import pytest
 from auditing.tables import QUICK, fitted, job_of_table, plain_json, table
 from fairpc.auditing import audit, mechanism
 from fairpc.auditing.assumptions import assumption_test
+from fairpc.auditing.mechanism import Turned
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError
+from fairpc.fair.distribution import FairDistribution
 from fairpc.refits.bootstrap import Draws
 
 
@@ -46,10 +47,19 @@ def test_draws_are_as_many_as_are_quick(
         asked.append(draws.n_replicates)
         raise AuditError("drawn")
 
-    edges = SimpleNamespace(graph=SimpleNamespace(n_edges=1000))
     monkeypatch.setattr(AuditedRows, "n_distinct", n_distinct)
     monkeypatch.setattr(mechanism, "intervals", drawn)
-    monkeypatch.setattr(type(now.model), "circuit_", edges)
+    monkeypatch.setattr(FairDistribution, "n_edges", 1000)
     with pytest.raises(AuditError, match="drawn" if n_draws else "n_replicates=200"):
         mechanism.with_intervals(now)
     assert asked == ([] if n_draws is None else [n_draws])
+
+
+def test_a_sentence_names_few_of_many_groups() -> None:
+    turned = tuple(Turned(f"g{k}", 100.0, float(k), 0.0, 0.0) for k in range(50))
+    few = mechanism._sentence(turned[:6], "yes", grouped=True)
+    assert few.count("in group") == 6
+    many = mechanism._sentence(turned, "yes", grouped=True)
+    assert "in group 'g49' 49 of 100 labels" in many
+    assert many.count("in group") == 5
+    assert many.endswith("no larger share in any of the other 45 groups.")

@@ -44,7 +44,7 @@ def test_a_fit_says_that_df_has_drifted() -> None:
     labels, outside = said
     assert "mean log P(d | x, s) is -0.6" in labels
     assert "plain classifier" in labels
-    assert "structure 'forest'" in outside
+    assert "structure='forest'" in outside
     rate = f"{model.fair_rate_[1]:.3f}"
     assert f"P(Df = 1) is {rate}" in outside or "P(D = " in outside
 

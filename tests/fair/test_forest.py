@@ -131,6 +131,23 @@ def check_turned(m: ForestDistribution, plain: FairDistribution, twin: Twin, row
         oracle.agree(likelihood, total)
 
 
+def test_a_forest_has_a_hash_without_its_circuit() -> None:
+    m, other = (random_forest(Random(seed), Sizes((2, 3))) for seed in (0, 1))
+    again = ForestDistribution(m.layout, Forest.from_dict(m.forest.to_dict()), m.rates)
+    assert m.fingerprint == again.fingerprint != other.fingerprint
+    turned = replace(m.rates, mechanism=m.rates.mechanism[:, ::-1])
+    assert ForestDistribution(m.layout, m.forest, turned).fingerprint != m.fingerprint
+    assert "circuit" not in vars(m)
+
+
+@settings(max_examples=examples(200))
+@given(forests())
+def test_edges_are_counted_without_the_circuit(m: ForestDistribution) -> None:
+    n_edges = m.n_edges
+    assert "circuit" not in vars(m)
+    assert n_edges == m.circuit.graph.n_edges
+
+
 @settings(max_examples=examples(200))
 @given(forests(), st.randoms(use_true_random=False))
 def test_fast_path_circuit_and_enumeration_agree(m: ForestDistribution, rnd: Random) -> None:
@@ -216,6 +233,8 @@ def test_no_rows_have_no_probabilities() -> None:
     none = np.empty((0, 2), np.int16)
     assert m.decision(np.empty(0, np.int16), none).shape == (0, 2)
     assert m.decision(None, none).shape == (0, 2)
+    assert m.observed(None, none).shape == (0, 2)
+    assert m.group(none).shape == (0, 2)
     assert m.log_likelihood(None, None, none).shape == (0,)
 
 

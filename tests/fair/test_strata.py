@@ -103,6 +103,7 @@ def test_both_independencies_hold_in_a_forest_whose_queries_are_those_of_its_cir
     m = fit_forest(rows, options=replace(SHORT, max_iter=40)).distribution
     assert largest_dependence(m) < 1e-9
     plain = FairDistribution("FairPC", m.layout, m.circuit)
+    assert m.n_edges == plain.n_edges
     some = rows.take(np.arange(60))
     for s in (some.s, None):
         np.testing.assert_allclose(m.decision(s, some.x), plain.decision(s, some.x), atol=1e-9)

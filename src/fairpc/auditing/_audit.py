@@ -181,7 +181,7 @@ def audit(
         level: of the intervals.
         random_state: of samples, folds and refits.
         n_seeds: ways of splitting in the test of the assumptions; None: 11, or down to 3 where
-            many rows differ.
+            many rows differ, or groups are many.
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as
             ``test_assumptions`` does by itself; or one of them, "logistic", which takes less
             than half of the time, or "boosting".

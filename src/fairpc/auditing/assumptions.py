@@ -27,6 +27,9 @@ from fairpc.evidence.intervals import some_of
 MOST_SEEDS: Final = 11
 FEWEST_SEEDS: Final = 3
 _SEED_ROWS: Final = 60_000
+_GROUP_ROWS: Final = 250
+_FEW_GROUPS: Final = 10
+"""Rows that take as long as a group does beyond its own, and groups up to which that is little."""
 _SEEN: Final = 5e-4  # a smaller difference of two shares does not show in their digits
 
 
@@ -110,7 +113,7 @@ def assumption_test(job: Job) -> Tested:
     """Test on rows with label and group, in groups that have every class and 10 rows.
 
     11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
-    hardly differs from another.
+    hardly differs from another, or where groups are many.
     """
     settings, n_seeds = job.settings, job.settings.n_seeds
     rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
@@ -123,7 +126,8 @@ def assumption_test(job: Job) -> Tested:
     columns = typed_columns(frame, features.missing_values)[list(features.names)]
     table = columns.to_numpy()[kept]
     if n_seeds is None:
-        affordable = _SEED_ROWS // max(rows.n_distinct, 1)
+        many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
+        affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)
         # The median over an odd number is one of them.
         n_seeds = min(MOST_SEEDS, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
     asked: dict[str, Any] = {

@@ -15,12 +15,15 @@ from fairpc.auditing.strata import ARGUED
 from fairpc.auditing.verdict import DISCLAIMER
 from fairpc.circuit.file import to_dict
 from fairpc.circuit.picture import depth, summary, to_svg
-from fairpc.errors import AuditError
+from fairpc.errors import AuditError, EachWay, Phrase, counted
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence.plain import plain
 
 _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars", "fairlearn")
+MOST_EDGES: Final = 2**21
+"""Of a circuit that a page shows and holds: about 20 MB."""
+_ASK: Final = Phrase(EachWay("model.query", "fairpc query"), " answers the same questions")
 _LATENT: Final = (
     "The hidden decision Df is independent of the group S.",
     "The observed label D depends on the features X through Df and S only.",
@@ -86,6 +89,17 @@ def of_circuits(job: Job, without: str) -> CircuitClassifier:
     )
 
 
+def _check_size(model: CircuitClassifier, so: str) -> None:
+    """An AuditError where a circuit would take minutes to make, and a page more than a browser."""
+    n_edges = model.distribution_.n_edges
+    if n_edges > MOST_EDGES:
+        layout = model.distribution_.layout
+        raise AuditError(
+            f"as a circuit this model of {counted(layout.n_subgroups, 'group')} and "
+            f"{layout.n_classes} classes has {n_edges:,} edges, more than {MOST_EDGES:,}, so {so}"
+        )
+
+
 @dataclass(frozen=True)
 class CircuitFacts:
     """The distribution as a circuit."""
@@ -104,6 +118,7 @@ class CircuitFacts:
 def circuit_facts(job: Job) -> CircuitFacts:
     """Facts about the circuit of a model."""
     model = of_circuits(job, "there is no circuit")
+    _check_size(model, "it is not drawn")
     circuit = model.circuit_
     graph, layout = circuit.graph, model.distribution_.layout
     variables = list(layout.variables)
@@ -157,6 +172,7 @@ def what_if(job: Job) -> WhatIf:
         "the page cannot answer questions in which something is unknown: a classifier cannot sum "
         "out what it is not told",
     )
+    _check_size(model, f"the page has no form that asks it; {_ASK}")
     layout, coding = model.distribution_.layout, model.coding_
     names = model.circuit_.graph.names
     classes = tuple(str(c) for c in coding.labels.classes)

@@ -16,7 +16,7 @@ from fairpc.auditing.assumptions import assumption_facts, learned_rate
 from fairpc.auditing.job import Job
 from fairpc.auditing.numbers import gap, share
 from fairpc.auditing.rows import AuditedRows
-from fairpc.errors import AuditError
+from fairpc.errors import AuditError, EachWay, Phrase
 from fairpc.errors.arrays import Bools, Floats
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.evidence import (
@@ -36,6 +36,13 @@ START_UPDATES: Final = 200
 START_WORK: Final = 5e11
 """``refit_cost`` × updates that random starts may take unasked: about five seconds of one core."""
 _M_STEP: Final = 1000
+_STARTS_TAKE_LONG: Final = Phrase(
+    "fitting this model again to these rows from random starts takes long: ",
+    EachWay(
+        f"audit(…, n_starts={STARTS}) does it anyway, and so does fairpc.stability",
+        "in Python, fairpc.stability does it anyway",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -280,10 +287,7 @@ def spread_over_starts(job: Job) -> Stability:
     if n_starts is None:
         n_starts = min(STARTS, int(START_WORK / (refit_cost(model, rows) * START_UPDATES)) - 1)
         if n_starts < 2:
-            raise AuditError(
-                "fitting this model again to these rows from random starts takes long: in Python, "
-                f"audit(…, n_starts={STARTS}) does it anyway, and so does fairpc.stability"
-            )
+            raise AuditError(_STARTS_TAKE_LONG)
     return stability(
         model,
         rows.table,
@@ -316,4 +320,4 @@ def decidable_facts(job: Job) -> Decidable:
 
 def refit_cost(model: CircuitClassifier, rows: AuditedRows) -> float:
     """What one update of EM costs: distinct rows × edges; the M-step is worth a thousand rows."""
-    return float(rows.n_distinct + _M_STEP) * model.circuit_.graph.n_edges
+    return float(rows.n_distinct + _M_STEP) * model.distribution_.n_edges

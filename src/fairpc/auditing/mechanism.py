@@ -11,7 +11,7 @@ from fairpc.auditing.assumptions import named_test
 from fairpc.auditing.decidable import refit_cost
 from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
-from fairpc.errors import AuditError
+from fairpc.errors import AuditError, EachWay, Phrase
 from fairpc.errors.arrays import Floats, Positions
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.decisions import FittedDecisions
@@ -26,10 +26,15 @@ from fairpc.refits.workbench import Subject, check_persons
 REPLICATES: Final = 200
 FEWEST_REPLICATES: Final = 50
 UPDATES: Final = 500
+NAMED: Final = 6
+"""Groups that a sentence names; of more, those with the largest share of turned labels."""
 
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
+_DRAWN_ANYWAY: Final = Phrase(
+    EachWay(f"audit(…, n_replicates={REPLICATES})", "In Python, fairpc.bootstrap_mechanism")
+)
 _OF_CIRCUITS: Final = (
     "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
     "value may lie outside of its interval. They show how much the rows vary by chance, not what "
@@ -209,15 +214,14 @@ def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
         raise AuditError(
             f"the mechanism of {type(model).__name__} was chosen among all that the data leave "
             "open, and an interval around it would look more certain than it is: the identified "
-            f"set says what is possible. In Python, audit(…, n_replicates={REPLICATES}) says how "
-            "much it varies with the rows"
+            f"set says what is possible. {_DRAWN_ANYWAY} says how much it varies with the rows"
         )
     quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
     n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
     if n_replicates > 2 * quick:
         raise AuditError(
-            "fitting this model again to draws of these rows takes long: in Python, audit(…, "
-            f"n_replicates={REPLICATES}) does it anyway, and so does fairpc.bootstrap_mechanism"
+            "fitting this model again to draws of these rows takes long. "
+            f"{_DRAWN_ANYWAY} does it anyway"
         )
     return n_replicates
 
@@ -257,10 +261,15 @@ def _turned(group: str, counts: Floats, positive: int) -> Turned:
 
 
 def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
+    named = turned
+    if len(turned) > NAMED:
+        named = tuple(sorted(turned, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
     parts = "; ".join(
         f"in group {t.group!r} {t.up:,.0f} of {t.n:,.0f} labels turned to {positive!r} and "
         f"{t.down:,.0f} away from it"
-        for t in turned
+        for t in named
     )
+    if len(named) < len(turned):
+        parts += f"; no larger share in any of the other {len(turned) - len(named)} groups"
     inferred = "" if grouped else " and with groups that it infers, because they are not known"
     return f"If the assumptions hold{inferred}, the model estimates: {parts}."

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from fairpc.data.encoding import Encoding
 from fairpc.data.frame import take_rows
-from fairpc.errors import AuditError
+from fairpc.errors import AuditError, EachWay, Phrase
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints, Positions
 from fairpc.estimators.decisions import FittedDecisions, GivenRows
 from fairpc.estimators.training import rows_in_order
@@ -24,6 +24,10 @@ from fairpc.evidence.intervals import some_of
 from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import ROWS, rows_fingerprint
 
+_NO_GROUPS: Final = Phrase(
+    "the groups of the rows are not known: give the sensitive columns with the table",
+    EachWay(", or sensitive_features", ""),
+)
 _GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
 _EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
 
@@ -106,10 +110,7 @@ class AuditedRows:
         groups.
         """
         if not (self.s >= 0).any():
-            raise AuditError(
-                "the groups of the rows are not known: give the sensitive columns with the table, "
-                "or in Python sensitive_features"
-            )
+            raise AuditError(_NO_GROUPS)
         kept, persons = rows & (self.s >= 0), self.persons
         for g in range(len(self.groups)):
             here = kept & (self.s == g)

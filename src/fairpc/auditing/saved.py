@@ -16,13 +16,15 @@ from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, ge
 
 import numpy as np
 
-from fairpc.errors import FileFormatError
+from fairpc.errors import EachWay, FileFormatError, Phrase
 
 R = TypeVar("R")
 
 MAX_BYTES: Final = 1 << 28
 """Of a file. The record of a large audit has a few megabytes."""
-AGAIN: Final = "make the audit again with this version of fairpc, `fairpc audit … --json`"
+_JSON: Final = EachWay("Audit.to_json", "`fairpc audit MODEL TABLE --json`")
+AGAIN: Final = Phrase("make the audit again with this version of fairpc, ", _JSON)
+_NO_AUDIT: Final = Phrase("the file is no audit: give what was written by ", _JSON)
 
 
 def read_json(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
@@ -34,9 +36,7 @@ def read_json(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"the audit is not JSON ({_reason(error)}): {AGAIN}") from None
     if not isinstance(data, dict) or data.get("format") != kind:
-        raise FileFormatError(
-            "the file is no audit: give what `fairpc audit … --json` printed, or Audit.to_json"
-        )
+        raise FileFormatError(_NO_AUDIT)
     if data.get("version") != version:
         raise FileFormatError(
             f"the audit is of version {data.get('version')!r}, not {version}: {AGAIN}"

@@ -18,6 +18,7 @@ from fairpc.auditing.numbers import counted, gap, share
 from fairpc.auditing.strata import OwnStrata, StrataFacts, strata_words
 from fairpc.auditing.table import TableFacts
 from fairpc.data.groups import SMALL
+from fairpc.errors import Argument, EachWay, Phrase
 from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence.plain import Record
 
@@ -25,13 +26,35 @@ DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
 _FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that fits these rows."
-_FROM_SCORES: Final = (
-    "Try --model latent (LatentDecision in Python), which stays within what the labels leave "
-    "possible, or strata (--given, given=)."
+_FROM_SCORES: Final = Phrase(
+    "Try ",
+    EachWay("LatentDecision", "--model latent"),
+    ", which stays within what the labels leave possible, or strata (",
+    Argument("given"),
+    ").",
 )
-_STRATA: Final = (
-    "Strata (--given, given=) may explain what this one does not, or what you know beforehand "
-    "(knowledge=, in Python)."
+_STRATA: Final = Phrase(
+    "Strata (",
+    Argument("given"),
+    ") may explain what this one does not, or what you know beforehand, which ",
+    EachWay("you can state (knowledge=…).", "a fit in Python can be told."),
+)
+_THRESHOLD: Final = Phrase(
+    "Choose a threshold before you use decisions (",
+    EachWay("choose_threshold", "fit with --threshold"),
+    ").",
+)
+_EQUAL_RATES: Final = Phrase(
+    "choose a threshold for each group (",
+    EachWay("choose_threshold with equalise=True", "fit with --equal-rates"),
+    ")",
+)
+_FIND_OUT: Final = Phrase(
+    "Find out the right decision for some people",
+    EachWay(
+        " (fair_labels=…), or state what is known beforehand (knowledge=…).",
+        ", or what is known beforehand; a fit in Python can be told both.",
+    ),
 )
 
 
@@ -142,22 +165,17 @@ def _to_do(job: Job, decidable: Decidable) -> Iterator[str]:
     if parity is not None:
         change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
         if change is not None and change.outcome == "one class":
-            yield (
-                "Choose a threshold before you use decisions (fit with --threshold; "
-                "choose_threshold in Python). With the present one they hardly tell people apart."
-            )
+            yield (f"{_THRESHOLD} With the present one they hardly tell people apart.")
         if decisions.gap >= _WIDE and parity.equal_rates is not None:
             yield (
                 f"Decisions differ by {gap(decisions.gap)} between groups. If they should not, "
-                "choose a threshold for each group (fit with --equal-rates; choose_threshold with "
-                "equalise=True in Python); the section on parity says what that costs. Otherwise "
-                "write down why they may differ."
+                f"{_EQUAL_RATES}; the section on parity says what that costs. Otherwise write "
+                "down why they may differ."
             )
     if identified is not None and identified.open is not None and identified.open >= _OPEN:
         yield (
             f"For {share(identified.open)} of the rows the decision depends on what these data "
-            "cannot tell. Find out the right decision for some people (fair_labels=, in Python) or "
-            "state what is known beforehand (knowledge=)."
+            f"cannot tell. {_FIND_OUT}"
         )
     small = [group.name for group in data.groups if 0 < group.n < SMALL]
     if small:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from fairpc.cli.levels import gaps_by_level, show_levels
-from fairpc.cli.options import Limit, TextFormat
+from fairpc.cli.options import Limit, TextFormat, with_options
 from fairpc.cli.screen import Screen, complain, print_json, say
 from fairpc.cli.tables import (
     about,
@@ -29,6 +30,7 @@ from fairpc.errors import AuditError, FairpcError, TableError
 if TYPE_CHECKING:
     import polars as pl
 
+    from fairpc.auditing import Audit
     from fairpc.auditing.gaps import ParityFacts
     from fairpc.auditing.verdict import Verdict
     from fairpc.data.files import TableFiles
@@ -77,16 +79,17 @@ def run(
             levels = gaps_by_level(model, given, cells, by)
             with progress(screen.shows_progress, None) as step:
                 found = audit(model, random_state=seed, baselines=others, progress=step, **given)
+        found = told(found)
         if found.parity is None and limit.fail_over is not None:
             raise _not_known(found.left_out.get("parity", "no two groups have known members"))
         bound = None if found.parity is None else _bound(found.parity, limit)
     if output is not None:
         found.save(output)
     if screen.json:
-        sections = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
+        shown = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
         over = {"fail_over": limit.fail_over, "exceeded": _exceeds(bound, limit)}
         facts = {"report": output, "gap": limit.gap, "gap_upper": bound, "by": levels}
-        print_json(facts | over | sections)
+        print_json(facts | over | shown)
     elif screen.talks:
         show_verdict(found.verdict)
         if levels is not None:
@@ -95,6 +98,11 @@ def run(
         say(hint if output is None else f"The report is in {output}.")
     screen.notes(warned)
     _judge(bound, limit, screen)
+
+
+def told(found: Audit) -> Audit:
+    """An audit whose sentences name options; the form of the page has none."""
+    return replace(with_options(replace(found, what_if=None)), what_if=found.what_if)
 
 
 def _gap_alone(model: CircuitClassifier, given: dict[str, Any], limit: Limit, seed: int) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fairpc.cli.ahead import compile_aside
-from fairpc.cli.audit import show_verdict
+from fairpc.cli.audit import show_verdict, told
 from fairpc.cli.compare import show as show_comparison
 from fairpc.cli.fit import estimator as model_of
 from fairpc.cli.fit import facts, show_learned
@@ -92,7 +92,7 @@ def demonstrate(seed: int, screen: Screen) -> Demo:
         replace(score, fit_seconds=seconds) if score.method == "FairPC" else score
         for score in comparison.scores
     ]
-    return Demo(fitted, replace(comparison, scores=tuple(scores)), record)
+    return Demo(fitted, replace(comparison, scores=tuple(scores)), told(record))
 
 
 def _table(part: Any) -> LabelledTable:

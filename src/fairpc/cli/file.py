@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.options import TextFormat
+from fairpc.cli.options import TextFormat, with_options
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.tables import (
     STDIN,
@@ -108,6 +108,7 @@ def _audit(path: str) -> Audit:
 
 def _deliver(document: Document, output: str | None, screen: Screen) -> None:
     """Write a document; without a file, as Markdown on stdout."""
+    document = with_options(document)
     to_file = output is not None and output != STDOUT
     if to_file and output is not None:
         document.save(output)
@@ -152,7 +153,8 @@ def explain(
     warned = Warned()
     with warned.watching():
         cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
-        found = reasons(model, **{_NAMES.get(k, k): v for k, v in evidence(model, cells).items()})
+        given = {_NAMES.get(k, k): v for k, v in evidence(model, cells).items()}
+        found = with_options(reasons(model, **given))
     screen.notes(warned)
     if output is not None or screen.json:
         _tell(found, statement_of_reasons(found, known), output, screen)

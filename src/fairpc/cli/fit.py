@@ -255,7 +255,7 @@ def facts(
         "thresholds": _thresholds(model),
         **_how(model),
         "hints": list(rows.hints),
-        "warnings": list(model.warnings_),
+        "warnings": list(map(named, model.warnings_)),
         "seconds": seconds,
     }
 

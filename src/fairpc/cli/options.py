@@ -7,7 +7,7 @@ knows single options only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from typing import Annotated, Any, Final, get_type_hints
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from fairpc.cli.screen import log_to
-from fairpc.errors import Argument, EachWay, OptionError
+from fairpc.errors import Argument, EachWay, OptionError, Phrase, Piece
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -374,16 +374,32 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def named(*message: str | Argument | EachWay) -> str:
+def named(*message: Piece) -> str:
     """A message in pieces as one text, with options in place of arguments."""
-    from fairpc.data.columns import TO_KEEP
-
-    # Why a column was dropped is kept in the model as text.
     text = "".join(map(_named, message))
-    return text.replace("".join(map(str, TO_KEEP)), "".join(map(_named, TO_KEEP)))
+    for phrase in Phrase.all:
+        if phrase in text:
+            text = text.replace(phrase, "".join(map(_named, phrase.pieces)))
+    return text
 
 
-def _named(piece: str | Argument | EachWay) -> str:
+def with_options(value: Any) -> Any:
+    """A record with options in place of arguments, wherever its texts name some."""
+    if isinstance(value, str):
+        said = named(value)
+        return value if said == value else said
+    if isinstance(value, tuple | list):
+        return type(value)(map(with_options, value))
+    if isinstance(value, dict):
+        return {name: with_options(item) for name, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        said = {name: with_options(item) for name, item in own.items()}
+        return replace(value, **{name: said[name] for name in said if said[name] is not own[name]})
+    return value
+
+
+def _named(piece: Piece) -> str:
     if isinstance(piece, EachWay):
         return piece.shell
     if not isinstance(piece, Argument) or piece.name not in ARGUMENTS:

@@ -17,7 +17,7 @@ from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
 from fairpc.data.values import EXACT
 from fairpc.data.writing import PLAIN
-from fairpc.errors import Argument, TableError, counted
+from fairpc.errors import Argument, Phrase, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints
 
 Binning = Literal["label", "quantile"]
@@ -32,7 +32,7 @@ FEW_NUMBERS: Final = 16
 IDENTIFIER_ROWS: Final = 20
 """In fewer rows than this, all values may differ by chance."""
 
-TO_KEEP: Final[tuple[str | Argument, ...]] = (
+TO_KEEP: Final = Phrase(
     "name it with ",
     Argument("numeric", "…"),
     " or ",
@@ -319,7 +319,7 @@ def _largest(data: Array) -> float:
 
 def _identifier(name: str) -> Dropped:
     why = "it has a different value in every row, like an identifier; "
-    return Dropped(name, why + "".join(map(str, TO_KEEP)))
+    return Dropped(name, why + TO_KEEP)
 
 
 def _constant(name: str, value: object) -> Dropped:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fairpc.data.frame import MAX_COLUMNS
-from fairpc.errors import FileFormatError
+from fairpc.errors import EachWay, FileFormatError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,7 +93,8 @@ def _check_bytes(path: Path, source: str) -> None:
                 )
             if lines == 1 and piece.startswith(_FOREIGN):
                 raise FileFormatError(
-                    f"{source} is written in UTF-16: save it as UTF-8, or give --encoding utf-16"
+                    f"{source} is written in UTF-16: save it as UTF-8",
+                    EachWay("", ", or give --encoding utf-16"),
                 )
             if b"\0" in piece:
                 raise FileFormatError(
@@ -104,8 +105,8 @@ def _check_bytes(path: Path, source: str) -> None:
             except UnicodeDecodeError as error:
                 line = lines + piece[: max(error.start, 0)].count(b"\n")
                 raise FileFormatError(
-                    f"{source}, line {line}: its bytes are not UTF-8: save the file as UTF-8, or "
-                    "give its encoding, such as --encoding cp1252"
+                    f"{source}, line {line}: its bytes are not UTF-8: save the file as UTF-8",
+                    EachWay("", ", or give its encoding, such as --encoding cp1252"),
                 ) from None
             if not piece:
                 return
@@ -238,5 +239,6 @@ def _ragged(source: str, line: int, found: int, width: int, delimiter: str) -> F
     name = NAMES.get(delimiter, repr(delimiter))
     return FileFormatError(
         f"{source}, line {line}: {found} value{'s' * (found != 1)} where the header has {width} "
-        f"(delimiter: {name}): correct the line, or give --delimiter if it is another one"
+        f"(delimiter: {name}): correct the line",
+        EachWay("", ", or give --delimiter if it is another one"),
     )

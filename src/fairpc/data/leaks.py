@@ -178,8 +178,10 @@ def warn_leak(leak: Leak, of: str, *, group: bool = False, stacklevel: int = 2) 
 
 def _without(columns: Sequence[str]) -> EachWay:
     """How columns are left out."""
-    options = " ".join(f"--drop {quote(name)}" for name in columns)
-    return EachWay(python=f"X.drop(columns={list(columns)!r})", shell=options)
+    return EachWay(
+        python=f"X.drop(columns={list(columns)!r})",
+        shell=" ".join(f"--drop {quote(name)}" for name in columns),
+    )
 
 
 def _told(table: Floats, columns: tuple[str, ...]) -> Leak | None:

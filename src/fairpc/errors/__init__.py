@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final, Self
 
 MOST_SHOWN: Final = 1500
 """Characters of a message; what was given may be as long as it likes."""
@@ -37,6 +37,27 @@ class EachWay:
 
     def __str__(self) -> str:
         return self.python
+
+
+Piece = str | Argument | EachWay
+
+
+class Phrase(str):
+    """Words of a sentence that name arguments; as text they are those of Python.
+
+    Models and records keep sentences as text. So each phrase is a constant of its module, and is
+    remembered: the command line finds it in any text, and names its own options in its place.
+    """
+
+    __slots__ = ("pieces",)
+    pieces: tuple[Piece, ...]
+    all: ClassVar[list[Phrase]] = []
+
+    def __new__(cls, *pieces: Piece) -> Self:
+        made = super().__new__(cls, "".join(map(str, pieces)))
+        made.pieces = pieces
+        cls.all.append(made)
+        return made
 
 
 class FairpcError(Exception):

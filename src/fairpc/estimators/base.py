@@ -27,6 +27,7 @@ from fairpc.data.talk import Say, talking
 from fairpc.errors import (
     Argument,
     DriftWarning,
+    EachWay,
     LearningError,
     SameAsLabelWarning,
     TableWarning,
@@ -395,7 +396,9 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 Argument("n_components"),
                 f" is {self.n_components}: mixtures are made by ",
                 Argument("structure", "'auto'"),
-                " of FairPC with init='prior'; use 1 otherwise",
+                " of FairPC",
+                EachWay(" with init='prior'", ""),
+                "; use 1 otherwise",
             )
         method = "strudel" if structure == "auto" else structure
         if self._model not in LEARNED:
@@ -426,8 +429,11 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if self._model != "FairPC" or self.init != "prior" or (self.n_components or 1) != 1:
             raise LearningError(
                 Argument("structure", "'forest'"),
-                " is for FairPC with init='prior' and without n_components: use these, or another "
-                "structure",
+                " is for FairPC",
+                EachWay(" with init='prior' and", ""),
+                " without ",
+                Argument("n_components"),
+                ": use these, or another structure",
             )
         if validation is not None:
             rows = joined(rows, validation)

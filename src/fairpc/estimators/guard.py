@@ -16,7 +16,14 @@ from typing import Final
 import numpy as np
 
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import EvidenceError, FairpcError, InterruptedWarning
+from fairpc.errors import (
+    Argument,
+    EachWay,
+    EvidenceError,
+    FairpcError,
+    InterruptedWarning,
+    Phrase,
+)
 from fairpc.errors.arrays import Codes, Floats
 from fairpc.evidence import drift
 from fairpc.evidence.classifiers import design
@@ -58,22 +65,38 @@ LABEL_MARGIN: Final = 0.02
 """How far P(Df), the mechanism and P(D | S) may lie outside their sets: they have errors of their
 own, and priors pull at them."""
 
-ADVICE: Final = (
-    "Df may describe similar rows and not the label: take the structure 'forest' or fewer "
-    "features, or state what is known about Df."
+ADVICE: Final = Phrase(
+    "Df may describe similar rows and not the label: take ",
+    EachWay(
+        "FairPC(structure='forest') or fewer features, or state what is known about Df "
+        "(knowledge=…).",
+        "--model FairPC --structure forest, or leave columns out with --drop. In Python one can "
+        "also state what is known about Df.",
+    ),
 )
-RATE_ADVICE: Final = (
+RATE_ADVICE: Final = Phrase(
     "Df may describe similar rows, EM may have stopped too early, or the data contradict what was "
-    "stated as known: take the structure 'forest', more updates or fewer features, or state less."
+    "stated as known: take ",
+    EachWay(
+        "FairPC(structure='forest'), more updates (max_iter=…) or fewer features, or state less "
+        "(knowledge=…).",
+        "--model FairPC --structure forest, or leave columns out with --drop. More updates, and "
+        "what is stated as known, are set in Python.",
+    ),
 )
-FOREST_ADVICE: Final = (
-    "The rows may be too few for a forest, or contradict what was stated as known: give more rows, "
-    "state less, or take another structure."
+FOREST_ADVICE: Final = Phrase(
+    "The rows may be too few for a forest, or contradict what was stated as known: give more rows",
+    EachWay(", state less (knowledge=…), or take another ", ", or take another "),
+    Argument("structure"),
+    ".",
 )
-
-STRATA_ADVICE: Final = (
+STRATA_ADVICE: Final = Phrase(
     "Df may not be independent of S within these strata, or not bent alike in all of them: see "
-    "what fairpc.evidence.test_assumptions says of them, or take other strata."
+    "what ",
+    EachWay("fairpc.evidence.test_assumptions", "fairpc audit"),
+    " says of them, or take other columns in ",
+    Argument("given"),
+    ".",
 )
 
 

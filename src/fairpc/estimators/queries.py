@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fairpc.circuit.file import to_dict
 from fairpc.circuit.graph import Circuit
-from fairpc.errors import EvidenceError, LearningError, MissingExtraError, TableError
+from fairpc.errors import (
+    EachWay,
+    EvidenceError,
+    LearningError,
+    MissingExtraError,
+    Phrase,
+    TableError,
+)
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, in_batches, over_groups
 from fairpc.estimators.expectation import (
@@ -47,6 +53,11 @@ if TYPE_CHECKING:
 
 BLOCK: Final = 1 << 18
 """Rows that a circuit is asked about at once."""
+_NO_ENDS: Final = Phrase(
+    "bounds of scores need labels that were held out at fit: fit ",
+    EachWay("with guard=True ", ""),
+    "to at least 300 rows with groups and labels",
+)
 
 
 class FittedQueries(FittedDecisions):
@@ -135,7 +146,7 @@ class FittedQueries(FittedDecisions):
         return turned_labels(self._distribution(), given.codes)
 
     def _fingerprint(self) -> str:
-        return str(to_dict(self.circuit_)["checksum"])
+        return self._distribution().fingerprint
 
     def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
         """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""
@@ -164,10 +175,7 @@ class FittedQueries(FittedDecisions):
                 "FairPC or LatNB"
             )
         if self.label_ends_ is None:
-            raise LearningError(
-                "bounds of scores need labels that were held out at fit: fit with guard=True to at "
-                "least 300 rows with groups and labels"
-            )
+            raise LearningError(_NO_ENDS)
         return self.label_ends_
 
     @in_batches

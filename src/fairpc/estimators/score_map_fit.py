@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args, overload
 
 import numpy as np
 
-from fairpc.errors import LearningError
+from fairpc.errors import Argument, EachWay, LearningError
 from fairpc.errors.arrays import Floats, Ints, Positions, check_choice
 from fairpc.estimators.calibration import KNOT_ROWS, LEAST, Method, calibrate
 from fairpc.estimators.score_map import LEVEL, ScoreMap, StrataMap, shifted
@@ -244,8 +244,12 @@ def _middle(ends: StrataEnds, n_groups: int, n_strata: int) -> tuple[Floats, Flo
         if boxes is None:
             raise LearningError(
                 "no mechanism that is the same in all strata fits the labels of every group, so "
-                "there is no middle: take select='prior', other columns in given, or "
-                "mechanism='within'"
+                "there is no middle: take ",
+                EachWay("select='prior', ", ""),
+                "other columns in ",
+                Argument("given"),
+                ", or ",
+                Argument("mechanism", "'within'"),
             )
         shared = np.mean(np.array(boxes), axis=2)
         return ends.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]

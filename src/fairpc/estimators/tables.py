@@ -19,7 +19,7 @@ from fairpc.data.leaks import merged_leaks, set_leaks, warn_leak
 from fairpc.data.source import FrameSource, Roles, Source, apart_name, is_source, open_source
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import TableCoding, check_not_both, check_rows
-from fairpc.errors import TableError
+from fairpc.errors import Argument, TableError
 from fairpc.fair.rows import Rows
 
 Columns = str | int | Sequence[str | int] | None
@@ -78,8 +78,9 @@ class GivenTable:
             check_not_both(sensitive_features)
         elif sensitive_features is None and not coded:
             raise TableError(
-                "no sensitive attribute was given: name columns of X as sensitive=…, or give "
-                "sensitive_features to fit"
+                "no sensitive attribute was given: name columns of X with ",
+                Argument("sensitive", "…"),
+                ", or give sensitive_features to fit",
             )
         elif sensitive_features is not None:
             given = sensitive_features
@@ -204,7 +205,10 @@ def _joined(
 def _chosen(names: tuple[str, ...], sensitive: tuple[str | int, ...]) -> tuple[str, ...]:
     """Names of the sensitive columns of the table."""
     if not sensitive:
-        raise TableError("no sensitive attribute was given: name columns of the table, sensitive=…")
+        raise TableError(
+            "no sensitive attribute was given: name columns of the table with ",
+            Argument("sensitive", "…"),
+        )
     found = []
     for item in sensitive:
         if isinstance(item, str):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors import MetricError, arrays
+from fairpc.errors import EachWay, MetricError, Phrase, arrays
 from fairpc.errors.arrays import Floats
 from fairpc.evidence import crossfit
 from fairpc.evidence.classifiers import Features, design, distinct, learners
@@ -41,11 +41,21 @@ SMALLEST_P: Final = 1e-12
 MOST_SEEDS: Final = 10_000
 
 WHAT_TO_DO: Final = (
-    "If an attribute may rightly change the rate of fair decisions, such as hours worked, compare "
-    "people within its levels: --given COL on the command line, given= in Python.",
-    "If something is known beforehand, state it, and say that the result depends on it: P(Df), "
-    "labels that were only lowered or raised, limits of the mechanism (knowledge=, in Python).",
-    "Find rows whose fair decision is known from another source (fair_labels=, in Python).",
+    Phrase(
+        "If an attribute may rightly change the rate of fair decisions, such as hours worked, "
+        "compare people within its levels: ",
+        EachWay("given=[…].", "--given COL."),
+    ),
+    Phrase(
+        "If something is known beforehand, state it",
+        EachWay(" (knowledge=…)", " (a fit in Python can be told)"),
+        ", and say that the result depends on it: P(Df), labels that were only lowered or raised, "
+        "limits of the mechanism.",
+    ),
+    Phrase(
+        "Find rows whose fair decision is known from another source",
+        EachWay(" (fair_labels=…).", " (a fit in Python can be told)."),
+    ),
     "Do not go on as if nothing had been found: these data exclude the mechanism of a model that "
     "is fitted under these assumptions.",
 )

@@ -139,7 +139,7 @@ class IdentifiedWithin(Record):
         if self.empty:
             return (
                 "No mechanism is possible that is the same in all strata. If the scores are exact, "
-                "parity within these strata contradicts the data; test_assumptions(…, given=…) "
+                "parity within these strata contradicts the data; test_assumptions within strata "
                 "says whether chance explains it."
             )
         ranges = "; ".join(

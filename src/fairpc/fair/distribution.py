@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.circuit.file import to_dict
 from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
@@ -163,9 +164,19 @@ class FairDistribution:
         return found.reshape(n, layout.n_groups, 2, -1)
 
     @property
+    def fingerprint(self) -> str:
+        """A hash of structure and parameters."""
+        return str(to_dict(self.circuit)["checksum"])
+
+    @property
+    def n_edges(self) -> int:
+        """Edges of the circuit."""
+        return self.circuit.graph.n_edges
+
+    @property
     def extension_work(self) -> float:
         """Multiplications that :meth:`joint_with_values` takes per row, about."""
-        return 2 * self.layout.n_groups * self.circuit.graph.n_edges * PER_EDGE
+        return 2 * self.layout.n_groups * self.n_edges * PER_EDGE
 
     def parity_gap(self) -> Floats:
         """Largest difference between groups of P(decision = f | S = s), by exact query; per class.

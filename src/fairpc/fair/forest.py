@@ -19,6 +19,8 @@ deterministic in it. Both independencies of the model hold whatever the paramete
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -225,15 +227,27 @@ class Forest:
             pass
         return out
 
-    def within(self, s: int, f: int) -> Floats:
-        """P(x_j = v | x_j in the box, c, f, s): values × (boxes × clusters), 0 beyond the box."""
-        n_boxes, n_clusters = len(self.tree), self.n_clusters
-        result = np.empty((int(self.start[-1]), n_boxes, n_clusters))
-        for j, (box, value) in enumerate(zip(self.allowed, self.values, strict=True)):
-            mass = self.mass[s, f, :, j]
-            inside = value[s, f].T[:, None, :] * box.T[:, :, None]
-            result[self.start[j] : self.start[j + 1]] = inside / np.where(mass > 0, mass, 1.0)
-        return result.reshape(-1, n_boxes * n_clusters)
+    def extended(self, s: int, f: int, x: Codes, later: Sequence[int]) -> tuple[Floats, Floats]:
+        """P(x, x_j = v | f, s) of every value of later features, and P(x | f, s)."""
+        values = [np.zeros((len(x), self.values[j].shape[3])) for j in later]
+        alone = np.zeros(len(x))
+        for c in range(self.n_clusters):
+            mass, rate = self.mass[s, f, :, :, c], [value[s, f, c] for value in self.values]
+            boxes = np.tile(self.weight[s, :, f] * self.cluster_mass[s, f, :, c], (len(x), 1))
+            for j, codes in enumerate(x.T):
+                known = np.flatnonzero(codes >= 0)
+                if len(known):
+                    v = codes[known]
+                    boxes[known] *= rate[j][v, None] * (self.holds[j] / mass[:, j])[v]
+            for j, value in zip(later, values, strict=True):
+                value += boxes / mass[:, j] @ self.holds[j].T * rate[j]
+            alone += boxes.sum(axis=1)
+        return np.concatenate([np.empty((len(x), 0)), *values], axis=1), alone
+
+    @cached_property
+    def holds(self) -> tuple[Floats, ...]:
+        """Of each feature 1 where a box allows a value; values × boxes."""
+        return tuple(np.ascontiguousarray(box.T, np.float64) for box in self.allowed)
 
     def tree_decisions(self, x: Codes, s: npt.ArrayLike, rate: Floats) -> Floats:
         """P_k(f | x, s) of complete rows by each tree alone; rows × trees × classes.
@@ -405,25 +419,26 @@ class ForestDistribution(FairDistribution):
 
     def group(self, x: Codes) -> Floats:
         by_subgroup = self._posterior(None, x).sum(axis=2)
-        shared: Floats = by_subgroup.reshape(len(x), self.layout.n_groups, -1).sum(axis=2)
+        shape = len(x), self.layout.n_groups, self.layout.strata.n
+        shared: Floats = by_subgroup.reshape(shape).sum(axis=2)
         return shared
 
     def joint_with_values(self, x: Codes, first: int, of: Outcome, positive: int) -> Floats:
-        """By one matrix product: P(x_j = v | x, box, c, s) does not depend on x beyond the box."""
+        """By matrix products: P(x_j = v | x, box, c, s) does not depend on x beyond the box."""
         layout, strata = self.layout, self.layout.strata
         start = np.append(0, np.cumsum(layout.arities))
         begin = int(start[first])
         result = np.zeros((len(x), layout.n_groups, 2, int(start[-1]) - begin))
         rest = strata.rest(len(layout.names))
-        later = range(first, len(layout.names))
-        # Where the values of each feature that makes no strata are in the result, from first on.
-        places = [np.arange(start[j], start[j + 1]) - begin for j in later if j in rest]
+        # Of the features that make no strata, those from the first on, and where their values are.
+        later = [i for i, j in enumerate(rest) if j >= first]
+        places = [np.arange(start[j], start[j + 1]) - begin for j in rest if j >= first]
         at = np.concatenate([np.empty(0, np.int64), *places])
         for g in range(layout.n_subgroups):
             s, a = divmod(g, strata.n)
             everyone = np.full(len(x), -1)
             here = np.flatnonzero(strata.allows(everyone, x, np.full(len(x), g)))
-            values, alone = self._extended(g, x[here][:, rest], len(at), of, positive)
+            values, alone = self._extended(g, x[here][:, rest], later, of, positive)
             for outcome in range(2):
                 result[here[:, None], s, outcome, at] += values[:, outcome]
             for j, value in zip(strata.columns, strata.values(a), strict=True):
@@ -432,30 +447,47 @@ class ForestDistribution(FairDistribution):
         return result
 
     def _extended(
-        self, g: int, x: Codes, n_values: int, of: Outcome, positive: int
+        self, g: int, x: Codes, later: Sequence[int], of: Outcome, positive: int
     ) -> tuple[Floats, Floats]:
-        """P(g, x, x_j = v) of the last values of a subgroup's features, and P(g, x), each whatever
-        the outcome and with it being positive."""
+        """P(g, x, x_j = v) of the values of a subgroup's later features, and P(g, x), each
+        whatever the outcome and with it being positive."""
         forest, group_rate = self.forest, float(self.rates.group_rate[g])
         rate, mechanism = self.rates.of_subgroup(g, self.layout.strata)
         share = mechanism[:, positive] if of == "label" else np.eye(len(rate))[positive]
+        n_values = sum(forest.values[j].shape[3] for j in later)
         values, alone = np.zeros((len(x), 2, n_values)), np.zeros((len(x), 2))
         for f in range(len(rate)):
-            within = forest.within(g, f)
-            joint = group_rate * rate[f] * forest.weight[g, :, f]
-            flat = (joint[:, None] * forest.cluster_mass[g, f]).ravel()
-            last = within[len(within) - n_values :].T
             outcome = np.array([1.0, share[f]])
             for start in range(0, len(x), EXTENDED):
-                some = x[start : start + EXTENDED]
-                boxes = np.tile(flat, (len(some), 1))
-                for j, codes in enumerate(some.T):
-                    known = codes >= 0
-                    boxes[known] *= within[forest.start[j] + codes[known]]
                 here = slice(start, start + EXTENDED)
-                values[here] += (boxes @ last)[:, None] * outcome[:, None]
-                alone[here] += boxes.sum(axis=1)[:, None] * outcome
+                each, every = forest.extended(g, f, x[here], later)
+                values[here] += group_rate * rate[f] * each[:, None] * outcome[:, None]
+                alone[here] += group_rate * rate[f] * every[:, None] * outcome
         return values, alone
+
+    @property
+    def fingerprint(self) -> str:
+        """Of boxes and rates, without the circuit."""
+        said = {"layout": repr(self.layout)} | self.forest.to_dict() | self.rates.to_dict()
+        return f"sha256:{hashlib.sha256(json.dumps(said).encode()).hexdigest()}"
+
+    @property
+    def n_edges(self) -> int:
+        """Counted without the circuit."""
+        layout, forest = self.layout, self.forest
+        n_cells, n_boxes = layout.n_subgroups * layout.n_classes, len(forest.tree)
+        sizes = np.stack([box.sum(axis=1) for box in forest.allowed])
+        wide = [box[size > 1] for box, size in zip(forest.allowed, sizes, strict=True)]
+        sums = forest.n_clusters * sum(int(np.unique(box, axis=0).sum()) for box in wide)
+        # The product of a box that holds one x alone is made of indicators: all cells share it.
+        shared = int((sizes == 1).all(axis=0).sum())
+        n_products = forest.n_clusters * (n_cells * (n_boxes - shared) + shared)
+        n_factors = len(forest.values) + (layout.component is not None)
+        products = n_products * n_factors if n_factors > 1 else 0
+        each = forest.n_trees + n_boxes + n_boxes * forest.n_clusters + sums
+        # A cell is a product of an indicator, the mechanism and its trees.
+        above = n_cells * (1 + 3) + layout.n_subgroups * (1 + 2 + len(layout.strata.columns))
+        return n_cells * each + products + above + layout.n_mechanisms * layout.n_classes**2
 
     @property
     def extension_work(self) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fairpc.circuit.em import Step
 from fairpc.circuit.graph import INDICATOR
-from fairpc.errors import LearningError
+from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Fitted, Options, fit
@@ -65,7 +65,9 @@ def fit_starts(
         raise LearningError(f"n_init is {n_init}: give a number of starts from 1 on")
     chosen = options or Options()
     if n_init > 1 and chosen.init != "random":
-        raise LearningError("several starts from the prior are one and the same: set init='random'")
+        raise LearningError(
+            "several starts from the prior are one and the same: set ", Argument("init", "'random'")
+        )
     rng = np.random.default_rng(chosen.random_state)
     again = partial(fit, validation=validation, evaluation=evaluation, callback=callback)
     fits, starts = [], []

@@ -12,7 +12,7 @@ from typing import Final
 
 from fairpc.auditing import Audit
 from fairpc.auditing.categories import Categories, CategoryRate
-from fairpc.errors import OptionError
+from fairpc.errors import EachWay, OptionError, Phrase
 from fairpc.filings.answers import Answers
 from fairpc.filings.document import Blank, Document, Entries, section
 from fairpc.filings.tables import noted, thresholds
@@ -27,6 +27,11 @@ _IS_NOT: Final = (
     "It does not say whether a tool is an automated employment decision tool, or whether it may be "
     "used. The rules set no threshold for an impact ratio, and none is printed here.",
     "It is not legal advice. References are to 6 RCNY § 5-300 to § 5-304; check the text in force.",
+)
+_BOTH: Final = Phrase(
+    "Fit with the columns of sex and of race or ethnicity (",
+    EachWay("sensitive=[…, …]", "--sensitive twice"),
+    "), and audit again.",
 )
 
 
@@ -106,10 +111,7 @@ def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[v
     if len(audit.data.sensitive) < 2:
         yield view.Notice(
             "The tables by both attributes are not here.",
-            (
-                f"The model was fitted with {text.listed(audit.data.sensitive)} alone. Fit with "
-                "the columns of sex and of race or ethnicity (--sensitive twice), and audit again.",
-            ),
+            (f"The model was fitted with {text.listed(audit.data.sensitive)} alone. {_BOTH}",),
             alert=True,
         )
 

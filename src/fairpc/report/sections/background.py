@@ -30,6 +30,7 @@ _NAMES: Final = {
     "log_likelihood": "Log-likelihood",
     "validation_log_likelihood": "Log-likelihood of validation rows",
 }
+_FROM_SCORES: Final = "LatentDecision"
 _LISTED: Final = 12
 _LINES: Final = 6
 
@@ -197,9 +198,10 @@ def provenance(audit: Audit, found: facts.Provenance) -> Iterator[view.Block]:
     """What would be needed to do the audit again: hashes, versions, settings, date."""
     hashes = "The hashes identify the model and the rows; equal hashes mean equal content."
     yield view.Paragraph(hashes)
+    learned = "Map of scores" if found.model == _FROM_SCORES else "Circuit and parameters"
     identity = {
         "Model": found.model,
-        "Map of scores" if audit.circuit is None else "Circuit and parameters": found.model_hash,
+        learned: found.model_hash,
         "Training rows, encoded": found.training_hash,
         "Audited rows, encoded": found.audited_hash,
         "Date": found.date,

@@ -246,7 +246,7 @@ def _candidates(found: facts.Candidates) -> Iterator[view.Block]:
     )
     if found.n_untried:
         note += (
-            f" {text.counted(found.n_untried, 'further column')} not tried: "
+            f" {text.counted(found.n_untried, 'further column')} not tried: in Python, "
             "fairpc.evidence.compare_strata tries any."
         )
     caption = "Each column taken as strata"
