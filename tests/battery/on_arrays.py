@@ -274,7 +274,7 @@ _ODD: Final[dict[str, _Odd]] = {
         lambda a: pl.Series(a).cast(pl.Categorical) if a.ndim == 1 and a.dtype.kind == "U" else a
     ),
     "arrow": _shape(lambda a: pl.Series(a).to_arrow() if a.ndim == 1 and a.size else a),
-    "a frame": _shape(lambda a: pl.DataFrame({"a": a}) if a.ndim == 1 else pd.DataFrame(a)),
+    "a frame": _shape(lambda a: pl.DataFrame({"a": a}) if a.ndim == 1 else a),
     "a lazy frame": _shape(lambda a: pl.LazyFrame({"a": a}) if a.ndim == 1 else a),
     "a file": lambda old, draw, rng: rng.choice(("/etc/passwd", "../t.csv", b"t.csv")),
     "a function": lambda old, draw, rng: len,
