@@ -250,6 +250,43 @@ def _scaled(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -
     return bool(value)
 
 
+def _moved_mass(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -> bool:
+    """From one number of a list to another, so that their sum stays: some, all, or too much."""
+    value = holder[key]
+    if not (isinstance(value, list) and len(value) > 1 and all(type(v) is float for v in value)):
+        return False
+    value = holder[key] = list(value)
+    i, j = rng.sample(range(len(value)), 2)
+    some = value[i] * rng.choice((1e-7, 0.1, 0.5, 1.0, 1.0, 1 + 1e-9, 2.0, -1.0))
+    value[i], value[j] = value[i] - some, value[j] + some
+    if value[i] == 0:
+        value[i] = rng.choice((0.0, -0.0, 5e-324, 1e-310, 1e-300, 1e-160, 1e-17, -1e-17))
+    return True
+
+
+def _shuffled(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -> bool:
+    """What stands in a list, in another order: groups, strata, levels, trees."""
+    value = holder[key]
+    if not (isinstance(value, list) and len(value) > 1):
+        return False
+    holder[key] = rng.sample(value, len(value))
+    return True
+
+
+def _transplanted(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -> bool:
+    """What stands at a place of this name, wherever it is, in another file."""
+    if not isinstance(holder, dict):
+        return False
+    kinds: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
+    _walk(rng.choice(others), (), kinds)
+    places = [place for kind, found in kinds.items() if kind[-1] == key for place in found]
+    if not places:
+        return False
+    there, at = rng.choice(places)
+    holder[key] = copy.deepcopy(there[at])
+    return True
+
+
 def _grafted(rng: random.Random, holder: Any, key: Any, others: Sequence[Json]) -> bool:
     """What stands at this name, or anywhere, in another file."""
     other = rng.choice(others)
@@ -269,6 +306,9 @@ _TREE: Final[dict[str, Callable[[random.Random, Any, Any, Sequence[Json]], bool]
     "swapped": _swapped,
     "shortened": _shortened,
     "scaled": _scaled,
+    "moved mass": _moved_mass,
+    "shuffled": _shuffled,
+    "transplanted": _transplanted,
     "grafted": _grafted,
 }
 
@@ -346,6 +386,24 @@ def _nudged_log(rng: random.Random, lines: list[bytes]) -> None:
     lines[at] = b" ".join(words)
 
 
+def _renumbered(rng: random.Random, lines: list[bytes]) -> None:
+    """A number wherever it stands as one of a node: huge, negative, or that of another node.
+
+    The second turns a tree into a loop, or two nodes into one.
+    """
+    nodes = [i for i, line in enumerate(lines) if len(line.split(b" ")) > 2]
+    if not nodes:
+        return
+    old = lines[rng.choice(nodes)].split(b" ")[1]
+    other = lines[rng.choice(nodes)].split(b" ")[1]
+    new = rng.choice((*_HUGE, other, other, other))
+    for i in nodes if rng.random() < 0.6 else rng.sample(nodes, 1):
+        lines[i] = b" ".join(new if word == old else word for word in lines[i].split(b" "))
+
+
+_HUGE: Final = (b"2147483648", b"4294967296", b"99999999999", b"9" * 30, b"-1", b"9" * 5000)
+
+
 _LINES: Final[dict[str, Callable[[random.Random, list[bytes]], None]]] = {
     "a field": _field,
     "fields swapped": _swapped_fields,
@@ -353,4 +411,7 @@ _LINES: Final[dict[str, Callable[[random.Random, list[bytes]], None]]] = {
     "gone": _line_gone,
     "twice": _line_twice,
     "nudged": _nudged_log,
+    "renumbered": _renumbered,
+    "reversed": lambda rng, lines: lines.reverse(),
+    "many": lambda rng, lines: lines.extend([rng.choice(lines)] * 3000),
 }

@@ -177,6 +177,14 @@ def _structured(old: Any, draw: np.random.Generator, rng: random.Random) -> Any:
     return np.zeros(len(np.atleast_1d(old)), [("a", "f8"), ("b", "U3")])
 
 
+def _cells(array: Any, inside: Any) -> Any:
+    """An array of objects that are no numbers, or groups."""
+    found = np.empty(array.shape, dtype=object)
+    for place in range(found.size):
+        found.flat[place] = inside
+    return found
+
+
 def _shape(make: Callable[[Any], Any]) -> _Odd:
     return lambda old, draw, rng: make(_array(old))
 
@@ -238,6 +246,37 @@ _ODD: Final[dict[str, _Odd]] = {
     ),
     "categories": _shape(lambda a: pd.Categorical(a) if a.ndim == 1 else a),
     "polars": _shape(lambda a: pl.Series(a) if a.ndim == 1 else a),
+    "negative": _shape(lambda a: -a if a.dtype.kind in "if" else a),
+    "zeros": _shape(lambda a: np.zeros(a.shape)),
+    "huge": _shape(lambda a: np.full(a.shape, 10**30, dtype=object)),
+    "largest": _shape(lambda a: np.full(a.shape, 2**64 - 1, np.uint64)),
+    "tiny": _shape(lambda a: a * 5e-324 if a.dtype.kind == "f" else a),
+    "large": _shape(lambda a: a * 1e308 if a.dtype.kind == "f" else a),
+    "empty categories": _shape(
+        lambda a: (
+            pd.Categorical(a, categories=[*dict.fromkeys(a.tolist()), "nobody", "b2"])
+            if a.ndim == 1 and a.dtype.kind in "Uif"
+            else a
+        )
+    ),
+    "one group": _shape(lambda a: np.full(a.shape, "a")),
+    "a group of one": _shape(lambda a: np.array(["a"] * (a.size - 1) + ["b"]) if a.size else a),
+    "a group each": _shape(lambda a: np.arange(a.size)),
+    "lists inside": _shape(lambda a: _cells(a, [0.5])),
+    "arrays inside": _shape(lambda a: _cells(a, np.ones(2))),
+    "numbers and text": _shape(lambda a: np.array([*a.ravel().tolist()[1:], "x"], dtype=object)),
+    "matrix": _shape(lambda a: np.asmatrix(a) if a.ndim and a.dtype.kind in "if" else a),
+    "every other": _shape(lambda a: np.repeat(a, 2, axis=0)[::2] if a.ndim else a),
+    "polars with holes": _shape(
+        lambda a: pl.Series([None, *a.tolist()[1:]]) if a.ndim == 1 and a.size else a
+    ),
+    "polars categories": _shape(
+        lambda a: pl.Series(a).cast(pl.Categorical) if a.ndim == 1 and a.dtype.kind == "U" else a
+    ),
+    "arrow": _shape(lambda a: pl.Series(a).to_arrow() if a.ndim == 1 and a.size else a),
+    "a frame": _shape(lambda a: pl.DataFrame({"a": a}) if a.ndim == 1 else a),
+    "a lazy frame": _shape(lambda a: pl.LazyFrame({"a": a}) if a.ndim == 1 else a),
+    "a file": lambda old, draw, rng: rng.choice(("/etc/passwd", "../t.csv", b"t.csv")),
     "a function": lambda old, draw, rng: len,
     "a word": lambda old, draw, rng: rng.choice(("x", "auto", "mixture", "shared")),
     "a number": lambda old, draw, rng: rng.choice((0, 1, -1, 0.5, np.nan, np.inf, 10**400, True)),

@@ -9,6 +9,7 @@ import io
 import os
 import random
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +45,16 @@ class Checkpoints(Suite):
             folder = self.folder / f"kept {memory}"
             self.before[memory] = self._fit(folder, memory)
             self.kept[memory] = folder
+        # The same fit of other rows: its files have the same names, sizes and columns.
+        self.others = {memory: self.folder / f"others {memory}" for memory in self.kept}
+        rows = self.table.read_bytes()
+        people(120, seed=1).write_parquet(self.table)
+        for memory, folder in self.others.items():
+            self._fit(folder, memory)
+        self.table.write_bytes(rows)
+        for memory, folder in self.kept.items():  # the time of the table is part of the mark
+            shutil.rmtree(folder)
+            self.before[memory] = self._fit(folder, memory)
 
     def _fit(self, folder: Path, memory: str) -> Any:
         model = LatNB("sex", max_iter=4, min_iter=1, tol=0.0, random_state=0)
@@ -65,6 +76,7 @@ class Checkpoints(Suite):
             (folder / name).write_bytes(name.encode())
         files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name not in _NAMES)
         kind = rng.choice(list(_ATTACKS))
+        self.of_others = self.others[memory]
         signed = _ATTACKS[kind](self, rng, folder, rng.choice(files))
         theirs = {p: p.read_bytes() for p in folder.rglob("*") if p.name in _NAMES}
         return f"{kind}, {memory}", lambda: self._go_on(folder, memory, theirs, signed)
@@ -133,7 +145,9 @@ def _changed_arrays(rng: random.Random, data: bytes) -> bytes:
         arrays = {name: file[name] for name in file.files}
     name = rng.choice(list(arrays))
     array = arrays[name]
-    change = rng.choice(("number", "shape", "type", "gone", "more", "empty", "object-like"))
+    change = rng.choice(
+        ("number", "shape", "type", "gone", "more", "empty", "object-like", "huge", "packed")
+    )
     if change == "number" and array.size:
         array = array.copy()
         odd = rng.choice((np.nan, np.inf, -1, 0, 1e308, 2.5))
@@ -151,10 +165,33 @@ def _changed_arrays(rng: random.Random, data: bytes) -> bytes:
         arrays["../more"] = array
     elif change == "empty":
         arrays[name] = array[:0] if array.ndim else array
+    elif change == "huge":
+        return _claiming(rng, arrays, name)
+    elif change == "packed":
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays | {name: np.zeros(10**7)})
+        return buffer.getvalue()
     else:
         arrays[name] = np.zeros(3, [("a", "f8"), ("b", "U4")])
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _claiming(rng: random.Random, arrays: dict[str, Any], name: str) -> bytes:
+    """Arrays of which one says that it has more numbers than there are bytes."""
+    shape = rng.choice(((10**12,), (2**62, 4), (-1,), (10**9, 0, 10**9), (1,) * 70))
+    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        for one, array in arrays.items():
+            member = io.BytesIO()
+            if one == name:
+                np.lib.format.write_array_header_1_0(member, header)
+                member.write(bytes(24))
+            else:
+                np.save(member, array)
+            packed.writestr(f"{one}.npy", member.getvalue())
     return buffer.getvalue()
 
 
@@ -173,6 +210,53 @@ def _exchanged(suite: Checkpoints, rng: random.Random, folder: Path, file: Path)
     others = sorted(p for p in suite.folder.glob("kept*/**/*") if p.is_file())
     shutil.copy(rng.choice(others), file)
     return False
+
+
+def _of_others(suite: Checkpoints, rng: random.Random, folder: Path, file: Path) -> bool:
+    """Files of a fit of other rows in place of its own: one, some, or all but the mark.
+
+    Some are sealed again for this fit, by somebody who knows how.
+    """
+    theirs = sorted(p for p in suite.of_others.rglob("*") if p.is_file() and p.name != "fit.json")
+    some = rng.sample(theirs, rng.choice((1, 1, 2, len(theirs))))
+    sealed = rng.random() < 0.6
+    for path in some:
+        target = folder / path.relative_to(suite.of_others)
+        if sealed and path.suffix != ".arrow":
+            write_sealed(target, path.read_bytes()[:-_SEALED], _mark(folder))
+        else:
+            shutil.copy(path, target)
+    return sealed
+
+
+def _other_mark(suite: Checkpoints, rng: random.Random, folder: Path, file: Path) -> bool:
+    """The mark of a fit of other rows, or a whole checkpoint of them."""
+    if rng.random() < 0.5:
+        shutil.copy(suite.of_others / "fit.json", folder / "fit.json")
+    else:
+        shutil.copytree(suite.of_others, folder, dirs_exist_ok=True)
+    return False
+
+
+class _Payload:
+    """What would write a file, if a reader executed what it reads."""
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> Any:
+        return Path.write_bytes, (self.target, b"executed")
+
+
+def _pickled(suite: Checkpoints, rng: random.Random, folder: Path, file: Path) -> bool:
+    arrays = [p for p in sorted(folder.rglob("*.npz")) if p.name not in _NAMES]
+    path, buffer = rng.choice(arrays), io.BytesIO()
+    with np.load(io.BytesIO(path.read_bytes()[:-_SEALED])) as read:
+        names = read.files
+    payload = np.array([_Payload(suite.outside / "theirs")], dtype=object)
+    np.savez(buffer, **dict.fromkeys(names, payload))
+    write_sealed(path, buffer.getvalue(), _mark(folder))
+    return True
 
 
 def _link(suite: Checkpoints, rng: random.Random, folder: Path, file: Path) -> bool:
@@ -212,6 +296,9 @@ _ATTACKS: Final[dict[str, Callable[[Checkpoints, random.Random, Path, Path], boo
     "gone": _gone,
     "a folder": _folder,
     "exchanged": _exchanged,
+    "of other rows": _of_others,
+    "the mark of other rows": _other_mark,
+    "pickled": _pickled,
     "a link": _link,
     "a linked folder": _linked_folder,
     "a left-over": _left_over,

@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 
 from battery.attacks import Difference, Suite, Verdict
-from battery.mutations import changed_bytes, changed_tree, dumps, equal
+from battery.forests import changed_model
+from battery.mutations import changed_bytes, dumps, equal
 from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
 from fairpc.circuit.file import from_dict
 from fairpc.circuit.file import to_dict as circuit_content
@@ -164,9 +165,9 @@ class Models(Suite):
             signed = False
         else:
             others = [saved.content for saved in self.saved]
-            kind, content = changed_tree(rng, victim.content, others)
+            kind, content = changed_model(rng, victim.content, others)
             while rng.random() < 0.2:
-                _, content = changed_tree(rng, content, others)
+                _, content = changed_model(rng, content, others)
             data = resigned(content) if signed else dumps(content)
         kind = f"{victim.name}, {kind}{', signed' if signed else ''}"
         return kind, lambda: self._read(victim, data, signed)
@@ -200,6 +201,7 @@ class Models(Suite):
             lambda: model.complete(rows),
             lambda: _queried(model),
             lambda: _cut_numbers(model),
+            lambda: _claims(model),
             lambda: (repr(model), model.warnings_, model.strata_),
         ):
             try:
@@ -217,6 +219,37 @@ def _probabilities(found: Any) -> None:
 def _no_nan(found: Any) -> None:
     if np.isnan(found).any():
         raise Difference("what it gives is no logarithm of a probability")
+
+
+def _claims(model: Any) -> None:
+    """Both independencies of a model that was verified, by exact query of its circuit."""
+    if isinstance(model, LatentDecision) or not model.distribution_.layout.tied:
+        return
+    distribution = model.distribution_
+    layout, s, upper = distribution.layout, 0, (0, distribution.layout.decision)
+    rng = np.random.default_rng(0)
+    x = np.stack([rng.integers(-1, n, 8) for n in layout.arities], axis=1).astype(np.int16)
+    x[:, list(layout.strata.columns)] = 0  # what is claimed of groups is claimed within a stratum
+
+    def log(*known: tuple[int, int], rows: Any = None) -> Any:
+        codes = np.full((8, len(layout.variables)), -1, np.int16)
+        codes[:, [layout.x[j] for j in layout.strata.columns]] = 0
+        if rows is not None:
+            codes[:, list(layout.x)] = rows
+        for column, value in known:
+            codes[:, column] = value
+        return np.exp(distribution.circuit.log_marginal(codes))
+
+    for g, f in np.ndindex(layout.n_groups, layout.n_classes):
+        cell = tuple(zip(upper, (g, f), strict=True))
+        apart = log((s, g)) * log((layout.decision, f))
+        if not np.allclose(log(*cell) * log(), apart, rtol=0, atol=1e-9):
+            raise Difference("the decision depends on the group")
+        for d in range(layout.n_classes if layout.latent else 0):
+            label = (*cell, (layout.d, d))
+            both, apart = log(*label, rows=x) * log(*cell), log(*label) * log(*cell, rows=x)
+            if not np.allclose(both, apart, rtol=0, atol=1e-9):
+                raise Difference("the label depends on features given the decision and the group")
 
 
 def _cut_numbers(model: Any) -> None:

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
 import io
 import random
+import sqlite3
 import sys
+import zipfile
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
+from xml.sax.saxutils import escape
 
+import numpy as np
 import polars as pl
+import pyarrow as pa
+from pyarrow import ipc, parquet
 
 from battery.attacks import MOST_WORDS, Difference, Suite, Verdict
 from battery.mutations import changed_bytes, changed_lines
@@ -78,6 +86,8 @@ _OPTIONS: Final[tuple[tuple[str, ...], ...]] = (
     *(("--delimiter", "\0"), ("--delimiter", "\n"), ("--encoding", "zlib"), ("--delimiter", "")),
 )
 _FORMATS: Final = (".csv", ".tsv", ".parquet", ".arrow")
+_CONTAINERS: Final = (".sqlite", ".xlsx", ".csv.gz")
+"""Files with tables inside, which are read and not written."""
 
 
 class Tables(Suite):
@@ -109,9 +119,16 @@ class Tables(Suite):
                 cells[rng.randrange(len(cells))] = rng.choice(_ODD_CELLS)
             table = pl.DataFrame({n: cells if n == name else table[n] for n in table.columns})
             kinds.append("odd cells")
-        suffix = rng.choice(_FORMATS)
+        suffix = rng.choice((*_FORMATS, *_FORMATS, *_CONTAINERS))
         path = self.folder / f"t{suffix}"
-        _write(table, path)
+        path.unlink(missing_ok=True)
+        if suffix in (".parquet", ".arrow") and rng.random() < 0.4:
+            name = rng.choice(list(_COLUMNS))
+            kinds.append(f"a column of {name}")
+            _write_arrow(table, _COLUMNS[name](table.height), path)
+            renamed = {}
+        else:
+            _write(table, path)
         if rng.random() < 0.4:
             kind, data = rng.choice((changed_bytes, changed_lines))(rng, path.read_bytes())
             path.write_bytes(data)
@@ -143,7 +160,7 @@ class Tables(Suite):
         target.unlink(missing_ok=True)
         arguments = [str(self.model), str(path), "-o", str(target)]
         verdict = self._ended(target, called("predict", *arguments, *options))
-        if not options:
+        if not options and path.suffix in _FORMATS:
             _compare(path, target)
         return verdict
 
@@ -183,8 +200,110 @@ def _write(table: pl.DataFrame, path: Path) -> None:
         table.write_csv(path, separator="," if path.suffix == ".csv" else "\t")
     elif path.suffix == ".parquet":
         table.write_parquet(path)
-    else:
+    elif path.suffix == ".arrow":
         table.write_ipc(path)
+    elif path.suffix == ".gz":
+        path.write_bytes(gzip.compress(table.write_csv().encode()))
+    elif path.suffix == ".xlsx":
+        _write_sheet(table, path)
+    else:
+        with contextlib.closing(sqlite3.connect(path)) as database, database:
+            names = ", ".join('"' + name.replace('"', '""') + '"' for name in table.columns)
+            with contextlib.suppress(sqlite3.Error):  # names that differ in case, or are empty
+                database.execute(f"CREATE TABLE t ({names})")
+                cells = [[_cell(v) for v in row] for row in table.iter_rows()]
+                marks = ", ".join("?" * table.width)
+                database.executemany(f"INSERT INTO t VALUES ({marks})", cells)
+
+
+def _cell(value: Any) -> Any:
+    """What SQLite can hold; it has no booleans."""
+    odd = isinstance(value, bool) or not isinstance(value, str | int | float | None)
+    return str(value).lower() if odd else value
+
+
+def _write_sheet(table: pl.DataFrame, path: Path) -> None:
+    """A workbook of one sheet, in which every cell is text."""
+    rows = [
+        table.columns,
+        *(["" if v is None else str(_cell(v)) for v in r] for r in table.iter_rows()),
+    ]
+    cells = "".join(
+        "<row>"
+        + "".join(f'<c t="inlineStr"><is><t>{_text(v)}</t></is></c>' for v in row)
+        + "</row>"
+        for row in rows
+    )
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    office = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    related = f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" Type="{office}'
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types">'
+        '<Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{kind}.sheet.main+xml"/>'
+        f'<Override PartName="/xl/s.xml" ContentType="{kind}.worksheet+xml"/></Types>',
+        "_rels/.rels": f'{related}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/_rels/workbook.xml.rels": f'{related}/worksheet" Target="s.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}"><sheets>'
+        '<sheet name="t" sheetId="1" r:id="r1"/></sheets></workbook>',
+        "xl/s.xml": f'<worksheet xmlns="{main}"><sheetData>{cells}</sheetData></worksheet>',
+    }
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in parts.items():
+            packed.writestr(name, f'<?xml version="1.0" encoding="UTF-8"?>{content}')
+
+
+def _text(value: str) -> str:
+    """What XML can hold of a text."""
+    return escape("".join(c if c >= " " else "?" for c in value))
+
+
+_COLUMNS: Final[dict[str, Callable[[int], Any]]] = {
+    "a name given twice": lambda n: ("age", pa.array(range(n))),
+    "lists": lambda n: ("odd", pa.array([[1, 2], None] * (n // 2))),
+    "records": lambda n: ("odd", pa.array([{"a": 1}, {"a": None}] * (n // 2))),
+    "bytes": lambda n: ("odd", pa.array([b"\xff", b""] * (n // 2))),
+    "nothing": lambda n: ("odd", pa.nulls(n)),
+    "decimals": lambda n: ("odd", pa.array([Decimal("1.50")] * n, pa.decimal128(30, 2))),
+    "durations": lambda n: ("odd", pa.array([5] * n, pa.duration("ns"))),
+    "times": lambda n: ("odd", pa.array([5] * n, pa.time64("us"))),
+    "far dates": lambda n: ("odd", pa.array([2**40 + k for k in range(n)], pa.timestamp("s"))),
+    "a zone of nowhere": lambda n: ("odd", pa.array([0] * n, pa.timestamp("ms", "No/Where"))),
+    "categories": lambda n: ("odd", pa.array(["a", "b"] * (n // 2)).dictionary_encode()),
+    "large numbers": lambda n: ("odd", pa.array([2**64 - 1 - k for k in range(n)], pa.uint64())),
+    "half numbers": lambda n: ("odd", pa.array(np.arange(n).astype(np.float16))),
+    "runs": lambda n: (
+        "odd",
+        pa.RunEndEncodedArray.from_arrays(pa.array([n], pa.int32()), pa.array([1])),
+    ),
+    "unions": lambda n: (
+        "odd",
+        pa.UnionArray.from_sparse(pa.array([0, 1] * (n // 2), pa.int8()), [pa.array(range(n))] * 2),
+    ),
+    "intervals": lambda n: (
+        "odd",
+        pa.array([pa.MonthDayNano([1, 2, 3])] * n, pa.month_day_nano_interval()),
+    ),
+}
+"""Columns that Arrow has and a table of people has not, with their names."""
+
+
+def _write_arrow(table: pl.DataFrame, more: tuple[str, Any], path: Path) -> None:
+    """A table with one more column, written by Arrow; as it was where Parquet has no such type."""
+    name, column = more
+    plain = table.to_arrow()
+    whole = pa.table([*plain.columns, column], names=[*table.columns, name])
+    if path.suffix == ".arrow":
+        with ipc.new_file(path, whole.schema) as file:
+            file.write_table(whole)
+        return
+    try:
+        parquet.write_table(whole, path)
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        parquet.write_table(plain, path)
 
 
 def _cells(path: Path) -> tuple[list[str], list[list[Any]]]:
@@ -200,7 +319,9 @@ def _cells(path: Path) -> tuple[list[str], list[list[Any]]]:
                 best = rows
         return best[0], best[1:]
     frame = (pl.read_parquet if path.suffix == ".parquet" else pl.read_ipc)(path)
-    return frame.columns, [list(row) for row in frame.iter_rows()]
+    # Python has no words for dates beyond its calendar: their numbers are compared.
+    physical = frame.select(pl.all().to_physical())
+    return frame.columns, [list(row) for row in physical.iter_rows()]
 
 
 def _compare(path: Path, target: Path) -> None:

@@ -415,7 +415,8 @@ def test_a_panic_of_polars_is_a_sentence(kind: str, tmp_path: Path) -> None:
         file.write_table(table)
     ended = outside(tmp_path, "fit", "bad.arrow", *FIT, "-o", "m")
     assert ended.returncode == 2
-    assert ended.stderr.startswith("fairpc: bad.arrow cannot be read")
+    problem = ": column 'x' appears 2 times" if kind == "twice" else " cannot be read"
+    assert ended.stderr.startswith(f"fairpc: bad.arrow{problem}")
     assert ended.stderr.count("\n") == 1
 
 

@@ -133,6 +133,28 @@ def test_endless_input_is_stopped(
     assert "the table on stdin has more than 5,000,000 bytes: write it to a file" in ended.err
 
 
+@pytest.mark.parametrize("more", [(), ("--encoding", "latin-1")])
+def test_a_full_disk_below_the_copy_of_stdin_is_said(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[str, ...],
+) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs a device that is full")
+    real = Path.open
+
+    def opened(self: Path, mode: str = "r", *given: Any, **named: Any) -> Any:
+        return real(Path("/dev/full") if "w" in mode else self, mode, *given, **named)
+
+    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,2\n")))
+    ended = called(capsys, "predict", "m.fairpc", "-", "-o", "out.csv", *more)
+    assert ended.code == 2
+    assert ended.err.startswith("fairpc: the table on stdin cannot be copied to ")
+    assert ended.err.endswith("(no space left on device): set TMPDIR to a folder with more space\n")
+
+
 def test_an_endless_line_is_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

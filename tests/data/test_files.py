@@ -7,6 +7,7 @@ import datetime as dt
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairpc.data.distinct import Distinct
-from fairpc.data.files import find, format_of, is_part, scan, write_table
+from fairpc.data.files import _arrow_names, find, format_of, is_part, scan, write_table
 from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.source import Roles, open_source
 from fairpc.data.table_coding import RowEncoder
@@ -241,6 +242,59 @@ def test_a_damaged_or_empty_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "1.parquet").write_bytes(b"")
     with pytest.raises(FileFormatError, match=r"1\.parquet is empty, which is no Parquet file"):
         find(tmp_path)
+
+
+def write_doubled(path: Path) -> None:
+    """A table in which two columns are called 'age'."""
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table([[1], [2], ["x"]], names=["age", "age", "job"])
+    if path.suffix == ".parquet":
+        from pyarrow import parquet
+
+        parquet.write_table(table, path)
+    elif path.suffix == ".arrow":
+        from pyarrow import feather
+
+        feather.write_feather(table, path)
+    else:
+        path.write_text("age,age,job\n1,2,x\n")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".arrow", ".parquet"])
+def test_a_name_given_twice_is_named_with_its_repair(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"t{ending}"
+    write_doubled(path)
+    with pytest.raises(FileFormatError) as caught:
+        find(path)
+    said = str(caught.value)
+    assert said.startswith(str(path))
+    assert "'age'" in said
+    assert said.endswith("column names must differ, rename or drop the copies")
+
+
+def test_an_arrow_stream_is_called_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.arrow"
+    FRAME.write_ipc_stream(path)
+    with pytest.raises(FileFormatError, match="is an Arrow stream: write it as a file"):
+        find(path)
+
+
+NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), unique=True)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(NAMES, st.randoms(use_true_random=False))
+def test_names_of_an_arrow_file_are_read_or_not_at_all(
+    tmp_path: Path, names: list[str], rnd: Random
+) -> None:
+    path = tmp_path / "t.arrow"
+    pl.DataFrame({name: [{"a": 1}, None] for name in names}).write_ipc(path)
+    assert _arrow_names(path) == names
+    data = bytearray(path.read_bytes())
+    for _ in range(5):
+        data[-1 - rnd.randrange(min(len(data), 400))] = rnd.randrange(256)
+        path.write_bytes(data)
+        assert all(isinstance(name, str) for name in _arrow_names(path))
 
 
 def test_hidden_files_are_left_out_and_folders_below_are_not_forgotten(tmp_path: Path) -> None:

@@ -368,6 +368,27 @@ def test_huge_integers_keep_their_digits() -> None:
     assert encoding.transform(pl.DataFrame({"x": [2**60 + 1]})).tolist() == [[1]]
 
 
+@pytest.mark.parametrize("numbers", ["bins", "density"])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [-1e308, 1e308],
+        [-1.7976931348623157e308, 0.0, 1.7976931348623157e308],
+        [k * 1e307 for k in range(-17, 18)],
+        [k * 5e-324 for k in range(9)],
+        [10.0**k for k in range(-323, 309)],
+    ],
+    ids=["two", "largest", "wide", "tiny", "all sizes"],
+)
+def test_numbers_at_the_ends_of_double_precision(values: list[float], numbers: str) -> None:
+    """Differences of them are infinite, or nothing; codes are in the order of the values."""
+    encoding = fitted({"x": values * 20}, numbers=numbers)
+    codes = encoding.transform(pl.DataFrame({"x": values}))[:, 0].tolist()
+    assert codes == sorted(codes)
+    assert len(set(codes)) > 1
+    assert Encoding.from_dict(json.loads(json.dumps(encoding.to_dict()))) == encoding
+
+
 def test_many_rows_take_edges_from_joined_points(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).normal(size=(20_000, 1))
     exact = frames.fit_encoding(x).columns[0].edges

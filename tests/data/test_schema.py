@@ -56,6 +56,7 @@ HOSTILE: list[tuple[Callable[[Any], None], str]] = [
     (set_in(["columns", 1, "edges"], [2, 1]), "edges must ascend"),
     (set_in(["columns", 1, "edges"], [float("inf")]), "'edges' of a column must be a list of"),
     (set_in(["columns", 1, "edges"], [10**400]), "'edges' of a column must be a list of"),
+    (set_in(["columns", 1, "edges"], [2**53 + 1]), "numbers of double precision"),
     (set_in(["columns", 1, "edges"], [True]), "'edges' of a column must be a list of"),
     (set_in(["columns", 1, "open"], 1), "'open' of a column must be true or false"),
     (set_in(["columns", 1, "missing_share"], 1.5), "missing share lies between 0 and 1"),

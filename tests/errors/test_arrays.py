@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from fairpc.errors import ComparisonError, LearningError, MetricError
 from fairpc.errors.arrays import (
+    check_array,
     check_choice,
     check_classes,
     check_counts,
@@ -17,8 +19,10 @@ from fairpc.errors.arrays import (
     check_number,
     check_positive_weight,
     check_sample_weight,
+    check_table,
     is_missing,
     missing,
+    one_of,
 )
 
 CROSSED = [["f", 1], ["m", 1], ["f", 2], ["f", 1]]
@@ -43,6 +47,24 @@ def test_classes_are_sorted_and_numbered() -> None:
     names, ids = check_classes("y", np.array([[2], [0], [2]]))
     assert names == (0, 2)
     assert ids.tolist() == [1, 0, 1]
+
+
+@pytest.mark.parametrize("inside", [[0.5], np.ones(2), {"a": 1}, {1}], ids=repr)
+def test_a_cell_holds_one_value(inside: Any) -> None:
+    cells = np.empty(3, dtype=object)
+    for row in range(3):
+        cells[row] = inside
+    kind = type(inside).__name__
+    for check in (check_array, check_table, check_labels, check_classes):
+        with pytest.raises(MetricError, match=f"^y has a cell with a {kind} in it: give one value"):
+            check("y", cells)
+    with pytest.raises(MetricError, match="give one value per cell"):
+        check_groups(cells, 3)
+
+
+def test_what_cannot_be_compared_is_none_of_the_choices() -> None:
+    with pytest.raises(MetricError, match="y is shape.*: give one of 0, 1"):
+        one_of("y", pl.Series([[0], "x"], dtype=pl.Object), [0, 1])
 
 
 @pytest.mark.parametrize("check", [check_sample_weight, check_positive_weight])

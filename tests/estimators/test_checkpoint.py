@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import random
 import signal
@@ -272,6 +273,15 @@ def test_files_of_another_checkpoint_are_refused(tmp_path: Path) -> None:
         with pytest.raises(FileFormatError, match=f"{name} is damaged, or was altered or put"):
             fit_from_files(folders[0], None)
         one.write_bytes(own)
+
+
+def test_arrays_that_grow_when_they_are_read_are_refused(tmp_path: Path) -> None:
+    """Zeros that are compressed are a thousand times as large in memory as on disk."""
+    buffer, path = io.BytesIO(), tmp_path / "rows.npz"
+    np.savez_compressed(buffer, words=np.zeros(10**6), weights=np.zeros(1))
+    write_sealed(path, buffer.getvalue(), "mark")
+    with pytest.raises(FileFormatError, match="what is inside is larger than the file"):
+        journal.read_arrays(path, "mark", ("words", "weights"))
 
 
 def test_a_run_that_began_elsewhere_is_refused(tmp_path: Path) -> None:

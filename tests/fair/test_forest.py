@@ -271,6 +271,18 @@ def test_a_value_that_cannot_occur_has_log_probability_minus_infinity() -> None:
     np.testing.assert_allclose(out[:, 0], [-np.inf, np.log(0.25), 0.0])
 
 
+@settings(max_examples=examples(20))
+@given(forests())
+def test_of_no_rows_nothing_is_said(m: ForestDistribution) -> None:
+    x, s = np.zeros((0, len(m.layout.names)), np.int16), np.zeros(0, np.int16)
+    for known in (None, s):
+        assert m.decision(known, x).shape == (0, m.layout.n_classes)
+        assert m.observed(known, x).shape == (0, m.layout.n_classes)
+        assert m.posterior(known, s, x).shape == (0, m.layout.n_classes)
+        assert m.log_likelihood(known, s, x).shape == (0,)
+    assert m.group(x).shape == (0, m.layout.n_groups)
+
+
 def one_leaf(**changed: Any) -> Forest:
     fields: dict[str, Any] = {
         "tree": np.zeros(2, int),
@@ -359,6 +371,24 @@ def test_one_row_of_a_billion_in_no_box_is_found() -> None:
     for some in (boxes, [*boxes, none, none]):
         with pytest.raises(LearningError, match="boxes of a tree overlap, or leave rows out"):
             made(some)
+
+
+@pytest.mark.parametrize("rare", [0.0, 5e-324, 1e-300, 1e-200, 1e-20])
+@pytest.mark.parametrize("beside", [0.0, 1e-9])
+def test_a_box_holds_so_much_that_its_density_is_a_number(rare: float, beside: float) -> None:
+    """Two boxes, one of which allows one value: a file may say that nearly nothing is in it.
+
+    The value beside it, which is never alone, keeps the least x from telling what a box holds.
+    """
+    values: Floats = np.array([[[[1.0 - beside, beside, rare]]] * 2] * 2)
+    boxes = np.array([[1, 1, 0], [0, 0, 1]], bool)
+    fields = np.zeros(2, int), (boxes,), np.ones((2, 2, 1)), (values,), np.full((2, 2, 2), 0.5)
+    if rare < forest_module.LEAST_MASS:
+        with pytest.raises(LearningError, match="do not fit together"):
+            Forest(*fields)
+    else:
+        dense = Forest(*fields).log_densities(np.array([[2], [-1]], np.int16), [0, 1])
+        np.testing.assert_allclose(np.exp(dense), [[0.5] * 2, [1.0] * 2], rtol=1e-12)
 
 
 def test_too_large_a_forest_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

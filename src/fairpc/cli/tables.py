@@ -101,7 +101,7 @@ def opened(table: str, text: TextFormat) -> Iterator[TableFiles]:
         if text.encoding is not None:
             _recode(table, copy, text.encoding)
         else:
-            with copy.open("wb") as out:
+            with _room(copy, source), copy.open("wb") as out:
                 _copy(sys.stdin.buffer.read, out, source)
         yield find(copy, delimiter=delimiter, source=source)
 
@@ -121,12 +121,28 @@ def _recode(table: str, copy: Path, encoding: str) -> None:
     try:
         with (
             nullcontext(sys.stdin.buffer) if table == STDIN else Path(table).open("rb") as file,
+            _room(copy, table if table != STDIN else "the table on stdin"),
             copy.open("w", encoding="utf-8", newline="") as out,
         ):
             text = codecs.getreader(encoding)(file)
             _copy(text.read, out, "the table on stdin" if table == STDIN else "")
     except UnicodeError as error:
-        raise FileFormatError(f"{table} is not written in {encoding}: {error}") from None
+        raise FileFormatError(
+            f"{table} is not written in {encoding} ({error}): give its encoding, such as cp1252"
+        ) from None
+
+
+@contextmanager
+def _room(copy: Path, source: str) -> Iterator[None]:
+    """A block that writes the copy of a table; an error says where there was no room for it."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise FileFormatError(
+            f"{source} cannot be copied to {copy.parent.parent} ({reason}): set TMPDIR to a folder "
+            "with more space"
+        ) from error
 
 
 def _copy(read: Callable[[int], Any], out: Any, endless: str) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -329,9 +330,9 @@ def round_number(below: float, above: float) -> float:
     """The number with the fewest digits in (below, above]."""
     largest = max(abs(below), abs(above))
     start = math.floor(math.log10(largest)) + 1 if largest > 0 else 0
-    for exponent in range(start, start - 18, -1):
+    for exponent in range(min(start, sys.float_info.max_10_exp), start - 18, -1):
         step = 10.0**exponent
-        if step == 0 or math.isinf(step):
+        if step == 0:
             continue
         candidate = float(f"{math.floor(above / step)}e{exponent}")
         if below < candidate <= above:

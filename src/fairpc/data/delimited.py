@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -167,13 +167,18 @@ def _header(text: str, delimiter: str, source: str) -> tuple[str, ...]:
             f"{source} has {len(names):,} columns: at most {MAX_COLUMNS:,} can be learned from, "
             "drop those that say nothing about the decision"
         )
-    name, count = Counter(names).most_common(1)[0]
-    if count > 1:
-        raise FileFormatError(
-            f"{source}: column {name!r} appears {count} times in the header: column names must "
-            "differ, rename or drop the copies"
-        )
+    refuse_copies(names, source)
     return names
+
+
+def refuse_copies(names: Sequence[str], source: str) -> None:
+    """A FileFormatError where a name stands for two columns."""
+    for name, count in Counter(names).most_common(1):
+        if count > 1:
+            raise FileFormatError(
+                f"{source}: column {name!r} appears {count} times: column names must differ, "
+                "rename or drop the copies"
+            )
 
 
 def _check_lines(path: Path, source: str, delimiter: str, width: int) -> bool:

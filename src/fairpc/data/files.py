@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 from fairpc.data import containers
 from fairpc.data.atomic import AnyPath, replacing
 from fairpc.data.containers import Scratch
-from fairpc.data.delimited import Dialect, read_dialect
+from fairpc.data.delimited import Dialect, read_dialect, refuse_copies
 from fairpc.data.forks import need_threads
 from fairpc.data.frame import exactly
 from fairpc.errors import FileFormatError, TableError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 Format = Literal["text", "parquet", "arrow"]
 Types = Mapping[str, Any]
 """Polars' type of each column."""
+_MAX_FOOTER: Final = 16 * 2**20
+"""Most bytes behind the rows of an Arrow file that are read for the names of its columns."""
 
 SUFFIXES: Final[Mapping[str, Format]] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt", ".data"), "text"),
@@ -41,6 +44,7 @@ _REFUSED: Final = {
     b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it first"),
     b"PK\x03\x04": ("a zip archive or a workbook", f"unpack it, or {_ALONE}"),
     b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "export it as CSV"),
+    b"\xff\xff\xff\xff": ("an Arrow stream", "write it as a file, such as Feather or Parquet"),
     b"FEA1": ("Feather of version 1", "write it again as Feather 2 or Parquet"),
     b"SQLite format 3": ("a database", _ALONE),
     b"%PDF": ("a PDF document", "export the table as CSV"),
@@ -134,6 +138,11 @@ class Reading:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         import polars as pl
 
+        if isinstance(error, pl.exceptions.DuplicateError):
+            raise FileFormatError(
+                f"{self.source} cannot be read ({reason_of(error)}): column names must differ, "
+                "rename or drop the copies"
+            ) from error
         # A panic is no Exception: who catches those would let it end the program.
         if isinstance(error, (pl.exceptions.PolarsError, pl.exceptions.PanicException)):
             raise FileFormatError(
@@ -215,8 +224,57 @@ def _refuse_unknown_types(paths: tuple[Path, ...], kind: Format, called: str) ->
     to stderr, and no longer than this may stderr be closed.
     """
     for path in paths:
-        with Reading(called if len(paths) == 1 else str(path)), _without_stderr():
+        source = called if len(paths) == 1 else str(path)
+        if kind == "arrow":
+            refuse_copies(_arrow_names(path), source)
+        with Reading(source), _without_stderr():
             _scan((path,), kind).head(1).collect(engine="streaming")
+
+
+def _arrow_names(path: Path) -> list[str]:
+    """Names of the columns of an Arrow file, from its last bytes; none where they cannot be read.
+
+    Polars counts equal ones once, and then panics. What is behind the rows is a FlatBuffer: places
+    count from themselves, and what a table has at which place is in a list that it points to.
+    """
+    footer = _arrow_footer(path)
+
+    def at(kind: str, place: int) -> int:
+        (found,) = struct.unpack_from(kind, footer, place)
+        return int(found)
+
+    def below(table: int, field: int) -> int:
+        fields = table - at("<i", table)
+        here = at("<H", fields + 4 + 2 * field) if 4 + 2 * field < at("<H", fields) else 0
+        return table + here + at("<I", table + here) if here else len(footer)
+
+    names: list[str] = []
+    try:
+        columns = below(below(at("<I", 0), 1), 1)  # the fields of the schema of the footer
+        left = len(footer)
+        for k in range(at("<I", columns)):
+            place = columns + 4 + 4 * k
+            text = below(place + at("<I", place), 0)
+            left -= at("<I", text) + 4
+            if left < 0:  # texts that overlap would be more than there is
+                return []
+            names.append(footer[text + 4 : text + 4 + at("<I", text)].decode())
+    except (struct.error, UnicodeDecodeError):
+        return []
+    return names
+
+
+def _arrow_footer(path: Path) -> bytes:
+    """What an Arrow file says of its columns and batches; nothing where it is too long."""
+    end = len(b"ARROW1") + 4
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - end, 0))
+        length = int.from_bytes(file.read(4), "little")
+        if not 0 < length <= min(size - end, _MAX_FOOTER):
+            return b""
+        file.seek(size - end - length)
+        return file.read(length)
 
 
 @contextlib.contextmanager

@@ -99,7 +99,7 @@ def fit_density(edges: tuple[float, ...], atoms: Atoms) -> ColumnDensity | None:
     None where numbers are too large, or too close to each other, for one.
     """
     far = max(abs(float(atoms.values[0])), abs(float(atoms.values[-1])), *map(abs, edges))
-    span = float(atoms.values[-1] - atoms.values[0])
+    span = float(atoms.values[-1]) - float(atoms.values[0])
     if not edges or far > FARTHEST or span <= 0:
         return None
     step = _step(atoms)

@@ -154,7 +154,10 @@ class Column(Saved):
                 f"column {self.name!r} has the edges {list(self.edges)}: edges must ascend"
             )
         if self.kind == "date" and any(abs(edge) > _LAST_DATE for edge in self.edges):
-            raise TableError(f"column {self.name!r} has an edge beyond the calendar")
+            raise TableError(
+                f"column {self.name!r} has an edge beyond the calendar: give dates of the years 1 "
+                "to 9999, or drop the column"
+            )
         density = self.density
         if density is not None and density.edges != self.edges:
             raise TableError(f"column {self.name!r} has a density of other bins: fit it again")
@@ -286,13 +289,13 @@ class Record:
         return value
 
     def number(self, field: str) -> float:
-        return _number(self.data[field], self.error(field, "a finite number"))
+        return _number(self.data[field], self.error(field, "a finite number of double precision"))
 
     def items(self, field: str) -> list[Any]:
         return self._typed(field, list, "a list")
 
     def numbers(self, field: str) -> tuple[float, ...]:
-        fault = self.error(field, "a list of finite numbers")
+        fault = self.error(field, "a list of finite numbers of double precision")
         return tuple(_number(value, fault) for value in self.items(field))
 
     def array(self, field: str, *n_axes: int) -> Floats:
@@ -333,6 +336,7 @@ def _number(value: Any, fault: FileFormatError) -> float:
         number = float(value) if real else math.nan
     except OverflowError:
         raise fault from None
-    if not math.isfinite(number):
+    # A whole number beyond 2**53 may be none of double precision: it would be read as another.
+    if not math.isfinite(number) or number != value:
         raise fault
     return number

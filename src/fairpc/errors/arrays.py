@@ -30,7 +30,7 @@ Positions = npt.NDArray[np.intp]
 Slots = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
 
-_ODD: Final = (TypeError, ValueError, OverflowError, ArithmeticError)
+_ODD: Final = (TypeError, ValueError, OverflowError, ArithmeticError, NotImplementedError)
 """What objects of others raise when they are taken for numbers, or compared."""
 
 
@@ -168,7 +168,18 @@ def check_array(name: str, values: npt.ArrayLike) -> Array:
         ) from error
     if array.dtype.kind == "V":
         raise MetricError(f"{name} is a structured array: give plain values")
+    if array.dtype.kind == "O":
+        _refuse_containers(name, array)
     return array
+
+
+def _refuse_containers(name: str, array: Array) -> None:
+    """Raise a MetricError where a cell holds a list, an array or an object like them."""
+    for kind in set(map(type, array.ravel().tolist())):
+        if kind.__hash__ is None:
+            raise MetricError(
+                f"{name} has a cell with a {kind.__name__[:40]} in it: give one value per cell"
+            )
 
 
 def check_table(name: str, values: npt.ArrayLike) -> Array:

@@ -73,8 +73,12 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
     try:
         model = _model(content)
         _verify_read(model, content)
-    except (FairpcError, *_WRONG_TYPE) as error:
+    except FairpcError as error:
         raise FileFormatError(f"{source} holds no model: {error}") from error
+    except _WRONG_TYPE as error:
+        raise FileFormatError(
+            f"{source} holds no model: a field is not of its kind ({error}): it was altered"
+        ) from error
     return model
 
 

@@ -48,6 +48,8 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isfinite(value).all():
+        return value.tolist()
     if isinstance(value, tuple | list | np.ndarray):
         return [plain(item) for item in value]
     if hasattr(value, "to_dict"):

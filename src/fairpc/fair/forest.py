@@ -50,6 +50,8 @@ TURNED_CELLS: Final = 2**22
 """Most numbers P(s, f, d | row) at once."""
 MAX_CELLS: Final = 2**28
 """Most numbers P(x_j in the box | c, s): all are in memory."""
+LEAST_MASS: Final = 1e-290
+"""Least P(x in a box): below it numbers lose their digits, and quotients become infinite."""
 _PRIME: Final = 2**31 - 1
 _DRAWS: Final = 3
 """Numbers below the prime can be multiplied, and thousands of products added, in 64 bits."""
@@ -126,8 +128,21 @@ class Forest:
         for share in (sums, self.shares.sum(axis=2), *(v.sum(axis=3) for v in self.values)):
             fits = fits and bool((np.abs(share - 1.0) < WEIGHT_TOLERANCE).all())
         fits = fits and all((a >= 0).all() for a in (self.shares, self.leaf_rate, *self.values))
-        # A box that no row can be in has no density within it.
-        return fits and bool((self.mass > 0).all() and (self.box_mass > 0).all())
+        return fits and self._boxes_have_mass()
+
+    def _boxes_have_mass(self) -> bool:
+        """Whether some row can be in each box: one that is empty has no density within it.
+
+        Every box has at least the mass of its least likely x. Where that is enough, for a box
+        that allows some value of each feature, the masses need not be computed.
+        """
+        least = self.shares
+        for value in self.values:
+            least = least * value.min(axis=3)
+        enough = least.sum(axis=2).min() >= LEAST_MASS
+        if enough and all(box.any(axis=1).all() for box in self.allowed):
+            return True
+        return bool((self.mass > 0).all() and (self.box_mass >= LEAST_MASS).all())
 
     def _boxes_fit(self) -> bool:
         """Whether every x is in one box of each tree.

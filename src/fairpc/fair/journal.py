@@ -185,6 +185,9 @@ def read_arrays(path: Path, mark: str, names: Collection[str]) -> dict[str, Arra
     sealed = read_sealed(path, MAX_BYTES, mark)
     try:
         with np.load(io.BytesIO(sealed), allow_pickle=False) as file:
+            # We write nothing compressed: what is would be larger in memory than its file tells.
+            if sum(member.file_size for member in file.zip.infolist()) > len(sealed):
+                raise ValueError("what is inside is larger than the file")
             data = {name: file[name] for name in file.files}
     except _NO_ARRAYS as error:
         raise FileFormatError(f"{path} holds no arrays ({error}): use a new folder") from error
