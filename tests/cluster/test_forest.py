@@ -10,7 +10,7 @@ from cluster.test_fit import SMALL, partitioned
 from decisions import table
 from estimators.test_checkpoint import same
 from fairpc import FairPC
-from fairpc.fair import forest_fit, label_scores
+from fairpc.fair import forest_fit, score_mechanism
 from fairpc.fair.choice import LabelGain
 
 
@@ -19,7 +19,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forests are grown in this process, whoever reads the rows."""
     monkeypatch.setattr(forest_fit, "GROWING_ROWS", 300)
     monkeypatch.setattr(forest_fit, "MAX_LEAVES", 12)
-    monkeypatch.setattr(label_scores, "MECHANISM_STEPS", 200)
+    monkeypatch.setattr(score_mechanism, "MECHANISM_STEPS", 200)
 
 
 @pytest.mark.parametrize("structure", ["forest", "auto"])

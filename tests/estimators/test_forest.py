@@ -21,7 +21,7 @@ from estimators.test_models import write_signed
 from estimators.test_sklearn import people
 from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
 from fairpc.errors import FairpcError, FileFormatError, LearningError
-from fairpc.fair import forest_fit, journal, label_scores
+from fairpc.fair import forest_fit, journal, score_mechanism
 from fairpc.fair.choice import LabelGain
 from fairpc.fair.forest import ForestDistribution
 
@@ -32,7 +32,7 @@ def small() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forest_fit, "GROWING_ROWS", 300)
         patch.setattr(forest_fit, "MAX_LEAVES", 12)
-        patch.setattr(label_scores, "MECHANISM_STEPS", 200)
+        patch.setattr(score_mechanism, "MECHANISM_STEPS", 200)
         yield
 
 

@@ -11,7 +11,7 @@ import pytest
 from fair.tables import largest_dependence, random_rows
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array
-from fairpc.fair import forest_fit, label_scores, telling
+from fairpc.fair import forest_fit, label_scores, score_mechanism, telling
 from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.forest_fit import fit_forest
 from fairpc.fair.label_scores import dealt
@@ -30,7 +30,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     if request.node.get_closest_marker("slow") is None:
         monkeypatch.setattr(forest_fit, "GROWING_ROWS", 300)
         monkeypatch.setattr(forest_fit, "MAX_LEAVES", 30)
-        monkeypatch.setattr(label_scores, "MECHANISM_STEPS", 500)
+        monkeypatch.setattr(score_mechanism, "MECHANISM_STEPS", 500)
 
 
 class Drawn(NamedTuple):
@@ -135,7 +135,7 @@ def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:
     rng = np.random.default_rng(0)
     learning, growing = forest_fit._learning(rows, rows, None, rng)
     scores = learning.mixed(learning.told())
-    rates = label_scores.fit_mechanism(label_scores.score_bins(rows, scores), OPTIONS)
+    rates = score_mechanism.fit_mechanism(score_mechanism.score_bins(rows, scores), OPTIONS)
     upper = rates.distribution.top_rates
     top = [upper.of_subgroup(s, rows.strata) for s in range(rows.n_groups)]
     own = scores.held[:, 0] > 0
@@ -182,7 +182,7 @@ def test_labels_count_as_bent_where_their_rates_differ_between_groups(
     d = f.copy()
     d[1000 : 1000 + turned] = 0
     rows = Rows.of(np.repeat([0, 1], 1000), d, f[:, None])
-    assert label_scores.fit_mechanism(rows, OPTIONS).straight == straight
+    assert score_mechanism.fit_mechanism(rows, OPTIONS).straight == straight
 
 
 def noise(seed: int, n: int, arity: int = 4) -> Rows:
@@ -396,7 +396,7 @@ def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:
     rows, _ = logistic(5, 3000)
     learning = label_scores.ScoreLearning.of(rows, None, np.random.default_rng(0), rows.x)
     scores = learning.mixed(learning.told())
-    rates = label_scores.fit_mechanism(label_scores.score_bins(rows, scores), OPTIONS)
+    rates = score_mechanism.fit_mechanism(score_mechanism.score_bins(rows, scores), OPTIONS)
     top = rates.distribution.top_rates
 
     def told(found: label_scores.Scores) -> tuple[float, list[float]]:
@@ -406,11 +406,11 @@ def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:
         means = []
         for g in range(rows.n_groups):
             rate, mechanism = top.of_subgroup(g, rows.strata)
-            q = label_scores.decided(given[rows.s[row] == g], mechanism, rate)
+            q = score_mechanism.decided(given[rows.s[row] == g], mechanism, rate)
             means.append(float(q[:, 1].mean()))
         return float(np.log(given[np.arange(len(row)), rows.d[row]]).mean()), means
 
-    sharp = label_scores.sharpened(rows, scores, top)
+    sharp = score_mechanism.sharpened(rows, scores, top)
     timid = replace(
         scores,
         **{
@@ -418,7 +418,7 @@ def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:
             for name, said in (("given", scores.given), ("drawn", scores.drawn))
         },
     )
-    again = label_scores.sharpened(rows, timid, top)
+    again = score_mechanism.sharpened(rows, timid, top)
     assert told(timid)[0] < told(again)[0] - 0.01
     assert told(sharp)[0] == pytest.approx(told(again)[0], abs=0.01)
     np.testing.assert_allclose(told(sharp)[1], top.decision_rate[1], atol=0.01)

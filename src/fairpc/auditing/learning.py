@@ -14,7 +14,7 @@ from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.calibration import Calibration
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.latent import LatentDecision
-from fairpc.fair.label_scores import STRAIGHT_LEVEL
+from fairpc.fair.score_mechanism import STRAIGHT_LEVEL
 
 _HISTORY_POINTS: Final = 201
 _CURVE_POINTS: Final = 51

@@ -18,7 +18,7 @@ from fairpc.estimators.decisions import FittedDecisions
 from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
 from fairpc.fair.distribution import BiasAccount
-from fairpc.fair.label_scores import STRAIGHT_LEVEL
+from fairpc.fair.score_mechanism import STRAIGHT_LEVEL
 from fairpc.refits.bootstrap import Draws, intervals
 from fairpc.refits.scored import ScoredSubject
 from fairpc.refits.workbench import Subject, check_persons

@@ -62,12 +62,13 @@ from fairpc.fair.forest_fit import ForestFitted, fit_forest
 from fairpc.fair.initial import Structure
 from fairpc.fair.journal import VALIDATION, Journal
 from fairpc.fair.knowledge import Knowledge, limits_of_coding
-from fairpc.fair.label_scores import DRAWS, held_limits
+from fairpc.fair.label_scores import DRAWS
 from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.fair.recipe import AutoFitted, fit_auto
 from fairpc.fair.recipe_log import Choices
 from fairpc.fair.restarts import FittedFromStarts, fit_starts
 from fairpc.fair.rows import Rows
+from fairpc.fair.score_mechanism import held_limits
 from fairpc.fair.strata import Strata
 from fairpc.fair.telling import WIDE
 from fairpc.fair.top import LATENT, Layout, Limits, Model

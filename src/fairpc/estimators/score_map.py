@@ -6,8 +6,8 @@ D is independent of X given (Df, S), so with q(x, s) = P(Df = 1 | x, s)
 
 A classifier that sees X and S gives r, if it is calibrated within each group. Cross-fitted scores
 calibrate it. They also give P(Df) and the mechanism: as for a forest, by the model of the bins of
-the score (:mod:`fairpc.fair.label_scores`), kept within what held-out rows leave possible; or the
-middle of that set. Then q = (r − b0) / (b1 − b0).
+the score (:mod:`fairpc.fair.score_mechanism`), kept within what held-out rows leave possible; or
+the middle of that set. Then q = (r − b0) / (b1 − b0).
 
 Scores beyond b0 and b1 are bent towards 0 and 1, so that their order is kept, and the odds of
 each group are shifted so that the mean of q in its training rows is P(Df = 1).

@@ -18,9 +18,10 @@ from fairpc.estimators.score_map import LEVEL, ScoreMap, StrataMap, shifted
 from fairpc.evidence.ends import Known, LabelEnds, label_ends
 from fairpc.evidence.ends_within import SharedEnds, StrataEnds, ends_within
 from fairpc.fair.fit import Options
-from fairpc.fair.label_scores import Scores, fit_mechanism, score_bins
+from fairpc.fair.label_scores import Scores
 from fairpc.fair.priors import RECIPE_MECHANISM, STRATUM_ROWS
 from fairpc.fair.rows import Rows
+from fairpc.fair.score_mechanism import fit_mechanism, score_bins
 from fairpc.fair.top import Limits, TopRates
 
 Select = Literal["prior", "middle"]

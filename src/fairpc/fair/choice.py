@@ -23,16 +23,11 @@ from fairpc.fair.components import TREES, learn_component
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import Options, fit_parameters
 from fairpc.fair.initial import cells_of, initial_model
-from fairpc.fair.label_scores import (
-    Scores,
-    fit_mechanism,
-    held_to_model,
-    label_scores,
-    score_bins,
-)
+from fairpc.fair.label_scores import Scores, label_scores
 from fairpc.fair.priors import strengths
 from fairpc.fair.recipe import fit_auto
 from fairpc.fair.rows import Rows
+from fairpc.fair.score_mechanism import fit_mechanism, held_to_model, score_bins
 
 START_STEPS: Final = 60
 """Updates of EM of the trees that are compared first."""

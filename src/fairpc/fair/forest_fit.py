@@ -1,6 +1,7 @@
 """Growing a forest circuit: trees that imitate cross-fitted scores of D, and honest counts.
 
-1. *Scores* of D and the *mechanism* that follows: :mod:`fairpc.fair.label_scores`.
+1. *Scores* of D and the *mechanism* that follows: :mod:`fairpc.fair.label_scores`,
+   :mod:`fairpc.fair.score_mechanism`.
 2. *Sums.* Log odds of Df that features add, each by itself, imitate the mean score of all folds.
    They tilt the density of the group (:mod:`fairpc.fair.additive`).
 3. *Trees.* For each fold a regression tree cuts X into boxes in which what the sums leave of the
@@ -34,16 +35,18 @@ from fairpc.fair.label_scores import (
     N_FOLDS,
     ScoreLearning,
     Scores,
+    value_orders,
+    which_ordered,
+)
+from fairpc.fair.rows import Rows
+from fairpc.fair.score_mechanism import (
     balance,
     balanced,
     fit_mechanism,
     held_mechanism,
     score_bins,
     sharpened,
-    value_orders,
-    which_ordered,
 )
-from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout
 from fairpc.structure.mixture import soft_clusters
 

@@ -27,9 +27,9 @@ from fairpc.estimators.training import rows_in_order
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.fit import BalancedPlan
 from fairpc.fair.forest import ForestDistribution
-from fairpc.fair.label_scores import BinsFitted, binned_model
 from fairpc.fair.priors import parameter_prior
 from fairpc.fair.rows import Rows
+from fairpc.fair.score_mechanism import BinsFitted, binned_model
 from fairpc.fair.top import Limits, TopRates
 
 
