@@ -102,7 +102,8 @@ def run(
 
 def told(found: Audit) -> Audit:
     """An audit whose sentences name options; the form of the page has none."""
-    return replace(with_options(replace(found, what_if=None)), what_if=found.what_if)
+    worded: Audit = with_options(replace(found, what_if=None))
+    return replace(worded, what_if=found.what_if)
 
 
 def _gap_alone(model: CircuitClassifier, given: dict[str, Any], limit: Limit, seed: int) -> float:

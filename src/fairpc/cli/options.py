@@ -394,8 +394,8 @@ def with_options(value: Any) -> Any:
         return {name: with_options(item) for name, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         own = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
-        said = {name: with_options(item) for name, item in own.items()}
-        return replace(value, **{name: said[name] for name in said if said[name] is not own[name]})
+        worded = {name: with_options(item) for name, item in own.items()}
+        return replace(value, **{n: w for n, w in worded.items() if w is not own[n]})
     return value
 
 
