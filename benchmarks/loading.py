@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from fairpc import FairPC, LatentDecision, load
@@ -28,7 +29,7 @@ ROUNDS = 40
 def models(folder: Path) -> Iterator[Path]:
     """Files of models of Adult."""
     adult = load_adult()
-    kinds = {
+    kinds: dict[str, Any] = {
         "forest": FairPC(structure="forest", random_state=0),
         "strudel": FairPC(structure="strudel", random_state=0),
         "4 components": FairPC(n_components=4, random_state=0),

@@ -254,7 +254,8 @@ def _pickled(suite: Checkpoints, rng: random.Random, folder: Path, file: Path) -
     with np.load(io.BytesIO(path.read_bytes()[:-_SEALED])) as read:
         names = read.files
     payload = np.array([_Payload(suite.outside / "theirs")], dtype=object)
-    np.savez(buffer, **dict.fromkeys(names, payload))
+    arrays_of: dict[str, Any] = dict.fromkeys(names, payload)
+    np.savez(buffer, **arrays_of)
     write_sealed(path, buffer.getvalue(), _mark(folder))
     return True
 

@@ -42,6 +42,26 @@ def test_an_ended_command_leaves_nothing(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+CALLED_BACK = """
+import ctypes, signal, time
+from fairpc.errors.signals import ending_on_signals
+
+with ending_on_signals():
+    ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))()
+    time.sleep(60)
+print("went on")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_a_signal_in_what_foreign_code_calls_back_is_not_lost() -> None:
+    """Numba compiles so: an exit that is raised there is printed and forgotten."""
+    command = [sys.executable, "-c", CALLED_BACK]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 128 + signal.SIGTERM
+    assert ended.stdout == ended.stderr == ""
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_a_signal_that_is_ignored_stays_so() -> None:
     code = (

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
+
+_LATER: Final = 0.05
+"""Seconds after which a signal is sent again that could not end the program."""
 
 
 @contextmanager
@@ -18,6 +24,15 @@ def ending_on_signals() -> Iterator[None]:
         came.append(number)
         raise SystemExit(128 + number)
 
+    def ask_again(lost: sys.UnraisableHookArgs) -> None:
+        # What compilers and other foreign code call back can raise nothing: the exit is lost there.
+        if not (came and isinstance(lost.exc_value, SystemExit)):
+            told(lost)
+            return
+        timer = threading.Timer(_LATER, os.kill, (os.getpid(), came[0]))
+        timer.daemon = True
+        timer.start()
+
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may say what a signal does
         return
@@ -27,6 +42,7 @@ def ending_on_signals() -> Iterator[None]:
         # nohup has it ignored, and means it.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, end)
+    told, sys.unraisablehook = sys.unraisablehook, ask_again
     try:
         yield
     except BaseException:
@@ -34,5 +50,6 @@ def ending_on_signals() -> Iterator[None]:
             raise SystemExit(128 + came[0]) from None
         raise
     finally:
+        sys.unraisablehook = told
         for number, handler in before.items():
             signal.signal(number, handler)
