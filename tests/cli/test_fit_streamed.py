@@ -13,6 +13,7 @@ import pytest
 
 from cli.calls import called
 from estimators.drifting import drifting
+from fairpc.cli.options import with_options
 from fairpc.estimators import load
 
 
@@ -133,7 +134,7 @@ def test_a_drift_is_noted_and_in_the_facts(
     shown = called(capsys, *call, "--json")
     assert not shown.code, shown.err
     found = json.loads(shown.out)
-    assert tuple(found["warnings"]) == load(model).warnings_ != ()
+    assert tuple(found["warnings"]) == with_options(load(model).warnings_) != ()
     assert all(f"note: {sentence}" in shown.err for sentence in found["warnings"])
     assert found["learned"]["sentences"] == []
     assert "whose latent decision is" not in called(capsys, *call).out
