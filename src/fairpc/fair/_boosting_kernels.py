@@ -217,17 +217,27 @@ def grow(x, start, named, slope, bend, drawn, limits, work, divided, stays, valu
     for r in range(len(order)):
         order[r] = r
     leaves[0, 0], leaves[0, 1] = 0, len(order)
-    _add_up(x, order, 0, len(order), slope, bend, 0, sums)
-    found = _best_division(sums, 0, start, named, drawn, least, shrinking, keeps, rank, ratio)
-    leaves[0, 2], gains[0] = found
-    n = 1
-    while n < n_leaves:
+    small, large, n = 0, -1, 0
+    # Each helper is called in one place: code that is inlined twice is compiled twice.
+    while True:
+        # The smaller part is summed, the other is what it leaves.
+        _add_up(x, order, leaves[small, 0], leaves[small, 1], slope, bend, small, sums)
+        if large >= 0:
+            for p in range(every + 1):
+                for k in range(3):
+                    sums[large, p, k] -= sums[small, p, k]
+        for part in (small, large):
+            if part >= 0:
+                leaves[part, 2], gains[part] = _best_division(
+                    sums, part, start, named, drawn, least, shrinking, keeps, rank, ratio
+                )
+        n += 1
         leaf = 0
         for k in range(1, n):
             if gains[k] > gains[leaf]:
                 leaf = k
         j = leaves[leaf, 2]
-        if j < 0:
+        if j < 0 or n == n_leaves:
             break
         divided[n - 1, 0], divided[n - 1, 1] = leaf, j
         for p in range(start[j], start[j + 1]):
@@ -235,24 +245,12 @@ def grow(x, start, named, slope, bend, drawn, limits, work, divided, stays, valu
         first, last = leaves[leaf, 0], leaves[leaf, 1]
         middle = _divide(x, order, aside, first, last, leaf, j, keeps)
         leaves[n, 0], leaves[n, 1], leaves[leaf, 1] = middle, last, middle
-        # The smaller part is summed, the other is what it leaves.
-        small = n if last - middle <= middle - first else leaf
-        if small == leaf:
+        small, large = n, leaf
+        if last - middle > middle - first:
+            small, large = leaf, n
             for p in range(every + 1):
                 for k in range(3):
                     sums[n, p, k] = sums[leaf, p, k]
-        large = n if small == leaf else leaf
-        _add_up(x, order, leaves[small, 0], leaves[small, 1], slope, bend, small, sums)
-        for p in range(every + 1):
-            for k in range(3):
-                sums[large, p, k] -= sums[small, p, k]
-        for k in range(2):
-            part = leaf if k == 0 else n
-            found = _best_division(
-                sums, part, start, named, drawn, least, shrinking, keeps, rank, ratio
-            )
-            leaves[part, 2], gains[part] = found
-        n += 1
     for leaf in range(n_leaves):
         values[leaf] = 0.0
         if leaf < n:
