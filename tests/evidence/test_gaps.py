@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -286,6 +287,8 @@ def test_bad_thresholds() -> None:
         equal_rates([0.1, 0.2], [0, 1], rate=2.0)
     with pytest.raises(MetricError, match="y has the values .1, 2.: give labels 0 and 1"):
         equal_rates([0.1, 0.2], [0, 1], [1, 2])
+    with pytest.raises(MetricError, match="y has the values .*: give labels 0 and 1"):
+        equal_rates([0.1, 0.2], [0, 1], np.array([1, timedelta(days=1)], object))
 
 
 @pytest.mark.parametrize("thresholds", [0.5, [], [[0.5], [0.1, 0.2]], ["x"], [0.5, None], {0.5}])

@@ -104,7 +104,8 @@ def equal_rates(
     given = arrays.check_positive_weight(sample_weight, len(values))
     weights = np.ones(len(values)) if given is None else given
     truth = None if y is None else arrays.check_labels("y", y, len(values))
-    if truth is not None and not set(found := np.unique(truth).tolist()) <= {0, 1}:
+    # Values of several kinds have no order.
+    if truth is not None and not set(found := list(dict.fromkeys(truth.tolist()))) <= {0, 1}:
         raise MetricError(f"y has the values {found[:5]}: give labels 0 and 1")
     common = arrays.check_threshold(threshold)
     before = values >= common
