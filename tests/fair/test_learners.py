@@ -61,10 +61,7 @@ def test_the_curvature_is_what_labels_of_the_model_have_on_average() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_tree_is_that_of_trying_every_division(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(learners, "LEAVES", 5)
+def test_a_tree_is_that_of_trying_every_division(seed: int) -> None:
     rng = np.random.default_rng(seed)
     n, arities = 60, np.array([4, 3, 6])
     codes = rng.integers(0, arities, (n, 3)).astype(np.int16)
@@ -79,7 +76,7 @@ def test_a_tree_is_that_of_trying_every_division(
     chance = rng.random((5, 3))
     allowed = chance < 0.5
     allowed[np.arange(5), chance.argmin(axis=1)] = True
-    grower = learners._Grower.of(part, start, named, 4)
+    grower = learners._Grower.of(part, start, named, (5, 4))
     tree = grower.grow(0, chance)
     slopes = part.slope[0], part.bend[0]
     limits = 4.0, learners.SHRINKING, learners.RATE

@@ -26,8 +26,9 @@ from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 RATE: Final = 0.15
 SHRINKING: Final = 5.0
 """Of boosting: the share of a step that is taken, and the curvature that is added to a leaf's."""
-LEAVES: Final = 8
-"""Leaves of a tree: few, because labels that were bent are noisy."""
+LEAVES: Final = (8, 16)
+LARGE: Final = 20_000
+"""Leaves of a tree: few, because labels that were bent are noisy; more from so many rows on."""
 EARLY_ROWS: Final = 1000
 EARLY_SHARE: Final = 0.125
 ROUNDS: Final = (40, 300)
@@ -131,14 +132,14 @@ class Boosted:
         start, base = np.append(0, np.cumsum(arities + 1)), rows.start()
         many, x = len(rows.d) >= EARLY_ROWS, _places(codes, start)
         whole = _Part.of(x, rows, base)
-        n_rounds = ROUNDS[many]
+        n_rounds, size = ROUNDS[many], (LEAVES[len(x) >= LARGE], LEAF_ROWS[many])
         if many:
             held = rng.permutation(len(x)) < EARLY_SHARE * len(x)
             fitted, judged = (
                 _Part.of(x[here], rows.take(np.flatnonzero(here)), base) for here in (~held, held)
             )
-            n_rounds = _rounds(fitted, judged, start, named, rng)
-        grower = _Grower.of(whole, start, named, LEAF_ROWS[many])
+            n_rounds = _rounds(_Grower.of(fitted, start, named, size), judged, rng)
+        grower = _Grower.of(whole, start, named, size)
         trees: list[list[_Tree]] = [[] for _ in base]
         for _ in range(n_rounds):
             for own, tree in zip(trees, grower.round(rng), strict=True):
@@ -195,16 +196,18 @@ class _Grower:
     at: Ints
 
     @classmethod
-    def of(cls, part: _Part, start: Ints, named: Bools, least: int) -> _Grower:
+    def of(cls, part: _Part, start: Ints, named: Bools, size: tuple[int, int]) -> _Grower:
+        """``size``: leaves of a tree, and the fewest rows of one."""
+        n_leaves, least = size
         n_rows, n_places = len(part.x), int(start[-1])
         work = (
             *np.empty((2, n_rows), np.int64),
-            np.empty((LEAVES, n_places + 1, 3)),
-            np.empty((LEAVES, n_places), np.bool_),
+            np.empty((n_leaves, n_places + 1, 3)),
+            np.empty((n_leaves, n_places), np.bool_),
             np.empty(n_places, np.int64),
             np.empty(n_places),
-            np.empty((LEAVES, 3), np.int64),
-            np.empty(LEAVES),
+            np.empty((n_leaves, 3), np.int64),
+            np.empty(n_leaves),
         )
         limits = float(least), SHRINKING, RATE
         return cls(part, start, named, limits, work, np.empty(n_rows, np.int64))
@@ -212,7 +215,7 @@ class _Grower:
     def round(self, rng: np.random.Generator) -> list[_Tree]:
         """A tree of each of the log odds."""
         self.part.derive()
-        shape = LEAVES, len(self.named)
+        shape = len(self.work[-1]), len(self.named)
         return [self.grow(f, rng.random(shape)) for f in range(len(self.part.odds))]
 
     def grow(self, f: int, drawn: Floats) -> _Tree:
@@ -220,23 +223,21 @@ class _Grower:
         from fairpc.fair._boosting_kernels import grow
 
         part, slopes = self.part, (self.part.slope[f], self.part.bend[f])
+        n = len(drawn)
         made = (
-            np.full((LEAVES - 1, 2), -1, np.int64),
-            np.zeros((LEAVES - 1, int(self.start[-1])), np.bool_),
-            np.zeros(LEAVES),
+            np.full((n - 1, 2), -1, np.int64),
+            np.zeros((n - 1, int(self.start[-1])), np.bool_),
+            np.zeros(n),
         )
         grow(part.x, self.start, self.named, *slopes, drawn, self.limits, self.work, *made, self.at)
         part.odds[f] += made[2][self.at]
         return made
 
 
-def _rounds(
-    fitted: _Part, judged: _Part, start: Ints, named: Bools, rng: np.random.Generator
-) -> int:
+def _rounds(grower: _Grower, judged: _Part, rng: np.random.Generator) -> int:
     """After how many rounds rows that were held out are told best."""
     from fairpc.fair._boosting_kernels import add_trees
 
-    grower = _Grower.of(fitted, start, named, LEAF_ROWS[True])
     best, n_best = judged.loss(), 0
     for t in range(1, ROUNDS[True] + 1):
         for odds, tree in zip(judged.odds, grower.round(rng), strict=True):
