@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import expit, logit, softmax
+from scipy.special import expit, logit
 
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
+from fairpc.fair.additive import shares_of
 
 RATE: Final = 0.15
 SHRINKING: Final = 5.0
@@ -105,7 +106,7 @@ def shares(odds: Floats) -> Floats:
     """P(f) of each row, of its log odds."""
     if odds.shape[1] == 1:
         return np.concatenate([expit(-odds), expit(odds)], axis=1)
-    return np.asarray(softmax(odds, axis=1), np.float64)
+    return shares_of(odds)
 
 
 @dataclass(frozen=True, eq=False)
