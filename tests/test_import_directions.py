@@ -14,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fairpc"
 
-CORE = {"data", "circuit", "structure", "fair"}
+CORE = {"data", "boosting", "circuit", "structure", "fair"}
 PLAIN = {"evidence", "metrics"}
 MODELS = CORE | PLAIN | {"estimators", "query"}
 
@@ -22,10 +22,11 @@ MODELS = CORE | PLAIN | {"estimators", "query"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "data": set(),
+    "boosting": {"data"},
     "circuit": {"data"},
     "structure": {"data", "circuit"},
-    "fair": {"data", "circuit", "structure"},
-    "evidence": set(),
+    "fair": {"data", "boosting", "circuit", "structure"},
+    "evidence": {"boosting"},
     "metrics": set(),
     "query": {"data", "circuit", "fair"},
     "plots": PLAIN,

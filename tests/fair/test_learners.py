@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from fair import oracle_learners
 from fairpc.errors.arrays import Array
 from fairpc.fair import learners
-from fairpc.fair._boosting_kernels import corrected_loss, corrected_slopes
+from fairpc.fair._loss_kernels import corrected_loss, corrected_slopes
 from fairpc.fair.learners import Boosted, Labelled, Linear
 
 BENT = np.array([[[0.9, 0.1], [0.05, 0.95]], [[0.98, 0.02], [0.4, 0.6]]])
@@ -58,33 +58,6 @@ def test_the_curvature_is_what_labels_of_the_model_have_on_average() -> None:
         corrected_slopes(odds, same, np.ones(6), rows.kind, rows.mechanism, slope, bend)
         expected += told[:, d] * slope[0] ** 2
     np.testing.assert_allclose(bend[0], expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_tree_is_that_of_trying_every_division(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    n, arities = 60, np.array([4, 3, 6])
-    codes = rng.integers(0, arities, (n, 3)).astype(np.int16)
-    codes[rng.random((n, 3)) < 0.15] = -1
-    named = np.array([False, False, True])
-    base = np.zeros(1)
-    labels = np.zeros(n, np.int16)
-    rows = Labelled.of(labels, np.ones(n), labels, STRAIGHT)
-    start = np.append(0, np.cumsum(arities + 1))
-    part = learners._Part.of(learners._places(codes, start), rows, base)
-    part.slope[:], part.bend[:] = rng.normal(size=(1, n)), rng.random((1, n)) + 0.1
-    chance = rng.random((5, 3))
-    allowed = chance < 0.5
-    allowed[np.arange(5), chance.argmin(axis=1)] = True
-    grower = learners._Grower.of(part, start, named, (5, 4))
-    tree = grower.grow(0, chance)
-    slopes = part.slope[0], part.bend[0]
-    limits = 4.0, learners.SHRINKING, learners.RATE
-    expected = oracle_learners.tree_steps(codes, named, slopes, allowed, limits)
-    np.testing.assert_allclose(part.odds[0], expected, atol=1e-12)
-    # What a row is told later is what it was told while the tree grew.
-    again = Boosted(start, base, (learners._stacked([tree]),))
-    np.testing.assert_allclose(again.decided(codes)[:, 1], 1 / (1 + np.exp(-expected)), rtol=1e-12)
 
 
 def bent(seed: int, n: int) -> tuple[Array, Array, Array, Array]:

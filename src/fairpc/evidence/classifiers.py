@@ -17,9 +17,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from fairpc.boosting import Cells
 from fairpc.errors import MetricError
 from fairpc.errors.arrays import Array, Bools, Floats, Positions, as_numbers, check_table, missing
-from fairpc.evidence.boosting import Places, boosted, places
+from fairpc.evidence.boosting import boosted, cells, places
 
 NAMES: Final = {"logistic": "logistic regression", "boosting": "gradient boosting"}
 _CHOICE_ROWS: Final = 20_000
@@ -35,8 +36,6 @@ _MAX_STEPS: Final = 100
 _TOLERANCE: Final = 1e-9
 # Numbers in the products of columns, up to which fits share them; beyond, each makes its own.
 _SHARED: Final = 2**21
-# Rows × fits that boosting takes at once: more share its steps, fewer stay in the cache.
-_AT_ONCE: Final = 200_000
 # Of more columns than the first, our classifiers learn from as many as the second says.
 WIDE: Final = 100
 STRONGEST: Final = 60
@@ -128,9 +127,9 @@ class Features:
         return len(self.matrix)
 
     @cached_property
-    def places(self) -> Places:
+    def cells(self) -> Cells:
         """The values as boosting tells them apart; labels are not looked at."""
-        return places(self.matrix)
+        return cells(places(self.matrix))
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,12 +209,7 @@ class Boosting(Own):
     def _learned(self, rows: Features, counts: Sequence[Floats]) -> list[Floats]:
         if not all(each.any(axis=0).all() for each in counts):
             return [self._of_present(rows, each) for each in counts]
-        n_at_once = max(_AT_ONCE // len(rows), 1)
-        found = []
-        for start in range(0, len(counts), n_at_once):
-            some = [_thinned(each) for each in counts[start : start + n_at_once]]
-            found += boosted(rows.places, some)
-        return found
+        return [boosted(rows.cells, _thinned(each)) for each in counts]
 
     def _of_present(self, rows: Features, counts: Floats) -> Floats:
         """A fit of the classes that have counts."""
@@ -223,7 +217,7 @@ class Boosting(Own):
         found = np.zeros_like(counts)
         found[:, present] = 1.0
         if len(present) > 1:
-            (found[:, present],) = boosted(rows.places, [_thinned(counts[:, present])])
+            found[:, present] = boosted(rows.cells, _thinned(counts[:, present]))
         return found
 
 

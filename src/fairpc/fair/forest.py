@@ -665,16 +665,26 @@ class _Leaves:
 
     def _cells(self, b: CircuitBuilder, f: int, s: int, j: int, column: int) -> list[list[int]]:
         """P(x_j | c, f, s) within each box, clusters × boxes; a node for all boxes alike."""
-        boxes, which = np.unique(self.forest.allowed[j], axis=0, return_inverse=True)
+        boxes, which = self._boxes[j]
+        values = [b.indicator(column, v) for v in range(self.forest.allowed[j].shape[1])]
+        inside = [[values[v] for v in box] for box in boxes]
         result = []
         for c, rate in enumerate(self.forest.values[j][s, f]):
             nodes = []
-            for k, box in enumerate(boxes):
-                allowed = np.flatnonzero(box).tolist()
-                leaves = [b.indicator(column, v) for v in allowed]
-                within = rate[allowed] / rate[allowed].sum()
+            for k, (box, leaves) in enumerate(zip(boxes, inside, strict=True)):
+                within = rate[box] / rate[box].sum()
                 alone = len(leaves) == 1
                 tie = "within", f, s, c, j, k
                 nodes.append(leaves[0] if alone else b.sum(leaves, within.tolist(), tie=tie))
-            result.append([nodes[k] for k in which.ravel().tolist()])
+            result.append([nodes[k] for k in which])
         return result
+
+    @cached_property
+    def _boxes(self) -> list[tuple[list[list[int]], list[int]]]:
+        """Of each feature the values in boxes that differ, and which of these each box is."""
+        found = []
+        for allowed in self.forest.allowed:
+            boxes, which = np.unique(allowed, axis=0, return_inverse=True)
+            values = [np.flatnonzero(box).tolist() for box in boxes]
+            found.append((values, which.ravel().tolist()))
+        return found

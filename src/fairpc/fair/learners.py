@@ -7,20 +7,17 @@ Both minimise the loss of the label that a score of Df predicts,
 (forward correction: Patrini et al., CVPR 2017). Where D = Df it is the usual loss of a classifier
 of D. A learner of bent labels must tell by how much each group was bent before it can tell who is
 alike; one that knows the mechanism learns what is common to all groups from all rows.
-
-Trees are grown from histograms of codes, the leaf that gains most first, as in scikit-learn's
-``HistGradientBoostingClassifier``; that takes no loss of one's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from scipy.special import expit, logit
 
+from fairpc.boosting import Cells, Grower, Limits, Trees, places, stacked
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.additive import shares_of
 
@@ -98,10 +95,6 @@ class Labelled:
         return np.asarray(logit(rate[1:]) if self.n_classes == 2 else np.log(rate), np.float64)
 
 
-_Tree = tuple[Ints, Bools, Floats]
-"""Divisions, what stays in each, and the steps of the leaves; of one tree, or of several."""
-
-
 def shares(odds: Floats) -> Floats:
     """P(f) of each row, of its log odds."""
     if odds.shape[1] == 1:
@@ -116,13 +109,12 @@ class Boosted:
     Attributes:
         start: first place of each column.
         base: log odds of all rows.
-        trees: of each of the log odds the trees that are added, as
-            :func:`fairpc.fair._boosting_kernels.add_trees` takes them.
+        trees: of each of the log odds the trees that are added.
     """
 
     start: Ints
     base: Floats
-    trees: tuple[_Tree, ...]
+    trees: tuple[Trees, ...]
 
     @classmethod
     def learned(
@@ -130,136 +122,77 @@ class Boosted:
     ) -> Boosted:
         """Learn from rows × columns of codes, -1 where they are missing; ``named`` columns have no
         order."""
-        start, base = np.append(0, np.cumsum(arities + 1)), rows.start()
-        many, x = len(rows.d) >= EARLY_ROWS, _places(codes, start)
-        whole = _Part.of(x, rows, base)
-        n_rounds, size = ROUNDS[many], (LEAVES[len(x) >= LARGE], LEAF_ROWS[many])
+        base, many = rows.start(), len(rows.d) >= EARLY_ROWS
+        limits = Limits(LEAF_ROWS[many], 0.0, SHRINKING, RATE)
+        n_rounds, n_leaves = ROUNDS[many], LEAVES[len(codes) >= LARGE]
+
+        def booster(here: Ints) -> _Booster:
+            cells = Cells.of(codes[here].T, arities, named)
+            grower = Grower.of(cells, np.arange(len(here)), n_leaves, limits)
+            return _Booster.of(grower, rows.take(here), base)
+
         if many:
-            held = rng.permutation(len(x)) < EARLY_SHARE * len(x)
-            fitted, judged = (
-                _Part.of(x[here], rows.take(np.flatnonzero(here)), base) for here in (~held, held)
-            )
-            n_rounds = _rounds(_Grower.of(fitted, start, named, size), judged, rng)
-        grower = _Grower.of(whole, start, named, size)
-        trees: list[list[_Tree]] = [[] for _ in base]
-        for _ in range(n_rounds):
-            for own, tree in zip(trees, grower.round(rng), strict=True):
-                own.append(tree)
-        return cls(start, base, tuple(_stacked(own) for own in trees))
+            drawn = rng.permutation(len(codes)) < EARLY_SHARE * len(codes)
+            held, fitted = np.flatnonzero(drawn), booster(np.flatnonzero(~drawn))
+            n_rounds = _rounds(fitted, codes[held], rows.take(held), base, rng)
+        whole = booster(np.arange(len(codes)))
+        rounds = [whole.round(rng) for _ in range(n_rounds)]
+        own = tuple(stacked(trees) for trees in zip(*rounds, strict=True))
+        return cls(whole.grower.cells.start, base, own)
 
     def decided(self, codes: Codes) -> Floats:
         """P(Df = f | x) of rows × columns of codes."""
-        from fairpc.fair._boosting_kernels import add_trees
-
-        x = _places(codes, self.start)
+        x = places(codes.T, self.start)
         odds = np.tile(self.base, (len(codes), 1)).T.copy()
         for own, trees in zip(odds, self.trees, strict=True):
-            add_trees(x, *trees, own)
+            trees.add_to(own, x)
         return shares(odds.T)
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
-    """Rows that trees are grown on, or judged by, and what the trees so far say of them."""
+class _Booster:
+    """Rows that trees are grown on, and what the trees so far say of them."""
 
-    x: Ints
+    grower: Grower
     rows: Labelled
     odds: Floats
     slope: Floats
     bend: Floats
 
     @classmethod
-    def of(cls, x: Ints, rows: Labelled, base: Floats) -> _Part:
-        odds = np.tile(base[:, None], (1, len(x)))
-        return cls(x, rows, odds, np.empty_like(odds), np.empty_like(odds))
+    def of(cls, grower: Grower, rows: Labelled, base: Floats) -> _Booster:
+        odds = np.tile(base[:, None], (1, len(rows.d)))
+        return cls(grower, rows, odds, np.empty_like(odds), np.empty_like(odds))
 
-    def derive(self) -> None:
-        """Slope and bend at the odds."""
-        from fairpc.fair._boosting_kernels import corrected_slopes
+    def round(self, rng: np.random.Generator) -> list[Trees]:
+        """A tree of each of the log odds, which moves them."""
+        from fairpc.fair._loss_kernels import corrected_slopes
 
         corrected_slopes(self.odds, *self.rows.given, self.slope, self.bend)
-
-    def loss(self) -> float:
-        from fairpc.fair._boosting_kernels import corrected_loss
-
-        return float(corrected_loss(self.odds, *self.rows.given))
-
-
-@dataclass(frozen=True, eq=False)
-class _Grower:
-    """What all trees of a fit have in common, and arrays that each of them works in."""
-
-    part: _Part
-    start: Ints
-    named: Bools
-    limits: tuple[float, float, float]
-    work: tuple[Any, ...]
-    at: Ints
-
-    @classmethod
-    def of(cls, part: _Part, start: Ints, named: Bools, size: tuple[int, int]) -> _Grower:
-        """``size``: leaves of a tree, and the fewest rows of one."""
-        n_leaves, least = size
-        n_rows, n_places = len(part.x), int(start[-1])
-        work = (
-            *np.empty((2, n_rows), np.int64),
-            np.empty((n_leaves, n_places + 1, 3)),
-            np.empty((n_leaves, n_places), np.bool_),
-            np.empty(n_places, np.int64),
-            np.empty(n_places),
-            np.empty((n_leaves, 3), np.int64),
-            np.empty(n_leaves),
-        )
-        limits = float(least), SHRINKING, RATE
-        return cls(part, start, named, limits, work, np.empty(n_rows, np.int64))
-
-    def round(self, rng: np.random.Generator) -> list[_Tree]:
-        """A tree of each of the log odds."""
-        self.part.derive()
-        shape = len(self.work[-1]), len(self.named)
-        return [self.grow(f, rng.random(shape)) for f in range(len(self.part.odds))]
-
-    def grow(self, f: int, drawn: Floats) -> _Tree:
-        """A tree of one of the log odds, which moves them."""
-        from fairpc.fair._boosting_kernels import grow
-
-        part, slopes = self.part, (self.part.slope[f], self.part.bend[f])
-        n = len(drawn)
-        made = (
-            np.full((n - 1, 2), -1, np.int64),
-            np.zeros((n - 1, int(self.start[-1])), np.bool_),
-            np.zeros(n),
-        )
-        grow(part.x, self.start, self.named, *slopes, drawn, self.limits, self.work, *made, self.at)
-        part.odds[f] += made[2][self.at]
+        made = []
+        for odds, slope, bend in zip(self.odds, self.slope, self.bend, strict=True):
+            made.append(self.grower.grow(slope, bend, rng.random(self.grower.shape)))
+            odds += made[-1].values[self.grower.at]
         return made
 
 
-def _rounds(grower: _Grower, judged: _Part, rng: np.random.Generator) -> int:
+def _rounds(
+    booster: _Booster, codes: Codes, held: Labelled, base: Floats, rng: np.random.Generator
+) -> int:
     """After how many rounds rows that were held out are told best."""
-    from fairpc.fair._boosting_kernels import add_trees
+    from fairpc.fair._loss_kernels import corrected_loss
 
-    best, n_best = judged.loss(), 0
+    x, odds = places(codes.T, booster.grower.cells.start), np.tile(base[:, None], (1, len(codes)))
+    best, n_best = corrected_loss(odds, *held.given), 0
     for t in range(1, ROUNDS[True] + 1):
-        for odds, tree in zip(judged.odds, grower.round(rng), strict=True):
-            add_trees(judged.x, *_stacked([tree]), odds)
-        loss = judged.loss()
+        for own, tree in zip(odds, booster.round(rng), strict=True):
+            stacked([tree]).add_to(own, x)
+        loss = corrected_loss(odds, *held.given)
         if loss < best:
             best, n_best = loss, t
         elif t - n_best >= PATIENCE:
             break
     return max(n_best, 1)
-
-
-def _stacked(trees: Sequence[_Tree]) -> _Tree:
-    divided, stays, values = (np.stack(parts) for parts in zip(*trees, strict=True))
-    return divided, stays, values
-
-
-def _places(codes: Codes, start: Ints) -> Ints:
-    """Place of each value; what is missing, and what nobody had, is in the column's last."""
-    own = np.where(codes < 0, np.diff(start) - 1, codes)
-    return np.ascontiguousarray(own + start[:-1], np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +212,7 @@ class Linear:
         """Ridge regression under the corrected loss, by L-BFGS from the log odds of P(Df)."""
         from scipy.optimize import minimize
 
-        from fairpc.fair._boosting_kernels import corrected_loss, corrected_slopes
+        from fairpc.fair._loss_kernels import corrected_loss, corrected_slopes
 
         n, total = rows.n_odds, float(rows.weights.sum())
         slope, bend = np.empty((2, n, len(table)))
