@@ -128,6 +128,15 @@ def test_rows_of_weight_zero_are_not_there() -> None:
     assert fitted(columns, sample_weight=weight) == fitted(short)
 
 
+def test_a_row_of_weight_zero_hides_no_copy() -> None:
+    """Nor is a level of it new: "z" is in no row that counts."""
+    columns = {"a": ["x", "y"] * 30 + ["z"], "b": ["one", "two"] * 30 + ["one"]}
+    found = frames.fit_encoding(
+        pl.DataFrame(columns), y=np.arange(61) // 2 % 2, sample_weight=[1.0] * 60 + [0.0]
+    )
+    assert found.names == ("a",)
+
+
 def test_bins_lie_between_edges() -> None:
     start = dt.datetime(1970, 1, 1)
     days = ((dt.datetime(2020, 1, d) - start) / dt.timedelta(microseconds=1) for d in (10, 20))

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from fair.tables import SHORT, random_rows
-from fairpc.errors import LearningError
+from fairpc.errors import EvidenceError, LearningError
 from fairpc.fair.components import cell_posterior
 from fairpc.fair.distinct_rows import DistinctRows
 from fairpc.fair.distribution import FairDistribution, turned_labels
@@ -147,7 +147,10 @@ def test_rates_by_group_are_those_of_the_circuit(rows: Rows) -> None:
 def test_an_em_step_counts_rows_by_stratum_and_labels_by_group(rows: Rows) -> None:
     """The M-step by hand: posteriors of every (s, a, f), summed over what shares a parameter."""
     free = replace(QUICK, smoothing=0.0, max_iter=1, min_iter=0)
-    before = fit("LatNB", rows, options=replace(QUICK, smoothing=0.0, max_iter=0)).distribution
+    try:
+        before = fit("LatNB", rows, options=replace(QUICK, smoothing=0.0, max_iter=0)).distribution
+    except EvidenceError:
+        reject()  # without smoothing, a start may leave a row with holes no probability
     after = fit("LatNB", rows, options=free).distribution
     places = Places.of(rows)
     posterior = cell_posterior(before, rows, places)[1] * rows.weights[places.row, None]

@@ -21,7 +21,7 @@ from fairpc.data.labels import labels_of, warn_of_classes
 from fairpc.data.leaks import label_leaks, warn_leak
 from fairpc.data.schema import Column, Dropped
 from fairpc.data.source import Roles, Source, Watcher, shown_name
-from fairpc.data.summary import Summary, summarise_source, values_at
+from fairpc.data.summary import Summary, summarise_source, values_at, weighted
 from fairpc.data.table import no_weight
 from fairpc.data.table_coding import TableCoding
 from fairpc.data.values import AS_NUMBERS, Sentinel, Values, read_values
@@ -270,10 +270,11 @@ def _sizes(table: Floats, missing: Floats) -> bytes:
 
 
 def _one_to_one(source: Source, roles: Roles, pairs: Sequence[_Pair]) -> list[_Pair]:
-    """The pairs of columns that are one-to-one copies in every row."""
+    """The pairs of columns that are one-to-one copies in every row that has weight."""
     names = sorted({c.name for pair in pairs for c in (pair.one, pair.two)})
+    names += [] if roles.weight is None else [roles.weight]
     cells: list[set[tuple[Any, Any]]] = [set() for _ in pairs]
-    work = partial(_pair_cells, pairs, roles.missing_values)
+    work = partial(_pair_cells, pairs, roles)
     for found in source.map(names, work, stage="copies"):
         for seen, more in zip(cells, found, strict=True):
             seen.update(more)
@@ -286,14 +287,14 @@ def _is_one_to_one(cells: set[tuple[Any, Any]]) -> bool:
     return each and all((a is None) == (b is None) for a, b in cells)
 
 
-def _pair_cells(
-    pairs: Sequence[_Pair], missing_values: tuple[Sentinel, ...], frame: Frame
-) -> list[set[tuple[Any, Any]]]:
+def _pair_cells(pairs: Sequence[_Pair], roles: Roles, frame: Frame) -> list[set[tuple[Any, Any]]]:
     """Pairs of codes, or of raw values, that occur in a batch."""
     import polars as pl
 
+    used, _ = weighted(frame, roles)
+
     def data(column: Column, by_code: bool) -> Any:
-        return _cells(column, by_code, missing_values, frame)
+        return _cells(column, by_code, roles.missing_values, used)
 
     found = ({"one": data(p.one, p.by_code), "two": data(p.two, p.by_code)} for p in pairs)
     return [set(pl.DataFrame(cells).unique().iter_rows()) for cells in found]
