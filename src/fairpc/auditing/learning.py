@@ -13,6 +13,7 @@ from fairpc.auditing.numbers import counted
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.calibration import Calibration
 from fairpc.estimators.classifiers import TableClassifier
+from fairpc.estimators.cross_fitting import SecondRound
 from fairpc.estimators.latent import LatentDecision
 from fairpc.fair.score_mechanism import STRAIGHT_LEVEL
 
@@ -142,13 +143,31 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
             "Where the group is not known, the score is a mean over the groups, weighted by how "
             f"likely {_words(model.group_estimators_[0])} finds each of them from the features."
         )
+    source, second = "the same scores", list[str]()
+    if model.second_round_ is not None:
+        source = "the scores of the label alone"
+        second.append(_second_round(model.second_round_))
     return (
         f"The label was learned from features and group by {_words(model.estimators_[0][0])}{own}, "
         f"{counted(n, 'time')}, each time without one fold of the rows. Scores are means over "
         "these.",
+        *second,
         f"Scores of the rows left out were {_CALIBRATED[model.calibration]}.",
-        f"P(Df) and the mechanism come from the same scores. {point}",
+        f"P(Df) and the mechanism come from {source}. {point}",
         hidden,
+    )
+
+
+def _second_round(found: SecondRound) -> str:
+    """What was learned once the mechanism was known."""
+    names = [_words(classifier) for classifier in found.estimators[0]]
+    shares = " and ".join(
+        f"{share:.0%} by {name}" for name, share in zip(names, found.shares[1:], strict=True)
+    )
+    return (
+        "Once the mechanism was known, Df was learned behind the labels in the same folds: "
+        f"scores are made {found.shares[0]:.0%} by the classifiers of the label, {shares} of Df. "
+        "Under these shares the labels of the rows left out are likeliest."
     )
 
 

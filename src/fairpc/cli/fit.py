@@ -315,7 +315,8 @@ def _how(model: FittedModel) -> Facts:
     """How the model was learned."""
     if type(model).__name__ == FROM_SCORES:
         classifier = model.estimators_[0][0].kind
-        return {"classifier": classifier, "folds": len(model.estimators_)}
+        twice = model.second_round_ is not None
+        return {"classifier": classifier, "folds": len(model.estimators_), "twice": twice}
     return {
         "log_likelihood_per_row": model.log_likelihood_,
         "iterations": int(model.n_iter_),
@@ -488,7 +489,8 @@ def _show_mechanism(
 
 def _how_learned(found: Mapping[str, Any]) -> str:
     if "classifier" in found:
-        return f"{WORDS[found['classifier']]}, {counted(found['folds'], 'fold')}"
+        twice = ", then Df behind the labels" if found["twice"] else ""
+        return f"{WORDS[found['classifier']]}, {counted(found['folds'], 'fold')}{twice}"
     end = "" if found["converged"] else "; it stopped at the limit before it converged"
     steps = counted(found["iterations"], "iteration")
     return f"{steps} of EM{end}; log-likelihood per row {found['log_likelihood_per_row']:.4f}"

@@ -180,7 +180,12 @@ class Asked:
         table = (view.table if own else view.taken_as)(self._rows(rows), s)
         if view.inside:
             table = in_order(table, getattr(model, "feature_names_in_", ()))
-        return np.stack([scores_by(classifiers, table, s) for classifiers in model.estimators_])
+        each = [scores_by(classifiers, table, s) for classifiers in model.estimators_]
+        second = model.second_round_
+        if second is not None:
+            b = model.score_map_.mechanism_of(s.astype(np.intp), self.strata_of(rows))
+            each = [second.scores(first, k, table, b) for k, first in enumerate(each)]
+        return np.stack(each)
 
     def _rows(self, rows: Ints) -> Any:
         if len(rows) == self.n_rows:

@@ -26,6 +26,7 @@ from fairpc.data.values import Sentinel, Values, number_texts, read_values
 from fairpc.data.writing import PLAIN
 from fairpc.errors import FileFormatError, OptionError, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints, check_choice, is_missing
+from fairpc.estimators.corrected import corrected_boosting, corrected_linear
 from fairpc.estimators.learned import (
     LARGEST,
     Learned,
@@ -36,6 +37,7 @@ from fairpc.estimators.learned import (
     learn_linear,
 )
 from fairpc.estimators.settings import check_settings, plain
+from fairpc.fair.learners import Labelled
 
 ClassifierKind = Literal["hgb", "logistic", "forest"]
 CLASSIFIER_KINDS: Final = get_args(ClassifierKind)
@@ -104,6 +106,28 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             learned = learn(matrix, sizes, codes, weights, seed)
         self._store(classes, encoding, learned)
         return self
+
+    @classmethod
+    def behind(
+        cls,
+        kind: Literal["hgb", "logistic"],
+        X: Any,
+        rows: Labelled,
+        missing_values: tuple[Sentinel, ...] = (),
+        random_state: int = 0,
+    ) -> Self:
+        """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have bent."""
+        frame, sentinels = read_frame(X), _sentinels(missing_values)
+        encoding = _fit_encoding(frame, rows.d, rows.weights, kind, sentinels)
+        matrix, sizes = _matrix(encoding, frame), _sizes(encoding)
+        learned: Learned
+        if kind == "logistic":
+            learned = corrected_linear(matrix, sizes, rows)
+        else:
+            learned = corrected_boosting(matrix, sizes, rows, random_state)
+        model = cls(kind, missing_values=sentinels, random_state=random_state)
+        model._store(np.array([0, 1]), encoding, learned)
+        return model
 
     def predict_proba(self, X: Any) -> Floats:
         """P(D = k | x) of each row, shape (rows, 2)."""

@@ -1,9 +1,9 @@
-"""Classifiers of D and of S for a table: one for each fold, which has not seen that fold's rows."""
+"""Classifiers of D, of Df and of S for a table: for each fold, whose rows they have not seen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -11,11 +11,24 @@ from sklearn.base import clone
 from fairpc.data.frame import take_rows
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError, counted
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.estimators.classifier_rows import GroupView, fitted_classifier, scores_by
+from fairpc.errors.arrays import Floats, Ints, Positions
+from fairpc.estimators.classifier_rows import (
+    GroupView,
+    fitted_classifier,
+    positive_scores,
+    scores_by,
+)
 from fairpc.estimators.classifiers import TableClassifier
+from fairpc.estimators.score_map import ScoreMap
+from fairpc.estimators.score_map_fit import ScoredRows
 from fairpc.evidence.crossfit import deal
+from fairpc.fair.label_scores import FLOOR, SHARE_TOLERANCE
+from fairpc.fair.learners import Labelled
 from fairpc.fair.rows import Rows
+from fairpc.structure import component_weights
+
+SECOND: Final[tuple[Literal["hgb", "logistic"], ...]] = ("hgb", "logistic")
+"""Classifiers of Df that are learned once the mechanism is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +98,29 @@ class CrossFit:
         each = rows.n_groups if self.per_group else 1
         return [tuple(fitted[k : k + each]) for k in range(0, len(fitted), each)]
 
+    def of_decisions(
+        self, table: Any, rows: Rows, folds: Positions, positive: int, found: ScoreMap
+    ) -> list[tuple[Any, ...]]:
+        """Per fold our classifiers of Df, learned from labels that the mechanism has bent."""
+        from joblib import Parallel, delayed
+
+        labels, (kinds, mechanism) = rows.d == positive, _mechanisms(rows, found)
+        whole, every = (
+            self.view.table(table, rows.s),
+            Labelled.of(labels, rows.weights, kinds, mechanism),
+        )
+        parts = [np.flatnonzero(folds != k) for k in range(self.n_folds)]
+        seeds = self.rng.integers(1 << 31, size=self.n_folds)
+        jobs = (
+            delayed(TableClassifier.behind)(
+                kind, take_rows(whole, at), every.take(at), self.missing_values, int(seed)
+            )
+            for seed, at in zip(seeds, parts, strict=True)
+            for kind in SECOND
+        )
+        fitted = Parallel(n_jobs=self.n_jobs)(jobs)
+        return [tuple(fitted[k : k + len(SECOND)]) for k in range(0, len(fitted), len(SECOND))]
+
     def of_groups(self, given: Any, table: Any, rows: Rows) -> tuple[Any, ...]:
         """Classifiers of S from X: of each group against the others, one where there are two."""
         from joblib import Parallel, delayed
@@ -108,6 +144,70 @@ class CrossFit:
         if given is None:
             return TableClassifier(missing_values=self.missing_values, random_state=seed)
         return clone(given)
+
+
+def _mechanisms(rows: Rows, found: ScoreMap) -> tuple[Ints, Floats]:
+    """Which mechanism bent the label of each row, and P(D = d | Df = f) of each."""
+    kinds, b = rows.s.astype(np.int64), found.mechanism
+    if found.strata is not None:
+        b = found.strata.mechanism
+        kinds = kinds * b.shape[1] + rows.strata.codes(rows.x)
+    return kinds, np.stack([1 - b, b], axis=-1).reshape(-1, 2, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class SecondRound:
+    """What was learned once the mechanism was known, and how much of the score it makes.
+
+    Attributes:
+        estimators: per fold the classifiers of Df.
+        shares: of the classifier of D in the score, and of each of these.
+    """
+
+    estimators: list[tuple[Any, ...]]
+    shares: Floats
+
+    def scores(self, first: Floats, k: int, table: Any, b: Floats) -> Floats:
+        """P(D = positive | x, s) by all classifiers of a fold, of what that of D says.
+
+        ``b`` has P(D = positive | Df = f) of each row, [row, f].
+        """
+        return np.asarray(self.shares @ self._each(first, k, table, b), np.float64)
+
+    def _each(self, first: Floats, k: int, table: Any, b: Floats) -> Floats:
+        """The same by each classifier, [classifier, row]."""
+        q = [positive_scores(classifier, table) for classifier in self.estimators[k]]
+        return np.stack([first, *(b[:, 0] + (b[:, 1] - b[:, 0]) * own for own in q)])
+
+    def held_out(self, scored: ScoredRows, table: Any, view: GroupView, b: Floats) -> Floats:
+        """Scores of rows by the classifiers that had not seen them."""
+        return np.asarray(self.shares @ self._held_out(scored, table, view, b), np.float64)
+
+    def _held_out(self, scored: ScoredRows, table: Any, view: GroupView, b: Floats) -> Floats:
+        said = np.empty((len(self.shares), len(b)))
+        for k in range(len(self.estimators)):
+            here = np.flatnonzero(scored.folds == k)
+            part = view.table(take_rows(table, here), scored.rows.s[here])
+            said[:, here] = self._each(scored.scores[here], k, part, b[here])
+        return said
+
+    @classmethod
+    def learned(
+        cls,
+        estimators: list[tuple[Any, ...]],
+        scored: ScoredRows,
+        table: Any,
+        view: GroupView,
+        b: Floats,
+    ) -> tuple[SecondRound, Floats]:
+        """Classifiers of Df, with the shares under which held-out labels are likeliest; scores."""
+        found = cls(estimators, np.full(1 + len(SECOND), np.nan))
+        said = found._held_out(scored, table, view, b)
+        r = np.clip(said, FLOOR, 1 - FLOOR)
+        likely = np.log(np.where(scored.labels == 1, r, 1 - r)).T
+        weights = scored.rows.weights
+        shares = component_weights(np.ascontiguousarray(likely), weights, tol=SHARE_TOLERANCE)
+        return replace(found, shares=shares), np.asarray(shares @ said, np.float64)
 
 
 def held_out_scores(

@@ -30,7 +30,7 @@ from fairpc.fair.knowledge import Knowledge
 FittedModel = CircuitClassifier | LatentDecision
 
 FORMAT: Final = "fairpc model"
-VERSION: Final = 9
+VERSION: Final = 10
 MAX_BYTES: Final = 128 * 2**20
 _NAMES: Final = (
     "format version checksum model settings threshold counts n_features_in feature_names_in "
@@ -84,7 +84,8 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
 
 def _fields(model: Any, version: int) -> frozenset[str]:
     """What a file of this version has for such a model."""
-    own = latent_file.FIELDS if model == latent_file.NAME else circuit_file.fields(version)
+    latent = model == latent_file.NAME
+    own = latent_file.fields(version) if latent else circuit_file.fields(version)
     return _FIELDS | own | ({"anchors"} if version >= _ANCHORS_SINCE else set())
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self
 
 import narwhals.stable.v2 as nw
@@ -47,11 +47,15 @@ from fairpc.estimators.classifier_rows import (
     weight_name,
 )
 from fairpc.estimators.classifiers import TableClassifier
-from fairpc.estimators.cross_fitting import CrossFit, held_out_scores
+from fairpc.estimators.cross_fitting import (
+    CrossFit,
+    SecondRound,
+    held_out_scores,
+)
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
 from fairpc.estimators.latent_findings import findings
 from fairpc.estimators.score_map import LEVEL, ScoreMap
-from fairpc.estimators.score_map_fit import ScoredRows, Select, fit_score_map
+from fairpc.estimators.score_map_fit import ScoredRows, Select, calibrated, fit_score_map
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
 from fairpc.estimators.strata import refuse_rate, small_strata, strata_of
 from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns, warn_of_leaks
@@ -86,6 +90,10 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     P(Df = 1 | x, s) for each group. The classifier is fitted on all rows but one fold, for each
     fold; scores of the rows left out calibrate it within each group and give P(Df), the mechanism
     and what the data leave open of them. Predictions are means over the classifiers of the folds.
+
+    The default classifier is followed by others: once the mechanism is known, gradient boosting
+    and a logistic regression learn Df behind the labels, in the same folds, and have a share in the
+    scores. A classifier that is given stays alone.
 
     Args:
         estimator: a classifier with ``predict_proba``, or a Pipeline; None takes gradient boosting
@@ -214,9 +222,17 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             select=self.select,
             limits=limits_of_coding(self.knowledge, coding),
         )
+        second = None
+        if self.estimator is None and not (self.per_group or found.straight):
+            # Classifiers that know how labels were bent tell more of Df.
+            of_df = cross.of_decisions(table, rows, folds, positive, found)
+            b = found.mechanism_of(scored.groups, scored.strata)
+            second, scores = SecondRound.learned(of_df, scored, table, view, b)
+            scored = replace(scored, second=scores)
+            found = calibrated(found, scored, self.calibration)
         wanted = self.sensitive_estimator
         groups = () if wanted is False else cross.of_groups(wanted, table, rows)
-        self._store(coding, strata, view, estimators, groups, found, scored)
+        self._store(coding, strata, view, estimators, second, groups, found, scored)
         note_columns(self, X)
         self.threshold_ = threshold
         self.data_fingerprint_ = rows_fingerprint(all_rows)
@@ -271,6 +287,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         strata: Strata,
         view: GroupView,
         estimators: list[tuple[Any, ...]],
+        second: SecondRound | None,
         groups: tuple[Any, ...],
         found: ScoreMap,
         scored: ScoredRows,
@@ -280,6 +297,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self._strata = strata
         self.group_view_ = view
         self.estimators_ = estimators
+        self.second_round_ = second
         self.group_estimators_ = groups
         self.score_map_ = found
         self.knowledge_ = self.knowledge or Knowledge()
@@ -288,7 +306,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.folds_ = scored.folds
         self.fold_rows_ = _name_in_order(scored.rows)
         at = scored.groups, scored.strata
-        q = _anchored(found.decision(scored.scores[None], *at), scored.rows, coding)
+        q = _anchored(found.decision(scored.last[None], *at), scored.rows, coding)
         counts = found.turned(q, scored.labels, at[0], scored.rows.weights, at[1])
         self.label_counts_ = self._classes_in_order(counts)
 
@@ -320,8 +338,13 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
                 "these are not the rows of the fit in their order: only of those it is known which "
                 "classifier has not seen them; give X, y and groups as they were given to fit"
             )
-        scores = held_out_scores(table, rows, self.folds_, self.estimators_, self.group_view_)
-        return ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
+        view, found = self.group_view_, self.score_map_
+        scores = held_out_scores(table, rows, self.folds_, self.estimators_, view)
+        scored = ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
+        if self.second_round_ is None:
+            return scored
+        b = found.mechanism_of(scored.groups, scored.strata)
+        return replace(scored, second=self.second_round_.held_out(scored, table, view, b))
 
     @property
     def bias_mechanism_(self) -> Floats:

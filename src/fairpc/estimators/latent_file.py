@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from typing import Any, Final
 
+import numpy as np
+
 from fairpc.data.schema import Record
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.estimators.classifier_rows import GroupView, group_columns
 from fairpc.estimators.classifiers import CLASSIFIER_KINDS, TableClassifier
+from fairpc.estimators.cross_fitting import SECOND, SecondRound
 from fairpc.estimators.latent import LatentDecision
 from fairpc.estimators.score_map import ScoreMap
 from fairpc.estimators.settings import plain
@@ -23,22 +26,35 @@ _STRATA_SINCE: Final = 7
 _WRITTEN_SINCE: Final = 9
 _USUAL: Final[dict[str, Any]] = {"given": [], "mechanism": "shared", "decimal": None}
 """Settings that are written where they are not as usual: older readers take them for an error."""
-FIELDS: Final = frozenset(
-    ("warnings", "score_map", "group_view", "classifiers", "group_classifiers")
-)
+_SECOND_SINCE: Final = 10
+_FIELDS: Final = ("warnings", "score_map", "group_view", "classifiers", "group_classifiers")
+_SECOND: Final = ("shares", "classifiers")
 _VIEW: Final = ("names", "levels", "inside", "library")
 _ESTIMATORS: Final = ("estimator", "sensitive_estimator")
 _TIMES: Final = {"date": date, "datetime": datetime}
 """Values of a group that JSON has no word for, by what they are called there."""
 
 
+def fields(version: int) -> frozenset[str]:
+    """What a file of this version has of such a model alone."""
+    return frozenset((*_FIELDS, "second_round") if version >= _SECOND_SINCE else _FIELDS)
+
+
 def content(model: LatentDecision) -> dict[str, Any]:
     """The version of the file, the settings, and what was learned."""
     _refuse_others(model)
-    return described(model) | {
-        "classifiers": [[c.to_dict() for c in fold] for fold in model.estimators_],
-        "group_classifiers": [c.to_dict() for c in model.group_estimators_],
-    }
+    second, own = model.second_round_, {}
+    if second is not None:
+        each = [[c.to_dict() for c in fold] for fold in second.estimators]
+        own["second_round"] = {"shares": second.shares.tolist(), "classifiers": each}
+    return (
+        own
+        | described(model)
+        | {
+            "classifiers": [[c.to_dict() for c in fold] for fold in model.estimators_],
+            "group_classifiers": [c.to_dict() for c in model.group_estimators_],
+        }
+    )
 
 
 def described(model: LatentDecision) -> dict[str, Any]:
@@ -52,7 +68,7 @@ def described(model: LatentDecision) -> dict[str, Any]:
             del settings[name]
     view = model.group_view_
     return {
-        "version": _lowest(settings, model.coding_),
+        "version": _lowest(settings, model.coding_, model.second_round_ is not None),
         "settings": settings,
         "warnings": list(model.warnings_),
         "score_map": model.score_map_.to_dict(),
@@ -85,7 +101,7 @@ def _refuse_others(model: LatentDecision) -> None:
 
 def read(content: dict[str, Any], coding: TableCoding) -> LatentDecision:
     """The model of a file; errors are raised as they come."""
-    if content["version"] < _lowest(content["settings"], coding):
+    if content["version"] < _lowest(content["settings"], coding, "second_round" in content):
         raise FileFormatError(f"its model {NAME} is younger than its version: it was altered")
     if len(coding.labels.classes) != 2:
         raise FileFormatError("its label has more than two classes: it was altered")
@@ -97,12 +113,14 @@ def read(content: dict[str, Any], coding: TableCoding) -> LatentDecision:
     view = _view(content["group_view"], coding)
     folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in content["classifiers"]]
     groups = tuple(map(TableClassifier.from_dict, content["group_classifiers"]))
-    _check_classifiers(folds, groups, coding, view)
+    second = _second_round(content.get("second_round"), len(folds))
+    of_df = [] if second is None else second.estimators
+    _check_classifiers(folds, of_df, groups, coding, view)
     for name, first in zip(_ESTIMATORS, (folds[0][:1], groups[:1]), strict=True):
         given[name] = _estimator(given[name], name, first)
     model = LatentDecision(**given)
     model.score_map_, model.group_view_, model._strata = found, view, strata
-    model.estimators_, model.group_estimators_ = folds, groups
+    model.estimators_, model.second_round_, model.group_estimators_ = folds, second, groups
     return model
 
 
@@ -117,8 +135,25 @@ def _view(data: Any, coding: TableCoding) -> GroupView:
     return GroupView(names, levels, inside, record.text("library"), coding.features)
 
 
-def _lowest(settings: dict[str, Any], coding: TableCoding) -> int:
-    """The lowest version of a file that can hold a model."""
+def _second_round(data: Any, n_folds: int) -> SecondRound | None:
+    """Classifiers of Df, and the shares of all in the score."""
+    if data is None:
+        return None
+    record = Record(data, "the second round", _SECOND)
+    shares = np.array(record.numbers("shares"), np.float64)
+    folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in record.items("classifiers")]
+    kinds = {tuple(c.kind for c in fold) for fold in folds}
+    if len(folds) != n_folds or kinds != {SECOND} or len(shares) != 1 + len(SECOND):
+        raise FileFormatError("its second round is not of its folds: it was altered")
+    if not ((shares >= 0).all() and abs(shares.sum() - 1) < 1e-9):
+        raise FileFormatError("the shares of its second round do not sum to 1: it was altered")
+    return SecondRound(folds, shares)
+
+
+def _lowest(settings: dict[str, Any], coding: TableCoding, twice: bool) -> int:
+    """The lowest version of a file that can hold a model, that may have learned twice."""
+    if twice:
+        return _SECOND_SINCE
     if coding.features.rewritten or "decimal" in settings:
         return _WRITTEN_SINCE
     return _STRATA_SINCE if set(_USUAL) & set(settings) else _VERSION
@@ -148,6 +183,7 @@ def _read_levels(values: Any) -> Iterator[Any]:
 
 def _check_classifiers(
     folds: list[tuple[TableClassifier, ...]],
+    second: list[tuple[TableClassifier, ...]],
     groups: tuple[TableClassifier, ...],
     coding: TableCoding,
     view: GroupView,
@@ -156,6 +192,7 @@ def _check_classifiers(
     n = len(coding.groups.names)
     sizes = {len(fold) for fold in folds}
     sound = len(folds) >= 2 and sizes in ({1}, {n}) and len(groups) in (0, 1 if n == 2 else n)
+    folds = [*folds, *second]
     known = {*coding.features.names_in, *view.names}
     for classifier in (*(c for fold in folds for c in fold), *groups):
         sound &= classifier.classes_.tolist() == [0, 1]

@@ -242,35 +242,59 @@ class Opaque:
 Learned = Linear | Trees | Opaque
 
 
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A matrix as columns of numbers that coefficients go with.
+
+    Attributes:
+        columns: of each column in turn the standardised number, or the levels, and the holes.
+        mean, scale: of each column of numbers; 0 and 1 of others.
+        ends: where the columns of each end.
+    """
+
+    columns: Floats
+    mean: Floats
+    scale: Floats
+    ends: Ints
+
+    @classmethod
+    def of(cls, matrix: Floats, sizes: Ints, weights: Floats) -> Self:
+        mean, scale = _moments(matrix, sizes, weights)
+        blocks = []
+        for j, (column, size) in enumerate(zip(matrix.T, sizes.tolist(), strict=True)):
+            hidden = np.isnan(column)
+            if size:
+                told = column[:, None] == np.arange(size)
+            else:
+                told = np.nan_to_num(_standardised(column, mean[j], scale[j]))[:, None]
+            blocks.append(np.column_stack([told, hidden]).astype(np.float64))
+        ends = np.cumsum([block.shape[1] for block in blocks])
+        return cls(np.concatenate(blocks, axis=1), mean, scale, ends)
+
+    def linear(self, sizes: Ints, intercept: float, coefficients: Floats) -> Linear:
+        """A logistic regression with these coefficients of the columns."""
+        parts = np.split(coefficients, self.ends[:-1])
+        each = list(zip(parts, sizes.tolist(), strict=True))
+        return Linear(
+            intercept=intercept,
+            slope=np.array([0.0 if size else part[0] for part, size in each]),
+            mean=self.mean,
+            scale=self.scale,
+            hole=np.array([part[-1] for part in parts]),
+            effect=tuple(part[:-1] if size else part[:0] for part, size in each),
+        )
+
+
 def learn_linear(matrix: Floats, sizes: Ints, y: Ints, weights: Floats) -> Linear:
     """A ridge logistic regression on standardised numbers, levels and holes."""
     from sklearn.linear_model import LogisticRegression
 
-    mean, scale = _moments(matrix, sizes, weights)
-    blocks = []
-    for j, (column, size) in enumerate(zip(matrix.T, sizes.tolist(), strict=True)):
-        hidden = np.isnan(column)
-        if size:
-            told = column[:, None] == np.arange(size)
-        else:
-            told = np.nan_to_num(_standardised(column, mean[j], scale[j]))[:, None]
-        blocks.append(np.column_stack([told, hidden]).astype(np.float64))
-    design = np.concatenate(blocks, axis=1)
+    design = Design.of(matrix, sizes, weights)
     learner = LogisticRegression(C=PENALTY, tol=1e-6, max_iter=1000)
     with _one_thread():
-        learner.fit(design, y, weights)
-    ends = np.cumsum([block.shape[1] for block in blocks])
-    parts = np.split(learner.coef_[0].astype(np.float64), ends[:-1])
-    return Linear(
-        intercept=float(learner.intercept_[0]),
-        slope=np.array([0.0 if size else part[0] for part, size in zip(parts, sizes, strict=True)]),
-        mean=mean,
-        scale=scale,
-        hole=np.array([part[-1] for part in parts]),
-        effect=tuple(
-            part[:-1] if size else part[:0] for part, size in zip(parts, sizes, strict=True)
-        ),
-    )
+        learner.fit(design.columns, y, weights)
+    coefficients = learner.coef_[0].astype(np.float64)
+    return design.linear(sizes, float(learner.intercept_[0]), coefficients)
 
 
 def learn_boosting(
@@ -345,7 +369,7 @@ def _boosted(learner: Any, sizes: Ints) -> Trees:
     most = int(sizes.max(initial=1))
     goes_left = np.unpackbits(bits, axis=1, bitorder="little")[:, :most]
     threshold = np.where(named, 0.0, nodes["num_threshold"])
-    return _preorder(
+    return preorder(
         [len(tree.nodes) for tree in trees],
         np.where(leaf, -1, place[np.where(leaf, 0, nodes["feature_idx"])]),
         nodes["left"],
@@ -374,7 +398,7 @@ def _grown(learner: Any, sizes: Ints) -> Trees:
     left, counts = joined("children_left"), joined("value")[:, 0, :]
     leaf = left < 0
     value = counts[:, 1] / counts.sum(axis=1)
-    return _preorder(
+    return preorder(
         [tree.node_count for tree in trees],
         np.where(leaf, -1, joined("feature")),
         left,
@@ -388,7 +412,7 @@ def _grown(learner: Any, sizes: Ints) -> Trees:
     )
 
 
-def _preorder(
+def preorder(
     sizes: list[int],
     feature: Array,
     left: Array,

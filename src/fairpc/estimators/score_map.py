@@ -137,6 +137,10 @@ class ScoreMap:
             mechanism[known], shifts[known] = self.strata.mechanism[at], self.strata.shifts[at]
         return mechanism, shifts
 
+    def mechanism_of(self, groups: Positions, strata: Positions | None = None) -> Floats:
+        """b0 and b1 of each row, [row, f]."""
+        return self._lines(groups, strata)[0]
+
     def decision(
         self, scores: Floats, groups: Positions, strata: Positions | None = None
     ) -> Floats:

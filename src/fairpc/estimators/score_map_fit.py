@@ -42,6 +42,8 @@ class ScoredRows:
         folds: of the cross-fit.
         positive: code of the positive class.
         persons: who each row is about, where persons repeat.
+        second: the same scores, where classifiers of Df at the mechanism have a share in them; the
+            mechanism itself, P(Df) and what is possible are found from the first.
     """
 
     rows: Rows
@@ -49,6 +51,12 @@ class ScoredRows:
     folds: Positions
     positive: int
     persons: Positions | None = None
+    second: Floats | None = None
+
+    @property
+    def last(self) -> Floats:
+        """The scores that become decisions."""
+        return self.scores if self.second is None else self.second
 
     @property
     def labels(self) -> Positions:
@@ -73,7 +81,8 @@ class ScoredRows:
             each = self.persons[at] * (int(times.max()) + 1) + copy
             persons = np.unique(each, return_inverse=True)[1]
         rows = self.rows.take(at)
-        return ScoredRows(rows, self.scores[at], self.folds[at], self.positive, persons)
+        second = None if self.second is None else self.second[at]
+        return ScoredRows(rows, self.scores[at], self.folds[at], self.positive, persons, second)
 
 
 def fit_score_map(
@@ -96,26 +105,31 @@ def fit_score_map(
     if calibration is not None:
         check_choice("calibration", calibration, get_args(Method))
     check_choice("select", select, get_args(Select))
-    labels, groups, weights = scored.labels, scored.groups, scored.rows.weights
     _refuse_constant(scored, names)
     ends = _with_known(_ends(scored, names), scored, limits)
-    each = [groups == g for g in range(len(names))]
-    calibrations = tuple(
-        calibrate(scored.scores[h], labels[h], weights[h], calibration) for h in each
-    )
-    rates = np.array([weights[h].sum() for h in each]) / weights.sum()
-    if not isinstance(ends, LabelEnds):
+    weights = scored.rows.weights
+    rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
+    if isinstance(ends, LabelEnds):
+        pi, mechanism, straight = _point(scored, ends, limits, select)
+        own, mechanism = None, _apart(mechanism)
+    else:
         own, straight = _strata_point(scored, ends, limits, select)
-        whole = rates, float(own.share.sum(axis=0) @ own.decision_rate), own.group_mechanism
-        _refuse_alike(whole[1])
-        found = ScoreMap(calibrations, *whole, np.zeros(len(names)), ends, straight, own)
-        return _shifted_within(found, own, scored)
-    pi, mechanism, straight = _point(scored, ends, limits, select)
-    mechanism = _apart(mechanism)
+        pi, mechanism = float(own.share.sum(axis=0) @ own.decision_rate), own.group_mechanism
     _refuse_alike(pi)
-    found = ScoreMap(calibrations, rates, pi, mechanism, np.zeros(len(names)), ends, straight)
-    q = found.decision(scored.scores[None], groups)
-    shifts = np.array([_shift(q[h], weights[h], pi) for h in each])
+    found = ScoreMap((), rates, pi, mechanism, np.zeros(len(names)), ends, straight, own)
+    return calibrated(found, scored, calibration)
+
+
+def calibrated(found: ScoreMap, scored: ScoredRows, calibration: Method | None) -> ScoreMap:
+    """The map with calibrations and shifts of the last scores; all else is as it was."""
+    labels, weights, scores = scored.labels, scored.rows.weights, scored.last
+    each = [scored.groups == g for g in range(len(found.group_rate))]
+    calibrations = tuple(calibrate(scores[h], labels[h], weights[h], calibration) for h in each)
+    found = replace(found, calibrations=calibrations, shifts=np.zeros(len(each)))
+    if found.strata is not None:
+        return _shifted_within(found, found.strata, scored)
+    q = found.decision(scores[None], scored.groups)
+    shifts = np.array([_shift(q[h], weights[h], found.decision_rate) for h in each])
     return replace(found, shifts=shifts)
 
 
@@ -143,12 +157,12 @@ def _shifted_within(found: ScoreMap, own: StrataMap, scored: ScoredRows) -> Scor
     Rows whose stratum is not known are shifted so that each group has its mean over all strata.
     """
     groups, strata, weights = scored.groups, scored.strata, scored.rows.weights
-    q = found.unshifted(scored.scores[None], groups, strata)
+    q = found.unshifted(scored.last[None], groups, strata)
     shifts = np.zeros(own.share.shape)
     for s, a in zip(*np.nonzero(own.share), strict=True):
         here = (groups == s) & (strata == a)
         shifts[s, a] = _shift(q[here], weights[here], own.decision_rate[a])
-    unknown = found.unshifted(scored.scores[None], groups)
+    unknown = found.unshifted(scored.last[None], groups)
     rates = own.group_decision_rate
     whole = [
         _shift(unknown[groups == s], weights[groups == s], rate) for s, rate in enumerate(rates)

@@ -272,8 +272,8 @@ def _of_scores(subject: ScoredSubject, limits: Limits | None) -> _Fit:
     """What scores give within limits, and how well labels fit between the ends of the mechanism."""
     scored, groups = subject.scored, subject.scored.groups
     found = subject.learned(scored, limits)
-    q = found.decision(scored.scores[None], groups)
-    r = np.clip(found.observed(scored.scores, groups), *found.mechanism[groups].T)
+    q = found.decision(scored.last[None], groups)
+    r = np.clip(found.observed(scored.last, groups), *found.mechanism[groups].T)
     r = np.clip(r, LEAST, 1 - LEAST)
     logs = np.log(np.where(scored.labels == 1, r, 1 - r))
     columns = [1 - q, q] if subject.positive else [q, 1 - q]

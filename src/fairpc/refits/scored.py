@@ -77,7 +77,7 @@ class ScoredSubject(OfModel):
 
     def observed(self) -> Floats:
         """P(D = positive | x, s) of each row, by a classifier that had not seen it."""
-        return self.model.score_map_.observed(self.scored.scores, self.scored.groups)
+        return self.model.score_map_.observed(self.scored.last, self.scored.groups)
 
     @property
     def limits(self) -> Limits | None:

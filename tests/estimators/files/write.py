@@ -6,7 +6,8 @@ A version of the format needs the code that wrote it: unpack that commit and put
     NUMBA_DISABLE_JIT=1 PYTHONPATH=/tmp/older/src python tests/estimators/files/write.py 7
 
 The commits: 1 3e4337d, 2 30cec38, 3 5858569, 4 and 5 92348cf, 6 e0f3cd7, 7 913ae16,
-8 and 9 the release 0.2.0. Files that were written are never written again.
+8 and 9 the release 0.2.0, 10 the commit that brought it. Files that were written are never written
+again.
 """
 
 from __future__ import annotations
@@ -80,6 +81,8 @@ def _later(version: int) -> Iterator[tuple[str, Any, dict[str, Any]]]:
             fairpc.LatentDecision(TableClassifier("logistic"), given=["town"], **latent),
             {},
         )
+    elif version == 10:
+        yield "twice", fairpc.LatentDecision(select="middle", **latent), {}
     elif version == 9:
         yield "written", fairpc.FairPC(structure="chow-liu", **QUICK, **FEW), {}
     else:
@@ -112,7 +115,7 @@ def main(version: int) -> None:
         features = features.with_columns(age=pl.lit(30))
     for name, model, arguments in models(version):
         path = HERE / f"v{version}-{name}.json"
-        n = 60 if name == "forest" else len(rows)  # a forest of more would be a large file
+        n = {"forest": 60, "twice": 200}.get(name, len(rows))  # of more they would be large files
         model.fit(features[:n], labels[:n], **arguments)
         model.save(path)
         found = json.loads(path.read_bytes())["version"]
