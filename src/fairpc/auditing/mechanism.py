@@ -47,8 +47,8 @@ _OF_SCORES: Final = (
 )
 _STRAIGHT: Final = (
     "The labels of the training rows are as they would be if none had been turned (D = Df, not "
-    f"rejected at the {1 - STRAIGHT_LEVEL:.0%} level). So the model says that none was: its scores are "
-    "those of the label, with the same mean in every group."
+    f"rejected at the {1 - STRAIGHT_LEVEL:.0%} level). So the model says that none was: its scores "
+    "are those of the label, with the same mean in every group."
 )
 
 
