@@ -97,5 +97,20 @@ def test_linked_files_exist(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def _sections(page: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if _own(page)], ids=_name)
+def test_linked_sections_exist(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", page.read_text("utf-8"))
+    pages = [(page.parent / link if link else page, section) for link, section in links]
+    lost = [f"{at.name}#{section}" for at, section in pages if section not in _sections(at)]
+    assert lost == []
+
+
 def test_readme_teaches_by_example() -> None:
     assert sum(text.count(">>>") for _, text in _blocks(ROOT / "README.md")) >= 10

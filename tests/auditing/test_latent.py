@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from auditing.tables import QUICK, plain_json, table
-from fairpc import LatentDecision
+from fairpc import FairPC, LatentDecision
 from fairpc.auditing import Audit, audit
 from fairpc.auditing.learning import ScoreLearning
 from fairpc.errors import AuditError
@@ -113,10 +113,26 @@ def test_a_model_that_keeps_d_equal_to_df_says_so_and_counts_nothing() -> None:
     record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
     assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
     assert any(
-        "(D = Df, not rejected at the 99% level). So the model says that none was" in one
+        "(D = Df, not rejected at the 1% level). So the model says that none was" in one
         for one in record.verdict.sentences
     )
     assert "do not reject D = Df" in record.left_out["mechanism.intervals"]
+
+
+def test_a_forest_that_keeps_d_equal_to_df_does_not_count_labels_as_turned() -> None:
+    """It assumes P(D = Df) = .999, which is not an estimate of one label in a thousand."""
+    X, y, s = table(1600)
+    X, y = X.filter(pl.Series(s == "g1")), y[s == "g1"]  # whose labels are not bent
+    s = np.where(np.arange(len(y)) % 2, "g0", "g1")
+    model = FairPC(structure="forest", guard=False).fit(X, y, sensitive_features=s)
+    (said,) = model.explain_bias().sentences
+    assert said.startswith("In every group at most 0.1% of the labels differ")
+    assert said.endswith("this does not show that the labels are right.")
+    record = audit(model, X, y, sensitive_features=s, **QUICK)
+    assert record.mechanism is not None
+    assert record.mechanism.sentences == (said,)
+    assert said in record.verdict.sentences
+    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
 
 
 def test_what_the_fit_warned_of_is_said_first() -> None:

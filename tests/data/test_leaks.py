@@ -50,6 +50,14 @@ def test_a_copy_of_the_label_is_named(model: Any) -> None:
     assert sentence.endswith("leave it out with X.drop(columns=['reject'])")  # no flag in Python
 
 
+@pytest.mark.parametrize("model", [LatNB(max_iter=3, guard=False), LatentDecision(cv=2)])
+def test_a_column_that_tells_the_group_is_named_at_the_line_that_fits(model: Any) -> None:
+    table = applicants().assign(town=lambda t: "north of " + t["race"])
+    with pytest.warns(LeakWarning, match="'town' gives the group 'race' away") as caught:
+        model.set_params(sensitive="race").fit(table.drop(columns="approve"), table["approve"])
+    assert [w.filename for w in caught if w.category is LeakWarning] == [__file__]
+
+
 def test_a_finer_version_of_the_label_is_named_although_rare_levels_are_merged() -> None:
     table = applicants(2000)
     rng = np.random.default_rng(1)

@@ -135,7 +135,7 @@ def _sentences(model: LatentDecision) -> tuple[str, ...]:
     if model.score_map_.straight:
         point = (
             "The labels are as they would be if none had been turned (D = Df, not rejected at the "
-            f"{STRAIGHT_LEVEL:.0%} level), so that was kept."
+            f"{1 - STRAIGHT_LEVEL:.0%} level), so that was kept."
         )
     hidden = "Rows whose group is not known are refused."
     if model.group_estimators_:

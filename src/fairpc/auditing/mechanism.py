@@ -47,8 +47,8 @@ _OF_SCORES: Final = (
 )
 _STRAIGHT: Final = (
     "The labels of the training rows are as they would be if none had been turned (D = Df, not "
-    f"rejected at the {STRAIGHT_LEVEL:.0%} level). So the model says that none was: its scores are "
-    "those of the label, with the same mean in every group."
+    f"rejected at the {1 - STRAIGHT_LEVEL:.0%} level). So the model says that none was: its scores "
+    "are those of the label, with the same mean in every group."
 )
 
 
@@ -120,6 +120,8 @@ def mechanism_facts(job: Job) -> MechanismFacts:
     account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
     sentences = account.sentences
     sentence = _sentence(turned, rows.classes[rows.positive], bool((rows.s >= 0).any()))
+    if account.unturned:
+        (sentence,) = sentences
     if isinstance(model, LatentDecision) and model.score_map_.straight:
         sentences, sentence = (_STRAIGHT,), _STRAIGHT
     return MechanismFacts(

@@ -26,7 +26,7 @@ MOST_COLUMNS: Final = 30
 
 ARGUED: Final = (
     "A stratum must be argued for: that the attribute may rightly matter, and is not itself the "
-    "result of unequal treatment. That a test falls silent within it is no argument."
+    "result of unequal treatment. That the test no longer rejects within it is no argument."
 )
 TRIED: Final = (
     "This is no list of proposals. Of many columns some remove a rejection by chance, some because "

@@ -171,7 +171,7 @@ def _fit(
 
     A line per column says how it was read, and sentences say what was learned.
 
-    Example: fairpc fit loans.csv --label repaid --sensitive sex -o loans.fairpc
+    Example: fairpc fit loans.csv --label approved --sensitive sex -o loans.fairpc
     """
 
 
@@ -381,7 +381,7 @@ def _compare(
 ) -> None:
     """Compare models with other methods by cross-validation.
 
-    Example: fairpc compare loans.csv --label repaid --sensitive sex --cv 5
+    Example: fairpc compare loans.csv --label approved --sensitive sex --cv 5
     """
 
 

@@ -145,7 +145,7 @@ def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
     """
     features, groups = coding.features, coding.groups
     for leak in set_leaks(rows.x, rows.d, rows.weights, features.names, least=2):
-        warn_leak(leak, f"the label {coding.labels.name!r}", stacklevel=4)
+        warn_leak(leak, f"the label {coding.labels.name!r}", stacklevel=3)
     for j, (column, name) in enumerate(zip(groups.columns, table.roles.sensitive, strict=True)):
         found = merged_leaks(table.source, table.roles, name, column, features.columns)
         told = {name for leak in found for name in leak.columns}
@@ -154,7 +154,7 @@ def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
         names = [features.names[i] for i in others]
         more = set_leaks(rows.x[:, others], values, rows.weights, names)
         for leak in (*found, *more):
-            warn_leak(leak, f"the group {column.name!r}", group=True, stacklevel=4)
+            warn_leak(leak, f"the group {column.name!r}", group=True, stacklevel=3)
 
 
 def listed(columns: Any) -> tuple[str | int, ...]:

@@ -80,7 +80,7 @@ class StrataComparison(Record):
         return tuple(c.column for c in self.columns if c.rejected is False)
 
     def summary(self) -> str:
-        """What falls silent, and why that is no argument, in plain words."""
+        """What removes the rejection, and why that is no argument, in plain words."""
         tested = sum(c.rejected is not None for c in self.columns)
         if not self.plain.rejected:
             return (

@@ -14,7 +14,7 @@ from fairpc.errors.arrays import Positions
 
 Mechanism = Literal["shared", "within"]
 """Whether labels are bent alike in all strata of a group, or in each stratum in its own way."""
-ARGUED: Final = "An attribute must be argued for, not taken because the test then falls silent."
+ARGUED: Final = "An attribute must be argued for. That the test no longer rejects is no argument."
 MAX_STRATA: Final = 200
 """More strata than this leave no rows in any; numbers must be cut into bins before."""
 

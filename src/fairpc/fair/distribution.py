@@ -21,6 +21,10 @@ from fairpc.fair.top import Layout, Model, S, Top, TopRates
 PER_EDGE: Final = 64
 """Multiplications of a matrix product that take as long as an edge does, up and down."""
 
+HARDLY_ANY: Final = 0.0015
+"""Share of labels under which none counts as turned: where labels do not reject D = Df, forests and
+models of scores assume .001."""
+
 Outcome = Literal["label", "decision"]
 """What a probability is of: D, or Df (D where there is no latent decision)."""
 
@@ -244,8 +248,24 @@ class BiasAccount:
     counts: Floats
 
     @property
+    def most_turned(self) -> float:
+        """The largest P(D ≠ f | Df = f, S = s)."""
+        return 1.0 - float(np.diagonal(self.mechanism, axis1=1, axis2=2).min())
+
+    @property
+    def unturned(self) -> bool:
+        """Whether hardly any label of any group was turned."""
+        return self.most_turned < HARDLY_ANY
+
+    @property
     def sentences(self) -> tuple[str, ...]:
-        """One sentence for each way in which the labels of a group were turned."""
+        """One sentence for each way in which the labels of a group were turned, if any were."""
+        if self.unturned:
+            return (
+                f"In every group at most {self.most_turned:.1%} of the labels differ from the "
+                "latent decision. A forest, or a model made from scores, says so unless the labels "
+                "reject it: this does not show that the labels are right.",
+            )
         return tuple(
             f"In group {self.groups[s]}, of the rows whose latent decision is {self.classes[f]}, "
             f"{self.mechanism[s, f, d]:.1%} were observed {self.classes[d]} (an estimated "
