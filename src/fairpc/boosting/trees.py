@@ -165,7 +165,7 @@ class Grower:
             slope,
             bend,
             drawn,
-            tuple(self.limits),
+            tuple(map(float, self.limits)),  # of one type, so that one kernel is compiled for all
             self.work,
             *made,
             self.at,
