@@ -18,7 +18,7 @@ from auditing.tables import fitted, table
 from fairpc.baselines import LR, FairLR, Rand
 from fairpc.comparison import Comparison, compare, default_models
 from fairpc.data import talk
-from fairpc.errors import ComparisonError, MetricError
+from fairpc.errors import ComparisonError, LeakWarning, MetricError, SameAsLabelWarning
 from fairpc.estimators import LatNB, TwoNB
 from fairpc.metrics import Fold, stratified_folds
 
@@ -150,6 +150,20 @@ def test_names_of_people_are_no_features() -> None:
     assert named.identifiers == ("person", "row")
     assert plain.identifiers == ()
     assert [one.auc for one in named.scores] == [one.auc for one in plain.scores]
+
+
+def test_columns_that_give_the_label_away_are_warned_of() -> None:
+    """With them every method tells nearly all labels, and nothing said why."""
+    X, y, s = table()
+    copy = X.with_columns(other=pl.Series([label == "yes" for label in y]))
+    with pytest.warns(
+        SameAsLabelWarning, match="column 'other' says the same as the label"
+    ) as told:
+        compare({"Rand": Rand(random_state=0)}, copy, y, sensitive_features=s, cv=3)
+    assert told[0].filename == __file__
+    finer = X.with_columns(code=pl.Series([f"{label}{k % 2}" for k, label in enumerate(y)]))
+    with pytest.warns(LeakWarning, match="column 'code' gives the label 'y' away"):
+        compare({"Rand": Rand(random_state=0)}, finer, y, sensitive_features=s, cv=3)
 
 
 def test_fits_within_a_comparison_are_silent(

@@ -157,9 +157,15 @@ def test_an_unfitted_model_is_not_saved(tmp_path: Path) -> None:
 
 
 @functools.cache
-def _saved() -> str:
+def _saved(*, twice: bool = False) -> str:
+    """The file of a model; of one that learned Df behind bent labels, too, if it is to."""
     table, labels, group = people(1000)
-    model = quick(cv=2).fit(table, labels, sensitive_features=group)
+    model = quick(cv=2)
+    if twice:
+        lowered = (group == "F") & (np.random.default_rng(0).random(1000) < 0.5)
+        labels, model = np.where(lowered, "bad", labels), LatentDecision(cv=2, random_state=0)
+    model.fit(table, labels, sensitive_features=group)
+    assert (model.second_round_ is not None) == twice
     with TemporaryDirectory() as folder:
         path = Path(folder) / "m"
         model.save(path)
@@ -242,10 +248,44 @@ HOSTILE = {
 }
 
 
+SECOND = ("second_round", "classifiers")
+HOSTILE_TWICE = {
+    "a round that is nothing": _at("second_round", value=None),
+    "a round that is a list": _at("second_round", value=[]),
+    "no round": lambda content: content.pop("second_round"),
+    "an older version": _at("version", value=9),
+    "a share below zero": _at("second_round", "shares", value=[-0.5, 1.0, 0.5]),
+    "shares above one": _at("second_round", "shares", value=[0.5, 0.5, 0.5]),
+    "a share that is none": _at("second_round", "shares", 0, value=1e999),
+    "shares of nobody": _at("second_round", "shares", value=[0.5, 0.5]),
+    "no shares": lambda content: content["second_round"].pop("shares"),
+    "a fold too many": _twice(*SECOND),
+    "a fold too few": lambda content: content["second_round"]["classifiers"].pop(),
+    "a fold that is a number": _at(*SECOND, 0, value=5),
+    "a fold of three": _twice(*SECOND, 0),
+    "classifiers in another order": lambda content: content["second_round"]["classifiers"][
+        0
+    ].reverse(),
+    "a classifier of something else": _at(*SECOND, 0, 0, "classes", value=["a", "b"]),
+    "a tree without end": _at(*SECOND, 0, 0, "learned", "right", 0, value=0),
+    "a column of nobody": _at(*SECOND, 0, 0, "encoding", "columns", 0, "name", value="__class__"),
+    "a classifier that was given": _at("settings", "estimator", value="hgb"),
+    "a classifier per group": _at("settings", "per_group", value=True),
+}
+
+
 @pytest.mark.parametrize("change", HOSTILE.values(), ids=HOSTILE)
 def test_altered_files_are_refused(change: Callable[[Any], None], tmp_path: Path) -> None:
+    _check_refused(json.loads(_saved()), change, tmp_path)
+
+
+@pytest.mark.parametrize("change", HOSTILE_TWICE.values(), ids=HOSTILE_TWICE)
+def test_altered_second_rounds_are_refused(change: Callable[[Any], None], tmp_path: Path) -> None:
+    _check_refused(json.loads(_saved(twice=True)), change, tmp_path)
+
+
+def _check_refused(content: dict[str, Any], change: Callable[[Any], None], tmp_path: Path) -> None:
     path = tmp_path / "m"
-    content = json.loads(_saved())
     altered = copy.deepcopy(content)
     change(altered)
     assert altered != content

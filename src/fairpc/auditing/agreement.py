@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -13,7 +14,7 @@ from fairpc.auditing.job import Job
 from fairpc.auditing.rows import AuditedRows
 from fairpc.baselines import Rand
 from fairpc.comparison import Comparison, compare, default_baselines
-from fairpc.errors import AuditError
+from fairpc.errors import AuditError, LeakWarning, SameAsLabelWarning
 from fairpc.errors.arrays import Bools, Floats
 from fairpc.evidence.intervals import kish, mean_sample, quantile, rate_sample, wilson
 from fairpc.evidence.plain import plain
@@ -250,17 +251,20 @@ def trade_off(job: Job) -> TradeOff:
     name = type(model).__name__
     audited = model if rows.same_rows_as_fit else FrozenEstimator(model)
     methods = {name: audited} | default_baselines(settings.random_state)
-    found = compare(
-        methods,
-        rows.as_at_fit(),
-        rows.labels,
-        sensitive_features=rows.sensitive,
-        cv=settings.cv,
-        groups=rows.persons,
-        positive=model.positive_class_,
-        random_state=settings.random_state,
-        progress=job.within("trade_off"),
-    )
+    with warnings.catch_warnings():
+        for kind in (LeakWarning, SameAsLabelWarning):  # the fit told of them
+            warnings.simplefilter("ignore", kind)
+        found = compare(
+            methods,
+            rows.as_at_fit(),
+            rows.labels,
+            sensitive_features=rows.sensitive,
+            cv=settings.cv,
+            groups=rows.persons,
+            positive=model.positive_class_,
+            random_state=settings.random_state,
+            progress=job.within("trade_off"),
+        )
     return TradeOff(
         audited=name,
         how=_how(found, job),

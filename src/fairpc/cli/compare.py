@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli.fit import FROM_SCORES, estimator
+from fairpc.cli.fit import FROM_SCORES, estimator, refusing_copies
 from fairpc.cli.options import LATENT, Engine, Learner, Roles, TextFormat
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.tables import about, check_output, client_of, labelled, opened
@@ -54,7 +54,8 @@ def run(
     with opened(table, text) as files, about(files.source):
         rows = labelled(files, roles)
         models = _estimators(names, learner, rows.roles)
-        with client_of(engine) as client, progress(screen.shows_progress, None) as step:
+        shown = screen.shows_progress
+        with refusing_copies(), client_of(engine) as client, progress(shown, None) as step:
             found = compare(
                 models,
                 rows.X,

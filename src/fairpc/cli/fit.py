@@ -221,18 +221,26 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
 
 
 @contextmanager
-def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
-    """A model that was cut short, or could learn nothing, is no result, and is not written.
-
-    Of a fit that was stopped and has a checkpoint, a note says how it goes on.
-    """
+def refusing_copies() -> Iterator[None]:
+    """A block in which a column that is a copy of the label is a TableError."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", InterruptedWarning)
         warnings.simplefilter("error", SameAsLabelWarning)
         try:
             yield
         except SameAsLabelWarning as warning:
             raise TableError(*warning.args) from None
+
+
+@contextmanager
+def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
+    """A model that was cut short, or could learn nothing, is no result, and is not written.
+
+    Of a fit that was stopped and has a checkpoint, a note says how it goes on.
+    """
+    with refusing_copies():
+        warnings.simplefilter("error", InterruptedWarning)
+        try:
+            yield
         except (InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
             if checkpoint is not None:
                 screen.note(f"the fit is saved in {checkpoint}: the same command resumes it")

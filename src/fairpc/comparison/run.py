@@ -168,6 +168,8 @@ def compare(
 ) -> Comparison:
     """Fit each method on the training part of each fold and score it on the test part.
 
+    Columns that give the label away are warned of, as in a fit.
+
     Args:
         models: name -> estimator, or estimators, which are cloned; None for the paper's four
             distributions and every baseline that is installed.
@@ -188,6 +190,7 @@ def compare(
     methods = _named_methods(models, random_state)
     table = MethodTable.of(X, y, sensitive_features, list(methods.values()), positive)
     folds = _folds(cv, table, groups, random_state)
+    table.warn_of_leaks()
     work = _Work(methods, table, folds)
     jobs = [(name, i) for name in methods for i in range(len(folds))]
     begun, lock = count(), Lock()

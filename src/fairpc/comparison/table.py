@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -15,13 +16,15 @@ import polars as pl
 from fairpc.baselines import Baseline
 from fairpc.data.categories import is_integral
 from fairpc.data.columns import IDENTIFIER_ROWS
+from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.frame import Frame, exactly, read_frame, take_rows
 from fairpc.data.groups import check_apart, fit_groups
 from fairpc.data.labels import fit_labels
 from fairpc.data.values import read_values
-from fairpc.errors import ComparisonError
+from fairpc.errors import ComparisonError, FairpcError, LeakWarning, SameAsLabelWarning
 from fairpc.errors.arrays import Array, Bools, Codes, Ints
 from fairpc.estimators.base import CircuitClassifier
+from fairpc.estimators.tables import GivenTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,7 @@ class MethodTable:
     y: Any  #: the labels as given
     typed: pl.DataFrame  #: the features as numbers and text, for methods that take no missing cells
     identifiers: tuple[str, ...]  #: features that are not among them: every row has its own value
+    missing_values: tuple[Any, ...]  #: values that mean "missing"
     s: Codes  #: of the groups, -1 where missing
     d: Codes  #: of the labels, -1 where missing
     classes: tuple[str, ...]  #: of the label, as text
@@ -64,8 +68,8 @@ class MethodTable:
         if names:
             features = _only(X, frame, [n for n in frame.names if n not in names])
             sensitive = _only(X, frame, names)
-        given = (positive, *(getattr(e, "positive", None) for e in estimators))
-        labels = fit_labels(y, positive=next((p for p in given if p is not None), None))
+        wanted = (positive, *(getattr(e, "positive", None) for e in estimators))
+        labels = fit_labels(y, positive=next((p for p in wanted if p is not None), None))
         groups = fit_groups(sensitive)
         s, d = groups.transform(sensitive), labels.transform(y)
         for what, codes in (("labels", d), ("groups", s)):
@@ -79,7 +83,8 @@ class MethodTable:
         ids = _identifiers(typed)
         typed = typed.drop(exactly(ids))
         classes = tuple(str(c) for c in labels.classes)
-        return cls(X, features, sensitive, y, typed, ids, s, d, classes, labels.positive)
+        given = X, features, sensitive, y, typed, ids, tuple(sentinels)
+        return cls(*given, s, d, classes, labels.positive)
 
     @property
     def n_rows(self) -> int:
@@ -89,6 +94,21 @@ class MethodTable:
     def known(self) -> Bools:
         """Rows whose label and group are known."""
         return (self.d >= 0) & (self.s >= 0)
+
+    def warn_of_leaks(self) -> None:
+        """Say which columns give the label away: with them, every method looks good."""
+        given: dict[str, Any] = {"sensitive": None, "sensitive_features": self.sensitive}
+        given["missing_values"] = self.missing_values
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                table = GivenTable.of(self.features, self.y, **given)
+                fit_coding(table.source, table.roles)
+            except FairpcError:
+                return  # methods that cannot take the table say why
+        for warning in said:
+            if issubclass(warning.category, LeakWarning | SameAsLabelWarning):
+                warnings.warn(warning.message, stacklevel=3)
 
     def filled_for(self, estimator: Any) -> bool:
         """Whether cells must be filled for a method."""

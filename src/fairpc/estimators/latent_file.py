@@ -113,8 +113,12 @@ def read(content: dict[str, Any], coding: TableCoding) -> LatentDecision:
     view = _view(content["group_view"], coding)
     folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in content["classifiers"]]
     groups = tuple(map(TableClassifier.from_dict, content["group_classifiers"]))
-    second = _second_round(content.get("second_round"), len(folds))
-    of_df = [] if second is None else second.estimators
+    second, of_df = None, []
+    if "second_round" in content:
+        if given["estimator"] is not None or given["per_group"]:
+            raise FileFormatError("its settings have no second round: it was altered")
+        second = _second_round(content["second_round"], len(folds))
+        of_df = second.estimators
     _check_classifiers(folds, of_df, groups, coding, view)
     for name, first in zip(_ESTIMATORS, (folds[0][:1], groups[:1]), strict=True):
         given[name] = _estimator(given[name], name, first)
@@ -135,10 +139,8 @@ def _view(data: Any, coding: TableCoding) -> GroupView:
     return GroupView(names, levels, inside, record.text("library"), coding.features)
 
 
-def _second_round(data: Any, n_folds: int) -> SecondRound | None:
+def _second_round(data: Any, n_folds: int) -> SecondRound:
     """Classifiers of Df, and the shares of all in the score."""
-    if data is None:
-        return None
     record = Record(data, "the second round", _SECOND)
     shares = np.array(record.numbers("shares"), np.float64)
     folds = [tuple(map(TableClassifier.from_dict, fold)) for fold in record.items("classifiers")]
@@ -146,7 +148,9 @@ def _second_round(data: Any, n_folds: int) -> SecondRound | None:
     if len(folds) != n_folds or kinds != {SECOND} or len(shares) != 1 + len(SECOND):
         raise FileFormatError("its second round is not of its folds: it was altered")
     if not ((shares >= 0).all() and abs(shares.sum() - 1) < 1e-9):
-        raise FileFormatError("the shares of its second round do not sum to 1: it was altered")
+        raise FileFormatError(
+            "the shares of its second round are below 0 or do not sum to 1: it was altered"
+        )
     return SecondRound(folds, shares)
 
 
