@@ -777,3 +777,27 @@ def test_a_group_of_five_rows_is_named() -> None:
     few = np.where(np.arange(len(G)) < 5, "X", G)
     with pytest.warns(TableWarning, match=r"under 30 rows: X \(5 rows\)"):
         LatentDecision(LogisticRegression(), random_state=0).fit(X, Y, sensitive_features=few)
+
+
+@pytest.mark.filterwarnings("ignore::fairpc.errors.ContradictionWarning")
+@pytest.mark.parametrize("cv", [2, 10])
+def test_a_row_alone_has_the_bits_that_it_has_among_others(cv: int) -> None:
+    """Sums over classifiers were rounded otherwise for a row by itself."""
+    model = LatentDecision(cv=cv, random_state=0).fit(X, Y, sensitive_features=G)
+    assert model.second_round_ is not None
+    for name in ("predict_proba", "predict_observed_proba", "predict_bounds"):
+        together = getattr(model, name)(X, sensitive_features=G)
+        for i in range(40):
+            alone = getattr(model, name)(X[i : i + 1], sensitive_features=G[i : i + 1])
+            np.testing.assert_array_equal(alone[0], together[i])
+
+
+@pytest.mark.filterwarnings("ignore::fairpc.errors.ContradictionWarning")
+@pytest.mark.parametrize("calibration", ["isotonic", "sigmoid"])
+def test_a_group_of_one_row_has_a_score(calibration: Any) -> None:
+    """A sigmoid of labels that are all alike was an error of scikit-learn."""
+    few = np.where(np.arange(len(G)) < 1, "X", G)
+    model = LatentDecision(LogisticRegression(), calibration=calibration, random_state=0)
+    with pytest.warns(TableWarning, match=r"under 30 rows: X \(1 row\)"):
+        model.fit(X, Y, sensitive_features=few)
+    assert np.isfinite(model.predict_proba(X, sensitive_features=few)).all()

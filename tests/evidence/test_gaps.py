@@ -15,6 +15,7 @@ from fairpc.evidence import equal_rates, parity, parity_curve
 from fairpc.evidence.intervals import (
     Sample,
     clopper_pearson,
+    kish,
     koopman,
     mean_sample,
     newcombe,
@@ -164,8 +165,10 @@ def test_weighted_rate_is_worth_fewer_rows() -> None:
     rng = np.random.default_rng(4)
     y = (rng.random(2000) < 0.3).astype(float)
     w = np.where(rng.random(2000) < 0.5, 1.0, 5.0)
-    kish = w.sum() ** 2 / (w @ w)
-    assert rate_sample(y, w, None).size == pytest.approx(kish, rel=0.1)
+    size = w.sum() ** 2 / (w @ w)
+    assert rate_sample(y, w, None).size == pytest.approx(size, rel=0.1)
+    # Neither does their unit matter, to the last bit, nor do squares overflow or vanish.
+    assert kish(w * 2.0**-1000) == kish(w * 2.0**1000) == kish(w) == w.sum() ** 2 / (w * w).sum()
 
 
 def test_several_groups_are_simultaneous() -> None:

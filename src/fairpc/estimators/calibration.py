@@ -74,11 +74,11 @@ def calibrate(
 
     "isotonic" is isotonic regression whose steps are joined by lines at their centres (Oron and
     Flournoy 2017): scores that differ are not made equal, so that no order is lost. Small groups
-    get a sigmoid.
+    get a sigmoid, and labels that are all alike a step.
     """
     if method is None:
         return Calibration(np.array([0.0, 1.0]), np.zeros(0), np.array([kish(weights)]))
-    if method == "sigmoid" or (kish(weights) < STEP_GROUP and 0 < labels.mean() < 1):
+    if 0 < labels.mean() < 1 and (method == "sigmoid" or kish(weights) < STEP_GROUP):
         return _sigmoid(scores, labels, weights)
     return isotonic_steps(scores, labels, weights)
 

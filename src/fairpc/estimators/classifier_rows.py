@@ -25,6 +25,7 @@ from fairpc.errors import (
 )
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Positions
 from fairpc.estimators.decisions import over_groups
+from fairpc.estimators.score_map import mean_of
 
 if TYPE_CHECKING:
     from fairpc.estimators.latent import LatentDecision
@@ -212,7 +213,7 @@ class Asked:
         shares, found = self.chances(rows), self.model.score_map_
         for g in range(shares.shape[1]):
             s = np.full(len(rows), g, np.int16)
-            r = found.observed(self.scores(rows, s), s.astype(np.intp)).mean(axis=0)
+            r = mean_of(found.observed(self.scores(rows, s), s.astype(np.intp)))
             shares[:, g] *= np.where(labels < 0, 1.0, np.where(labels == 1, r, 1 - r))
         total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
         return np.asarray(shares / total, np.float64)

@@ -172,7 +172,17 @@ class SecondRound:
 
         ``b`` has P(D = positive | Df = f) of each row, [row, f].
         """
-        return np.asarray(self.shares @ self._each(first, k, table, b), np.float64)
+        return self._together(self._each(first, k, table, b))
+
+    def _together(self, said: Floats) -> Floats:
+        """The share of each classifier in what it says, added up.
+
+        One after the other: a product of matrices rounds a row otherwise beside other rows.
+        """
+        total = np.zeros(said.shape[1])
+        for share, own in zip(self.shares, said, strict=True):
+            total += share * own
+        return total
 
     def _each(self, first: Floats, k: int, table: Any, b: Floats) -> Floats:
         """The same by each classifier, [classifier, row]."""
@@ -181,7 +191,7 @@ class SecondRound:
 
     def held_out(self, scored: ScoredRows, table: Any, view: GroupView, b: Floats) -> Floats:
         """Scores of rows by the classifiers that had not seen them."""
-        return np.asarray(self.shares @ self._held_out(scored, table, view, b), np.float64)
+        return self._together(self._held_out(scored, table, view, b))
 
     def _held_out(self, scored: ScoredRows, table: Any, view: GroupView, b: Floats) -> Floats:
         said = np.empty((len(self.shares), len(b)))
@@ -207,7 +217,8 @@ class SecondRound:
         likely = np.log(np.where(scored.labels == 1, r, 1 - r)).T
         weights = scored.rows.weights
         shares = component_weights(np.ascontiguousarray(likely), weights, tol=SHARE_TOLERANCE)
-        return replace(found, shares=shares), np.asarray(shares @ said, np.float64)
+        found = replace(found, shares=shares)
+        return found, found._together(said)
 
 
 def held_out_scores(

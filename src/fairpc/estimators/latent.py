@@ -54,7 +54,7 @@ from fairpc.estimators.cross_fitting import (
 )
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
 from fairpc.estimators.latent_findings import findings
-from fairpc.estimators.score_map import LEVEL, ScoreMap
+from fairpc.estimators.score_map import LEVEL, ScoreMap, mean_of
 from fairpc.estimators.score_map_fit import ScoredRows, Select, calibrated, fit_score_map
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
 from fairpc.estimators.strata import refuse_rate, small_strata, strata_of
@@ -415,7 +415,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         found = self._map()
         asked = self._asked(X, sensitive_features)
         return self._by_class(
-            asked.over_groups(lambda scores, s: found.observed(scores, s).mean(axis=0))
+            asked.over_groups(lambda scores, s: mean_of(found.observed(scores, s)))
         )
 
     def _posterior(self, X: Any, labels: Codes, sensitive_features: Any) -> Floats:
@@ -453,7 +453,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         found, rows = self._map(), given.codes
 
         def both(scores: Floats, s: Positions, a: Positions | None) -> Floats:
-            means = found.decision(scores, s, a), found.observed(scores, s).mean(axis=0)
+            means = found.decision(scores, s, a), mean_of(found.observed(scores, s))
             return np.column_stack(means)
 
         asked = Asked(self, given.table, rows.s, rows.n_rows, self._strata_of(rows.x))

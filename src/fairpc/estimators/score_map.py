@@ -160,8 +160,7 @@ class ScoreMap:
             here = groups == g
             b0, b1 = mechanism[here].T
             q[..., here] = _bent((calibration(scores[..., here]) - b0) / (b1 - b0))
-        mean: Floats = np.atleast_2d(q).mean(axis=0)
-        return mean
+        return mean_of(np.atleast_2d(q))
 
     def bounds(
         self,
@@ -177,7 +176,7 @@ class ScoreMap:
         calibration. The score itself always lies between the two, if any does.
         """
         each = self.observed(np.atleast_2d(scores), groups)
-        r = each.mean(axis=0)
+        r = mean_of(each)
         low = high = r
         if level is not None:
             half = _half_width(self, each, np.atleast_2d(scores), groups, level)
@@ -293,14 +292,25 @@ def _half_width(
     from scipy.special import stdtrit
 
     n = len(each)
-    jackknife = (n - 1) / n * ((each - each.mean(axis=0)) ** 2).sum(axis=0)
+    jackknife = (n - 1) * mean_of((each - mean_of(each)) ** 2)
     steps = np.empty(each.shape[1])
-    mean = scores.mean(axis=0)
+    mean = mean_of(scores)
     for g, calibration in enumerate(map_.calibrations):
         here = groups == g
         steps[here] = calibration.variance(mean[here])
     tail = 1 - (1 - level) / 4
     return np.asarray(stdtrit(max(n - 1, 1), tail) * np.sqrt(jackknife + steps), np.float64)
+
+
+def mean_of(each: Floats) -> Floats:
+    """The mean over classifiers, [classifier, row] to [row], added one after the other.
+
+    NumPy adds those of a single row in another order: alone, it would have other bits.
+    """
+    total = each[0].copy()
+    for own in each[1:]:
+        total += own
+    return np.asarray(total / len(each), np.float64)
 
 
 def _bent(q: Floats) -> Floats:

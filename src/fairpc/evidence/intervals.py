@@ -95,7 +95,9 @@ def _sums(persons: Positions, values: Floats) -> Floats:
 
 def kish(weights: Floats, counts: Floats | None = None) -> float:
     """How many rows of equal weight are worth as much as these (Kish)."""
-    return _total(weights, counts) ** 2 / _total(weights * weights, counts)
+    # By a power of two, so that squares of any weights have a size and no digit changes.
+    alike = np.ldexp(weights, -math.frexp(float(weights.max(initial=0.0)))[1])
+    return _total(alike, counts) ** 2 / _total(alike * alike, counts)
 
 
 def _total(values: Floats, counts: Floats | None) -> float:
