@@ -8,12 +8,12 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from fairpc.evidence import boosting
-from fairpc.evidence.boosting import boosted, cells, places
+from fairpc.evidence.boosting import binned, boosted, cells
 
 Floats = npt.NDArray[np.float64]
 
 
-def by_sklearn(codes: boosting.Places, counts: Floats) -> Floats:
+def by_sklearn(codes: boosting.Bins, counts: Floats) -> Floats:
     """Each row once per class that it has, with its count as weight."""
     y, picked = np.nonzero(counts.T)
     model = HistGradientBoostingClassifier(
@@ -42,7 +42,7 @@ def labelled(seed: int, n: int, n_classes: int) -> tuple[Floats, Floats]:
 def test_fits_are_those_of_scikit_learn(n_classes: int) -> None:
     """Its gradients have 32 bits, so that ties of two cuts may end otherwise in some places."""
     rows, counts = labelled(0, 900, n_classes)
-    codes = places(rows)
+    codes = binned(rows)
     fold = np.arange(len(rows)) % 3
     parts = [counts * (fold != k)[:, None] for k in range(3)] + [counts]
     for part in parts:
@@ -54,7 +54,7 @@ def test_fits_are_those_of_scikit_learn(n_classes: int) -> None:
 
 def test_rows_that_do_not_count_are_scored_and_not_learned_from() -> None:
     rows, counts = labelled(1, 500, 2)
-    codes = places(rows)
+    codes = binned(rows)
     some = counts.copy()
     some[200:] = 0.0
     found = boosted(cells(codes), some)
@@ -69,10 +69,10 @@ def test_labels_that_no_column_tells_leave_the_rate() -> None:
     assert found == pytest.approx(np.tile([0.75, 0.25], (40, 1)))
 
 
-def test_places_keep_the_order_and_tell_few_values_apart() -> None:
+def test_bins_keep_the_order_and_tell_few_values_apart() -> None:
     rng = np.random.default_rng(2)
     rows = np.column_stack([rng.normal(size=3_000), rng.integers(0, 20, 3_000) * 0.1])
-    many, few = places(rows)
+    many, few = binned(rows)
     assert (np.diff(many[np.argsort(rows[:, 0])].astype(int)) >= 0).all()
     assert boosting.BINS <= len(np.unique(many)) <= boosting.BINS + 2
     assert few.tolist() == np.unique(rows[:, 1], return_inverse=True)[1].tolist()

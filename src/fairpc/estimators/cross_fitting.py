@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -104,11 +104,8 @@ class CrossFit:
         """Per fold our classifiers of Df, learned from labels that the mechanism has bent."""
         from joblib import Parallel, delayed
 
-        labels, (kinds, mechanism) = rows.d == positive, _mechanisms(rows, found)
-        whole, every = (
-            self.view.table(table, rows.s),
-            Labelled.of(labels, rows.weights, kinds, mechanism),
-        )
+        every = Labelled.of(rows.d == positive, rows.weights, *_mechanisms(rows, found))
+        whole = self.view.table(table, rows.s)
         parts = [np.flatnonzero(folds != k) for k in range(self.n_folds)]
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
         jobs = (
@@ -167,12 +164,34 @@ class SecondRound:
     estimators: list[tuple[Any, ...]]
     shares: Floats
 
+    @classmethod
+    def learned(
+        cls,
+        estimators: list[tuple[Any, ...]],
+        scored: ScoredRows,
+        table: Any,
+        view: GroupView,
+        b: Floats,
+    ) -> tuple[SecondRound, Floats]:
+        """Classifiers of Df, with the shares under which held-out labels are likeliest; scores."""
+        said = _held_out(estimators, scored, table, view, b)
+        r = np.clip(said, FLOOR, 1 - FLOOR)
+        likely = np.log(np.where(scored.labels == 1, r, 1 - r)).T
+        weights = scored.rows.weights
+        shares = component_weights(np.ascontiguousarray(likely), weights, tol=SHARE_TOLERANCE)
+        found = cls(estimators, shares)
+        return found, found._together(said)
+
     def scores(self, first: Floats, k: int, table: Any, b: Floats) -> Floats:
         """P(D = positive | x, s) by all classifiers of a fold, of what that of D says.
 
         ``b`` has P(D = positive | Df = f) of each row, [row, f].
         """
-        return self._together(self._each(first, k, table, b))
+        return self._together(_each(first, self.estimators[k], table, b))
+
+    def held_out(self, scored: ScoredRows, table: Any, view: GroupView, b: Floats) -> Floats:
+        """Scores of rows by the classifiers that had not seen them."""
+        return self._together(_held_out(self.estimators, scored, table, view, b))
 
     def _together(self, said: Floats) -> Floats:
         """The share of each classifier in what it says, added up.
@@ -184,41 +203,23 @@ class SecondRound:
             total += share * own
         return total
 
-    def _each(self, first: Floats, k: int, table: Any, b: Floats) -> Floats:
-        """The same by each classifier, [classifier, row]."""
-        q = [positive_scores(classifier, table) for classifier in self.estimators[k]]
-        return np.stack([first, *(b[:, 0] + (b[:, 1] - b[:, 0]) * own for own in q)])
 
-    def held_out(self, scored: ScoredRows, table: Any, view: GroupView, b: Floats) -> Floats:
-        """Scores of rows by the classifiers that had not seen them."""
-        return self._together(self._held_out(scored, table, view, b))
+def _each(first: Floats, of_df: tuple[Any, ...], table: Any, b: Floats) -> Floats:
+    """P(D = positive | x, s) by the classifier of D, and by those of Df, [classifier, row]."""
+    q = [positive_scores(classifier, table) for classifier in of_df]
+    return np.stack([first, *(b[:, 0] + (b[:, 1] - b[:, 0]) * own for own in q)])
 
-    def _held_out(self, scored: ScoredRows, table: Any, view: GroupView, b: Floats) -> Floats:
-        said = np.empty((len(self.shares), len(b)))
-        for k in range(len(self.estimators)):
-            here = np.flatnonzero(scored.folds == k)
-            part = view.table(take_rows(table, here), scored.rows.s[here])
-            said[:, here] = self._each(scored.scores[here], k, part, b[here])
-        return said
 
-    @classmethod
-    def learned(
-        cls,
-        estimators: list[tuple[Any, ...]],
-        scored: ScoredRows,
-        table: Any,
-        view: GroupView,
-        b: Floats,
-    ) -> tuple[SecondRound, Floats]:
-        """Classifiers of Df, with the shares under which held-out labels are likeliest; scores."""
-        found = cls(estimators, np.full(1 + len(SECOND), np.nan))
-        said = found._held_out(scored, table, view, b)
-        r = np.clip(said, FLOOR, 1 - FLOOR)
-        likely = np.log(np.where(scored.labels == 1, r, 1 - r)).T
-        weights = scored.rows.weights
-        shares = component_weights(np.ascontiguousarray(likely), weights, tol=SHARE_TOLERANCE)
-        found = replace(found, shares=shares)
-        return found, found._together(said)
+def _held_out(
+    estimators: list[tuple[Any, ...]], scored: ScoredRows, table: Any, view: GroupView, b: Floats
+) -> Floats:
+    """The same of all rows, by the classifiers that had not seen them."""
+    said = np.empty((1 + len(SECOND), len(b)))
+    for k, of_df in enumerate(estimators):
+        here = np.flatnonzero(scored.folds == k)
+        part = view.table(take_rows(table, here), scored.rows.s[here])
+        said[:, here] = _each(scored.scores[here], of_df, part, b[here])
+    return said
 
 
 def held_out_scores(

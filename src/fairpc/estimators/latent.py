@@ -224,12 +224,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         )
         second = None
         if self.estimator is None and not (self.per_group or found.straight):
-            # Classifiers that know how labels were bent tell more of Df.
-            of_df = cross.of_decisions(table, rows, folds, positive, found)
-            b = found.mechanism_of(scored.groups, scored.strata)
-            second, scores = SecondRound.learned(of_df, scored, table, view, b)
-            scored = replace(scored, second=scores)
-            found = calibrated(found, scored, self.calibration)
+            second, scored, found = self._learned_again(cross, table, scored, found)
         wanted = self.sensitive_estimator
         groups = () if wanted is False else cross.of_groups(wanted, table, rows)
         self._store(coding, strata, view, estimators, second, groups, found, scored)
@@ -239,6 +234,16 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         for sentence in self.warnings_:
             warnings.warn(sentence, ContradictionWarning, stacklevel=2)
         return self
+
+    def _learned_again(
+        self, cross: CrossFit, table: Any, scored: ScoredRows, found: ScoreMap
+    ) -> tuple[SecondRound, ScoredRows, ScoreMap]:
+        """Classifiers that know how labels were bent tell more of Df; the scores, and their map."""
+        of_df = cross.of_decisions(table, scored.rows, scored.folds, scored.positive, found)
+        b = found.mechanism_of(scored.groups, scored.strata)
+        second, scores = SecondRound.learned(of_df, scored, table, cross.view, b)
+        scored = replace(scored, second=scores)
+        return second, scored, calibrated(found, scored, self.calibration)
 
     def _check_settings(self) -> None:
         """A LearningError names the first setting that is wrong."""

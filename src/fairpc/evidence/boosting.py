@@ -16,8 +16,8 @@ import numpy.typing as npt
 from fairpc.boosting import Cells, Grower, Limits, stacked
 from fairpc.errors.arrays import Floats
 
-Places = npt.NDArray[np.uint8]
-"""Place of each value among those of its column, [column, row]."""
+Bins = npt.NDArray[np.uint8]
+"""Bin of each value among those of its column, [column, row]."""
 
 BINS: Final = 32
 BIN_ROWS: Final = 20_000
@@ -32,10 +32,10 @@ a leaf, and the least that a leaf has. Rows are merged, so leaves are held back 
 and not by a number of rows."""
 
 
-def places(rows: Floats) -> Places:
-    """Columns by the place of each value, or of the quantile that it is up to if values are many.
+def binned(rows: Floats) -> Bins:
+    """Columns by the bin of each value, or of the quantile that it is up to if values are many.
 
-    Labels are not looked at. The least and the largest value have places of their own: a rare
+    Labels are not looked at. The least and the largest value have bins of their own: a rare
     level is not lost.
     """
     some = rows[:: max(len(rows) // BIN_ROWS, 1)]
@@ -49,8 +49,8 @@ def places(rows: Floats) -> Places:
     return found
 
 
-def cells(codes: Places) -> Cells:
-    """The places of all columns, which have an order, as trees take them."""
+def cells(codes: Bins) -> Cells:
+    """The bins of all columns, which have an order, as trees take them."""
     sizes, ordered = codes.max(axis=1).astype(np.int64) + 1, np.zeros(len(codes), np.bool_)
     return Cells.of(codes, sizes, ordered, sparse=True)
 

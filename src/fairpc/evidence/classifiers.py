@@ -20,7 +20,7 @@ import numpy.typing as npt
 from fairpc.boosting import Cells
 from fairpc.errors import MetricError
 from fairpc.errors.arrays import Array, Bools, Floats, Positions, as_numbers, check_table, missing
-from fairpc.evidence.boosting import boosted, cells, places
+from fairpc.evidence.boosting import binned, boosted, cells
 
 NAMES: Final = {"logistic": "logistic regression", "boosting": "gradient boosting"}
 _CHOICE_ROWS: Final = 20_000
@@ -129,7 +129,7 @@ class Features:
     @cached_property
     def cells(self) -> Cells:
         """The values as boosting tells them apart; labels are not looked at."""
-        return cells(places(self.matrix))
+        return cells(binned(self.matrix))
 
 
 @dataclass(frozen=True, eq=False)
