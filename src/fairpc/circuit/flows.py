@@ -29,13 +29,12 @@ from fairpc.circuit.program import (
     Scaled,
     Workspace,
     kernels,
-    map_in_order,
-    thread_count,
 )
 from fairpc.circuit.properties import require
 from fairpc.data.table import Table, check_codes, check_weights
 from fairpc.errors import CodesError, OptionError
 from fairpc.errors.arrays import Bools, Codes, Floats, Int32s
+from fairpc.threads import map_in_order, thread_count
 
 L = TypeVar("L", float, Floats)
 Path = Literal["auto", "active", "general"]

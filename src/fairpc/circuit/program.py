@@ -1,20 +1,15 @@
-"""A graph made ready for the kernels, chunks of rows projected onto its scopes, and threads.
-
-Kernels release the interpreter lock, so chunks are worked on by Python threads.
-"""
+"""A graph made ready for the kernels, and chunks of rows projected onto its scopes."""
 
 from __future__ import annotations
 
 import math
-import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
 from types import ModuleType
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +17,7 @@ import numpy.typing as npt
 from fairpc.circuit.graph import INDICATOR, PRODUCT, Graph
 from fairpc.circuit.properties import require
 from fairpc.data.table import readonly
-from fairpc.errors import OptionError
 from fairpc.errors.arrays import Bytes, Codes, Floats, Int32s, Ints, Words
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 DOT: Final = 3
 """A kind of node beside those of a graph: a sum of products of two."""
@@ -423,42 +414,6 @@ def _parts(own: Nodes, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
             parts[scope[n]] = scope[child[child_ptr[n] : last]].tolist()
     ptr = np.cumsum([0, *(len(p) for p in parts)])
     return ptr, np.array([s for p in parts for s in p], np.int32)
-
-
-def thread_count(n_threads: int | None) -> int:
-    """The number asked for, else ``FAIRPC_THREADS``, else the cores this process may use."""
-    if n_threads is None:
-        given = os.environ.get("FAIRPC_THREADS", "")
-        if given.isdecimal() and int(given) > 0:
-            return int(given)
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-    if n_threads < 1:
-        raise OptionError(f"n_threads is {n_threads}: give a number of threads from 1 on")
-    return n_threads
-
-
-def map_in_order(function: Callable[[S], T], tasks: Sequence[S], n_threads: int) -> Iterable[T]:
-    """What ``function`` gives for each task, computed side by side, given back in order.
-
-    What a task computes never depends on the number of threads, and callers add
-    results up in order: the sums are the same to the bit for any number.
-    """
-    if n_threads == 1 or len(tasks) <= 1:
-        return map(function, tasks)
-    return _pool(n_threads).map(function, tasks)
-
-
-@cache
-def _pool(n_threads: int) -> ThreadPoolExecutor:
-    """Kept for the life of the process: EM asks for it at every iteration."""
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="fairpc")
-
-
-if hasattr(os, "register_at_fork"):
-    # Threads do not survive a fork; the child makes pools of its own.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 class Workspace(threading.local):

@@ -26,14 +26,13 @@ from fairpc.circuit.program import (
     Scaled,
     Workspace,
     kernels,
-    map_in_order,
-    thread_count,
 )
 from fairpc.circuit.properties import Pair, PropertyName, Question, answered, require
 from fairpc.circuit.rewritten import pays
 from fairpc.data.table import check_codes, distinct_rows, readonly
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, Words
+from fairpc.threads import map_in_order, thread_count
 
 MAX_STATES: Final = 1 << 16
 """Joint values over which an expectation may range."""

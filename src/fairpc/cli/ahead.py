@@ -33,11 +33,11 @@ def compile_aside(stages: Sequence[str]) -> None:
 
     ``stages`` are names of :data:`STAGES`, in the order in which others compile them.
     """
-    from fairpc.circuit.program import thread_count
     from fairpc.data.jit import at_first_compilation
     from fairpc.data.table import distinct_rows
+    from fairpc.threads import thread_count
 
-    n_processes = min(thread_count(None) - 1, MOST_PROCESSES)
+    n_processes = min(thread_count() - 1, MOST_PROCESSES)
 
     def start() -> None:
         with suppress(OSError):  # a fit needs no other process

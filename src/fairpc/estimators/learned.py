@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from fairpc.circuit.program import map_in_order, thread_count
 from fairpc.data.schema import Record
 from fairpc.data.table import readonly
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Array, Bools, Bytes, Floats, Int32s, Ints
+from fairpc.threads import map_in_order, thread_count
 
 LARGEST: Final = 1e30
 """Numbers beyond this count as this: a forest compares, and sums up, in single precision."""
@@ -155,7 +155,7 @@ class Trees:
             rows = slice(first, first + CHUNK)
             kernels.leaf_sums(readonly(self._compared(matrix[rows])), *self._known, total[rows])
 
-        for _ in map_in_order(work, range(0, len(matrix), CHUNK), thread_count(None)):
+        for _ in map_in_order(work, range(0, len(matrix), CHUNK)):
             pass
         return np.asarray(expit(total)) if self.boosted else total / (len(self.start) - 1)
 

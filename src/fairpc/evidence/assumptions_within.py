@@ -39,7 +39,13 @@ from fairpc.evidence.classifiers import learners
 from fairpc.evidence.crossfit import SplitRates, Watch, all_splits
 from fairpc.evidence.gaps import SMALL
 from fairpc.evidence.intervals import Interval, rate_sample, some_of
-from fairpc.evidence.lines import FEW_POINTS, INFORMATIVE, CountedStrata, Region, region
+from fairpc.evidence.lines import (
+    INFORMATIVE,
+    CountedStrata,
+    Region,
+    nothing_possible,
+    region,
+)
 from fairpc.evidence.plain import Record
 from fairpc.evidence.strata import (
     ARGUED,
@@ -294,12 +300,34 @@ class CrossFit:
         """The test without strata."""
         return assumption_record(self.classes, self.splits, level, self.wanted, "cross-fit")
 
-    def within(self, strata: tuple[Any, ...], where: Positions, level: float) -> StrataTest:
-        """The test within strata: their names, and each row's."""
-        order = np.argsort(-np.bincount(self.groups), kind="stable")  # the largest group first
+    @property
+    def order(self) -> Positions:
+        """The groups, the largest first."""
+        return np.argsort(-np.bincount(self.groups), kind="stable")
+
+    def undivided(self, level: float) -> Region:
+        """The mechanisms that are possible in the table as a whole, all rows one stratum."""
+        counted = self._counted(np.zeros_like(self.groups), 1, self.order)
+        each = tuple(
+            line for s in range(1, len(self.names)) if (line := counted.line(s)) is not None
+        )
+        return region(each, counted.limits(1 - level, each))
+
+    def within(
+        self,
+        strata: tuple[Any, ...],
+        where: Positions,
+        level: float,
+        undivided: Region | None = None,
+    ) -> StrataTest:
+        """The test within strata: their names, and each row's.
+
+        ``undivided`` is that of the same level, where it is known already.
+        """
+        order = self.order
         names = tuple(self.names[g] for g in order.tolist())
         counted = self._counted(where, len(strata), order)
-        plain = self._counted(np.zeros_like(where), 1, order)
+        plain = self.undivided(level) if undivided is None else undivided
         cell = np.argsort(order)[self.groups] * len(strata) + where
         cells = np.bincount(cell, minlength=counted.n.size).reshape(counted.n.shape)
         positive, n_seeds = self.classes[self.wanted], len(self.splits[names[0]])
@@ -338,7 +366,7 @@ def _cells(
 
 def _record(
     counted: CountedStrata,
-    plain: CountedStrata,
+    without: Region,
     names: tuple[Any, ...],
     strata: tuple[Any, ...],
     cells: Positions,
@@ -354,11 +382,9 @@ def _record(
         )
     known = tuple(line for line in each if line is not None)
     found = region(known, counted.limits(1 - level, known))
-    pooled = tuple(line for s in range(1, len(names)) if (line := plain.line(s)) is not None)
-    without = region(pooled, plain.limits(1 - level, pooled))
 
     def empty(alpha: float) -> bool:
-        return region(known, counted.limits(alpha, known), FEW_POINTS).empty
+        return nothing_possible(known, counted.limits(alpha, known))
 
     p_value = smallest_level(empty)
     groups = []

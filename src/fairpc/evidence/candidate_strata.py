@@ -21,9 +21,10 @@ from fairpc.errors.arrays import Array, Floats, Positions, as_numbers, missing
 from fairpc.evidence.assumptions import MOST_SEEDS, AssumptionTest
 from fairpc.evidence.assumptions_within import CrossFit
 from fairpc.evidence.gaps_within import parity_within
-from fairpc.evidence.lines import INFORMATIVE
+from fairpc.evidence.lines import INFORMATIVE, Region
 from fairpc.evidence.plain import Record
 from fairpc.evidence.strata import ARGUED, check_strata
+from fairpc.threads import map_in_order
 
 BINS: Final = 4
 
@@ -145,14 +146,19 @@ def compared(
     Args:
         fit: the splits, of the same rows.
         columns: the values of each, by name.
-        watch: called with the name of each column before it is tried.
+        watch: called with the name of each column when it has been tried.
     """
+    undivided = fit.undivided(level)
+
+    def candidate(name: Any) -> CandidateStrata:
+        strata = column_strata(columns[name], fit.groups, bins, INFORMATIVE)
+        return _candidate(name, strata, fit, level, undivided)
+
     found = []
-    for name, values in columns.items():
+    for name, each in zip(columns, map_in_order(candidate, list(columns)), strict=True):
         if watch is not None:
             watch(name)
-        strata = column_strata(values, fit.groups, bins, INFORMATIVE)
-        found.append(_candidate(name, strata, fit, level))
+        found.append(each)
     return StrataComparison(fit.plain(level), tuple(found), level)
 
 
@@ -216,7 +222,9 @@ def _wanted(columns: Iterable[Any], names: list[Any]) -> list[Any]:
     return found
 
 
-def _candidate(name: Any, strata: Array, fit: CrossFit, level: float) -> CandidateStrata:
+def _candidate(
+    name: Any, strata: Array, fit: CrossFit, level: float, undivided: Region
+) -> CandidateStrata:
     known, where = check_strata(strata, len(strata))
     rows = np.zeros((len(known), len(fit.names)), np.intp)
     np.add.at(rows, (where, fit.groups), 1)
@@ -224,7 +232,7 @@ def _candidate(name: Any, strata: Array, fit: CrossFit, level: float) -> Candida
     try:
         if len(known) < 2:
             raise MetricError("it has one stratum")
-        test = fit.within(known, where, level)
+        test = fit.within(known, where, level, undivided)
         weighing: dict[str, Any] = {"clusters": fit.persons, "sample_weight": fit.weights}
         gaps = parity_within(fit.labels, fit.groups, strata, **weighing)
     except MetricError as error:

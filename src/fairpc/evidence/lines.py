@@ -18,6 +18,7 @@ however little they differ (Guggenberger et al. 2012, Econometrica 80).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -307,20 +308,36 @@ class CountedStrata:
         return Limits(b0, b1, tuple(excess), misfit)
 
 
-def region(each: tuple[Line, ...], limits: Limits, points: int = POINTS) -> Region:
+def region(each: tuple[Line, ...], limits: Limits) -> Region:
     """The possible mechanisms, looked at again where something is possible or nearest to it."""
+    *_, (grid, distance, found) = _looks(each, limits, POINTS)
+    return _described(each, limits, grid, distance, found)
+
+
+def nothing_possible(each: tuple[Line, ...], limits: Limits) -> bool:
+    """Whether no mechanism is possible, as far as a few points tell."""
+    return not any((distance <= 1).any() for _, distance, _ in _looks(each, limits, FEW_POINTS))
+
+
+_Grid = tuple[Floats, Floats]
+_Found = list[tuple[Floats, Floats, Floats]]
+
+
+def _looks(
+    each: tuple[Line, ...], limits: Limits, points: int
+) -> Iterator[tuple[_Grid, Floats, _Found]]:
+    """Values of b00 and b10, and how far each pair is from being possible: of all values, then of
+    those around what is possible or nearest to it."""
     b00 = np.linspace(0.0, max(float(limits.b0[0]), 0.0), points)
     b10 = np.linspace(min(float(limits.b1[0]), 1.0), 1.0, points)
-    found = looked_at(each, limits, b00, b10)
-    for _ in range(ZOOMS):
-        nearest = float(found.distance.min())
+    for _ in range(1 + ZOOMS):
+        distance, found = _distances(each, limits, b00, b10)
+        yield (b00, b10), distance, found
+        nearest = float(distance.min())
         if not math.isfinite(nearest):
-            break
-        near = found.distance <= max(1.0, 1.02 * nearest)
-        i, j = np.nonzero(near)
+            return
+        i, j = np.nonzero(distance <= max(1.0, 1.02 * nearest))
         b00, b10 = _zoomed(b00, i), _zoomed(b10, j)
-        found = looked_at(each, limits, b00, b10)
-    return found
 
 
 def _zoomed(values: Floats, at: Positions) -> Floats:
@@ -331,6 +348,16 @@ def _zoomed(values: Floats, at: Positions) -> Floats:
 
 def looked_at(each: tuple[Line, ...], limits: Limits, b00: Floats, b10: Floats) -> Region:
     """Which pairs of these values are possible."""
+    return _described(each, limits, (b00, b10), *_distances(each, limits, b00, b10))
+
+
+def _distances(
+    each: tuple[Line, ...], limits: Limits, b00: Floats, b10: Floats
+) -> tuple[Floats, _Found]:
+    """How far pairs of these values are from being possible, up to 1 where they are.
+
+    With it of each line, per pair and slope, the least and the largest α, and the distance.
+    """
     low, high = b00[:, None, None], b10[None, :, None]
     distance = np.where(high[..., 0] - low[..., 0] >= _CLOSE, 0.0, math.inf)
     found = []
@@ -345,6 +372,14 @@ def looked_at(each: tuple[Line, ...], limits: Limits, b00: Floats, b10: Floats) 
         misfit = line.misfit / float(limits.misfit[s - 1])
         distance = np.maximum(distance, np.maximum(value.min(axis=2), misfit))
         found.append((least, most, value))
+    return distance, found
+
+
+def _described(
+    each: tuple[Line, ...], limits: Limits, grid: _Grid, distance: Floats, found: _Found
+) -> Region:
+    """The region of pairs that are possible, and what it leaves of every group's mechanism."""
+    b00, b10 = grid
     possible = distance <= 1
     if not possible.any():
         return Region(b00, b10, distance, ())

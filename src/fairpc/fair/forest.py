@@ -32,7 +32,6 @@ import numpy.typing as npt
 
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.graph import WEIGHT_TOLERANCE, Circuit
-from fairpc.circuit.program import map_in_order, thread_count
 from fairpc.circuit.queries import refuse_impossible
 from fairpc.data.schema import Record
 from fairpc.data.table import MAX_ARITY, readonly
@@ -41,6 +40,7 @@ from fairpc.errors.arrays import Array, Bools, Codes, Floats, Ints, Words
 from fairpc.fair.distribution import FairDistribution, Outcome
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, TopRates, build
+from fairpc.threads import map_in_order
 
 CHUNK: Final = 16_384
 """Rows that the kernel is given at once."""
@@ -238,7 +238,7 @@ class Forest:
                 readonly(some), readonly(groups[first:last]), *known, out[first:last]
             )
 
-        for _ in map_in_order(work, range(0, len(groups), CHUNK), thread_count(None)):
+        for _ in map_in_order(work, range(0, len(groups), CHUNK)):
             pass
         return out
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from fairpc.circuit.em import Step
 from fairpc.data.table import Table
@@ -49,14 +49,13 @@ from fairpc.fair.score_mechanism import (
 )
 from fairpc.fair.top import Layout
 from fairpc.structure.mixture import soft_clusters
+from fairpc.threads import map_in_order
 
-TREES_PER_FOLD: Final = 1
 MAX_LEAVES: Final = 500
 LEAVES_PER_ROW: Final = 0.05
 FEWEST_LEAVES: Final = 8
 LEAF_ROWS: Final = 5
-"""Trees: how many for each fold, the most leaves of one, fewer for a table of few rows, and the
-fewest rows of a leaf."""
+"""The most leaves of a tree, fewer for a table of few rows, and the fewest rows of a leaf."""
 SCORE_ROWS: Final = 60.0
 """Rows of a leaf that its score stands for, beside those that are counted."""
 GROWING_ROWS: Final = 16_000
@@ -165,7 +164,7 @@ def turned_share(
     rate = distribution.subgroup_decision_rate.reshape(rows.n_groups, -1)[rows.s[some]]
     each = forest.tree_decisions(codes[some], rows.s[some], rate)[:, :, 1]
     error = each.std(axis=1, ddof=1) / np.sqrt(forest.n_trees)
-    p = norm.cdf((each.mean(axis=1) - 0.5) / np.maximum(error, 1e-12))
+    p = ndtr((each.mean(axis=1) - 0.5) / np.maximum(error, 1e-12))
     return float((2 * p * (1 - p)).mean())
 
 
@@ -320,14 +319,17 @@ def _grown(
     rng: np.random.Generator,
 ) -> Forest:
     """Trees that imitate what sums over features leave of each fold's scores, and their leaves."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     additive = _additive(rows, growing, scores, rates)
     tilted = additive.tilted
     n_rows = float(rows.each.sum())
     n_leaves = int(np.clip(LEAVES_PER_ROW * n_rows, FEWEST_LEAVES, MAX_LEAVES))
-    boxes: list[list[Bools]] = [[] for _ in growing.values]
-    trees: list[Ints] = []
-    leaf_rates: list[Floats] = []
-    for k in range(N_FOLDS):
+
+    seeds = [int(rng.integers(1 << 31)) for _ in range(N_FOLDS)]
+
+    def grown(k: int) -> tuple[list[Bools], Floats]:
+        """Boxes and rates of the leaves of a fold's tree."""
         # The order of categories is by labels too: those of other folds.
         order = value_orders(rows, scores.held.sum(axis=1) - scores.held[:, k], growing.numbers)
         kept = scores.columns[k]
@@ -335,31 +337,31 @@ def _grown(
             np.stack([order[j][codes[:, j]] for j in kept], axis=1)
             for codes in (growing.codes, growing.drawn)
         )
-        for _ in range(TREES_PER_FOLD):
-            tree = _tree(drawn, scores.drawn[k] - additive.told, n_leaves, rng)
-            leaves, leaf = np.unique(
-                np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
-            )
-            cut = _boxes(tree, leaves, order, kept)
-            for j, box in enumerate(cut):
-                boxes[j].append(box)
-            trees.append(np.full(len(leaves), len(trees)))
-            # A feature that no leaf cuts has all its mass in every box.
-            some = [j for j, box in enumerate(cut) if not box.all()] or [0]
-            masses = box_masses([tilted.values[j] for j in some], [cut[j] for j in some])
-            in_cluster = masses.prod(axis=3) * tilted.shares[:, :, None]
-            log_mass = np.log(in_cluster.sum(axis=3)) + tilted.log_mass[:, :, None]
-            leaf_rates.append(_leaf_rates(rows, leaf, scores, k, rates, additive, log_mass))
+        tree = _tree(drawn, scores.drawn[k] - additive.told, n_leaves, seeds[k])
+        leaves, leaf = np.unique(
+            np.concatenate([tree.apply(drawn), tree.apply(places)]), return_inverse=True
+        )
+        cut = _boxes(tree, leaves, order, kept)
+        # A feature that no leaf cuts has all its mass in every box.
+        some = [j for j, box in enumerate(cut) if not box.all()] or [0]
+        masses = box_masses([tilted.values[j] for j in some], [cut[j] for j in some])
+        in_cluster = masses.prod(axis=3) * tilted.shares[:, :, None]
+        log_mass = np.log(in_cluster.sum(axis=3)) + tilted.log_mass[:, :, None]
+        return cut, _leaf_rates(rows, leaf, scores, k, rates, additive, log_mass)
+
+    # Trees have the cores, as folds of the scores have.
+    with threadpool_limits(1):
+        cuts, leaf_rates = zip(*map_in_order(grown, range(N_FOLDS)), strict=True)
     return Forest(
-        np.concatenate(trees),
-        tuple(np.concatenate(of_feature) for of_feature in boxes),
+        np.repeat(np.arange(N_FOLDS), [each.shape[2] for each in leaf_rates]),
+        tuple(np.concatenate(of_feature) for of_feature in zip(*cuts, strict=True)),
         tilted.shares,
         tilted.values,
         np.concatenate(leaf_rates, axis=2),
     )
 
 
-def _tree(places: Ints, said: Floats, n_leaves: int, rng: np.random.Generator) -> Any:
+def _tree(places: Ints, said: Floats, n_leaves: int, seed: int) -> Any:
     """A tree whose leaves tell what is to be said of rows in all groups."""
     from sklearn.tree import DecisionTreeRegressor
 
@@ -367,7 +369,7 @@ def _tree(places: Ints, said: Floats, n_leaves: int, rng: np.random.Generator) -
         max_leaf_nodes=n_leaves,
         min_samples_leaf=LEAF_ROWS,
         max_features=0.7,
-        random_state=int(rng.integers(1 << 31)),
+        random_state=seed,
     )
     return tree.fit(places, said[:, :, 1:].reshape(len(places), -1))
 

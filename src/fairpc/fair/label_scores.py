@@ -18,7 +18,6 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.circuit.program import map_in_order, thread_count
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.learners import Boosted, Labelled, Linear
@@ -26,6 +25,7 @@ from fairpc.fair.rows import Rows
 from fairpc.fair.telling import narrowed, telling_columns
 from fairpc.fair.top import TopRates
 from fairpc.structure import component_weights
+from fairpc.threads import map_in_order
 
 DRAWS: Final = 0
 """Seed of folds, learners and trees: a forest does not depend on ``random_state``, so that nobody
@@ -141,15 +141,34 @@ class ScoreLearning:
             each = (rates.of_subgroup(g, rows.strata)[1] for g in range(rows.n_subgroups))
             mechanism = np.stack(list(each))
 
-        def learned(k: int) -> tuple[Floats, Floats]:
-            numbers = [self.numbers[j] for j in self.kept[k]]
-            fold = _Fold(narrowed(rows, self.kept[k]), self.drawn[:, columns[k]], numbers)
-            return fold.told(np.flatnonzero(self.held[:, k] > 0), self.draws[k], mechanism)
+        folds = [
+            _Fold(
+                narrowed(rows, kept),
+                self.drawn[:, columns[k]],
+                [self.numbers[j] for j in kept],
+                np.flatnonzero(self.held[:, k] > 0),
+                self.draws[k],
+                mechanism,
+            )
+            for k, kept in enumerate(self.kept)
+        ]
+        kinds = [_linear] if rows.n_classes > MANY_CLASSES else [_linear, _boosted]
+        # What takes longest is begun first.
+        tasks = [(m, k) for m in reversed(range(len(kinds))) for k in range(N_FOLDS)]
+
+        def learned(task: tuple[int, int]) -> tuple[Floats, Floats]:
+            m, k = task
+            return folds[k].told(kinds[m](folds[k]))
 
         # Folds have the cores: threads of linear algebra below them would wait for each other.
         with threadpool_limits(1):
-            found = list(map_in_order(learned, range(N_FOLDS), thread_count(None)))
-        own, said = (np.stack(parts) for parts in zip(*found, strict=True))
+            found = dict(zip(tasks, map_in_order(learned, tasks), strict=True))
+        own, said = (
+            np.stack(
+                [np.stack([found[m, k][i] for m in range(len(kinds))]) for k in range(N_FOLDS)]
+            )
+            for i in range(2)
+        )
         return Told(own, said)
 
     def mixed(self, *told: Told) -> Scores:
@@ -235,67 +254,100 @@ class _Draws:
         return cls(used, weights, int(rng.integers(1 << 31)))
 
 
+Learned = Callable[[Ints, Codes], Floats]
+"""P(Df | x, s) of some rows in some groups."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Fold:
-    """The table of a fold, and further rows that are scored in every subgroup."""
+    """The table of a fold, and further rows that are scored in every subgroup.
+
+    Attributes:
+        rows: all rows, with the columns that the fold learns from.
+        drawn: the further rows.
+        numbers: of each feature, whether its values have an order.
+        here: the rows that the fold holds.
+        draws: what it learns from.
+        mechanism: that of each subgroup, or one of all rows, by which D = Df.
+    """
 
     rows: Rows
     drawn: Codes
     numbers: Sequence[bool]
+    here: Ints
+    draws: _Draws
+    mechanism: Floats
 
-    def told(self, here: Ints, draws: _Draws, mechanism: Floats) -> tuple[Floats, Floats]:
-        """P(D | x, s) by each learner: of the rows of the fold, and of the drawn rows.
+    @property
+    def kinds(self) -> Codes:
+        """Which mechanism bent the label of each row."""
+        return self.rows.subgroups if len(self.mechanism) > 1 else np.zeros_like(self.rows.d)
 
-        ``mechanism`` is that of each subgroup, or one of all rows, by which D = Df.
+    @property
+    def labelled(self) -> Labelled:
+        """The rows to learn from."""
+        used = self.draws.used
+        weights = self.draws.weights[used]
+        return Labelled.of(self.rows.d[used], weights, self.kinds[used], self.mechanism)
+
+    @property
+    def named(self) -> Bools:
+        """The features whose values have no order.
+
+        Categories are in none here: one that is found with the labels to be learned shows more of
+        them than new rows have.
         """
-        rows, used = self.rows, draws.used
-        kinds = rows.subgroups if len(mechanism) > 1 else np.zeros_like(rows.d)
-        labelled = Labelled.of(rows.d[used], draws.weights[used], kinds[used], mechanism)
-        learners = self._learners(used, labelled, np.random.default_rng(draws.seed))
-        own = np.zeros((len(learners), rows.n_rows, rows.n_classes))
-        said = np.zeros((len(learners), len(self.drawn), rows.n_subgroups, rows.n_classes))
-        n = len(self.drawn)
-        for m, decided in enumerate(learners):
-            q = decided(here, rows.s[here])
-            own[m, here] = np.einsum("rf,rfd->rd", q, mechanism[kinds[here]])
-            for g in range(rows.n_subgroups if n else 0):
-                s, a = divmod(g, rows.strata.n)
-                q = decided(rows.n_rows + a * n + np.arange(n), np.full(n, s))
-                said[m, :, g] = q @ mechanism[g if len(mechanism) > 1 else 0]
+        return ~np.array(self.numbers, np.bool_) & (self.rows.arities > 2)
+
+    @property
+    def x(self) -> Codes:
+        """The rows, then the further ones in every stratum."""
+        strata = self.rows.strata
+        wide = strata.widened(self.drawn, len(self.rows.names))
+        return np.concatenate([self.rows.x, *(strata.placed(wide, a) for a in range(strata.n))])
+
+    def told(self, decided: Learned) -> tuple[Floats, Floats]:
+        """P(D | x, s) by a learner: of the rows of the fold, and of the drawn rows."""
+        rows, here, mechanism, n = self.rows, self.here, self.mechanism, len(self.drawn)
+        own = np.zeros((rows.n_rows, rows.n_classes))
+        said = np.zeros((n, rows.n_subgroups, rows.n_classes))
+        q = decided(here, rows.s[here])
+        own[here] = np.einsum("rf,rfd->rd", q, mechanism[self.kinds[here]])
+        for g in range(rows.n_subgroups if n else 0):
+            s, a = divmod(g, rows.strata.n)
+            q = decided(rows.n_rows + a * n + np.arange(n), np.full(n, s))
+            said[:, g] = q @ mechanism[g if len(mechanism) > 1 else 0]
         floor = FLOOR / rows.n_classes
-        own[:, here] = (1 - FLOOR) * own[:, here] + floor
+        own[here] = (1 - FLOOR) * own[here] + floor
         return own, (1 - FLOOR) * said + floor
 
-    def _learners(
-        self, used: Ints, labelled: Labelled, rng: np.random.Generator
-    ) -> list[Callable[[Ints, Codes], Floats]]:
-        """P(Df | x, s) of some rows in some groups, by boosting and by linear log odds.
 
-        Categories have no order here: one that is found with the labels to be learned shows more
-        of them than new rows have.
-        """
-        rows, strata = self.rows, self.rows.strata
-        wide = strata.widened(self.drawn, len(rows.names))
-        x = np.concatenate([rows.x, *(strata.placed(wide, a) for a in range(strata.n))])
-        named = ~np.array(self.numbers, np.bool_) & (rows.arities > 2)
-        table = _linear_columns(x, rows, named)
+def _linear(fold: _Fold) -> Learned:
+    """Linear log odds of a fold's labels."""
+    rows, used, named = fold.rows, fold.draws.used, fold.named
+    table = _linear_columns(fold.x, rows, named)
 
-        def crossed(some: Ints, groups: Codes) -> Floats:
-            dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, rows.n_groups)]
-            scaled = table[some, : np.count_nonzero(~named)]
-            return np.column_stack([table[some], *dummies, *(d * scaled for d in dummies)])
+    def crossed(some: Ints, groups: Codes) -> Floats:
+        dummies = [(groups == g).astype(np.float64)[:, None] for g in range(1, rows.n_groups)]
+        scaled = table[some, : np.count_nonzero(~named)]
+        return np.column_stack([table[some], *dummies, *(d * scaled for d in dummies)])
 
-        def beside(some: Ints, groups: Codes) -> Codes:
-            return np.column_stack([x[some], groups])
+    linear = Linear.learned(crossed(used, rows.s[used]), fold.labelled)
+    return lambda some, groups: linear.decided(crossed(some, groups))
 
-        linear = Linear.learned(crossed(used, rows.s[used]), labelled)
-        learners = [lambda some, groups: linear.decided(crossed(some, groups))]
-        if rows.n_classes <= MANY_CLASSES:
-            sizes = np.append(rows.arities, rows.n_groups)
-            kinds = np.append(named, rows.n_groups > 2)
-            boosted = Boosted.learned(beside(used, rows.s[used]), labelled, sizes, kinds, rng)
-            learners.append(lambda some, groups: boosted.decided(beside(some, groups)))
-        return learners
+
+def _boosted(fold: _Fold) -> Learned:
+    """Boosted trees of a fold's labels."""
+    rows, used, x = fold.rows, fold.draws.used, fold.x
+
+    def beside(some: Ints, groups: Codes) -> Codes:
+        return np.column_stack([x[some], groups])
+
+    sizes = np.append(rows.arities, rows.n_groups)
+    named = np.append(fold.named, rows.n_groups > 2)
+    rng = np.random.default_rng(fold.draws.seed)
+    boosted = Boosted.learned(beside(used, rows.s[used]), fold.labelled, sizes, named, rng)
+    return lambda some, groups: boosted.decided(beside(some, groups))
 
 
 def _linear_columns(x: Codes, rows: Rows, named: Bools) -> Floats:

@@ -33,9 +33,9 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from fairpc.circuit.program import map_in_order, thread_count
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.distribution import FairDistribution, Outcome
+from fairpc.threads import map_in_order
 
 Kept = Literal["largest", "pareto"]
 """Which patterns are kept: those of largest |Δ|, or those no other exceeds in |Δ| and P(s, y)."""
@@ -165,7 +165,7 @@ def search(
         blocks = list(finder.blocks(level, size))
         # Blocks have the cores: threads of linear algebra below them would wait for each other.
         with threadpool_limits(1, user_api="blas"):
-            for step in map_in_order(finder.extended, blocks, thread_count(None)):
+            for step in map_in_order(finder.extended, blocks):
                 found = finder.kept(found.joined(step.found))
                 opened.append(step.open)
                 steps.append(replace(step, found=found.first(0), open=level[:0]))
