@@ -8,6 +8,8 @@ is a list of divisions: one moves the rows of a leaf whose place does not stay i
 
 from __future__ import annotations
 
+import numpy as np
+
 from fairpc.data.jit import kernel, strict_inner_kernel, strict_kernel
 
 
@@ -26,7 +28,7 @@ def _add_up(listed, head, start, commonest, order, first, last, slope, bend, lea
         g, h = slope[r], bend[r]
         sums[leaf, every, 0] += g
         sums[leaf, every, 1] += h
-        for e in range(head[r], head[r + 1]):
+        for e in range(head[r], head[np.uint32(r + 1)]):
             p = listed[e]
             sums[leaf, p, 0] += g
             sums[leaf, p, 1] += h

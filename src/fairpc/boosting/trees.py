@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.errors.arrays import Bools, Floats, Ints
+from fairpc.errors.arrays import Bools, Floats, Ints, Slots, Words
 
-Places = npt.NDArray[np.int32]
+# Numbers that index arrays have no sign: looking at signs takes a quarter of a tree's time.
+Places = Slots
 
 
 class Limits(NamedTuple):
@@ -77,7 +78,7 @@ class Cells(NamedTuple):
     named: Bools
     commonest: Ints
     listed: Places
-    head: Ints
+    head: Words
 
     @classmethod
     def of(
@@ -96,14 +97,14 @@ class Cells(NamedTuple):
             bounds = itertools.pairwise(start)
             commonest = np.array([a + counts[a:b].argmax() for a, b in bounds], np.int64)
         rare = (x != commonest[:, None]).T
-        head = np.append(0, np.cumsum(rare.sum(axis=1)))
+        head = np.append(0, np.cumsum(rare.sum(axis=1))).astype(np.uint64)
         return cls(x, start, named, commonest, x.T[rare], head)
 
 
 def places(codes: npt.NDArray[Any], start: Ints) -> Places:
     """Places of columns × rows of codes; what is missing is in the column's last."""
     own = np.where(codes < 0, np.diff(start)[:, None] - 1, codes)
-    return np.ascontiguousarray(own + start[:-1, None], np.int32)
+    return np.ascontiguousarray(own + start[:-1, None], np.uint32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +120,7 @@ class Grower:
     """
 
     cells: Cells
-    rows: Ints
+    rows: Slots
     limits: Limits
     work: tuple[Any, ...]
     at: Ints
@@ -128,15 +129,17 @@ class Grower:
     def of(cls, cells: Cells, rows: Ints, n_leaves: int, limits: Limits) -> Grower:
         n_places = int(cells.start[-1])
         work = (
-            *np.empty((2, len(rows)), np.int64),
+            *np.empty((2, len(rows)), np.uint32),
             np.empty((n_leaves, n_places + 1, 3)),
             np.empty((n_leaves, n_places), np.bool_),
-            np.empty(n_places, np.int64),
+            np.empty(n_places, np.uint32),
             np.empty(n_places),
             np.empty((n_leaves, 3), np.int64),
             np.empty(n_leaves),
         )
-        return cls(cells, rows, limits, work, np.empty(cells.x.shape[1], np.int64))
+        return cls(
+            cells, rows.astype(np.uint32), limits, work, np.empty(cells.x.shape[1], np.int64)
+        )
 
     @property
     def shape(self) -> tuple[int, int]:

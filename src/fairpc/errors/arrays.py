@@ -145,7 +145,10 @@ def missing(values: Array) -> Bools:
         return np.asarray(np.isnat(values), np.bool_)
     if values.dtype.kind == "O":
         flat = values.ravel().tolist()
-        if not set(map(type, flat)) <= _NEVER_MISSING:
+        others = set(map(type, flat)) - _NEVER_MISSING
+        if others == {type(None)}:
+            return np.array([v is None for v in flat], np.bool_).reshape(values.shape)
+        if others:
             return np.array([is_missing(v) for v in flat], np.bool_).reshape(values.shape)
     return np.zeros(values.shape, np.bool_)
 

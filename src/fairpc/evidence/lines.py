@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -86,6 +86,12 @@ class Line:
         from scipy.stats import chi2
 
         return float(chi2.sf(self.misfit, self.n_strata - 2)) if self.n_strata > 2 else None
+
+    def with_slopes(self, kept: Bools) -> Line:
+        """Some of the lines; the best of all is among them."""
+        parts = (self.slope, self.intercept, self.least, self.curvature)
+        some = (part[kept] for part in parts)
+        return Line(self.n_strata, *some, self.null_slope, self.null_excess)
 
     def limit(self, alpha: float) -> Floats:
         """Per slope, what the excess of the true line is above with probability alpha at most."""
@@ -310,13 +316,24 @@ class CountedStrata:
 
 def region(each: tuple[Line, ...], limits: Limits) -> Region:
     """The possible mechanisms, looked at again where something is possible or nearest to it."""
+    each, limits = _possible_slopes(each, limits)
     *_, (grid, distance, found) = _looks(each, limits, POINTS)
     return _described(each, limits, grid, distance, found)
 
 
 def nothing_possible(each: tuple[Line, ...], limits: Limits) -> bool:
     """Whether no mechanism is possible, as far as a few points tell."""
-    return not any((distance <= 1).any() for _, distance, _ in _looks(each, limits, FEW_POINTS))
+    looks = _looks(*_possible_slopes(each, limits), FEW_POINTS)
+    return not any((distance <= 1).any() for _, distance, _ in looks)
+
+
+def _possible_slopes(each: tuple[Line, ...], limits: Limits) -> tuple[tuple[Line, ...], Limits]:
+    """The slopes that are possible with some α: no mechanism is with any other."""
+    pairs = list(zip(each, limits.excess, strict=True))
+    kept = [line.least - line.misfit <= excess for line, excess in pairs]
+    some = tuple(line.with_slopes(at) for line, at in zip(each, kept, strict=True))
+    excess = tuple(of[at] for of, at in zip(limits.excess, kept, strict=True))
+    return some, replace(limits, excess=excess)
 
 
 _Grid = tuple[Floats, Floats]
