@@ -2,8 +2,9 @@
 
 A process compiles each kernel when it first calls it. Where the first one is not in the cache,
 other processes compile as well, those that a fit calls later, and leave the machine code in the
-cache: the first process finds it there when it gets so far. Nothing waits for them; what is not
-there in time is compiled as ever. Kernels are compiled by calling them on next to nothing, so their
+cache: the first process finds it there when it gets so far. What is not there in time is compiled
+as ever. Where the first process needs at once what another compiles, it compiles its own share and
+waits (:func:`compile_rest`). Kernels are compiled by calling them on next to nothing, so their
 signatures are those of real calls.
 """
 
@@ -23,6 +24,8 @@ from fairpc.data import Table
 
 MOST_PROCESSES: Final = 2
 """Beside the first one; more have too little to do."""
+LONGEST_WAIT: Final = 60.0
+"""Seconds to wait for other processes."""
 ARITIES: Final = (2, 3, 2)
 
 _running: list[subprocess.Popen[bytes]] = []
@@ -45,6 +48,17 @@ def compile_aside(stages: Sequence[str]) -> None:
 
     at_first_compilation(start)
     distinct_rows(np.zeros((1, 1), np.int16), np.array([2]))
+
+
+def compile_rest(stages: Sequence[str]) -> None:
+    """Compile these stages here, then wait for what others compile; nothing if nobody does."""
+    if not _running:
+        return
+    for name in stages:
+        STAGES[name]()
+    for process in _running:
+        with suppress(subprocess.TimeoutExpired):  # then this process compiles it too
+            process.wait(LONGEST_WAIT)
 
 
 def _started(stages: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fairpc.cli.ahead import compile_aside
+from fairpc.cli.ahead import compile_aside, compile_rest
 from fairpc.cli.audit import show_verdict, told
 from fairpc.cli.compare import show as show_comparison
 from fairpc.cli.fit import estimator as model_of
@@ -45,7 +45,7 @@ class Demo:
 def run(output: str, seed: int, screen: Screen) -> None:
     """Fit, compare, audit, and write the report."""
     check_writable(output)
-    compile_aside(("passes", "boxes", "terms"))
+    compile_aside(("learners", "boxes"))
     began = perf_counter()
     warned = Warned()
     with warned.watching():
@@ -73,6 +73,7 @@ def demonstrate(seed: int, screen: Screen) -> Demo:
     from fairpc.refits.workbench import progress
 
     train, test = _table("train"), _table("test")
+    compile_rest(("passes", "terms"))
     learner = Learner(structure=STRUCTURE, seed=seed)
     estimator = model_of(learner, ROLES, verbose=screen.shows_progress)
     began = perf_counter()
