@@ -89,9 +89,13 @@ class Line:
 
     def with_slopes(self, kept: Bools) -> Line:
         """Some of the lines; the best of all is among them."""
-        parts = (self.slope, self.intercept, self.least, self.curvature)
-        some = (part[kept] for part in parts)
-        return Line(self.n_strata, *some, self.null_slope, self.null_excess)
+        return replace(
+            self,
+            slope=self.slope[kept],
+            intercept=self.intercept[kept],
+            least=self.least[kept],
+            curvature=self.curvature[kept],
+        )
 
     def limit(self, alpha: float) -> Floats:
         """Per slope, what the excess of the true line is above with probability alpha at most."""
