@@ -485,7 +485,9 @@ class _Fits:
         gradient = (self.total * p - self.positive) @ self.x + self.penalty * beta
         weights, size = self.total * p * (1 - p), self.x.shape[1]
         if self.products is None:
-            hessian = np.stack([self.x.T @ (self.x * w[:, None]) for w in weights])
+            # Of a matrix and itself NumPy computes one half, and copies it to the other.
+            scaled = (self.x * w[:, None] for w in np.sqrt(weights))
+            hessian = np.stack([each.T @ each for each in scaled])
         else:
             hessian = (weights @ self.products).reshape(-1, size, size)
         hessian += np.diag(self.penalty)
