@@ -21,7 +21,7 @@ from scipy.special import xlogy
 from scipy.stats import chi2
 
 from fairpc.circuit.em import Step
-from fairpc.errors.arrays import Floats, Ints
+from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.distinct_rows import effective_size
 from fairpc.fair.fit import Fitted, Options, fit_parameters
 from fairpc.fair.initial import initial_model
@@ -34,6 +34,7 @@ from fairpc.fair.priors import (
 )
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Limits, TopRates
+from fairpc.threads import map_in_order
 
 BIN_ROWS: Final = 300.0
 MAX_BINS: Final = 20
@@ -288,45 +289,75 @@ def sharpened(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
     odds of all rows: the one under which held-out labels are likeliest, where each group keeps its
     mean of Df, within its strata.
     """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     row, fold = np.nonzero(scores.held)
     groups, weights = rows.subgroups[row], scores.held[row, fold]
-    parts = []
-    for g in range(rows.n_subgroups):
-        here = np.flatnonzero(groups == g)
-        if len(here):
-            rate, mechanism = rates.of_subgroup(g, rows.strata)
-            q = decided(scores.given[fold[here], row[here]], mechanism, rate, STRETCH_STEPS)
-            parts.append((g, here, np.maximum(q, RAREST), rate, mechanism))
+    drawn = scores.drawn.copy()
 
-    def stretched(q: Floats, here: Ints, rate: Floats, power: float) -> tuple[Floats, Floats]:
-        """P(f) of rows, and the factors of the odds that keep their mean."""
-        own = q**power
+    def part(g: int) -> _Stretching:
+        rate, mechanism = rates.of_subgroup(g, rows.strata)
+        here = np.flatnonzero(groups == g)
+        q = decided(scores.given[fold[here], row[here]], mechanism, rate, STRETCH_STEPS)
+        said = drawn[:, :, g].reshape(-1, rows.n_classes)
+        said = np.maximum(decided(said, mechanism, rate, STRETCH_STEPS), RAREST)
+        labels = rows.d[row[here]]
+        return _Stretching(
+            g, here, np.maximum(q, RAREST), said, labels, weights[here], rate, mechanism
+        )
+
+    # Groups have the cores: linear algebra of two columns has nothing for several threads.
+    with threadpool_limits(1):
+        parts = list(map_in_order(part, np.unique(groups).tolist()))
+
+        def loss(power: float) -> float:
+            return sum(map_in_order(lambda each: each.loss(power), parts))
+
+        power = float(minimize_scalar(loss, bounds=STRETCH, method="bounded").x)
+        given = scores.given.copy()
+        for each in parts:
+            own, factors = each.stretched(power)
+            given[fold[each.here], row[each.here]] = own @ each.mechanism
+            said = each.said**power * factors
+            said = (said / said.sum(axis=1, keepdims=True)) @ each.mechanism
+            drawn[:, :, each.g] = said.reshape(*drawn.shape[:2], -1)
+    floor = FLOOR / rows.n_classes
+    return replace(scores, given=np.maximum(given, floor), drawn=np.maximum(drawn, floor))
+
+
+@dataclass(frozen=True, eq=False)
+class _Stretching:
+    """The rows of a subgroup while their log odds are stretched.
+
+    Attributes:
+        g, here: the subgroup and its rows.
+        q, said: P(f) of the rows and of the drawn rows, before.
+        labels, weights: of the rows.
+        rate, mechanism: P(f) and P(d | f) of the subgroup.
+    """
+
+    g: int
+    here: Ints
+    q: Floats
+    said: Floats
+    labels: Codes
+    weights: Floats
+    rate: Floats
+    mechanism: Floats
+
+    def stretched(self, power: float) -> tuple[Floats, Floats]:
+        """P(f) of the rows, and the factors of the odds that keep their mean."""
+        own = self.q**power
         own /= own.sum(axis=1, keepdims=True)
-        factors = balance(own, weights[here] / weights[here].sum(), rate)
+        factors = balance(own, self.weights / self.weights.sum(), self.rate)
         own = own * factors
         return own / own.sum(axis=1, keepdims=True), factors
 
-    def loss(power: float) -> float:
-        total = 0.0
-        for _, here, q, rate, mechanism in parts:
-            told = stretched(q, here, rate, power)[0] @ mechanism
-            told = told[np.arange(len(here)), rows.d[row[here]]]
-            total -= float(weights[here] @ np.log(np.maximum(told, RAREST)))
-        return total
-
-    power = float(minimize_scalar(loss, bounds=STRETCH, method="bounded").x)
-    given, drawn = scores.given.copy(), scores.drawn.copy()
-    for g, here, q, rate, mechanism in parts:
-        own, factors = stretched(q, here, rate, power)
-        given[fold[here], row[here]] = own @ mechanism
-        n_folds, n_drawn = drawn.shape[:2]
-        said = drawn[:, :, g].reshape(-1, rows.n_classes)
-        said = decided(said, mechanism, rate, STRETCH_STEPS)
-        said = np.maximum(said, RAREST) ** power * factors
-        said = (said / said.sum(axis=1, keepdims=True)) @ mechanism
-        drawn[:, :, g] = said.reshape(n_folds, n_drawn, -1)
-    floor = FLOOR / rows.n_classes
-    return replace(scores, given=np.maximum(given, floor), drawn=np.maximum(drawn, floor))
+    def loss(self, power: float) -> float:
+        """Minus the log-likelihood of the labels."""
+        told = self.stretched(power)[0] @ self.mechanism
+        told = told[np.arange(len(told)), self.labels]
+        return -float(self.weights @ np.log(np.maximum(told, RAREST)))
 
 
 def decided(counts: Floats, mechanism: Floats, rate: Floats, n_steps: int = 200) -> Floats:
