@@ -119,6 +119,8 @@ def fit_forest(
             "already; leave out ",
             Argument("equal_mass"),
         )
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
     rng = np.random.default_rng(DRAWS)
     own = rows.by_subgroup()
     learning, growing = _learning(rows, own, ordered, rng)
@@ -130,9 +132,12 @@ def fit_forest(
     if not fitted.straight:
         # Learners that know how labels were bent tell more of them.
         scores = learning.mixed(told, learning.told(rates))
-    scores = sharpened(rows, scores, rates)
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
-    forest = _grown(own, growing, scores, each, rng)
+    # Groups and trees have the cores: threads of linear algebra would wait for each other, and
+    # last bits would depend on their number.
+    with threadpool_limits(1):
+        scores = sharpened(rows, scores, rates)
+        forest = _grown(own, growing, scores, each, rng)
     distribution = ForestDistribution(Layout.of("FairPC", rows), forest, rates)
     history = dict(fitted.history)
     for name, some in (evaluation or {}).items():
@@ -289,17 +294,20 @@ def _additive(
     told = scores.drawn.mean(axis=0)
     odds = [np.zeros((rows.n_groups, k, n_classes)) for k in sizes]
     start = np.log(np.maximum([rate for rate, _ in rates], RAREST))
-    for g, (_, mechanism) in enumerate(rates):
-        found = additive_scores(
+
+    def imitated(g: int) -> tuple[Floats, ...]:
+        return additive_scores(
             growing.drawn[:, heard],
             [sizes[j] for j in heard],
             told[:, g],
             np.tile(start[g], (n_drawn, 1)),
-            mechanism,
+            rates[g][1],
             weights=np.ones(n_drawn),
             prior_rows=ADDED_ROWS,
             n_rounds=ADDED_ROUNDS,
         )
+
+    for g, found in enumerate(map_in_order(imitated, range(rows.n_groups))):
         for j, numbers in zip(heard, found, strict=True):
             odds[j][g] = numbers
     tilted = Tilted.of(odds, growing.shares, growing.values, np.stack([rate for rate, _ in rates]))
@@ -319,13 +327,10 @@ def _grown(
     rng: np.random.Generator,
 ) -> Forest:
     """Trees that imitate what sums over features leave of each fold's scores, and their leaves."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     additive = _additive(rows, growing, scores, rates)
     tilted = additive.tilted
     n_rows = float(rows.each.sum())
     n_leaves = int(np.clip(LEAVES_PER_ROW * n_rows, FEWEST_LEAVES, MAX_LEAVES))
-
     seeds = [int(rng.integers(1 << 31)) for _ in range(N_FOLDS)]
 
     def grown(k: int) -> tuple[list[Bools], Floats]:
@@ -349,9 +354,7 @@ def _grown(
         log_mass = np.log(in_cluster.sum(axis=3)) + tilted.log_mass[:, :, None]
         return cut, _leaf_rates(rows, leaf, scores, k, rates, additive, log_mass)
 
-    # Trees have the cores, as folds of the scores have.
-    with threadpool_limits(1):
-        cuts, leaf_rates = zip(*map_in_order(grown, range(N_FOLDS)), strict=True)
+    cuts, leaf_rates = zip(*map_in_order(grown, range(N_FOLDS)), strict=True)
     return Forest(
         np.repeat(np.arange(N_FOLDS), [each.shape[2] for each in leaf_rates]),
         tuple(np.concatenate(of_feature) for of_feature in zip(*cuts, strict=True)),

@@ -289,8 +289,6 @@ def sharpened(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
     odds of all rows: the one under which held-out labels are likeliest, where each group keeps its
     mean of Df, within its strata.
     """
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     row, fold = np.nonzero(scores.held)
     groups, weights = rows.subgroups[row], scores.held[row, fold]
     drawn = scores.drawn.copy()
@@ -306,21 +304,19 @@ def sharpened(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
             g, here, np.maximum(q, RAREST), said, labels, weights[here], rate, mechanism
         )
 
-    # Groups have the cores: linear algebra of two columns has nothing for several threads.
-    with threadpool_limits(1):
-        parts = list(map_in_order(part, np.unique(groups).tolist()))
+    parts = list(map_in_order(part, np.unique(groups).tolist()))
 
-        def loss(power: float) -> float:
-            return sum(map_in_order(lambda each: each.loss(power), parts))
+    def loss(power: float) -> float:
+        return sum(map_in_order(lambda each: each.loss(power), parts))
 
-        power = float(minimize_scalar(loss, bounds=STRETCH, method="bounded").x)
-        given = scores.given.copy()
-        for each in parts:
-            own, factors = each.stretched(power)
-            given[fold[each.here], row[each.here]] = own @ each.mechanism
-            said = each.said**power * factors
-            said = (said / said.sum(axis=1, keepdims=True)) @ each.mechanism
-            drawn[:, :, each.g] = said.reshape(*drawn.shape[:2], -1)
+    power = float(minimize_scalar(loss, bounds=STRETCH, method="bounded").x)
+    given = scores.given.copy()
+    for each in parts:
+        own, factors = each.stretched(power)
+        given[fold[each.here], row[each.here]] = own @ each.mechanism
+        said = each.said**power * factors
+        said = (said / said.sum(axis=1, keepdims=True)) @ each.mechanism
+        drawn[:, :, each.g] = said.reshape(*drawn.shape[:2], -1)
     floor = FLOOR / rows.n_classes
     return replace(scores, given=np.maximum(given, floor), drawn=np.maximum(drawn, floor))
 
