@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
+from fairpc.circuit import active, program
 from fairpc.circuit import flows as flows_module
 from fairpc.circuit.builder import CircuitBuilder
 from fairpc.circuit.flows import RowPlan, prepare, row_flows
@@ -183,3 +186,40 @@ def test_sets_that_underflow_stand_beside_sets_that_do_not() -> None:
         np.testing.assert_allclose(flows[b], one[1], rtol=1e-10, atol=1e-300)
         truth = circuit.with_parameters(sets[b]).log_marginal(codes[:1])[0]
         assert logs[b] == pytest.approx(truth, rel=1e-12)
+
+
+@given(cases())
+@settings(max_examples=examples(100))
+def test_plans_made_in_python_are_those_of_compiled_code(case: Case) -> None:
+    """The first small plans of a process are not compiled."""
+    table = Table.of(case.codes, case.weights, arities=case.circuit.arities)
+
+    def plan(left: int) -> list[Any]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(program._Listed, "left", left)
+            # As in a process that has not listed anything yet.
+            kernels = SimpleNamespace(**vars(program.kernels()))
+            kernels.list_terms = _NotLoaded(kernels.list_terms)
+            patch.setattr(program, "kernels", lambda: kernels)
+            patch.setattr(active, "kernels", lambda: kernels)
+            made = prepare(case.circuit.graph, table, path="active")
+            assert program._Listed.left < left or not left
+        forms: list[Any] = [chunk.form for chunk in made.chunks]
+        return [(f.n_slots, f.terms.tolist(), f.root.tolist()) for f in forms]
+
+    assert plan(1 << 20) == plan(0)
+
+
+@dataclass
+class _NotLoaded:
+    """A kernel that no call has compiled."""
+
+    call: Any
+    signatures: tuple[()] = ()
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.call(*arguments)
+
+
+def test_large_plans_are_compiled() -> None:
+    assert program.listing_kernels(program.FIRST_NUMBERS + 1) is program.kernels()

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.circuit.program import Projection, Scaled, Workspace, kernels
+from fairpc.circuit.program import Projection, Scaled, Workspace, kernels, listing_kernels
 from fairpc.data.table import readonly
 from fairpc.errors.arrays import Floats, Int32s, Slots
 
@@ -122,10 +122,11 @@ def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms
     """The active terms of a chunk; None where they are so many that the circuit is cheaper."""
     n_parameters, arrays = chunk.program.graph.n_parameters, chunk.program.arrays
     on = np.empty(chunk.n_values, np.uint8)
-    kernels().mark_possible(arrays, chunk.arrays, on)
+    own = listing_kernels(chunk.n_values)
+    own.mark_possible(arrays, chunk.arrays, on)
     pairs = np.empty(np.count_nonzero(on) + 1, np.int32)
     pair_ptr = np.empty(len(arrays.kind) + 1, np.int64)
-    kernels().list_active(arrays, chunk.arrays, on, pairs, pair_ptr)
+    own.list_active(arrays, chunk.arrays, on, pairs, pair_ptr)
     degree = np.diff(arrays.child_ptr)
     most = int(np.dot(np.diff(pair_ptr), 2 * degree + 1))
     if not at_any_cost:
@@ -133,7 +134,7 @@ def active_terms(chunk: Projection, *, at_any_cost: bool = False) -> ActiveTerms
         most = min(most, int(WORTHWHILE * everything) + 2 * int(degree.max()) + 1)
     left, right = np.zeros((2, chunk.n_values), np.int32)
     terms = np.empty((most, 4), np.uint32)
-    n_terms, n_slots = kernels().list_terms(
+    n_terms, n_slots = own.list_terms(
         arrays, chunk.arrays, n_parameters, on, pairs, pair_ptr, left, right, terms
     )
     if n_terms < 0:

@@ -137,7 +137,7 @@ def _forms(
         yield from program.chunks(codes)
         return
     find = partial(active_terms, at_any_cost=path == "active")
-    projections = program.paired.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES)
+    projections = program.paired.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES, planned=True)
     while some := list(islice(projections, n_threads)):
         found = map_in_order(find, [chunk for _, _, chunk in some], n_threads)
         for (start, stop, _), form in zip(some, found, strict=True):

@@ -27,6 +27,8 @@ CHUNK_VALUES: Final = 1 << 21
 """Numbers per chunk (16 MB): what a node holds must stay in the outer cache."""
 SCOPE_NUMBERS: Final = 1 << 23
 """Rows × scopes per chunk (two 32 MB tables while projecting)."""
+FIRST_NUMBERS: Final = 1 << 15
+"""Numbers that a process lists in Python before it compiles or loads what lists them."""
 
 
 @cache
@@ -35,6 +37,27 @@ def kernels() -> ModuleType:
     from fairpc.circuit import _kernels
 
     return _kernels
+
+
+class _Listed:
+    """How many numbers may still be listed in Python."""
+
+    left = FIRST_NUMBERS
+
+
+def listing_kernels(n_numbers: int) -> ModuleType:
+    """What makes a plan for rows whose nodes have so many numbers.
+
+    That of a few bins takes Python some milliseconds, and the compiler seconds: the first small
+    plans of a process are made in Python, the others are compiled.
+    """
+    from fairpc.data.jit import in_python
+
+    compiled = kernels()
+    if getattr(compiled.list_terms, "signatures", True) or n_numbers > _Listed.left:
+        return compiled
+    _Listed.left -= n_numbers
+    return in_python(compiled.__name__)
 
 
 class GraphArrays(NamedTuple):
@@ -104,10 +127,13 @@ class Program:
         step = self.chunk_rows(most)
         return [slice(low, min(low + step, n_rows)) for low in range(0, n_rows, step)]
 
-    def project(self, codes: Codes, start: int, stop: int, *, merge: bool = True) -> Projection:
-        """Rows ``start:stop`` as distinct projections onto every scope."""
+    def project(
+        self, codes: Codes, start: int, stop: int, *, merge: bool = True, planned: bool = False
+    ) -> Projection:
+        """Rows ``start:stop`` as distinct projections onto every scope, perhaps for a plan."""
         ids, spare = np.empty((2, len(self.scopes.leaf), stop - start), np.int32)
-        size, map_ptr, maps, leaf_ptr, leaf_code = kernels().project(
+        own = listing_kernels(ids.size) if planned else kernels()
+        size, map_ptr, maps, leaf_ptr, leaf_code = own.project(
             self.scopes, readonly(codes.T), start, stop, merge, ids, spare
         )
         off = np.zeros(len(self.arrays.kind) + 1, np.int64)
@@ -123,13 +149,14 @@ class Program:
         *,
         rows: int = CHUNK_ROWS,
         values: int = CHUNK_VALUES,
+        planned: bool = False,
     ) -> Iterator[tuple[int, int, Projection]]:
         """Row ranges and their projections: at most so many rows, and numbers of all nodes."""
         rows = self.chunk_rows(rows)
         start, end = first, len(codes) if last is None else last
         while start < end:
             stop = min(start + rows, end)
-            chunk = self.project(codes, start, stop)
+            chunk = self.project(codes, start, stop, planned=planned)
             if chunk.n_values > values and stop - start > 64:
                 rows = (stop - start + 1) // 2
                 continue

@@ -85,8 +85,9 @@ def _condensed_logs(
     result, weights, most = np.empty(len(rows)), np.append(theta, 1.0), 2 * CHUNK_ROWS
 
     def task(span: slice) -> None:
-        sizes = {"rows": most, "values": 2 * CHUNK_VALUES}
-        chunks = program.condensed.chunks(rows, span.start, span.stop, **sizes)
+        chunks = program.condensed.chunks(
+            rows, span.start, span.stop, rows=most, values=2 * CHUNK_VALUES
+        )
         for start, stop, chunk in chunks:
             logs = chunk.plain_logs(weights, work)
             if logs is None:

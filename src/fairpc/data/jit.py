@@ -9,9 +9,12 @@ Kernels that compare sums to break ties are strict: they have no fast-math.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import logging
 from collections.abc import Callable
-from threading import Lock
+from functools import cache
+from threading import Lock, local
+from types import ModuleType
 from typing import Any, TypeVar
 
 from numba import njit
@@ -88,6 +91,31 @@ class _NoCache:
             )
 
 
+class _Here(local):
+    """Whether kernels that are defined in this thread stay Python."""
+
+    in_python = False
+
+
+_here = _Here()
+
+
+@cache
+def in_python(name: str) -> ModuleType:
+    """A module of kernels once more, not compiled: for less work than compiling would be."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.loader is None:
+        raise ModuleNotFoundError(name)
+    importlib.import_module(name)  # what it imports is compiled as ever
+    module = importlib.util.module_from_spec(spec)
+    _here.in_python = True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        _here.in_python = False
+    return module
+
+
 def kernel(function: F) -> F:
     """Compile ``function`` on first call and keep the machine code on disk.
 
@@ -104,15 +132,23 @@ def strict_kernel(function: Callable[..., Any]) -> Any:
 
 def inner_kernel(function: F) -> F:
     """As :func:`kernel`, for what only other kernels call: it is kept as a part of these."""
-    return njit(no_cpython_wrapper=True, **_OPTIONS)(function)  # type: ignore[no-any-return]
+    return _inner(function, _OPTIONS)
 
 
 def strict_inner_kernel(function: Callable[..., Any]) -> Any:
     """As :func:`strict_kernel`, for what only other kernels call."""
-    return njit(no_cpython_wrapper=True, **_STRICT)(function)
+    return _inner(function, _STRICT)
+
+
+def _inner(function: F, options: dict[str, Any]) -> F:
+    if _here.in_python:
+        return function
+    return njit(no_cpython_wrapper=True, **options)(function)  # type: ignore[no-any-return]
 
 
 def _compiled(function: F, options: dict[str, Any]) -> F:
+    if _here.in_python:
+        return function
     try:
         compiled = njit(cache=True, **options)(function)
     except RuntimeError:
