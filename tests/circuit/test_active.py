@@ -196,14 +196,14 @@ def test_plans_made_in_python_are_those_of_compiled_code(case: Case) -> None:
 
     def plan(left: int) -> list[Any]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(program._Listed, "left", left)
+            patch.setattr(program.Listed, "left", left)
             # As in a process that has not listed anything yet.
             kernels = SimpleNamespace(**vars(program.kernels()))
             kernels.list_terms = _NotLoaded(kernels.list_terms)
             patch.setattr(program, "kernels", lambda: kernels)
             patch.setattr(active, "kernels", lambda: kernels)
             made = prepare(case.circuit.graph, table, path="active")
-            assert program._Listed.left < left or not left
+            assert program.Listed.left < left or not left
         forms: list[Any] = [chunk.form for chunk in made.chunks]
         return [(f.n_slots, f.terms.tolist(), f.root.tolist()) for f in forms]
 

@@ -39,7 +39,7 @@ def kernels() -> ModuleType:
     return _kernels
 
 
-class _Listed:
+class Listed:
     """How many numbers may still be listed in Python."""
 
     left = FIRST_NUMBERS
@@ -54,9 +54,9 @@ def listing_kernels(n_numbers: int) -> ModuleType:
     from fairpc.data.jit import in_python
 
     compiled = kernels()
-    if getattr(compiled.list_terms, "signatures", True) or n_numbers > _Listed.left:
+    if getattr(compiled.list_terms, "signatures", True) or n_numbers > Listed.left:
         return compiled
-    _Listed.left -= n_numbers
+    Listed.left -= n_numbers
     return in_python(compiled.__name__)
 
 

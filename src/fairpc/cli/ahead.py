@@ -136,7 +136,9 @@ def _passes() -> None:
 def _terms() -> None:
     """Complete rows as terms."""
     from fairpc.circuit.flows import prepare
+    from fairpc.circuit.program import Listed
 
+    Listed.left = 0  # so few rows would be listed in Python
     circuit = _circuit()
     prepare(circuit.graph, _table(), path="active")(circuit.parameters)
 
