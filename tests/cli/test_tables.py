@@ -121,6 +121,25 @@ def test_predict_appends_what_the_model_says(
         assert scored["decision"].to_list() == chosen.tolist()
 
 
+def test_the_decision_may_have_another_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = pl.read_csv("t.csv").with_columns(decision=pl.lit("theirs"))
+    typed.write_csv("d.csv")
+    ended = called(capsys, "predict", "m.fairpc", "d.csv", "-o", "o.csv", "--decide")
+    assert ended.code == 2
+    assert "d.csv has a column 'decision' already" in ended.err
+    assert "call it otherwise with --decide-as" in ended.err
+    found = answer(capsys, "predict", "m.fairpc", "d.csv", "-o", "o.csv", "--decide-as", "ours")
+    assert found["added"] == ["p_df_no", "p_df_yes", "ours"]
+    scored = pl.read_csv("o.csv")
+    assert scored["decision"].unique().to_list() == ["theirs"]
+    assert scored["ours"].to_list() == fairpc.load("m.fairpc").predict(typed).tolist()
+    ended = called(capsys, "predict", "m.fairpc", "d.csv", "-o", "o.csv", "--decide-as", "p_df_no")
+    assert ended.code == 2
+    assert "--decide-as is 'p_df_no', a column that has scores" in ended.err
+
+
 def test_predict_in_many_batches(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
