@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,17 @@ def test_the_decision_may_have_another_name(
     ended = called(capsys, "predict", "m.fairpc", "d.csv", "-o", "o.csv", "--decide-as", "p_df_no")
     assert ended.code == 2
     assert "--decide-as is 'p_df_no', a column that has scores" in ended.err
+
+
+def test_predict_says_how_many_rows_are_done_where_the_total_is_not_known(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+    shown = nullcontext(lambda now: lines.append(now.line))
+    monkeypatch.setattr("fairpc.cli.predict.progress", lambda verbose, callback: shown)
+    monkeypatch.setattr("fairpc.cli.predict.BATCH", 50)
+    assert called(capsys, "predict", "m.fairpc", "t.csv", "-o", "o.csv").code == 0
+    assert lines == [f"{n} rows so far" for n in (0, 50, 100, 120)]
 
 
 def test_predict_in_many_batches(
