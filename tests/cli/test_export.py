@@ -91,4 +91,6 @@ def test_a_latent_decision_is_refused_by_a_sentence(
     assert called(capsys, "fit", "t.csv", *given, "-o", "l.fairpc").code == 0
     ended = called(capsys, "export", "l.fairpc", "-o", "l.onnx")
     assert ended.code == 2
-    assert "LatentDecision scores with classifiers" in " ".join(ended.err.split())
+    said = " ".join(ended.err.split())
+    assert "LatentDecision scores with classifiers" in said
+    assert "score tables with `fairpc predict`" in said
