@@ -10,6 +10,7 @@ import numpy as np
 from fairpc.auditing.assumptions import named_test
 from fairpc.auditing.decidable import refit_cost
 from fairpc.auditing.job import Job
+from fairpc.auditing.numbers import number_or_none
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError, EachWay, Phrase
 from fairpc.errors.arrays import Floats, Positions
@@ -267,8 +268,8 @@ def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
     if len(turned) > NAMED:
         named = tuple(sorted(turned, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
     parts = "; ".join(
-        f"in group {t.group!r} {t.up:,.0f} of {t.n:,.0f} labels turned to {positive!r} and "
-        f"{t.down:,.0f} away from it"
+        f"in group {t.group!r} {number_or_none(t.up)} of {t.n:,.0f} labels turned to "
+        f"{positive!r} and {number_or_none(t.down)} away from it"
         for t in named
     )
     if len(named) < len(turned):

@@ -205,6 +205,10 @@ class PlotError(FairpcError, ValueError):
     """A picture of something that is not there."""
 
 
+NONE: Final = "practically none"
+"""What a sentence says of labels whose estimated number rounds to zero."""
+
+
 def counted(n: int, word: str, plural: str | None = None) -> str:
     """1 row, 2 rows, 48,842 rows."""
     return f"{n:,} {word if n == 1 else plural or word + 's'}"
