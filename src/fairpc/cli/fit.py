@@ -146,9 +146,11 @@ def _refuse_streaming(keeping: Keeping, engine: Engine) -> None:
 
 
 def _fit_classifiers(model: FittedModel, rows: LabelledTable, screen: Screen) -> None:
-    with talking(type(model).__name__, shown=screen.shows_progress) as tell:
-        tell("classifiers of the label, fold by fold")
-        model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
+    with talking(type(model).__name__, shown=screen.shows_progress) as model._say:
+        try:
+            model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
+        finally:
+            del model._say
 
 
 def _equalised(model: FittedModel, rows: LabelledTable, in_memory: bool) -> dict[str, float]:

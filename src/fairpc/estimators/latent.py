@@ -28,6 +28,7 @@ from fairpc.data.groups import SMALL
 from fairpc.data.hashing import fingerprint
 from fairpc.data.source import is_source
 from fairpc.data.table_coding import TableCoding
+from fairpc.data.talk import Say
 from fairpc.errors import (
     ContradictionWarning,
     LearningError,
@@ -125,6 +126,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     score_map_: ScoreMap
 
     _strata: Strata = UNDIVIDED
+    _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
     _needs_table = True  # what a classifier uses is its own affair
 
     def __init__(
@@ -212,6 +214,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         cross = CrossFit(view, int(self.cv), bool(self.per_group), missing, self.n_jobs, rng)
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
         weighted = sample_weight is not None
+        self._say("classifiers of the label, fold by fold")
         estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
         scores = held_out_scores(table, rows, folds, estimators, view)
         scored = ScoredRows(rows, scores, folds, positive, who)
@@ -225,8 +228,10 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         second = None
         if self.estimator is None and not (self.per_group or found.straight):
             second, scored, found = self._learned_again(cross, table, scored, found)
-        wanted = self.sensitive_estimator
-        groups = () if wanted is False else cross.of_groups(wanted, table, rows)
+        groups: tuple[Any, ...] = ()
+        if self.sensitive_estimator is not False:
+            self._say("a classifier of the group, for rows whose group is not known")
+            groups = cross.of_groups(self.sensitive_estimator, table, rows)
         self._store(coding, strata, view, estimators, second, groups, found, scored)
         note_columns(self, X)
         self.threshold_ = threshold
@@ -239,6 +244,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self, cross: CrossFit, table: Any, scored: ScoredRows, found: ScoreMap
     ) -> tuple[SecondRound, ScoredRows, ScoreMap]:
         """Classifiers that know how labels were bent tell more of Df; the scores, and their map."""
+        self._say("classifiers of the decision behind the labels, fold by fold")
         of_df = cross.of_decisions(table, scored.rows, scored.folds, scored.positive, found)
         b = found.mechanism_of(scored.groups, scored.strata)
         second, scores = SecondRound.learned(of_df, scored, table, cross.view, b)
