@@ -9,7 +9,6 @@ for loans that were granted gives the label away by being there.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -22,7 +21,7 @@ from fairpc.data.codes_of import code_values
 from fairpc.data.schema import Column
 from fairpc.data.source import Roles, Source
 from fairpc.data.summary import FEW_ROWS, Summary, summarise_source
-from fairpc.errors import EachWay, LeakWarning, SameAsLabelWarning
+from fairpc.errors import EachWay, LeakWarning, SameAsLabelWarning, warn_caller
 from fairpc.errors.arrays import Codes, Floats, Ints
 
 WRONG: Final = 0.02
@@ -170,10 +169,10 @@ def set_leaks(
     return tuple(leak for leak in leaks if len(leak.columns) >= least)
 
 
-def warn_leak(leak: Leak, of: str, *, group: bool = False, stacklevel: int = 2) -> None:
+def warn_leak(leak: Leak, of: str, *, group: bool = False) -> None:
     """Say what gives the label or the group away; a copy of the label has a warning of its own."""
     kind = SameAsLabelWarning if leak.copy and not group else LeakWarning
-    warnings.warn(kind(*leak.sentence(of, group=group)), stacklevel=stacklevel + 1)
+    warn_caller(kind(*leak.sentence(of, group=group)))
 
 
 def _without(columns: Sequence[str]) -> EachWay:

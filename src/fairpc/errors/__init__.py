@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
@@ -175,6 +177,20 @@ class ContradictionWarning(UserWarning):
 
 class InterruptedWarning(RuntimeWarning):
     """A fit was interrupted (Ctrl-C): what it had so far is given back."""
+
+
+def warn_caller(message: Warning | str, category: type[Warning] | None = None) -> None:
+    """Warn at the line that called fairpc, however deep inside the reason was found.
+
+    That is the line outside of the first call of ours: what we call may call us again.
+    """
+    frame, level, outside = inspect.currentframe(), 0, 1
+    while frame is not None:
+        level += 1
+        if f"{frame.f_globals.get('__name__')}.".startswith("fairpc."):
+            outside = level + 1
+        frame = frame.f_back
+    warnings.warn(message, category, stacklevel=outside)
 
 
 class MetricError(FairpcError, ValueError):

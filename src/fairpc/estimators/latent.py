@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self
@@ -36,6 +35,7 @@ from fairpc.errors import (
     TableError,
     TableWarning,
     counted,
+    warn_caller,
 )
 from fairpc.errors.arrays import Codes, Floats, Ints, Positions, check_clusters
 from fairpc.estimators.calibration import Method
@@ -237,7 +237,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.threshold_ = threshold
         self.data_fingerprint_ = rows_fingerprint(all_rows)
         for sentence in self.warnings_:
-            warnings.warn(sentence, ContradictionWarning, stacklevel=2)
+            warn_caller(sentence, ContradictionWarning)
         return self
 
     def _learned_again(
@@ -656,23 +656,21 @@ def _warn_left_out(rows: Rows, n_used: int) -> None:
     lost = int((rows.weights > 0).sum()) - n_used
     if lost:
         lacking = "no label, no group or no stratum" if rows.strata else "no label or no group"
-        warnings.warn(
-            f"{counted(lost, 'row')} of {rows.n_rows} have {lacking}: they are left "
-            "out; FairPC can learn from them",
+        warn_caller(
+            f"{counted(lost, 'row')} of {rows.n_rows} {'has' if lost == 1 else 'have'} {lacking} "
+            "and cannot be used here; FairPC can learn from such rows",
             TableWarning,
-            stacklevel=3,
         )
 
 
 def _warn_small(coding: TableCoding, strata: str) -> None:
     if strata:
-        warnings.warn(strata, TableWarning, stacklevel=3)
+        warn_caller(strata, TableWarning)
     small = coding.small_groups()
     if small:
         named = ", ".join(f"{name} ({counted(n, 'row')})" for name, n in small)
-        warnings.warn(
+        warn_caller(
             f"hardly anything can be learned about groups of under {SMALL} rows: {named}; merge "
             "them with others, or give more rows",
             TableWarning,
-            stacklevel=3,
         )

@@ -274,15 +274,14 @@ class BiasAccount:
 
     def _sentence(self, s: int, f: int, d: int) -> str:
         """How often a decision was observed as another label; what rounds to zero is no number."""
+        group, label = self.groups[s], self.classes[d]
         rows = f"of the rows whose latent decision is {self.classes[f]}"
         share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
         if share == ZERO and n == 0:
-            return f"In group {self.groups[s]}, {NONE} {rows} were observed {self.classes[d]}."
+            return f"In group {group}, {NONE} {rows} were observed {label}."
         share = "under 0.1%" if share == ZERO else share
         labels = f"an estimated {counted(n, 'label')}" if n else "less than one label"
-        return (
-            f"In group {self.groups[s]}, {rows}, {share} were observed {self.classes[d]} ({labels})."
-        )
+        return f"In group {group}, {rows}, {share} were observed {label} ({labels})."
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)
