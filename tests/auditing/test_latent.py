@@ -88,6 +88,18 @@ def test_rows_without_group_or_label_are_shared_out() -> None:
     assert record.data.n_grouped == sum(g is not None for g in groups)
 
 
+def test_the_range_of_the_fit_is_told_beside_that_of_the_audit() -> None:
+    learned = found().decidable.learned
+    assert learned is not None
+    lower, upper = fitted().fair_rate_set_
+    assert (lower, upper) != (learned.lower, learned.upper)
+    assert learned.sentence.endswith(
+        f"The fit left {lower:.1%} to {upper:.1%} possible: it looked for the same range with its "
+        "own classifier and one split of its rows, the audit with other classifiers and 1 split."
+    )
+    assert learned.sentence in found().verdict.sure
+
+
 def test_how_it_was_learned() -> None:
     facts = found().learning
     assert isinstance(facts, ScoreLearning)

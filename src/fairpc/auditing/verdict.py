@@ -29,14 +29,14 @@ _FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that
 _FROM_SCORES: Final = Phrase(
     "Try ",
     EachWay("LatentDecision", "--model latent"),
-    ", which stays within what the labels leave possible, or strata (",
+    ", which keeps to what its own classifier leaves possible, or strata (",
     Argument("given"),
     ").",
 )
 _STRATA: Final = Phrase(
     "Strata (",
     Argument("given"),
-    ") may explain what this one does not, or what you know beforehand, which ",
+    ") may explain what it does not, and so may something that you know beforehand, which ",
     EachWay("you can state (knowledge=…).", "a fit in Python can be told."),
 )
 _THRESHOLD: Final = Phrase(

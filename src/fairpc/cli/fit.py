@@ -430,8 +430,9 @@ def show_learned(found: Mapping[str, Any]) -> None:
     possible = facts.get("positive_rate_set")
     if possible is not None and possible["lower"] <= possible["upper"]:
         say(
-            f"Held-out labels leave {possible['lower']:.3f} to {possible['upper']:.3f} possible "
-            f"({possible['level']:.0%} confidence)."
+            f"By its own classifier, held-out labels leave {possible['lower']:.3f} to "
+            f"{possible['upper']:.3f} possible ({possible['level']:.0%} confidence). An audit "
+            "takes other classifiers and more splits of the rows: its range may differ."
         )
     say()
     cells, classes = facts["mechanism"], found["label"]["classes"]

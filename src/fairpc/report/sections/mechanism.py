@@ -48,7 +48,7 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
     learned = audit.decidable.learned
     if learned is not None and learned.outside:
         yield view.Notice(
-            "These rows exclude the rate of fair decisions that the model learned.",
+            "These rows speak against the rate of fair decisions that the model learned.",
             (learned.sentence, "What follows is what the model learned, not a finding."),
             alert=True,
         )
