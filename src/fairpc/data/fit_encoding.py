@@ -45,10 +45,12 @@ def fit_coding(
     options: Options | None = None,
     watch: Watcher | None = None,
     again: bool = False,
+    given_whole: bool = False,
 ) -> tuple[TableCoding, bool]:
     """Learn how a table becomes codes, in one pass; and whether its weights count rows.
 
     Columns that give the label away are warned of, unless the table was coded before (``again``).
+    So are columns that are dropped, unless a classifier is ``given`` the table ``whole``.
     """
     summary = summarise_source(source, roles, watch)
     if not summary.weight:
@@ -68,6 +70,8 @@ def fit_coding(
     features = fit_features(source, roles, summary, *given)
     if not again:
         _warn_of_columns(features, summary)
+        if not given_whole:
+            warn_of_dropped([d for d in features.dropped if d.reason != LEFT_OUT])
         warn_of_groups(groups)
         warn_of_classes(labels, len(groups.names))
         for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
@@ -77,7 +81,7 @@ def fit_coding(
 
 
 def _warn_of_columns(features: Encoding, summary: Summary) -> None:
-    """Say which columns are read otherwise than they are written, and which are not used."""
+    """Say which columns are read otherwise than they are written."""
     for column in features.columns:
         found = summary.columns[column.name].read().found
         if column.written is not None and found is not None and found.remark != AS_NUMBERS:
@@ -89,7 +93,10 @@ def _warn_of_columns(features: Encoding, summary: Summary) -> None:
                     Argument("decimal"),
                 ),
             )
-    dropped = [d for d in features.dropped if d.reason != LEFT_OUT]
+
+
+def warn_of_dropped(dropped: Sequence[Dropped]) -> None:
+    """Say which columns are not used, and why."""
     if dropped:
         each = "; ".join(f"{d.name!r} ({d.reason})" for d in dropped[:_MOST_SAID])
         more = f" and {len(dropped) - _MOST_SAID} more" if len(dropped) > _MOST_SAID else ""

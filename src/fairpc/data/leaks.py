@@ -58,7 +58,11 @@ class Leak:
         """What is told, and what to do, in pieces."""
         which = " and ".join(map(repr, self.columns))
         several = len(self.columns) > 1
-        left = ("leave them out" if several else "leave it out", " with ", _without(self.columns))
+        left = (
+            "leave them out" if several else "leave it out",
+            " with ",
+            leaving_out(self.columns),
+        )
         if self.copy and not group:
             what = f"column {which} says the same as {of} in every row: a model that sees it "
             return (f"{what}repeats it; ", *left)
@@ -175,7 +179,7 @@ def warn_leak(leak: Leak, of: str, *, group: bool = False) -> None:
     warn_caller(kind(*leak.sentence(of, group=group)))
 
 
-def _without(columns: Sequence[str]) -> EachWay:
+def leaving_out(columns: Sequence[str]) -> EachWay:
     """How columns are left out."""
     return EachWay(
         python=f"X.drop(columns={list(columns)!r})",

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.data.categories import Level, distinct_numbers, levels_of
 from fairpc.data.codes_of import code_values, numbers_of
-from fairpc.data.columns import IDENTIFIER_ROWS
+from fairpc.data.columns import IDENTIFIER_ROWS, IDENTIFIES
 from fairpc.data.encoding import Encoding, absent
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.labels import fit_labels
@@ -280,7 +280,7 @@ def _fit_column(
         return Column(name, values.type, missing_share=share, done=done, written=written)
     levels = levels_of(values)
     if not values.declared and len(levels) == known.sum() >= IDENTIFIER_ROWS:
-        return Dropped(name, "it has a different value in every row, like an identifier")
+        return Dropped(name, IDENTIFIES)
     if values.type == "text":
         number = number_texts(values.data, list(map(str, levels)))[known]
     else:

@@ -54,7 +54,7 @@ from fairpc.estimators.cross_fitting import (
     held_out_scores,
 )
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
-from fairpc.estimators.latent_findings import findings
+from fairpc.estimators.latent_findings import findings, warn_of_identifiers
 from fairpc.estimators.score_map import LEVEL, ScoreMap, mean_of
 from fairpc.estimators.score_map_fit import ScoredRows, Select, calibrated, fit_score_map
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
@@ -216,6 +216,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         weighted = sample_weight is not None
         self._say("classifiers of the label, fold by fold")
         estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
+        warn_of_identifiers(coding.features, estimators[0][0])
         scores = held_out_scores(table, rows, folds, estimators, view)
         scored = ScoredRows(rows, scores, folds, positive, who)
         found = fit_score_map(
@@ -282,7 +283,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     def _fit_coding(self, table: GivenTable) -> TableCoding:
         """How groups and labels become codes; features too, for what is said of the table."""
-        coding, _ = fit_coding(table.source, table.roles, positive=self.positive)
+        coding, _ = fit_coding(table.source, table.roles, positive=self.positive, given_whole=True)
         classes = coding.labels.classes
         if len(classes) > 2:
             raise LearningError(
