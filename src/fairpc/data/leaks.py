@@ -58,11 +58,7 @@ class Leak:
         """What is told, and what to do, in pieces."""
         which = " and ".join(map(repr, self.columns))
         several = len(self.columns) > 1
-        left = (
-            "leave them out" if several else "leave it out",
-            " with ",
-            leaving_out(self.columns),
-        )
+        left = (f"leave {'them' if several else 'it'} out with ", leaving_out(self.columns))
         if self.copy and not group:
             what = f"column {which} says the same as {of} in every row: a model that sees it "
             return (f"{what}repeats it; ", *left)
@@ -70,7 +66,10 @@ class Leak:
         why = "unless known before the decision, "
         if group:
             why = "a decision that must not know the group would still know it; "
-        return (f"{what} {of} away, in {self.told:.1%} of rows: {why}", *left)
+        often = f"{self.told:.1%} of rows"
+        if often.startswith("100"):
+            often = "every row" if self.told == 1 else "nearly every row"
+        return (f"{what} {of} away, in {often}: {why}", *left)
 
 
 def label_leaks(
