@@ -123,7 +123,7 @@ def test_a_model_that_keeps_d_equal_to_df_says_so_and_counts_nothing() -> None:
     model.fit(X, y, sensitive_features=s)
     assert model.score_map_.straight
     record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
-    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
+    assert not any("labels were turned to" in sentence for sentence in record.verdict.sentences)
     assert any(
         "(D = Df, not rejected at the 1% level). So the model says that none was" in one
         for one in record.verdict.sentences
@@ -144,7 +144,7 @@ def test_a_forest_that_keeps_d_equal_to_df_does_not_count_labels_as_turned() -> 
     assert record.mechanism is not None
     assert record.mechanism.sentences == (said,)
     assert said in record.verdict.sentences
-    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
+    assert not any("labels were turned to" in sentence for sentence in record.verdict.sentences)
 
 
 def test_what_the_fit_warned_of_is_said_first() -> None:
@@ -165,7 +165,7 @@ def test_what_the_fit_warned_of_is_said_first() -> None:
     assert record.verdict.drift == model.warnings_
     assert record.verdict.sentences[0].startswith("These rows contradict the assumptions")
     assert model.warnings_[0] in record.verdict.sentences[1]
-    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
+    assert not any("labels were turned to" in sentence for sentence in record.verdict.sentences)
     assert "mechanism.intervals" in record.left_out
 
 

@@ -268,11 +268,11 @@ def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
     if len(turned) > NAMED:
         named = tuple(sorted(turned, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
     parts = "; ".join(
-        f"in group {t.group!r} {number_or_none(t.up)} of {t.n:,.0f} labels turned to "
+        f"in group {t.group!r} {number_or_none(t.up)} of {t.n:,.0f} labels were turned to "
         f"{positive!r} and {number_or_none(t.down)} away from it"
         for t in named
     )
     if len(named) < len(turned):
         parts += f"; no larger share in any of the other {len(turned) - len(named)} groups"
     inferred = "" if grouped else " and with groups that it infers, because they are not known"
-    return f"If the assumptions hold{inferred}, the model estimates: {parts}."
+    return f"If the assumptions hold{inferred}, the model estimates that {parts}."

@@ -52,8 +52,8 @@ _EQUAL_RATES: Final = Phrase(
 _FIND_OUT: Final = Phrase(
     "Find out the right decision for some people",
     EachWay(
-        " (fair_labels=…), or state what is known beforehand (knowledge=…).",
-        ", or what is known beforehand; a fit in Python can be told both.",
+        " (fair_labels=…), or state what you know beforehand (knowledge=…).",
+        ", or state what you know beforehand: a fit in Python can be told both.",
     ),
 )
 

@@ -47,17 +47,17 @@ WHAT_TO_DO: Final = (
         EachWay("given=[…].", "--given COL."),
     ),
     Phrase(
-        "If something is known beforehand, state it",
+        "If you know something beforehand, such as the rate of fair decisions, or that labels were "
+        "only ever lowered, state it",
         EachWay(" (knowledge=…)", " (a fit in Python can be told)"),
-        ", and say that the result depends on it: P(Df), labels that were only lowered or raised, "
-        "limits of the mechanism.",
+        ", and say that the result depends on it.",
     ),
     Phrase(
         "Find rows whose fair decision is known from another source",
         EachWay(" (fair_labels=…).", " (a fit in Python can be told)."),
     ),
-    "Do not go on as if nothing had been found: these data exclude the mechanism of a model that "
-    "is fitted under these assumptions.",
+    "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
+    "so do not quote what it says about turned labels.",
 )
 
 
