@@ -119,6 +119,8 @@ def test_what_decisions_do_to_a_gap(
     said = change_words(one)
     assert said.startswith(begins)
     assert ("times as far" in said) == (name == "wider")
+    turned = (labels[1] - labels[0]) * (decisions[1] - decisions[0]) < 0
+    assert said.endswith("percentage points apart the other way.") == turned
     assert ("chance may explain" in said) == (name == "unclear" and "about" not in begins)
     assert said.index(f"{100 * max(labels):.1f}%") < said.index(f"{100 * min(labels):.1f}%")
 
