@@ -160,8 +160,13 @@ def test_what_is_said_of_an_excluded_rate_is_as_strong_as_the_evidence(
     test = assumption_facts(tested.plain, tested.rows)
     (one,) = test.sets
     assert learned_rate(job, test).p_value is None  # type: ignore[union-attr] # it is inside
-    rates = []
-    monkeypatch.setattr(CrossFit, "p_value_of", lambda self, rate: rates.append(rate) or p)
+    rates: list[float] = []
+
+    def p_value_of(_: CrossFit, rate: float) -> float:
+        rates.append(rate)
+        return p
+
+    monkeypatch.setattr(CrossFit, "p_value_of", p_value_of)
     outside = learned_rate(job, replace(test, sets=(replace(one, lower=0.9, upper=0.95),)))
     assert outside is not None
     assert (outside.p_value, rates) == (p, [outside.learned])

@@ -459,12 +459,14 @@ def _uppers(
 
 
 def rate_p_value(found: dict[Any, list[SplitRates]], positive: int, rate: float) -> float:
-    """Smallest 1 − level at which the set of the test does not hold this P(Df = positive)."""
+    """Smallest 1 − level at which the set of the test does not hold this P(Df = positive).
+
+    Of two classes.
+    """
 
     def excluded(alpha: float) -> bool:
-        bounds = _uppers(found, alpha, "cross-fit").min(axis=0)
-        lower, upper = _ends(bounds, positive)
-        return not lower <= rate <= upper
+        uppers = _uppers(found, alpha, "cross-fit").min(axis=0)
+        return not 1 - float(uppers[1 - positive]) <= rate <= float(uppers[positive])
 
     return smallest_level(excluded)
 
