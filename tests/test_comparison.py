@@ -177,6 +177,15 @@ def test_fits_within_a_comparison_are_silent(
     assert capsys.readouterr().err == ""
 
 
+def test_what_is_being_fitted_is_told_with_how_many_there_are() -> None:
+    X, y, s = table()
+    lines: list[str] = []
+    methods = {"Rand": Rand(random_state=0)}
+    told: Any = {"progress": lambda now: lines.append(now.line), "n_jobs": 1}
+    compare(methods, X, y, sensitive_features=s, cv=3, **told)
+    assert lines == [f"fit {k} of 3, Rand, fold {k}" for k in (1, 2, 3)]
+
+
 def test_a_person_stays_in_one_fold() -> None:
     X, y, s = table()
     seen: list[set[int]] = []

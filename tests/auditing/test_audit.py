@@ -281,6 +281,11 @@ def test_progress_ends_at_the_last_step() -> None:
     assert [step[1] for step in seen] == sorted(step[1] for step in seen)
     assert seen[-1][1] == seen[-1][2] - 1
     assert lines[-1] == f"step {seen[-1][2]} of {seen[-1][2]}, verdict"
+    lines.clear()
+    more = QUICK | {"n_replicates": 3, "baselines": True, "cv": 2}
+    audit(fitted(), X, y, sensitive_features=s, **more, progress=tell)
+    assert any(line.endswith("mechanism: bootstrap replicates") for line in lines)
+    assert any(line.endswith(", other methods: fit 2 of 12, FairPC, fold 2") for line in lines)
     # Words for whoever waits, and no names of sections such as decidable.test.
     assert not any("." in line or "_" in line for line in lines)
 

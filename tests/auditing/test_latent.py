@@ -88,6 +88,18 @@ def test_rows_without_group_or_label_are_shared_out() -> None:
     assert record.data.n_grouped == sum(g is not None for g in groups)
 
 
+def test_the_range_of_the_fit_is_told_beside_that_of_the_audit() -> None:
+    learned = found().decidable.learned
+    assert learned is not None
+    lower, upper = fitted().fair_rate_set_
+    assert (lower, upper) != (learned.lower, learned.upper)
+    assert learned.sentence.endswith(
+        f"The fit left {lower:.1%} to {upper:.1%} possible: it looked for the same range with its "
+        "own classifier and one split of its rows, the audit with other classifiers and 1 split."
+    )
+    assert learned.sentence in found().verdict.sure
+
+
 def test_how_it_was_learned() -> None:
     facts = found().learning
     assert isinstance(facts, ScoreLearning)
@@ -111,7 +123,7 @@ def test_a_model_that_keeps_d_equal_to_df_says_so_and_counts_nothing() -> None:
     model.fit(X, y, sensitive_features=s)
     assert model.score_map_.straight
     record = audit(model, X, y, sensitive_features=s, **QUICK | {"n_replicates": 5})
-    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
+    assert not any("labels were turned to" in sentence for sentence in record.verdict.sentences)
     assert any(
         "(D = Df, not rejected at the 1% level). So the model says that none was" in one
         for one in record.verdict.sentences
@@ -132,7 +144,7 @@ def test_a_forest_that_keeps_d_equal_to_df_does_not_count_labels_as_turned() -> 
     assert record.mechanism is not None
     assert record.mechanism.sentences == (said,)
     assert said in record.verdict.sentences
-    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
+    assert not any("labels were turned to" in sentence for sentence in record.verdict.sentences)
 
 
 def test_what_the_fit_warned_of_is_said_first() -> None:
@@ -153,7 +165,7 @@ def test_what_the_fit_warned_of_is_said_first() -> None:
     assert record.verdict.drift == model.warnings_
     assert record.verdict.sentences[0].startswith("These rows contradict the assumptions")
     assert model.warnings_[0] in record.verdict.sentences[1]
-    assert not any("labels turned" in sentence for sentence in record.verdict.sentences)
+    assert not any("labels were turned to" in sentence for sentence in record.verdict.sentences)
     assert "mechanism.intervals" in record.left_out
 
 

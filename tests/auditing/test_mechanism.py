@@ -55,6 +55,14 @@ def test_draws_are_as_many_as_are_quick(
     assert asked == ([] if n_draws is None else [n_draws])
 
 
+def test_labels_of_which_next_to_none_was_turned_are_told_in_words() -> None:
+    turned = Turned("a", 1200.0, 0.3, 121.0, 0.0), Turned("b", 300.0, 34.0, 0.0, 0.0)
+    said = mechanism._sentence(turned, "yes", grouped=True)
+    assert "in group 'a' practically none of 1,200 labels were turned to 'yes' and 121 away" in said
+    assert "in group 'b' 34 of 300 labels were turned to 'yes' and practically none away" in said
+    assert " 0 " not in said
+
+
 def test_a_sentence_names_few_of_many_groups() -> None:
     turned = tuple(Turned(f"g{k}", 100.0, float(k), 0.0, 0.0) for k in range(50))
     few = mechanism._sentence(turned[:6], "yes", grouped=True)

@@ -15,6 +15,7 @@ from fairpc.auditing import Audit, audit
 from fairpc.auditing.assumptions import assumption_facts, assumption_test, learned_rate
 from fairpc.auditing.gaps import GapChange, change_words, outcome
 from fairpc.estimators import LatNB
+from fairpc.evidence.assumptions_within import CrossFit
 from fairpc.report import render
 
 
@@ -118,6 +119,8 @@ def test_what_decisions_do_to_a_gap(
     said = change_words(one)
     assert said.startswith(begins)
     assert ("times as far" in said) == (name == "wider")
+    turned = (labels[1] - labels[0]) * (decisions[1] - decisions[0]) < 0
+    assert said.endswith("percentage points apart the other way.") == turned
     assert ("chance may explain" in said) == (name == "unclear" and "about" not in begins)
     assert said.index(f"{100 * max(labels):.1f}%") < said.index(f"{100 * min(labels):.1f}%")
 
@@ -137,7 +140,38 @@ def test_a_rate_that_the_rows_exclude_is_said_and_withdraws_the_mechanism() -> N
     assert outside is not None
     assert outside.outside
     assert "the model does not describe these rows" in outside.sentence
+    assert outside.p_value is None  # the test was not kept
     assert learned_rate(job, replace(test, rejected=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [
+        (0.012, "(p = 0.012): these rows speak against it, but do not rule it out"),
+        (0.004, "the model does not describe these rows (p = 0.004), and its mechanism must not"),
+    ],
+)
+def test_what_is_said_of_an_excluded_rate_is_as_strong_as_the_evidence(
+    p: float, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = job_of_table(1)
+    tested = assumption_test(job)
+    job.found["decidable.test"] = tested
+    test = assumption_facts(tested.plain, tested.rows)
+    (one,) = test.sets
+    assert learned_rate(job, test).p_value is None  # type: ignore[union-attr] # it is inside
+    rates: list[float] = []
+
+    def p_value_of(_: CrossFit, rate: float) -> float:
+        rates.append(rate)
+        return p
+
+    monkeypatch.setattr(CrossFit, "p_value_of", p_value_of)
+    outside = learned_rate(job, replace(test, sets=(replace(one, lower=0.9, upper=0.95),)))
+    assert outside is not None
+    assert (outside.p_value, rates) == (p, [outside.learned])
+    assert words in outside.sentence
+    assert "The fit left" not in outside.sentence  # a circuit has no range of its own
 
 
 def test_a_withdrawn_mechanism_is_not_put_into_words_on_the_page() -> None:

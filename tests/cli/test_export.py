@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
+import re
+import shutil
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -60,6 +64,23 @@ def test_a_query_scores_a_table_that_sqlite_holds(
     np.testing.assert_allclose(found, predicted(capsys), rtol=0, atol=1e-12)
 
 
+def test_the_next_steps_score_a_csv_file_with_sqlite(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = called(capsys, "export", "m.fairpc", "-o", "m.sql")
+    found = re.search(r"Next: (sqlite3 .*), then (sqlite3 .*)", ended.out)
+    assert found is not None
+    ended = called(capsys, "export", "m.fairpc", "-o", "n.sql", "--table", "a.b")
+    assert "Next: put your rows into the table a.b, then sqlite3 " in ended.out
+    if shutil.which("sqlite3") is None:
+        pytest.skip("sqlite3 is not installed")
+    shutil.copy("t.csv", "rows.csv")
+    for command in found.groups():
+        out = subprocess.check_output(["bash", "-c", command], text=True)
+    scores = [(float(r["p_df_no"]), float(r["p_df_yes"])) for r in csv.DictReader(io.StringIO(out))]
+    np.testing.assert_allclose(scores, predicted(capsys), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -91,4 +112,6 @@ def test_a_latent_decision_is_refused_by_a_sentence(
     assert called(capsys, "fit", "t.csv", *given, "-o", "l.fairpc").code == 0
     ended = called(capsys, "export", "l.fairpc", "-o", "l.onnx")
     assert ended.code == 2
-    assert "LatentDecision scores with classifiers" in " ".join(ended.err.split())
+    said = " ".join(ended.err.split())
+    assert "LatentDecision scores with classifiers" in said
+    assert "score tables with `fairpc predict`" in said

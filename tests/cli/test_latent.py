@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,8 @@ def test_fit_says_what_it_did(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert re.search(
         r"LatentDecision in \d+\.\d s: logistic regression, 5 folds\n"
         r"P\(Df = no\) = 0\.\d{3}, the same in every group under the model\n"
-        r"Held-out labels leave 0\.\d{3} to 0\.\d{3} possible \(95% confidence\)\.",
+        r"By its own classifier, held-out labels leave 0\.\d{3} to 0\.\d{3} possible "
+        r"\(95% confidence\)\. An audit takes other classifiers and more splits of the rows",
         ended.out,
     )
     assert "P(D | Df, S)" in ended.out
@@ -69,6 +71,26 @@ def test_fit_as_json_equals_the_model(
     first = Path("n.fairpc").read_bytes()
     answer(capsys, *call)
     assert Path("n.fairpc").read_bytes() == first
+
+
+def test_a_fit_says_what_its_classifiers_learn(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second ones learn the decision behind the labels, of which some are bent here."""
+    frame = pl.read_csv("t.csv")
+    lowered = (frame["sex"] == "F") & pl.Series(np.random.default_rng(0).random(600) < 0.6)
+    frame.with_columns(
+        hired=pl.when(lowered).then(pl.lit("no")).otherwise("hired"),
+    ).write_csv("b.csv")
+    lines: list[str] = []
+    monkeypatch.setattr("fairpc.cli.fit.talking", lambda name, shown: nullcontext(lines.append))
+    found = answer(capsys, "fit", "b.csv", *ROLES, "--model", "latent", "-o", "n.fairpc")
+    assert found["twice"]
+    assert lines == [
+        "classifiers of the label, fold by fold",
+        "classifiers of the decision behind the labels, fold by fold",
+        "a classifier of the group, for rows whose group is not known",
+    ]
 
 
 def test_the_usual_classifier_has_a_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

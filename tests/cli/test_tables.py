@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,36 @@ def test_predict_appends_what_the_model_says(
         np.testing.assert_allclose(scores, expected, atol=1e-12)
         chosen = np.where(expected[:, 1] > 0.5, "yes", "no")
         assert scored["decision"].to_list() == chosen.tolist()
+
+
+def test_the_decision_may_have_another_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = pl.read_csv("t.csv").with_columns(decision=pl.lit("theirs"))
+    typed.write_csv("d.csv")
+    ended = called(capsys, "predict", "m.fairpc", "d.csv", "-o", "o.csv", "--decide")
+    assert ended.code == 2
+    assert "d.csv has a column 'decision' already" in ended.err
+    assert "call it otherwise with --decide-as" in ended.err
+    found = answer(capsys, "predict", "m.fairpc", "d.csv", "-o", "o.csv", "--decide-as", "ours")
+    assert found["added"] == ["p_df_no", "p_df_yes", "ours"]
+    scored = pl.read_csv("o.csv")
+    assert scored["decision"].unique().to_list() == ["theirs"]
+    assert scored["ours"].to_list() == fairpc.load("m.fairpc").predict(typed).tolist()
+    ended = called(capsys, "predict", "m.fairpc", "d.csv", "-o", "o.csv", "--decide-as", "p_df_no")
+    assert ended.code == 2
+    assert "--decide-as is 'p_df_no', a column that has scores" in ended.err
+
+
+def test_predict_says_how_many_rows_are_done_where_the_total_is_not_known(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines: list[str] = []
+    shown = nullcontext(lambda now: lines.append(now.line))
+    monkeypatch.setattr("fairpc.cli.predict.progress", lambda verbose, callback: shown)
+    monkeypatch.setattr("fairpc.cli.predict.BATCH", 50)
+    assert called(capsys, "predict", "m.fairpc", "t.csv", "-o", "o.csv").code == 0
+    assert lines == [f"{n} rows so far" for n in (0, 50, 100, 120)]
 
 
 def test_predict_in_many_batches(

@@ -12,6 +12,7 @@ import fairpc
 
 SCRIPT = """
 import logging
+import sys
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 import numba
 import numpy as np
@@ -19,25 +20,25 @@ from fairpc.data._kernels import pair_ids
 
 numba.njit(lambda x: x + 1)(2)
 print("foreign code was compiled", flush=True)
-for dtype in (np.int16, np.int32):
-    a = np.zeros(3, dtype)
+for name in sys.argv[1:]:
+    a = np.zeros(3, name)
     pair_ids(a, a, 1, 1, np.empty(3, np.int64), np.empty(3, np.int64))
 """
 
 
-def run(folder: Path) -> list[str]:
+def run(folder: Path, *dtypes: str) -> list[str]:
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
-    command = [sys.executable, "-c", SCRIPT]
+    command = [sys.executable, "-c", SCRIPT, *dtypes]
     output = subprocess.check_output(command, env=environment, text=True, stderr=subprocess.STDOUT)
     return output.splitlines()
 
 
 def test_the_first_compilation_is_logged_and_later_processes_need_none(tmp_path: Path) -> None:
-    first = run(tmp_path)
-    assert first[0] == "foreign code was compiled"
-    assert len(first) == 2
-    assert first[1].startswith("compiling what this needs for this machine, once")
-    assert run(tmp_path) == ["foreign code was compiled"]
+    said = "compiling what this needs for the first time: some seconds, and then it is kept"
+    foreign = "foreign code was compiled"
+    assert run(tmp_path, "int16", "int32") == [foreign, said]
+    assert run(tmp_path, "int16", "int32") == [foreign]
+    assert run(tmp_path, "int32", "int64") == [foreign, said]
 
 
 NO_CACHE = """

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from fairpc import FairPC, LatentDecision, LatNB
-from fairpc.data.leaks import FEWEST, set_leaks
+from fairpc.data.leaks import FEWEST, Leak, set_leaks
 from fairpc.errors import LeakWarning, SameAsLabelWarning
 
 
@@ -109,8 +109,14 @@ def test_first_names_tell_the_group_although_rare_ones_are_merged(model: Any) ->
     table["name"] = table["race"] + rng.integers(0, 40, len(table)).astype(str)
     table["town"] = rng.choice([f"town {k}" for k in range(40)], len(table))
     (sentence,) = told(table, model)
-    assert sentence.startswith("column 'name' gives the group 'race' away, in 100.0% of rows")
+    assert sentence.startswith("column 'name' gives the group 'race' away, in nearly every row: a")
     assert sentence.endswith("leave it out with X.drop(columns=['name'])")
+
+
+def test_a_share_is_told_in_words_where_it_is_all() -> None:
+    for told_of, words in ((1.0, "in every row:"), (0.9998, "in nearly every row:")):
+        assert words in str(Leak(("a",), told_of).sentence("the label 'd'")[0])
+    assert "in 99.4% of rows:" in str(Leak(("a",), 0.994).sentence("the label 'd'")[0])
 
 
 def test_identifiers_and_few_rows_are_no_leaks() -> None:

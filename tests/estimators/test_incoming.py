@@ -1,5 +1,6 @@
 """What a fit says of columns and groups, and what it keeps of how numbers are written."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,24 @@ def test_columns_that_are_not_used_are_said() -> None:
     more = frame.with_columns(one=pl.lit(1), number=pl.Series(range(240)))
     with pytest.warns(DroppedWarning, match=r"2 columns are not used: 'one' .*; 'number' \("):
         FairPC("sex", **FAST).fit(more, y)
+
+
+def test_identifiers_that_a_classifier_is_given_are_said_to_be() -> None:
+    """Ours leaves out texts that differ in every row; other columns were said not to be used."""
+    frame, y = rows()
+    number, code = pl.Series(range(240)), pl.Series([f"p{i}" for i in range(240)])
+    more = frame.with_columns(one=pl.lit(1), number=number, code=code)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = LatentDecision(sensitive="sex", cv=2, random_state=0).fit(more, y)
+    (dropped,) = [str(w.message) for w in caught if w.category is DroppedWarning]
+    assert dropped.startswith("1 column is not used: 'code' (it has a different value")
+    (used,) = [str(w.message) for w in caught if w.category is ColumnWarning]
+    assert used.startswith("column 'number' has a different value in every row")
+    assert used.endswith("leave it out with X.drop(columns=['number'])")
+    known = [column.name for column in model.estimators_[0][0].encoding_.columns]
+    assert "number" in known
+    assert "code" not in known
 
 
 def test_small_groups_and_many_classes_are_said_before_the_fit(

@@ -27,6 +27,7 @@ from fairpc.errors import (
 )
 from fairpc.estimators.base import em_options
 from fairpc.estimators.file import VERSION, _checksum
+from fairpc.fair.distribution import BiasAccount
 from fairpc.refits.workbench import Subject, Workbench
 
 MODELS: list[Any] = [
@@ -318,6 +319,25 @@ def test_the_bias_is_told_in_sentences() -> None:
     )
     assert any(s.startswith(sentence) for s in account.sentences)
     assert lost > account.mechanism[1, 1, 0]  # labels were bent against group F
+
+
+def test_what_rounds_to_zero_is_told_in_words() -> None:
+    """In group a none; in b a small share of many labels, and a share of very few rows."""
+    mechanism = np.array([[[1.0, 0.0], [0.3, 0.7]], [[0.9997, 0.0003], [0.06, 0.94]]])
+    counts = np.array([[[500.0, 0.2], [90.0, 210.0]], [[999_700.0, 300.0], [0.3, 5.0]]])
+    account = BiasAccount(("a", "b"), ("no", "yes"), mechanism, counts)
+    assert account.sentences == (
+        "In group a, practically none of the rows whose latent decision is no were observed yes.",
+        "In group a, of the rows whose latent decision is yes, 30.0% were observed no (an "
+        "estimated 90 labels).",
+        "In group b, of the rows whose latent decision is no, under 0.1% were observed yes (an "
+        "estimated 300 labels).",
+        "In group b, of the rows whose latent decision is yes, 6.0% were observed no (less than "
+        "one label).",
+    )
+    straight = BiasAccount(("a",), ("no", "yes"), np.eye(2)[None], 100 * np.eye(2)[None])
+    (said,) = straight.sentences
+    assert said.startswith("In every group practically none of the labels differ from the latent")
 
 
 def test_a_score_is_explained_by_leaving_values_out() -> None:

@@ -16,6 +16,7 @@ from scipy.stats import chi2
 import oracle
 from fairpc.errors import MetricError
 from fairpc.evidence import StrataTest, test_assumptions
+from fairpc.evidence.assumptions_within import CrossFit
 from fairpc.evidence.lines import Limits, lines, looked_at, region
 
 Floats = npt.NDArray[np.float64]
@@ -32,6 +33,21 @@ def drawn(
     f = (rng.random(n) < rates[s, a]).astype(int)
     x = rng.normal(size=(n, 2)) + f[:, None] * np.array([1.6, 1.1]) + 0.3 * s[:, None]
     return x, (rng.random(n) < bent[s, f]).astype(int), s, a
+
+
+def test_a_rate_has_the_p_value_at_which_the_plain_set_ends_with_it() -> None:
+    x, d, s, _ = drawn(np.random.default_rng(3), 1500, [0.5])
+    asked: Any = {"positive": 1, "classifier": "logistic", "seeds": range(3)}
+    fit = CrossFit.of(x, d, s, clusters=None, sample_weight=None, **asked)
+    test = fit.plain(0.95)
+    assert isinstance(test.lower, float)
+    assert isinstance(test.upper, float)
+    for rate in (test.lower - 0.02, test.upper + 0.02):
+        p = fit.p_value_of(rate)
+        assert p < 0.05
+        wider = fit.plain(1 - p)
+        assert min(abs(rate - wider.lower), abs(rate - wider.upper)) < 1e-4  # type: ignore[operator]
+    assert fit.p_value_of((test.lower + test.upper) / 2) > 0.05
 
 
 @settings(max_examples=8, deadline=None)

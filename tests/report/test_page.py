@@ -178,3 +178,18 @@ def test_a_rejection_is_said_in_the_first_lines() -> None:
     start = page.index('<section id="verdict"')
     assert 0 < page.index("These rows contradict the assumptions.") - start < 400
     assert 'class="notice alert"' in page[start : start + 400]
+
+
+def test_a_group_of_which_no_label_was_turned_is_told_in_words() -> None:
+    known = facts.german()[1]
+    assert known.mechanism is not None
+    group = known.mechanism.groups[0]
+    cells = tuple(
+        replace(cell, count=0.2) if cell.group == group and cell.label != cell.decision else cell
+        for cell in known.mechanism.cells
+    )
+    page = render(replace(known, mechanism=replace(known.mechanism, cells=cells)))
+    shown = " ".join("".join(Reader(page).texts).split())
+    assert re.search(r"Practically none of \d+ labels differ from the latent decision\.", shown)
+    assert "An estimated 0 of" not in shown
+    assert re.search(r"An estimated \d+ of \d+ labels \(\d+\.\d%\) differ from", shown)

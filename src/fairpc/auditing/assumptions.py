@@ -12,12 +12,14 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.auditing.job import Job
-from fairpc.auditing.numbers import p_words, share
+from fairpc.auditing.numbers import counted, p_words, share
 from fairpc.auditing.rows import AuditedRows
 from fairpc.comparison.table import typed_columns
 from fairpc.data.frame import read_frame
 from fairpc.errors import AuditError
 from fairpc.errors.arrays import Array, Bools, Positions
+from fairpc.estimators.decisions import FittedDecisions
+from fairpc.estimators.latent import LatentDecision
 from fairpc.evidence import AssumptionTest, BentSet, StrataTest, TestsByStratum, test_assumptions
 from fairpc.evidence.assumptions import MIN_ROWS
 from fairpc.evidence.assumptions_within import CrossFit
@@ -30,6 +32,8 @@ _SEED_ROWS: Final = 60_000
 _GROUP_ROWS: Final = 250
 _FEW_GROUPS: Final = 10
 """Rows that take as long as a group does beyond its own, and groups up to which that is little."""
+_RULED_OUT: Final = 0.01
+"""Level at which rows are said to rule a learned rate out; above it, only to speak against it."""
 _SEEN: Final = 5e-4  # a smaller difference of two shares does not show in their digits
 
 
@@ -85,8 +89,11 @@ class LearnedRate:
     lower: float  #: least possible P(Df = label), with the confidence of the test
     upper: float  #: largest
     level: float  #: of the test
-    outside: bool  #: whether the rows exclude what was learned
+    outside: bool  #: whether what was learned is not between the two
     sentence: str  #: in words
+    #: smallest 1 − level at which it is outside; None where it is not, or the label has more than
+    #: two classes
+    p_value: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,18 +227,45 @@ def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
     one = max(test.sets, key=lambda s: max(s.lower - rates[s.label], rates[s.label] - s.upper))
     learned = rates[one.label]
     outside = not one.lower - _SEEN <= learned <= one.upper + _SEEN
-    ends = f"{share(one.lower)} to {share(one.upper)}"
+    p = None
+    if outside and job.tested is not None and job.tested.fit is not None:
+        p = job.tested.fit.p_value_of(learned)
     sentence = (
-        f"The model learned that {share(learned)} of fair decisions are {one.label!r}; these rows "
-        f"leave {ends} possible, with {share(test.level, 0)} confidence, if the assumptions hold"
+        f"The model learned that {share(learned)} of fair decisions are {one.label!r}; the test of "
+        f"this audit leaves {share(one.lower)} to {share(one.upper)} possible, with "
+        f"{share(test.level, 0)} confidence, if the assumptions hold."
     )
     if outside:
-        sentence += (
-            ". So the model does not describe these rows, and its mechanism must not be read as "
-            "what happened"
+        sentence += _against(p)
+    sentence += _range_of_fit(model, test)
+    return LearnedRate(one.label, learned, one.lower, one.upper, test.level, outside, sentence, p)
+
+
+def _against(p: float | None) -> str:
+    """What follows from a learned rate that is outside of the range of the test."""
+    if p is None or p < _RULED_OUT:
+        said = "" if p is None else f" (p {p_words(p)})"
+        return (
+            f" So the model does not describe these rows{said}, and its mechanism must not be read "
+            "as what happened."
         )
-    return LearnedRate(
-        one.label, learned, one.lower, one.upper, test.level, outside, f"{sentence}."
+    return (
+        f" What was learned is outside of that range (p {p_words(p)}): these rows speak against "
+        "it, but do not rule it out, so do not rely on its mechanism."
+    )
+
+
+def _range_of_fit(model: FittedDecisions, test: AssumptionFacts) -> str:
+    """Why the fit of a LatentDecision gave another range; nothing where it gave none."""
+    if not isinstance(model, LatentDecision):
+        return ""
+    lower, upper = model.fair_rate_set_
+    if lower > upper:
+        return ""
+    return (
+        f" The fit left {share(lower)} to {share(upper)} possible: it looked for the same range "
+        "with its own classifier and one split of its rows, the audit with other classifiers and "
+        f"{counted(test.n_seeds, 'split')}."
     )
 
 

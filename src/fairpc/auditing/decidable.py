@@ -238,16 +238,16 @@ def _sentence(found: IdentifiedSet, positive: str, room: _Room) -> str:
         low = max(found.groups, key=lambda g: g.lower)
         high = min(found.groups, key=lambda g: g.upper)
         return (
-            "Taken exactly as estimated, P(D | X, S) leaves no share of hidden decisions "
-            f"{positive!r} that fits every group: {low.group!r} needs at least "
-            f"{share(low.lower)}, {high.group!r} at most {share(high.upper)}."
+            "If the chances of every label were exactly as estimated, no share of fair decisions "
+            f"{positive!r} would fit every group: group {low.group!r} needs at least "
+            f"{share(low.lower)}, group {high.group!r} at most {share(high.upper)}."
         )
     return (
-        "Even if P(D | X, S) were exactly as estimated, the share of hidden decisions "
-        f"{positive!r} could be anything from {share(found.lower)} to {share(found.upper)}: a "
-        f"person's score then ranges over {gap(room.mean_width)} on average, and for "
-        f"{share(room.open)} of the rows the decision depends on it. The order of people within a "
-        "group is fixed, the level and the spread of their scores are not."
+        "More rows would not settle it: even if the chances of every label were exactly as "
+        f"estimated, anything from {share(found.lower)} to {share(found.upper)} of fair decisions "
+        f"could be {positive!r}. A person's score could then lie anywhere in a range of "
+        f"{gap(room.mean_width)}, on average, and for {share(room.open)} of the rows the decision "
+        "depends on it. Who ranks above whom within a group is fixed; how high they score is not."
     )
 
 

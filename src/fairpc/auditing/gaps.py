@@ -331,14 +331,16 @@ def change_words(one: GapChange) -> str:
     labels, decisions = (
         list(map(share, list(rates)[::way])) for rates in (one.label_rates, one.decision_rates)
     )
-    times = ""
+    how = ""
     if one.outcome == "wider" and one.label_gap >= _SMALL_GAP:
-        times = f", {number(one.decision_gap / one.label_gap, 1)} times as far"
+        how = f", {number(one.decision_gap / one.label_gap, 1)} times as far"
+    elif (one.decision_rates[1] - one.decision_rates[0]) * way > 0:
+        how = " the other way"
     return (
         f"{_headline(one)}. The label is {one.label!r} for {labels[0]} of group {first!r} and "
         f"{labels[1]} of group {last!r}, {gap(one.label_gap)} apart; the decision is "
         f"{one.label!r} for {decisions[0]} and {decisions[1]}, {gap(one.decision_gap)} "
-        f"apart{times}."
+        f"apart{how}."
     )
 
 

@@ -155,5 +155,5 @@ class Job:
             self.progress(Progress(self.steps[step] + inner, done, len(self.steps), "step"))
 
     def within(self, step: str) -> Report:
-        """What tells of progress inside a step."""
-        return lambda inner: self.tell(step, f": {inner.what}")
+        """What tells of progress inside a step; updates of EM are not counted aloud."""
+        return lambda now: self.tell(step, f": {now.line if now.unit else now.what}")

@@ -10,6 +10,7 @@ import numpy as np
 from fairpc.auditing.assumptions import named_test
 from fairpc.auditing.decidable import refit_cost
 from fairpc.auditing.job import Job
+from fairpc.auditing.numbers import number_or_none
 from fairpc.auditing.rows import AuditedRows
 from fairpc.errors import AuditError, EachWay, Phrase
 from fairpc.errors.arrays import Floats, Positions
@@ -267,11 +268,11 @@ def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
     if len(turned) > NAMED:
         named = tuple(sorted(turned, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
     parts = "; ".join(
-        f"in group {t.group!r} {t.up:,.0f} of {t.n:,.0f} labels turned to {positive!r} and "
-        f"{t.down:,.0f} away from it"
+        f"in group {t.group!r} {number_or_none(t.up)} of {t.n:,.0f} labels were turned to "
+        f"{positive!r} and {number_or_none(t.down)} away from it"
         for t in named
     )
     if len(named) < len(turned):
         parts += f"; no larger share in any of the other {len(turned) - len(named)} groups"
     inferred = "" if grouped else " and with groups that it infers, because they are not known"
-    return f"If the assumptions hold{inferred}, the model estimates: {parts}."
+    return f"If the assumptions hold{inferred}, the model estimates that {parts}."

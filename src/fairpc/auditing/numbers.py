@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
+from fairpc.errors import NONE as NONE
 from fairpc.errors import counted as counted
 
 MINUS: Final = "−"
@@ -53,6 +54,11 @@ def number(value: float | None, digits: int = 3) -> str:
 def count(value: float | None) -> str:
     """A number of rows or people: 48,842."""
     return NOTHING if missing(value) or value is None else signed(f"{value:,.0f}")
+
+
+def number_or_none(value: float) -> str:
+    """A number of labels in a sentence: 48,842, and in words what rounds to zero."""
+    return count(value) if round(value) else NONE
 
 
 def p_value(value: float | None) -> str:

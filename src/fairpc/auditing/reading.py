@@ -91,7 +91,7 @@ def read_table(
         raise TableError(
             "the table is empty: it has no rows, or none with weight, give at least one"
         )
-    warned.warn(stacklevel=6)
+    warned.warn()
     return _asked(model, coder, sums)
 
 

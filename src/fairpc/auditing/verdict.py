@@ -29,14 +29,14 @@ _FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that
 _FROM_SCORES: Final = Phrase(
     "Try ",
     EachWay("LatentDecision", "--model latent"),
-    ", which stays within what the labels leave possible, or strata (",
+    ", which keeps to what its own classifier leaves possible, or strata (",
     Argument("given"),
     ").",
 )
 _STRATA: Final = Phrase(
     "Strata (",
     Argument("given"),
-    ") may explain what this one does not, or what you know beforehand, which ",
+    ") may explain what it does not, and so may something that you know beforehand, which ",
     EachWay("you can state (knowledge=…).", "a fit in Python can be told."),
 )
 _THRESHOLD: Final = Phrase(
@@ -52,8 +52,8 @@ _EQUAL_RATES: Final = Phrase(
 _FIND_OUT: Final = Phrase(
     "Find out the right decision for some people",
     EachWay(
-        " (fair_labels=…), or state what is known beforehand (knowledge=…).",
-        ", or what is known beforehand; a fit in Python can be told both.",
+        " (fair_labels=…), or state what you know beforehand (knowledge=…).",
+        ", or state what you know beforehand: a fit in Python can be told both.",
     ),
 )
 

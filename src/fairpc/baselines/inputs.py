@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from fairpc.errors import LearningError
+from fairpc.errors import LearningError, warn_caller
 from fairpc.errors.arrays import Array, Bools, Floats, Ints, missing
 
 Columns = dict[str, Array]
@@ -124,11 +123,10 @@ class Feature:
         known = np.array(self.levels)
         unseen = ~np.isin(values, known)
         if unseen.any():
-            warnings.warn(
+            warn_caller(
                 f"column {self.name!r} has the level {str(values[unseen][0])!r}, which was not in "
                 "the training rows: it counts as none of the known levels",
                 UserWarning,
-                stacklevel=5,
             )
         # Of two levels one indicator says all.
         return indicators(values, known[1:] if len(known) == 2 else known)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from array import array
 from collections.abc import Sequence
 from typing import Final
@@ -27,7 +26,7 @@ from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph, first_
 from fairpc.circuit.properties import require
 from fairpc.circuit.vtree import NodeLines, Vtree, read_vtree, vtree_of
 from fairpc.data.atomic import AnyPath, write_atomically
-from fairpc.errors import CircuitError, FileFormatError
+from fairpc.errors import CircuitError, FileFormatError, warn_caller
 from fairpc.errors.arrays import Bools, Floats, Ints
 
 MAX_BYTES: Final = 32 * 2**20
@@ -410,10 +409,9 @@ def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> Non
     require(graph, "write_psdd", "smooth", "decomposable", "structured_decomposable")
     shared = int((np.bincount(graph.block[graph.kind == SUM]) > 1).sum())
     if shared:
-        warnings.warn(
+        warn_caller(
             f"{shared} parameter block(s) are shared by several sum nodes: a psdd file cannot say "
             "so, and each node is written with its own copy",
-            stacklevel=2,
         )
     vtree = vtree_of(graph)
     text = _Writer(circuit, vtree).text()

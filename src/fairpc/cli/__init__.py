@@ -194,6 +194,9 @@ def _predict(
     decide: Annotated[
         bool, opt.option(None, "Append the column 'decision', too.", "--decide")
     ] = False,
+    decide_as: Annotated[
+        str | None, opt.option("COL", "As --decide, with another name for the column.")
+    ] = None,
     safe_csv: Annotated[
         bool,
         opt.option(

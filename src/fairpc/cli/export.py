@@ -35,7 +35,10 @@ def run(model_file: str, output: str, table: str | None, screen: Screen) -> None
 def _next(kind: str, output: str, table: str) -> str:
     """How the file is used."""
     if kind == "sql":
-        return f"Next: load your rows into the table {table}, then sqlite3 my.db < {quote(output)}"
+        first = f"put your rows into the table {table}"
+        if table.isidentifier():
+            first = f"sqlite3 -csv my.db '.import rows.csv {table}'"
+        return f"Next: {first}, then sqlite3 -header -csv my.db < {quote(output)}"
     if kind == "onnx":
         return f"Next, in Python: onnxruntime.InferenceSession({output!r})"
     return "Next, in Python: import it, and call predict_proba with a dict"

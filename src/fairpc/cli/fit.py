@@ -146,9 +146,11 @@ def _refuse_streaming(keeping: Keeping, engine: Engine) -> None:
 
 
 def _fit_classifiers(model: FittedModel, rows: LabelledTable, screen: Screen) -> None:
-    with talking(type(model).__name__, shown=screen.shows_progress) as tell:
-        tell("classifiers of the label, fold by fold")
-        model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
+    with talking(type(model).__name__, shown=screen.shows_progress) as model._say:
+        try:
+            model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
+        finally:
+            del model._say
 
 
 def _equalised(model: FittedModel, rows: LabelledTable, in_memory: bool) -> dict[str, float]:
@@ -428,8 +430,9 @@ def show_learned(found: Mapping[str, Any]) -> None:
     possible = facts.get("positive_rate_set")
     if possible is not None and possible["lower"] <= possible["upper"]:
         say(
-            f"Held-out labels leave {possible['lower']:.3f} to {possible['upper']:.3f} possible "
-            f"({possible['level']:.0%} confidence)."
+            f"By its own classifier, held-out labels leave {possible['lower']:.3f} to "
+            f"{possible['upper']:.3f} possible ({possible['level']:.0%} confidence). An audit "
+            "takes other classifiers and more splits of the rows: its range may differ."
         )
     say()
     cells, classes = facts["mechanism"], found["label"]["classes"]

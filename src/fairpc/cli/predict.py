@@ -52,6 +52,7 @@ def run(
     output: str,
     bounds: bool,
     decide: bool,
+    decide_as: str | None,
     safe_csv: bool,
     text: TextFormat,
     screen: Screen,
@@ -59,6 +60,7 @@ def run(
     """Append P(Df = k | row) for every class k to a table; bounds and the decision if asked."""
     import polars as pl
 
+    decision = decide_as or (DECISION if decide else None)
     target = target_of(output, screen, model_file, table)
     if safe_csv and isinstance(target, str) and format_of(target) != "text":
         raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
@@ -72,7 +74,8 @@ def run(
                 f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
                 "is summed out, and equal mean scores are then not guaranteed even under the model"
             )
-        scored = Scored(model, files, _new_columns(model, files, bounds, decide), bounds, decide)
+        added = _new_columns(model, files, bounds, decision)
+        scored = Scored(model, files, added, bounds, decision)
         with files.reading():
             rows, total = files.scan(), 0
             schema = dict(rows.collect_schema()) | scored.added
@@ -121,7 +124,7 @@ def _safe_names(columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def _new_columns(
-    model: FittedModel, files: TableFiles, bounds: bool, decide: bool
+    model: FittedModel, files: TableFiles, bounds: bool, decision: str | None
 ) -> dict[str, Any]:
     """Names and types of what is appended."""
     import polars as pl
@@ -135,13 +138,18 @@ def _new_columns(
                 "out --bounds, or fit with a class of another name"
             )
         added |= dict.fromkeys(BOUNDS, pl.Float64)
-    if decide:
-        added[DECISION] = pl.String
+    if decision in added:
+        raise OptionError(
+            f"--decide-as is {decision!r}, a column that has scores: give another name"
+        )
+    if decision is not None:
+        added[decision] = pl.String
     for name in added:
         if name in files.names():
+            instead = "call it otherwise with --decide-as, or " if name == decision else ""
             raise TableError(
-                f"{files.source} has a column {name!r} already, which predict would write: rename "
-                "or drop it"
+                f"{files.source} has a column {name!r} already, which predict would write: "
+                f"{instead}rename or drop the one in the table"
             )
     return added
 
@@ -154,7 +162,7 @@ class Scored:
     files: TableFiles
     added: dict[str, Any]  #: names and types of what is appended: scores, bounds, a decision
     bounds: bool  #: whether bounds are
-    decide: bool  #: whether the decision is
+    decision: str | None  #: what the column of the decision is called, if there is one
     rows: int = 0  #: that went by
     total: float = 0.0  #: sum of their scores of the positive class
 
@@ -184,9 +192,9 @@ class Scored:
         if self.bounds:
             for name, bound in zip(BOUNDS, self.model.predict_bounds(**given).T, strict=True):
                 yield pl.Series(name, bound)
-        if self.decide:
+        if self.decision is not None:
             decisions = [str(d) for d in self.model.predict(**given)]
-            yield pl.Series(DECISION, decisions, dtype=pl.String)
+            yield pl.Series(self.decision, decisions, dtype=pl.String)
 
 
 def ask(model_file: str, question: str, screen: Screen) -> None:

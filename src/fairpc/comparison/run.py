@@ -198,7 +198,8 @@ def compare(
     def report(job: Job) -> None:
         if progress is not None:
             with lock:
-                progress(Progress(f"{job[0]}, fold {job[1] + 1}", next(begun), len(jobs)))
+                what = f"{job[0]}, fold {job[1] + 1}"
+                progress(Progress(what, next(begun), len(jobs), "fit"))
 
     if client is None:
         return work.comparison(jobs, _in_threads(work, jobs, report, n_jobs))

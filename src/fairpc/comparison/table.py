@@ -21,7 +21,7 @@ from fairpc.data.frame import Frame, exactly, read_frame, take_rows
 from fairpc.data.groups import check_apart, fit_groups
 from fairpc.data.labels import fit_labels
 from fairpc.data.values import read_values
-from fairpc.errors import ComparisonError, FairpcError, LeakWarning, SameAsLabelWarning
+from fairpc.errors import ComparisonError, FairpcError, LeakWarning, SameAsLabelWarning, warn_caller
 from fairpc.errors.arrays import Array, Bools, Codes, Ints
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.tables import GivenTable
@@ -108,7 +108,7 @@ class MethodTable:
                 return  # methods that cannot take the table say why
         for warning in said:
             if issubclass(warning.category, LeakWarning | SameAsLabelWarning):
-                warnings.warn(warning.message, stacklevel=3)
+                warn_caller(warning.message)
 
     def filled_for(self, estimator: Any) -> bool:
         """Whether cells must be filled for a method."""

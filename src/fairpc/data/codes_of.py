@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
 from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
 from fairpc.data.writing import PLAIN
-from fairpc.errors import TableError, TableWarning, counted
+from fairpc.errors import TableError, TableWarning, counted, warn_caller
 from fairpc.errors.arrays import Array, Codes, Floats
 
 _SHOWN: Final = 3
@@ -27,7 +26,7 @@ TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
 """How booleans are written as text."""
 
 
-def code_values(column: Column, values: Values, *, warn: bool = True, stacklevel: int = 3) -> Codes:
+def code_values(column: Column, values: Values, *, warn: bool = True) -> Codes:
     """Code of each value; -1 where it is missing.
 
     A level that was not seen at fit counts as missing, with a TableWarning that
@@ -44,7 +43,7 @@ def code_values(column: Column, values: Values, *, warn: bool = True, stacklevel
     if column.open and not column.binned:
         codes[(codes < 0) & ~missing] = column.arity - 1
     elif warn and not column.binned:
-        _warn_unseen(column, values, codes, stacklevel + 1)
+        _warn_unseen(column, values, codes)
     return codes
 
 
@@ -63,7 +62,7 @@ def code_columns(
     for j, column in enumerate(columns):
         if column.name in present:
             values = read_values(column.name, present[column.name], missing_values)
-            codes[:, j] = code_values(column, values, stacklevel=4)
+            codes[:, j] = code_values(column, values)
         elif absent is not None:
             raise TableError(absent(column.name))
     return codes
@@ -236,7 +235,7 @@ def _changed(column: Column, values: Values) -> TableError:
     )
 
 
-def _warn_unseen(column: Column, values: Values, codes: Codes, stacklevel: int) -> None:
+def _warn_unseen(column: Column, values: Values, codes: Codes) -> None:
     if not (codes < 0).any():
         return
     unseen = (codes < 0) & ~values.missing()
@@ -246,9 +245,8 @@ def _warn_unseen(column: Column, values: Values, codes: Codes, stacklevel: int) 
     found = sorted(set(data.to_list() if values.type == "text" else data.tolist()))
     shown = ", ".join(repr(level) for level in found[:_SHOWN])
     more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    warnings.warn(
+    warn_caller(
         f"column {column.name!r} has {shown}{more}, not seen at fit: "
         f"{counted(int(unseen.sum()), 'value counts', 'values count')} as missing",
         TableWarning,
-        stacklevel=stacklevel,
     )

@@ -32,6 +32,7 @@ FEW_NUMBERS: Final = 16
 IDENTIFIER_ROWS: Final = 20
 """In fewer rows than this, all values may differ by chance."""
 
+IDENTIFIES: Final = "it has a different value in every row, like an identifier"
 TO_KEEP: Final = Phrase(
     "name it with ",
     Argument("numeric", "…"),
@@ -318,8 +319,7 @@ def _largest(data: Array) -> float:
 
 
 def _identifier(name: str) -> Dropped:
-    why = "it has a different value in every row, like an identifier; "
-    return Dropped(name, why + TO_KEEP)
+    return Dropped(name, f"{IDENTIFIES}; {TO_KEEP}")
 
 
 def _constant(name: str, value: object) -> Dropped:

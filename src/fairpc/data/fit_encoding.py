@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +24,7 @@ from fairpc.data.summary import Summary, summarise_source, values_at, weighted
 from fairpc.data.table import no_weight
 from fairpc.data.table_coding import TableCoding
 from fairpc.data.values import AS_NUMBERS, Sentinel, Values, read_values
-from fairpc.errors import Argument, ColumnWarning, DroppedWarning, TableError, counted
+from fairpc.errors import Argument, ColumnWarning, DroppedWarning, TableError, counted, warn_caller
 from fairpc.errors.arrays import Codes, Floats
 
 Names = str | int | Iterable[str | int]
@@ -46,10 +45,12 @@ def fit_coding(
     options: Options | None = None,
     watch: Watcher | None = None,
     again: bool = False,
+    given_whole: bool = False,
 ) -> tuple[TableCoding, bool]:
     """Learn how a table becomes codes, in one pass; and whether its weights count rows.
 
     Columns that give the label away are warned of, unless the table was coded before (``again``).
+    So are columns that are dropped, unless a classifier is ``given`` the table ``whole``.
     """
     summary = summarise_source(source, roles, watch)
     if not summary.weight:
@@ -69,34 +70,38 @@ def fit_coding(
     features = fit_features(source, roles, summary, *given)
     if not again:
         _warn_of_columns(features, summary)
+        if not given_whole:
+            warn_of_dropped([d for d in features.dropped if d.reason != LEFT_OUT])
         warn_of_groups(groups)
         warn_of_classes(labels, len(groups.names))
         for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
-            warn_leak(leak, f"the label {labels.name!r}", stacklevel=5)
+            warn_leak(leak, f"the label {labels.name!r}")
     sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
     return TableCoding(features, labels, groups, sensitive), summary.whole
 
 
 def _warn_of_columns(features: Encoding, summary: Summary) -> None:
-    """Say which columns are read otherwise than they are written, and which are not used."""
+    """Say which columns are read otherwise than they are written."""
     for column in features.columns:
         found = summary.columns[column.name].read().found
         if column.written is not None and found is not None and found.remark != AS_NUMBERS:
-            warnings.warn(
+            warn_caller(
                 ColumnWarning(
                     f"column {column.name!r}: {found.remark}; name it with ",
                     Argument("categorical", "…"),
                     " to keep the text, or the decimal mark with ",
                     Argument("decimal"),
                 ),
-                stacklevel=6,
             )
-    dropped = [d for d in features.dropped if d.reason != LEFT_OUT]
+
+
+def warn_of_dropped(dropped: Sequence[Dropped]) -> None:
+    """Say which columns are not used, and why."""
     if dropped:
         each = "; ".join(f"{d.name!r} ({d.reason})" for d in dropped[:_MOST_SAID])
         more = f" and {len(dropped) - _MOST_SAID} more" if len(dropped) > _MOST_SAID else ""
         n = counted(len(dropped), "column is", "columns are")
-        warnings.warn(DroppedWarning(f"{n} not used: {each}{more}"), stacklevel=6)
+        warn_caller(DroppedWarning(f"{n} not used: {each}{more}"))
 
 
 def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:

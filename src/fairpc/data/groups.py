@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -20,7 +19,7 @@ from fairpc.data.labels import Labels
 from fairpc.data.schema import Column, Dropped, Record, Saved, fields_of
 from fairpc.data.table import MISSING, check_weights
 from fairpc.data.values import Sentinel, Values, read_values
-from fairpc.errors import GroupWarning, TableError, TableWarning, counted
+from fairpc.errors import GroupWarning, TableError, TableWarning, counted, warn_caller
 from fairpc.errors.arrays import Codes, Floats, Integers, Ints
 
 MAX_GROUPS: Final = 64
@@ -151,11 +150,10 @@ class Groups(Saved):
         unseen = (groups < 0) & (number >= 0)
         if unseen.any():
             row = codes[int(np.argmax(unseen))]
-            warnings.warn(
+            warn_caller(
                 f"the group {_name(self.columns, tuple(row.tolist()))!r} was not seen at fit: "
                 f"{counted(int(unseen.sum()), 'row counts', 'rows count')} as of unknown group",
                 TableWarning,
-                stacklevel=3,
             )
         return groups
 
@@ -223,13 +221,12 @@ def warn_of_groups(groups: Groups) -> None:
     by = " × ".join(map(repr, groups.column_names))
     name, rows = min(zip(groups.names, groups.rows, strict=True), key=lambda each: each[1])
     few = f"{counted(len(tiny), 'group has', 'groups have')} fewer than {FEWEST} rows, "
-    warnings.warn(
+    warn_caller(
         f"{by} makes {n} groups; {few if tiny else ''}the smallest, {name!r}, has "
         f"{counted(rows, 'row')}: each group is learned by itself, which takes time and of few "
         f"rows tells little (under {SMALL} next to nothing); merge values, or leave out rows of "
         "the smallest groups",
         GroupWarning,
-        stacklevel=6,
     )
 
 

@@ -29,6 +29,7 @@ _OPTIONS: dict[str, Any] = _STRICT | {"fastmath": {"reassoc", "contract"}}
 class _Compilation(event.Listener):  # type: ignore[misc]
     """Says once why the first call takes long, and lets garbage wait while kernels are compiled.
 
+    A later process says it again if it calls what no process before it has called.
     The log of "fairpc" has the sentence at level INFO. A compiler makes many small objects that
     live on; looking through them for garbage is a sixth of its time.
     """
@@ -50,7 +51,7 @@ class _Compilation(event.Listener):  # type: ignore[misc]
             said, self._said = self._said, True
         if not (said or _NoCache.said):  # what is compiled anew each time has been announced
             logging.getLogger("fairpc").info(
-                "compiling what this needs for this machine, once: some seconds"
+                "compiling what this needs for the first time: some seconds, and then it is kept"
             )
             for call in self.first:
                 call()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +15,7 @@ from fairpc.data.frame import read_columns
 from fairpc.data.schema import Column, Kind, Record, Saved, fields_of
 from fairpc.data.table import check_weights
 from fairpc.data.values import MIXED, Sentinel, Values, read_values
-from fairpc.errors import Argument, ClassWarning, TableError
+from fairpc.errors import Argument, ClassWarning, TableError, warn_caller
 from fairpc.errors.arrays import Array, Codes, Floats
 
 MAX_CLASSES: Final = 100
@@ -109,12 +108,11 @@ def warn_of_classes(labels: Labels, n_groups: int) -> None:
     n = len(labels.classes)
     if n <= MANY:
         return
-    warnings.warn(
+    warn_caller(
         f"the label {labels.name!r} has {n} classes: in each of {n_groups} groups a mechanism of "
         f"{n} × {n} numbers is learned, which may take minutes and of few rows per class tells "
         "little; merge classes",
         ClassWarning,
-        stacklevel=6,
     )
 
 

@@ -9,7 +9,6 @@ for loans that were granted gives the label away by being there.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -22,7 +21,7 @@ from fairpc.data.codes_of import code_values
 from fairpc.data.schema import Column
 from fairpc.data.source import Roles, Source
 from fairpc.data.summary import FEW_ROWS, Summary, summarise_source
-from fairpc.errors import EachWay, LeakWarning, SameAsLabelWarning
+from fairpc.errors import EachWay, LeakWarning, SameAsLabelWarning, warn_caller
 from fairpc.errors.arrays import Codes, Floats, Ints
 
 WRONG: Final = 0.02
@@ -59,7 +58,7 @@ class Leak:
         """What is told, and what to do, in pieces."""
         which = " and ".join(map(repr, self.columns))
         several = len(self.columns) > 1
-        left = ("leave them out" if several else "leave it out", " with ", _without(self.columns))
+        left = (f"leave {'them' if several else 'it'} out with ", leaving_out(self.columns))
         if self.copy and not group:
             what = f"column {which} says the same as {of} in every row: a model that sees it "
             return (f"{what}repeats it; ", *left)
@@ -67,7 +66,10 @@ class Leak:
         why = "unless known before the decision, "
         if group:
             why = "a decision that must not know the group would still know it; "
-        return (f"{what} {of} away, in {self.told:.1%} of rows: {why}", *left)
+        often = f"{self.told:.1%} of rows"
+        if often.startswith("100"):
+            often = "every row" if self.told == 1 else "nearly every row"
+        return (f"{what} {of} away, in {often}: {why}", *left)
 
 
 def label_leaks(
@@ -170,13 +172,13 @@ def set_leaks(
     return tuple(leak for leak in leaks if len(leak.columns) >= least)
 
 
-def warn_leak(leak: Leak, of: str, *, group: bool = False, stacklevel: int = 2) -> None:
+def warn_leak(leak: Leak, of: str, *, group: bool = False) -> None:
     """Say what gives the label or the group away; a copy of the label has a warning of its own."""
     kind = SameAsLabelWarning if leak.copy and not group else LeakWarning
-    warnings.warn(kind(*leak.sentence(of, group=group)), stacklevel=stacklevel + 1)
+    warn_caller(kind(*leak.sentence(of, group=group)))
 
 
-def _without(columns: Sequence[str]) -> EachWay:
+def leaving_out(columns: Sequence[str]) -> EachWay:
     """How columns are left out."""
     return EachWay(
         python=f"X.drop(columns={list(columns)!r})",

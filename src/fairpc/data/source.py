@@ -22,7 +22,7 @@ from fairpc.data.frame import Frame, exactly, read_frame
 from fairpc.data.parts import PartWriter, RowParts
 from fairpc.data.points import FAN_IN
 from fairpc.data.values import Sentinel
-from fairpc.errors import FairpcError, TableWarning, counted
+from fairpc.errors import FairpcError, TableWarning, counted, warn_caller
 
 if TYPE_CHECKING:
     from fairpc.data.table_coding import RowEncoder
@@ -439,7 +439,7 @@ class Warned:
             rest = counted(len(self.first) - _SHOWN, "more column has", "more columns have")
             yield f"{rest} values that were not seen at fit"
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         """Say them, as warnings."""
         for sentence in self.sentences():
-            warnings.warn(sentence, TableWarning, stacklevel=stacklevel + 1)
+            warn_caller(sentence, TableWarning)

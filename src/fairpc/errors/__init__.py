@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
@@ -177,6 +179,20 @@ class InterruptedWarning(RuntimeWarning):
     """A fit was interrupted (Ctrl-C): what it had so far is given back."""
 
 
+def warn_caller(message: Warning | str, category: type[Warning] | None = None) -> None:
+    """Warn at the line that called fairpc, however deep inside the reason was found.
+
+    That is the line outside of the first call of ours: what we call may call us again.
+    """
+    frame, level, outside = inspect.currentframe(), 0, 1
+    while frame is not None:
+        level += 1
+        if f"{frame.f_globals.get('__name__')}.".startswith("fairpc."):
+            outside = level + 1
+        frame = frame.f_back
+    warnings.warn(message, category, stacklevel=outside)
+
+
 class MetricError(FairpcError, ValueError):
     """Arrays of which a metric, a test or a split makes no sense."""
 
@@ -203,6 +219,10 @@ class ForkError(FairpcError, RuntimeError):
 
 class PlotError(FairpcError, ValueError):
     """A picture of something that is not there."""
+
+
+NONE: Final = "practically none"
+"""What a sentence says of labels whose estimated number rounds to zero."""
 
 
 def counted(n: int, word: str, plural: str | None = None) -> str:

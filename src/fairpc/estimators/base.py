@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -31,6 +30,7 @@ from fairpc.errors import (
     LearningError,
     SameAsLabelWarning,
     TableWarning,
+    warn_caller,
 )
 from fairpc.errors.arrays import check_choice
 from fairpc.estimators.guard import Checked, em_refit, forest_refit, guard
@@ -176,9 +176,9 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             finally:
                 self._journal = None
         for sentence in self.warnings_:
-            warnings.warn(sentence, DriftWarning, stacklevel=2)
+            warn_caller(sentence, DriftWarning)
         if small:
-            warnings.warn(small, TableWarning, stacklevel=2)
+            warn_caller(small, TableWarning)
         return self
 
     def _fit_checked(
@@ -327,7 +327,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
         if same is not None:
             # No error: scikit-learn's checks take a column of X for the label.
-            warnings.warn(same, SameAsLabelWarning, stacklevel=3)
+            warn_caller(same, SameAsLabelWarning)
         structure = FOREST if training.forest else self.structure
         ordered = coding.features.ordered
         if structure == FOREST or sample is rows:

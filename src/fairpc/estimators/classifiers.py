@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.data.categories import Level, distinct_numbers, levels_of
 from fairpc.data.codes_of import code_values, numbers_of
-from fairpc.data.columns import IDENTIFIER_ROWS
+from fairpc.data.columns import IDENTIFIER_ROWS, IDENTIFIES
 from fairpc.data.encoding import Encoding, absent
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.labels import fit_labels
@@ -24,7 +23,7 @@ from fairpc.data.table import check_weights
 from fairpc.data.table_coding import check_rows
 from fairpc.data.values import Sentinel, Values, number_texts, read_values
 from fairpc.data.writing import PLAIN
-from fairpc.errors import FileFormatError, OptionError, TableError, counted
+from fairpc.errors import FileFormatError, OptionError, TableError, counted, warn_caller
 from fairpc.errors.arrays import Array, Floats, Ints, check_choice, is_missing
 from fairpc.estimators.corrected import corrected_boosting, corrected_linear
 from fairpc.estimators.learned import (
@@ -222,7 +221,7 @@ def _labels(X: Any, frame: Frame, y: Any, sample_weight: Any) -> tuple[Array, In
         )
     if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected: it is read as one"
-        warnings.warn(message, DataConversionWarning, stacklevel=3)
+        warn_caller(message, DataConversionWarning)
     if frame.n_rows == 1:
         raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
     check_rows(X, frame, y, "label")
@@ -281,7 +280,7 @@ def _fit_column(
         return Column(name, values.type, missing_share=share, done=done, written=written)
     levels = levels_of(values)
     if not values.declared and len(levels) == known.sum() >= IDENTIFIER_ROWS:
-        return Dropped(name, "it has a different value in every row, like an identifier")
+        return Dropped(name, IDENTIFIES)
     if values.type == "text":
         number = number_texts(values.data, list(map(str, levels)))[known]
     else:
@@ -314,7 +313,7 @@ def _matrix(encoding: Encoding, table: Frame) -> Floats:
             raise TableError(absent(column.name))
         values = read_values(column.name, present[column.name], encoding.missing_values)
         if not column.binned:
-            found = code_values(column, values, stacklevel=4)
+            found = code_values(column, values)
             # Beyond the levels is the code of all that were not kept.
             known = (found >= 0) & (found < len(column.levels))
             matrix[:, j] = np.where(known, found, np.nan)

@@ -5,7 +5,6 @@ What is asked of rows is also answered for tables that are read in batches.
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,7 +22,7 @@ from fairpc.data.frame import read_frame, take_rows
 from fairpc.data.source import Warned, is_source, open_source
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import TableCoding, check_rows
-from fairpc.errors import ContradictionWarning, LearningError, TableError
+from fairpc.errors import ContradictionWarning, LearningError, TableError, warn_caller
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, check_level
 from fairpc.estimators.strata import stratum_names
 from fairpc.estimators.tables import FittedColumns, check_not_apart
@@ -102,7 +101,7 @@ def _streamed(
         ]
     if not parts:
         raise TableError("the table is empty: it has no rows, give at least one")
-    warned.warn(stacklevel=3)
+    warned.warn()
     if not isinstance(parts[0], tuple):
         return np.concatenate(parts)
     columns_of = zip(*parts, strict=True)
@@ -377,7 +376,7 @@ class FittedDecisions(ABC):
                 "the data contradict the assumptions: no rate of fair decisions fits every group, "
                 "so no score is possible and bounds are NaN; see fairpc.evidence.test_assumptions"
             )
-            warnings.warn(text, ContradictionWarning, stacklevel=3)
+            warn_caller(text, ContradictionWarning)
         if not decisions:
             return bounds
         groups = self._groups(X, sensitive_features)

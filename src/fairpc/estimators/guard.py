@@ -8,7 +8,6 @@ from the random numbers of the fit. Where the limits are from: ``docs/decisions/
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -23,6 +22,7 @@ from fairpc.errors import (
     FairpcError,
     InterruptedWarning,
     Phrase,
+    warn_caller,
 )
 from fairpc.errors.arrays import Codes, Floats
 from fairpc.evidence import drift
@@ -119,7 +119,7 @@ def guard(
         return Checked()  # Rows of which no classifier can be learned say nothing about the model.
     except KeyboardInterrupt:
         text = "the checks after the fit were interrupted: whether Df has drifted is not known"
-        warnings.warn(text, InterruptedWarning, stacklevel=3)
+        warn_caller(text, InterruptedWarning)
         return Checked()
     return Checked() if found is None else Checked(tuple(found.sentences()), found.ends)
 

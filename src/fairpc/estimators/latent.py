@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self
@@ -28,6 +27,7 @@ from fairpc.data.groups import SMALL
 from fairpc.data.hashing import fingerprint
 from fairpc.data.source import is_source
 from fairpc.data.table_coding import TableCoding
+from fairpc.data.talk import Say
 from fairpc.errors import (
     ContradictionWarning,
     LearningError,
@@ -35,6 +35,7 @@ from fairpc.errors import (
     TableError,
     TableWarning,
     counted,
+    warn_caller,
 )
 from fairpc.errors.arrays import Codes, Floats, Ints, Positions, check_clusters
 from fairpc.estimators.calibration import Method
@@ -53,7 +54,7 @@ from fairpc.estimators.cross_fitting import (
     held_out_scores,
 )
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
-from fairpc.estimators.latent_findings import findings
+from fairpc.estimators.latent_findings import findings, warn_of_identifiers
 from fairpc.estimators.score_map import LEVEL, ScoreMap, mean_of
 from fairpc.estimators.score_map_fit import ScoredRows, Select, calibrated, fit_score_map
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
@@ -125,6 +126,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     score_map_: ScoreMap
 
     _strata: Strata = UNDIVIDED
+    _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
     _needs_table = True  # what a classifier uses is its own affair
 
     def __init__(
@@ -212,7 +214,9 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         cross = CrossFit(view, int(self.cv), bool(self.per_group), missing, self.n_jobs, rng)
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
         weighted = sample_weight is not None
+        self._say("classifiers of the label, fold by fold")
         estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
+        warn_of_identifiers(coding.features, estimators[0][0])
         scores = held_out_scores(table, rows, folds, estimators, view)
         scored = ScoredRows(rows, scores, folds, positive, who)
         found = fit_score_map(
@@ -225,20 +229,23 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         second = None
         if self.estimator is None and not (self.per_group or found.straight):
             second, scored, found = self._learned_again(cross, table, scored, found)
-        wanted = self.sensitive_estimator
-        groups = () if wanted is False else cross.of_groups(wanted, table, rows)
+        groups: tuple[Any, ...] = ()
+        if self.sensitive_estimator is not False:
+            self._say("a classifier of the group, for rows whose group is not known")
+            groups = cross.of_groups(self.sensitive_estimator, table, rows)
         self._store(coding, strata, view, estimators, second, groups, found, scored)
         note_columns(self, X)
         self.threshold_ = threshold
         self.data_fingerprint_ = rows_fingerprint(all_rows)
         for sentence in self.warnings_:
-            warnings.warn(sentence, ContradictionWarning, stacklevel=2)
+            warn_caller(sentence, ContradictionWarning)
         return self
 
     def _learned_again(
         self, cross: CrossFit, table: Any, scored: ScoredRows, found: ScoreMap
     ) -> tuple[SecondRound, ScoredRows, ScoreMap]:
         """Classifiers that know how labels were bent tell more of Df; the scores, and their map."""
+        self._say("classifiers of the decision behind the labels, fold by fold")
         of_df = cross.of_decisions(table, scored.rows, scored.folds, scored.positive, found)
         b = found.mechanism_of(scored.groups, scored.strata)
         second, scores = SecondRound.learned(of_df, scored, table, cross.view, b)
@@ -276,7 +283,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
 
     def _fit_coding(self, table: GivenTable) -> TableCoding:
         """How groups and labels become codes; features too, for what is said of the table."""
-        coding, _ = fit_coding(table.source, table.roles, positive=self.positive)
+        coding, _ = fit_coding(table.source, table.roles, positive=self.positive, given_whole=True)
         classes = coding.labels.classes
         if len(classes) > 2:
             raise LearningError(
@@ -650,23 +657,21 @@ def _warn_left_out(rows: Rows, n_used: int) -> None:
     lost = int((rows.weights > 0).sum()) - n_used
     if lost:
         lacking = "no label, no group or no stratum" if rows.strata else "no label or no group"
-        warnings.warn(
-            f"{counted(lost, 'row')} of {rows.n_rows} have {lacking}: they are left "
-            "out; FairPC can learn from them",
+        warn_caller(
+            f"{counted(lost, 'row')} of {rows.n_rows} {'has' if lost == 1 else 'have'} {lacking} "
+            "and cannot be used here; FairPC can learn from such rows",
             TableWarning,
-            stacklevel=3,
         )
 
 
 def _warn_small(coding: TableCoding, strata: str) -> None:
     if strata:
-        warnings.warn(strata, TableWarning, stacklevel=3)
+        warn_caller(strata, TableWarning)
     small = coding.small_groups()
     if small:
         named = ", ".join(f"{name} ({counted(n, 'row')})" for name, n in small)
-        warnings.warn(
+        warn_caller(
             f"hardly anything can be learned about groups of under {SMALL} rows: {named}; merge "
             "them with others, or give more rows",
             TableWarning,
-            stacklevel=3,
         )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
+from fairpc.data.columns import IDENTIFIES
+from fairpc.data.encoding import Encoding
+from fairpc.data.fit_encoding import warn_of_dropped
+from fairpc.data.leaks import leaving_out
 from fairpc.data.table_coding import TableCoding
-from fairpc.errors import counted
+from fairpc.errors import ColumnWarning, counted, warn_caller
+from fairpc.estimators.classifiers import TableClassifier
 from fairpc.estimators.score_map import LEVEL, ScoreMap
 from fairpc.estimators.score_map_fit import ScoredRows, is_constant
 from fairpc.estimators.strata import NAMED, stratum_names
@@ -29,6 +34,25 @@ def findings(found: ScoreMap, scored: ScoredRows, coding: TableCoding, strata: S
             "apart, or another classifier."
         )
     return sentences
+
+
+def warn_of_identifiers(features: Encoding, classifier: Any) -> None:
+    """Name identifiers that a classifier learns from, and columns that ours leaves out by itself.
+
+    ``features`` says which columns a circuit would drop; a classifier is given the whole table.
+    """
+    apart = classifier.encoding_.dropped if isinstance(classifier, TableClassifier) else ()
+    warn_of_dropped(apart)
+    unused = {column.name for column in apart}
+    ids = [d.name for d in features.dropped if d.reason.startswith(IDENTIFIES)]
+    for name in (name for name in ids if name not in unused):
+        warn_caller(
+            ColumnWarning(
+                f"column {name!r} has a different value in every row, like an identifier, and the "
+                "classifier is given it: leave it out with ",
+                leaving_out([name]),
+            )
+        )
 
 
 def _contradiction(found: ScoreMap, coding: TableCoding, strata: Strata) -> list[str]:

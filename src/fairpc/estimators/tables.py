@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from fairpc.data.leaks import merged_leaks, set_leaks, warn_leak
 from fairpc.data.source import FrameSource, Roles, Source, apart_name, is_source, open_source
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import TableCoding, check_not_both, check_rows
-from fairpc.errors import Argument, TableError
+from fairpc.errors import Argument, TableError, warn_caller
 from fairpc.fair.rows import Rows
 
 Columns = str | int | Sequence[str | int] | None
@@ -129,7 +128,7 @@ def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
         raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
     if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
         message = "A column-vector y was passed when a 1d array was expected: it is read as one"
-        warnings.warn(message, DataConversionWarning, stacklevel=3)
+        warn_caller(message, DataConversionWarning)
 
 
 def note_columns(estimator: Any, X: Any) -> None:
@@ -145,7 +144,7 @@ def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
     """
     features, groups = coding.features, coding.groups
     for leak in set_leaks(rows.x, rows.d, rows.weights, features.names, least=2):
-        warn_leak(leak, f"the label {coding.labels.name!r}", stacklevel=3)
+        warn_leak(leak, f"the label {coding.labels.name!r}")
     for j, (column, name) in enumerate(zip(groups.columns, table.roles.sensitive, strict=True)):
         found = merged_leaks(table.source, table.roles, name, column, features.columns)
         told = {name for leak in found for name in leak.columns}
@@ -154,7 +153,7 @@ def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
         names = [features.names[i] for i in others]
         more = set_leaks(rows.x[:, others], values, rows.weights, names)
         for leak in (*found, *more):
-            warn_leak(leak, f"the group {column.name!r}", group=True, stacklevel=3)
+            warn_leak(leak, f"the group {column.name!r}", group=True)
 
 
 def listed(columns: Any) -> tuple[str | int, ...]:

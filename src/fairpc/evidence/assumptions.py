@@ -47,17 +47,17 @@ WHAT_TO_DO: Final = (
         EachWay("given=[…].", "--given COL."),
     ),
     Phrase(
-        "If something is known beforehand, state it",
+        "If you know something beforehand, such as the rate of fair decisions, or that labels were "
+        "only ever lowered, state it",
         EachWay(" (knowledge=…)", " (a fit in Python can be told)"),
-        ", and say that the result depends on it: P(Df), labels that were only lowered or raised, "
-        "limits of the mechanism.",
+        ", and say that the result depends on it.",
     ),
     Phrase(
         "Find rows whose fair decision is known from another source",
         EachWay(" (fair_labels=…).", " (a fit in Python can be told)."),
     ),
-    "Do not go on as if nothing had been found: these data exclude the mechanism of a model that "
-    "is fitted under these assumptions.",
+    "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
+    "so do not quote what it says about turned labels.",
 )
 
 
@@ -408,15 +408,9 @@ def assumption_record(
     method: Method,
 ) -> AssumptionTest:
     """The test from what was counted: per group one way of splitting per seed."""
-    bound = crossfit.joint_bound if method == "cross-fit" else crossfit.separate_bound
 
     def uppers(alpha: float, gamma: float = 1.0) -> Floats:
-        """Medians over seeds [group, class], all together wrong with probability at most alpha."""
-        tail = alpha / (len(classes) * len(found))
-        each = [
-            [[bound(c, tail, gamma) for c in s.classes] for s in seeds] for seeds in found.values()
-        ]
-        return np.asarray(np.median(each, axis=1), np.float64)
+        return _uppers(found, alpha, method, gamma)
 
     def leaves(gamma: float) -> bool:
         return float(uppers(1 - level, gamma).min(axis=0).sum()) >= 1
@@ -451,6 +445,30 @@ def assumption_record(
         tolerated=None if leaves(1.0) else _least_gamma(leaves),
         classifiers=tuple(sorted(names.items())),
     )
+
+
+def _uppers(
+    found: dict[Any, list[SplitRates]], alpha: float, method: Method, gamma: float = 1.0
+) -> Floats:
+    """Medians over seeds [group, class], all together wrong with probability at most alpha."""
+    bound = crossfit.joint_bound if method == "cross-fit" else crossfit.separate_bound
+    n_classes = len(next(iter(found.values()))[0].classes)
+    tail = alpha / (n_classes * len(found))
+    each = [[[bound(c, tail, gamma) for c in s.classes] for s in seeds] for seeds in found.values()]
+    return np.asarray(np.median(each, axis=1), np.float64)
+
+
+def rate_p_value(found: dict[Any, list[SplitRates]], positive: int, rate: float) -> float:
+    """Smallest 1 − level at which the set of the test does not hold this P(Df = positive).
+
+    Of two classes.
+    """
+
+    def excluded(alpha: float) -> bool:
+        uppers = _uppers(found, alpha, "cross-fit").min(axis=0)
+        return not 1 - float(uppers[1 - positive]) <= rate <= float(uppers[positive])
+
+    return smallest_level(excluded)
 
 
 def _least_gamma(leaves: Callable[[float], bool]) -> float:

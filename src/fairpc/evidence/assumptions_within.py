@@ -32,6 +32,7 @@ from fairpc.evidence.assumptions import (
     assumption_record,
     group_rows,
     positive_code,
+    rate_p_value,
     smallest_level,
     test_assumptions,
 )
@@ -299,6 +300,10 @@ class CrossFit:
     def plain(self, level: float) -> AssumptionTest:
         """The test without strata."""
         return assumption_record(self.classes, self.splits, level, self.wanted, "cross-fit")
+
+    def p_value_of(self, rate: float) -> float:
+        """Smallest 1 − level at which the plain test does not leave this P(Df = positive)."""
+        return rate_p_value(self.splits, self.wanted, rate)
 
     @property
     def order(self) -> Positions:

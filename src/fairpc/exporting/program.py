@@ -19,7 +19,7 @@ from fairpc.data.codes_of import TRUTH, number_levels, text_levels
 from fairpc.data.schema import Column
 from fairpc.data.values import EXACT, Sentinel
 from fairpc.data.writing import Writing
-from fairpc.errors import NotAnsweredError, TableError
+from fairpc.errors import EachWay, NotAnsweredError, TableError
 from fairpc.errors.arrays import Bools, Floats, Ints
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.fair.distribution import FairDistribution
@@ -203,8 +203,10 @@ class Scorer:
         """The tables of a fitted model."""
         if not isinstance(model, CircuitClassifier):
             raise NotAnsweredError(
-                f"{type(model).__name__} scores with classifiers, not with a circuit: export a "
-                "FairPC, NLatPC, LatNB or TwoNB, or score with the model file itself"
+                f"{type(model).__name__} scores with classifiers, not with a circuit, and is not "
+                "exported: score tables with ",
+                EachWay("its predict_proba", "`fairpc predict`"),
+                ", or export a FairPC, NLatPC, LatNB or TwoNB",
             )
         distribution, coding = model._distribution(), model.coding_
         features, groups = coding.features, coding.groups

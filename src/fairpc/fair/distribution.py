@@ -13,7 +13,7 @@ from fairpc.circuit.file import to_dict
 from fairpc.circuit.flows import prepare
 from fairpc.circuit.graph import Circuit
 from fairpc.data.table import Table
-from fairpc.errors import LearningError, counted
+from fairpc.errors import NONE, LearningError, counted
 from fairpc.errors.arrays import Bools, Codes, Floats
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Model, S, Top, TopRates
@@ -21,6 +21,7 @@ from fairpc.fair.top import Layout, Model, S, Top, TopRates
 PER_EDGE: Final = 64
 """Multiplications of a matrix product that take as long as an edge does, up and down."""
 
+ZERO: Final = "0.0%"
 HARDLY_ANY: Final = 0.0015
 """Share of labels under which none counts as turned: where labels do not reject D = Df, forests and
 models of scores assume .001."""
@@ -261,18 +262,26 @@ class BiasAccount:
     def sentences(self) -> tuple[str, ...]:
         """One sentence for each way in which the labels of a group were turned, if any were."""
         if self.unturned:
+            most = f"{self.most_turned:.1%}"
             return (
-                f"In every group at most {self.most_turned:.1%} of the labels differ from the "
-                "latent decision. A forest, or a model made from scores, says so unless the labels "
-                "reject it: this does not show that the labels are right.",
+                f"In every group {NONE if most == ZERO else f'at most {most}'} of the labels "
+                "differ from the latent decision. A forest, or a model made from scores, says so "
+                "unless the labels reject it: this does not show that the labels are right.",
             )
         return tuple(
-            f"In group {self.groups[s]}, of the rows whose latent decision is {self.classes[f]}, "
-            f"{self.mechanism[s, f, d]:.1%} were observed {self.classes[d]} (an estimated "
-            f"{counted(round(float(self.counts[s, f, d])), 'label')})."
-            for s, f, d in np.ndindex(self.mechanism.shape)
-            if d != f
+            self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
         )
+
+    def _sentence(self, s: int, f: int, d: int) -> str:
+        """How often a decision was observed as another label; what rounds to zero is no number."""
+        group, label = self.groups[s], self.classes[d]
+        rows = f"of the rows whose latent decision is {self.classes[f]}"
+        share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
+        if share == ZERO and n == 0:
+            return f"In group {group}, {NONE} {rows} were observed {label}."
+        share = "under 0.1%" if share == ZERO else share
+        labels = f"an estimated {counted(n, 'label')}" if n else "less than one label"
+        return f"In group {group}, {rows}, {share} were observed {label} ({labels})."
 
     def __str__(self) -> str:
         return "\n".join(self.sentences)

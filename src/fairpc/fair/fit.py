@@ -8,7 +8,6 @@ parameters.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,7 +20,7 @@ from fairpc.circuit.em import Step, Stopping, em, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
 from fairpc.circuit.graph import Circuit, Graph
 from fairpc.data.table import Table
-from fairpc.errors import Argument, InterruptedWarning, LearningError
+from fairpc.errors import Argument, InterruptedWarning, LearningError, warn_caller
 from fairpc.errors.arrays import Codes, Floats, Int32s, Ints
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.initial import Structure, initial_model, learn_structure
@@ -222,7 +221,7 @@ def _interruptible(steps: Iterator[Step]) -> Iterator[Step]:
             if iteration is None:
                 raise
             text = f"EM was interrupted: the parameters are those of iteration {iteration}"
-            warnings.warn(text, InterruptedWarning, stacklevel=6)
+            warn_caller(text, InterruptedWarning)
             return
         iteration = step.iteration
         yield step

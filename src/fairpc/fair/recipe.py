@@ -8,7 +8,6 @@ on validation rows, and the chosen model is fitted again to all rows.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -17,7 +16,7 @@ import numpy as np
 
 from fairpc.circuit.em import Step
 from fairpc.data.table import Table
-from fairpc.errors import InterruptedWarning, LearningError
+from fairpc.errors import InterruptedWarning, LearningError, warn_caller
 from fairpc.errors.arrays import Floats
 from fairpc.fair.components import (
     MIXED,
@@ -149,7 +148,7 @@ def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) ->
             f"interrupted: the best model so far is returned ({best.name}; mean validation "
             f"log-likelihood {best.score:.4f})"
         )
-        warnings.warn(text, InterruptedWarning, stacklevel=3)
+        warn_caller(text, InterruptedWarning)
         return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))
     return best.fitted
 

@@ -39,7 +39,7 @@ class Progress:
 
     Attributes:
         what: what is being done, in words.
-        done, total: steps.
+        done, total: steps; a total of 0 is not known.
         unit: what one of them is called, where ``what`` says what the next one does.
     """
 
@@ -52,7 +52,7 @@ class Progress:
     def line(self) -> str:
         """All of it in words."""
         if not self.total:
-            return self.what
+            return f"{self.done:,} {self.what} so far"
         if self.unit:
             return f"{self.unit} {self.done + 1:,} of {self.total:,}, {self.what}"
         return f"{self.what}, {self.done:,} of {self.total:,}"

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from fairpc.auditing.numbers import MINUS as MINUS
+from fairpc.auditing.numbers import NONE as NONE
 from fairpc.auditing.numbers import NOTHING as NOTHING
 from fairpc.auditing.numbers import count as count
 from fairpc.auditing.numbers import counted as counted
 from fairpc.auditing.numbers import missing, signed
 from fairpc.auditing.numbers import number as number
+from fairpc.auditing.numbers import number_or_none as number_or_none
 from fairpc.auditing.numbers import p_value as _p_value
 from fairpc.auditing.numbers import points as points
 from fairpc.auditing.numbers import share as share

@@ -11,7 +11,6 @@ from __future__ import annotations
 import heapq
 import signal
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from fairpc.errors import InterruptedWarning
+from fairpc.errors import InterruptedWarning, warn_caller
 from fairpc.errors.arrays import Bytes, Int32s, check_choice, check_number
 from fairpc.structure.parameters import LearnedCell
 from fairpc.structure.trees import CRITERIA, Criterion, mutual_information, pair_counts, price
@@ -189,11 +188,10 @@ class Search(Iterator[Step]):
                         callback(step)
                     self._interrupts.deliver()
         except KeyboardInterrupt:
-            warnings.warn(
+            warn_caller(
                 f"interrupted after {len(self.history) - 1} splits: "
                 f"the best so far, with {self.best_split}, is returned",
                 InterruptedWarning,
-                stacklevel=2,
             )
         finally:
             self._interrupts = None

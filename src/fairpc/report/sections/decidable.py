@@ -222,8 +222,8 @@ def _open(decidable: facts.Decidable, found: facts.IdentifiedFacts) -> str:
         return f"{found.sentence} {_after_all(decidable)}"
     return (
         f"With P(D | X, S) known exactly, P(Df = {label}) could still be anything from "
-        f"{text.share(found.lower)} to {text.share(found.upper)}. The order of people within "
-        "a group is fixed; the level and the spread of their scores are not."
+        f"{text.share(found.lower)} to {text.share(found.upper)}. Who ranks above whom within a "
+        "group is fixed; how high they score is not."
     )
 
 

@@ -21,7 +21,13 @@ def _gist(audit: Audit, found: MechanismFacts) -> str:
         return "Learned by the model, not a finding"
     turned = sum(t.up + t.down + t.other for t in found.turned)
     total = sum(t.n for t in found.turned)
-    return f"An estimated {text.count(turned)} of {text.count(total)} labels were turned"
+    return f"{_estimated(turned)} of {text.count(total)} labels were turned"
+
+
+def _estimated(n: float) -> str:
+    """A number of labels at the beginning of a sentence."""
+    said = text.number_or_none(n)
+    return said.capitalize() if said == text.NONE else f"An estimated {said}"
 
 
 @view.section("mechanism", "The bias mechanism", _gist)
@@ -42,7 +48,7 @@ def mechanism(audit: Audit, found: MechanismFacts) -> Iterator[view.Block]:
     learned = audit.decidable.learned
     if learned is not None and learned.outside:
         yield view.Notice(
-            "These rows exclude the rate of fair decisions that the model learned.",
+            "These rows speak against the rate of fair decisions that the model learned.",
             (learned.sentence, "What follows is what the model learned, not a finding."),
             alert=True,
         )
@@ -111,11 +117,12 @@ def _flows(found: MechanismFacts) -> view.Side:
         total = sum(map(sum, counts))
         turned = total - sum(counts[k][k] for k in range(len(counts)))
         name = text.short(group, 40)
-        share = text.share(turned / total) if total else text.NOTHING
-        sentence = (
-            f"An estimated {text.count(turned)} of {text.count(total)} labels ({share}) differ "
-            "from the latent decision: the dark bands."
-        )
+        sentence = f"{_estimated(turned)} of {text.count(total)} labels"
+        if round(turned):
+            share = text.share(turned / total)
+            sentence += f" ({share}) differ from the latent decision: the dark bands."
+        else:
+            sentence += " differ from the latent decision."
         alone = f"From decision to label in group {name}"
         picture = flow(found.classes, counts, found.classes.index(found.positive))
         figures.append(view.Figure(f"Group {name}", sentence, picture, name=alone))
