@@ -8,7 +8,8 @@ of a table lies together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,8 @@ MOST_STORED: Final = 2**23
 """Bytes of what the boxes of bundles add up to, in the file."""
 CROSSED: Final = 6
 """Features whose pattern is one number of a row."""
+CROSSINGS: Final = 512
+"""Most crossings of codes in one table of bits."""
 LOWEST: Final = -1e300
 """In place of the logarithm of zero, where two are subtracted."""
 
@@ -154,14 +157,7 @@ def _held(
 
     Eight bundles are a word. Only words, then bytes, with a bit are looked at further.
     """
-    words: list[str] = []
-    for j, code in enumerate(given):
-        if not bundles.forest.allowed[j].all() or not words:
-            held = bundles.bytes_of(j)
-            padded = np.pad(held, ((0, 0), (0, -held.shape[1] % 8)))
-            table = np.ascontiguousarray(padded).view("<u8")
-            words.append(graph.gather(graph.constant(table, np.uint64), code))
-    every = graph.add("Transpose", graph.all_of("BitwiseAnd", words), perm=[1, 0])
+    every = graph.add("Transpose", _words(graph, bundles, given), perm=[1, 0])
     every = graph.add("Reshape", every, graph.whole([-1]))
     in_words = _true(graph, graph.add("Cast", every, to=TensorProto.BOOL))
     word, row = _divided(graph, in_words, graph.add("Shape", of_rows))
@@ -179,6 +175,45 @@ def _held(
     bundle = graph.add("Add", graph.lookup(first, of_word), k)
     bits = graph.add("Cast", graph.lookup(byte, at), to=TensorProto.INT64)
     return graph.lookup(row, of_word), bundle, bits
+
+
+def _words(graph: OnnxGraph, bundles: Bundles, given: Sequence[str]) -> str:
+    """Bits of the boxes that hold each row, rows × words."""
+    allowed = bundles.forest.allowed
+    narrowed = [j for j, box in enumerate(allowed) if not box.all()] or [0]
+    words = []
+    for first, *others in _crossed({j: allowed[j].shape[1] + 1 for j in narrowed}):
+        table, code = _word_table(graph, bundles, first), given[first]
+        for j in others:
+            pair = [(table, 1), (_word_table(graph, bundles, j), 0)]
+            each = [graph.add("Unsqueeze", name, graph.whole([axis])) for name, axis in pair]
+            # Made once, when a graph is loaded.
+            table = graph.add("BitwiseAnd", *each)
+            table = graph.add("Reshape", table, graph.whole([-1, -(-len(bundles.nodes) // 8)]))
+            n_codes = allowed[j].shape[1] + 1
+            code = graph.add("Add", graph.add("Mul", code, graph.whole(n_codes)), given[j])
+        words.append(graph.gather(table, code))
+    return graph.all_of("BitwiseAnd", words)
+
+
+def _word_table(graph: OnnxGraph, bundles: Bundles, j: int) -> str:
+    """Bits of the boxes that allow each value of a feature, or what is missing: codes × words."""
+    held = bundles.bytes_of(j)
+    padded = np.pad(held, ((0, 0), (0, -held.shape[1] % 8)))
+    return graph.constant(np.ascontiguousarray(padded).view("<u8"), np.uint64)
+
+
+def _crossed(sizes: Mapping[int, int]) -> list[list[int]]:
+    """Features whose codes have few crossings: what they say together is looked up at once."""
+    found: list[list[int]] = []
+    for j in sorted(sizes, key=lambda j: -sizes[j]):
+        with_room = (some for some in found if math.prod(sizes[k] for k in (*some, j)) <= CROSSINGS)
+        some = next(with_room, None)
+        if some is None:
+            found.append([j])
+        else:
+            some.append(j)
+    return found
 
 
 def _divided(graph: OnnxGraph, number: str, by: str) -> tuple[str, str]:
