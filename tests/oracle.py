@@ -390,6 +390,33 @@ def density(forest: ForestArrays, s: int, f: int, z: tuple[int, ...]) -> float:
     return math.fsum(total)
 
 
+def box_term(forest: ForestArrays, s: int, f: int, c: int, leaf: int, x: tuple[int, ...]) -> float:
+    """P(c, known x, x in box l | f, s): of a missing feature (-1) all values of the box."""
+    p = float(forest.shares[s, f, c])
+    for j, known in enumerate(x):
+        inside = np.flatnonzero(forest.allowed[j][leaf]).tolist()
+        p *= math.fsum(
+            float(forest.values[j][s, f, c, v]) for v in inside if known < 0 or v == known
+        )
+    return p
+
+
+def forest_density(forest: ForestArrays, s: int, f: int, x: tuple[int, ...]) -> float:
+    """P(known x | f, s) = (1 / trees) Σ_l P(l | f, s) P(known x, x in box l) / P(x in box l).
+
+    For more features than can be enumerated.
+    """
+    clusters = range(forest.shares.shape[2])
+    terms = []
+    for leaf in range(len(forest.tree)):
+        held, whole = (
+            math.fsum(box_term(forest, s, f, c, leaf, row) for c in clusters)
+            for row in (x, (-1,) * len(x))
+        )
+        terms.append(float(forest.leaf_rate[s, f, leaf]) * held / whole)
+    return math.fsum(terms) / len(set(forest.tree.tolist()))
+
+
 def forest_joint(
     forest: ForestArrays, group_rate: Array, decision_rate: Array, mechanism: Array
 ) -> tuple[Array, Array]:

@@ -89,6 +89,11 @@ def check_against_the_twin(m: ForestDistribution, rnd: Random) -> None:
     oracle.agree(m.log_likelihood(None, None, rows.x), hidden)
     groups = np.maximum(rows.s, 0)
     dense = m.forest.log_densities(rows.x, groups)
+    summed = [
+        [oracle.forest_density(m.forest, s, f, z) for f in range(twin.n_classes)]
+        for s, z in zip(groups.tolist(), map(tuple, x), strict=True)
+    ]
+    oracle.agree(np.exp(dense), summed)
     rates = m.top_rates
     for i, (s, z) in enumerate(zip(groups.tolist(), x, strict=True)):
         for f in range(twin.n_classes):
@@ -398,6 +403,24 @@ def test_too_large_a_forest_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forest_module, "MAX_CELLS", 3)
     with pytest.raises(LearningError, match="their product may be 3"):
         one_leaf()
+
+
+def test_features_are_more_than_the_bits_of_a_word() -> None:
+    """What a box cuts is kept in words of 64 features: both words count, and their last bits."""
+    rnd = Random(3)
+    m = random_forest(rnd, Sizes((2,) * 130, n_leaves=40, n_clusters=3))
+    cut = {j for j, box in enumerate(m.forest.allowed) if not box.all()}
+    assert cut & set(range(64))
+    assert cut & set(range(64, 128))
+    holes = np.array([[rnd.random() < 0.7 for _ in range(130)] for _ in range(12)])
+    values = np.array([[rnd.randrange(2) for _ in range(130)] for _ in range(12)])
+    x = np.where(holes, -1, values).astype(np.int16)
+    for s in range(2):
+        dense = m.forest.log_densities(x, np.full(len(x), s))
+        slow = [
+            [oracle.forest_density(m.forest, s, f, tuple(z)) for f in range(2)] for z in x.tolist()
+        ]
+        np.testing.assert_allclose(np.exp(dense), slow, rtol=1e-10)
 
 
 def test_a_density_is_the_average_of_what_trees_say() -> None:

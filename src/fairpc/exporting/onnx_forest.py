@@ -1,25 +1,33 @@
 """The boxes of a forest in a graph of ONNX: only those that hold a row are looked at.
 
 A row has a bit for each box, as in the kernel of forests: bits of all features are joined by AND.
-What is left is a list of pairs (row, box), a few for each tree of a complete row, whose numbers
-are gathered, multiplied and added up by row.
+What is left is a list of pairs (row, bundle of boxes) with the bits of these boxes, whose numbers
+are gathered, multiplied and added up by row. Pairs come bundle by bundle, so that what they need
+of a table lies together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 from onnx import TensorProto
 
+from fairpc.exporting.bundles import Block, Bundles, blocks
 from fairpc.exporting.onnx_graph import OnnxGraph, allowed_subgroups
-from fairpc.exporting.program import BoxSets, Scorer
+from fairpc.exporting.program import Scorer
 from fairpc.fair.forest import Forest
 
-MOST_BYTES: Final = 2**26
-"""Of the tables of masses for every pattern of missing features in a block, once loaded."""
-MOST_IN_BLOCK: Final = 8
+MOST_BYTES: Final = 2**24
+"""Of the tables of masses for every pattern of missing features, once loaded."""
+MOST_STORED: Final = 2**23
+"""Bytes of what the boxes of bundles add up to, in the file."""
+CROSSED: Final = 6
+"""Features whose pattern is one number of a row."""
+CROSSINGS: Final = 512
+"""Most crossings of codes in one table of bits."""
 LOWEST: Final = -1e300
 """In place of the logarithm of zero, where two are subtracted."""
 
@@ -28,7 +36,7 @@ def forest_joint(graph: OnnxGraph, scorer: Scorer, forest: Forest, codes: Sequen
     """P(f, x, s) but for a factor of each row, rows × classes."""
     allowed = allowed_subgroups(graph, scorer, codes)
     row, subgroup = _places(graph, allowed)
-    given = [graph.gather(codes[j], row) for j in scorer.rest]
+    given = [graph.lookup(codes[j], row) for j in scorer.rest]
     logs = _cluster_logs(graph, forest, given, subgroup)
     top = graph.add("ReduceMax", logs, graph.whole([1]), keepdims=1)
     top = graph.add("Max", top, graph.constant(LOWEST))
@@ -73,100 +81,152 @@ def _cluster_logs(graph: OnnxGraph, forest: Forest, given: Sequence[str], subgro
 
 def _box_sums(graph: OnnxGraph, forest: Forest, given: Sequence[str], subgroup: str) -> str:
     """Σ_l w_l ∏_j P(x_j in the box | c, f, s) over the boxes of a row and the features it lacks."""
-    n_groups, n_classes, n_clusters = forest.shares.shape
-    n_boxes, n_terms = len(forest.tree), n_classes * n_clusters
-    weight = np.repeat(forest.weight[..., None], n_clusters, axis=3)
-    weight = weight.reshape(n_groups, n_boxes, n_terms)
-    row, first, byte = _bytes(graph, forest, given)
-    # What a byte stands for is worked out before its bits are told apart: these are more.
-    in_byte, bit = _places(graph, graph.gather(_bits_of_bytes(graph), byte))
-    narrowed = [j for j, allowed in enumerate(forest.allowed) if not allowed.all()]
-    size = _block_size(forest, len(narrowed))
+    n_groups, n_terms = len(forest.shares), forest.shares[0].size
+    bundles = Bundles.of(forest, MOST_STORED // 8)
+    row, bundle, bits = _held(graph, bundles, given, subgroup)
+    start = graph.lookup(graph.whole(bundles.start), bundle)
+    sums = graph.constant(bundles.sums().reshape(-1, n_terms))
+    found = [(sums, graph.add("Add", start, bits))]
+    for block in blocks(bundles, MOST_BYTES // (8 * forest.shares.size)):
+        place = _pattern_place(graph, forest, block, given, row, bundle)
+        found.append((_masses(graph, bundles, block), place))
+    group = graph.lookup(subgroup, row)
     factors = []
-    for start in range(0, max(len(narrowed), 1), size):
-        block = narrowed[start : start + size]
-        table = _block_table(graph, forest, block, weight if start == 0 else None)
-        at = graph.add("Mul", subgroup, graph.whole(n_boxes << len(block)))
-        for k, j in enumerate(block):
-            n_values = forest.values[j].shape[3]
-            flag = np.append(np.zeros(n_values), n_boxes << (len(block) - 1 - k))
-            at = graph.add("Add", at, graph.gather(graph.whole(flag), given[j]))
-        at = graph.add("Add", graph.gather(at, row), first)
-        factors.append(graph.gather(table, graph.add("Add", graph.gather(at, in_byte), bit)))
+    for table, place in found:
+        at = graph.add("Add", graph.add("Mul", place, graph.whole(n_groups)), group)
+        factors.append(graph.gather(table, at))
     products = graph.all_of("Mul", factors)
     shape = graph.add("Concat", graph.add("Shape", subgroup), graph.whole([n_terms]), axis=0)
     zeros = graph.add("Expand", graph.constant(0.0), shape)
-    index = graph.add("Unsqueeze", graph.gather(row, in_byte), graph.whole([1]))
+    index = graph.add("Unsqueeze", row, graph.whole([1]))
     return graph.add("ScatterND", zeros, index, products, reduction="add")
 
 
-def _block_size(forest: Forest, n_features: int) -> int:
-    """How many features are looked up at once, by the pattern of what is missing of them."""
-    number = forest.weight.size * forest.n_clusters * 8
-    for size in range(MOST_IN_BLOCK, 1, -1):
-        if number * (1 << size) * -(-n_features // size) <= MOST_BYTES:
-            return size
-    return 1
-
-
-def _block_table(
-    graph: OnnxGraph, forest: Forest, block: Sequence[int], weight: np.ndarray | None
-) -> str:
-    """Products of masses for each pattern of missing features: (groups × patterns × boxes) × terms.
-
-    What a row needs lies together, as it has one pattern.
+def _masses(graph: OnnxGraph, bundles: Bundles, block: Block) -> str:
+    """Products of masses for each pattern of missing features: (patterns × groups) × terms.
 
     The file holds the masses of distinct sets of values. A runtime multiplies them out once, when
     it loads the graph: all that they are made of is constant.
     """
-    n_groups, n_classes, n_clusters = forest.shares.shape
-    n_boxes, n_terms = len(forest.tree), n_classes * n_clusters
-    start = np.ones((1, 1, n_terms)) if weight is None else weight
-    table = graph.add("Unsqueeze", graph.constant(start), graph.whole([1]))
-    for j in block:
-        sets = BoxSets.of(forest, j)
-        mass = graph.gather(graph.constant(sets.mass), graph.whole(sets.of_box), axis=1)
-        missing = graph.add("Unsqueeze", mass, graph.whole([1]))
-        shape = graph.whole([n_groups, 1, n_boxes, n_terms])
-        ones = graph.add("Expand", graph.constant(1.0), shape)
-        pair = graph.add("Concat", ones, missing, axis=1)
-        wide = graph.add("Unsqueeze", table, graph.whole([2]))
-        table = graph.add("Mul", wide, graph.add("Unsqueeze", pair, graph.whole([1])))
-        table = graph.add("Reshape", table, graph.whole([n_groups, -1, n_boxes, n_terms]))
-    return graph.add("Reshape", table, graph.whole([-1, n_terms]))
+    shape = 1, len(bundles.forest.shares), bundles.forest.shares[0].size
+    sets = bundles.sets
+    first = np.append(0, np.cumsum([len(of.allowed) for of in sets]))
+    every = np.concatenate([of.mass for of in sets], axis=1).transpose(1, 0, 2, 3)
+    masses = graph.constant(every.reshape(-1, *shape))
+    tables = []
+    for number, some in block.by_number.items():
+        table = graph.add("Expand", graph.constant(1.0), graph.whole([len(some), *shape]))
+        for q in range(number):
+            features = [(b, block.features[b][q]) for b in some]
+            of_bundle = [first[j] + sets[j].of_box[b] for b, j in features]
+            missing = graph.gather(masses, graph.whole(of_bundle))
+            table = graph.add("Concat", table, graph.add("Mul", table, missing), axis=1)
+        tables.append(graph.add("Reshape", table, graph.whole([-1, shape[2]])))
+    return graph.add("Concat", *tables, axis=0)
 
 
-def _bytes(graph: OnnxGraph, forest: Forest, given: Sequence[str]) -> tuple[str, str, str]:
-    """Bits of the boxes that hold each row, eight at a time: row, first box, and value of a byte.
+def _pattern_place(
+    graph: OnnxGraph, forest: Forest, block: Block, given: Sequence[str], row: str, bundle: str
+) -> str:
+    """Where a block has the pattern of what a row lacks, of the features that a bundle cuts.
 
-    Only words and bytes with a bit are looked at further.
+    Each missing feature is a step, and steps of a few features are added up when a graph is loaded.
     """
-    words: list[str] = []
-    for j, code in enumerate(given):
-        holding = forest.bits[forest.start[j] : forest.start[j + 1]]
-        if not forest.allowed[j].all() or not words:
-            table = np.concatenate([holding, forest.bits[-1:]])
-            words.append(graph.gather(graph.constant(table, np.uint64), code))
-    every = graph.all_of("BitwiseAnd", words)
-    row, word = _places(graph, graph.add("Cast", every, to=TensorProto.BOOL))
-    at = graph.add("Add", graph.add("Mul", row, graph.whole(forest.bits.shape[1])), word)
-    value = graph.gather(graph.add("Reshape", every, graph.whole([-1])), at)
-    value = graph.add("Unsqueeze", value, graph.whole([1]))
-    shifts = graph.constant(np.arange(0, 64, 8)[None], np.uint64)
-    shifted = graph.add("BitShift", value, shifts, direction="RIGHT")
-    low = graph.add("BitwiseAnd", shifted, graph.constant(255, np.uint64))
-    byte = graph.add("Cast", low, to=TensorProto.INT32)
-    in_word, number = _places(graph, graph.add("Cast", byte, to=TensorProto.BOOL))
-    at = graph.add("Add", graph.add("Mul", in_word, graph.whole(8)), number)
-    byte = graph.gather(graph.add("Reshape", byte, graph.whole([-1])), at)
-    first = graph.gather(graph.add("Mul", word, graph.whole(64)), in_word)
-    first = graph.add("Add", first, graph.add("Mul", number, graph.whole(8)))
-    return graph.gather(row, in_word), first, byte
+    start, step = block.steps(len(given))
+    used = np.flatnonzero(step.any(axis=0)).tolist()
+    parts = []
+    for i in range(0, len(used), CROSSED):
+        some = used[i : i + CROSSED]
+        bits = np.arange(1 << len(some)) >> np.arange(len(some))[:, None] & 1
+        table = graph.add("MatMul", graph.whole(step[:, some]), graph.whole(bits))
+        table = table if i else graph.add("Add", table, graph.whole(start[:, None]))
+        flags = []
+        for q, j in enumerate(some):
+            flag = np.append(np.zeros(forest.values[j].shape[3]), 1 << q)
+            flags.append(graph.lookup(graph.whole(flag), given[j]))
+        pattern = graph.lookup(graph.all_of("Add", flags), row)
+        at = graph.add("Add", graph.add("Mul", bundle, graph.whole(1 << len(some))), pattern)
+        parts.append(graph.lookup(graph.add("Reshape", table, graph.whole([-1])), at))
+    return graph.all_of("Add", parts)
 
 
-def _bits_of_bytes(graph: OnnxGraph) -> str:
-    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    return graph.constant(bits, np.bool_)
+def _held(
+    graph: OnnxGraph, bundles: Bundles, given: Sequence[str], of_rows: str
+) -> tuple[str, str, str]:
+    """Bundles with boxes that hold a row: row, bundle, and bits of these boxes.
+
+    Eight bundles are a word. Only words, then bytes, with a bit are looked at further.
+    """
+    every = graph.add("Transpose", _words(graph, bundles, given), perm=[1, 0])
+    every = graph.add("Reshape", every, graph.whole([-1]))
+    in_words = _true(graph, graph.add("Cast", every, to=TensorProto.BOOL))
+    word, row = _divided(graph, in_words, graph.add("Shape", of_rows))
+    value = graph.lookup(every, in_words)
+    parts = [
+        graph.add("BitShift", value, graph.constant(8 * k, np.uint64), direction="RIGHT")
+        for k in range(8)
+    ]
+    # The cast keeps the lowest eight bits.
+    parts = [graph.add("Cast", part, to=TensorProto.UINT8) for part in parts]
+    byte = graph.add("Concat", *parts, axis=0)
+    at = _true(graph, byte)
+    k, of_word = _divided(graph, at, graph.add("Shape", value))
+    first = graph.add("Mul", word, graph.whole(8))
+    bundle = graph.add("Add", graph.lookup(first, of_word), k)
+    bits = graph.add("Cast", graph.lookup(byte, at), to=TensorProto.INT64)
+    return graph.lookup(row, of_word), bundle, bits
+
+
+def _words(graph: OnnxGraph, bundles: Bundles, given: Sequence[str]) -> str:
+    """Bits of the boxes that hold each row, rows × words."""
+    allowed = bundles.forest.allowed
+    narrowed = [j for j, box in enumerate(allowed) if not box.all()] or [0]
+    words = []
+    for first, *others in _crossed({j: allowed[j].shape[1] + 1 for j in narrowed}):
+        table, code = _word_table(graph, bundles, first), given[first]
+        for j in others:
+            pair = [(table, 1), (_word_table(graph, bundles, j), 0)]
+            each = [graph.add("Unsqueeze", name, graph.whole([axis])) for name, axis in pair]
+            # Made once, when a graph is loaded.
+            table = graph.add("BitwiseAnd", *each)
+            table = graph.add("Reshape", table, graph.whole([-1, -(-len(bundles.nodes) // 8)]))
+            n_codes = allowed[j].shape[1] + 1
+            code = graph.add("Add", graph.add("Mul", code, graph.whole(n_codes)), given[j])
+        words.append(graph.gather(table, code))
+    return graph.all_of("BitwiseAnd", words)
+
+
+def _word_table(graph: OnnxGraph, bundles: Bundles, j: int) -> str:
+    """Bits of the boxes that allow each value of a feature, or what is missing: codes × words."""
+    held = bundles.bytes_of(j)
+    padded = np.pad(held, ((0, 0), (0, -held.shape[1] % 8)))
+    return graph.constant(np.ascontiguousarray(padded).view("<u8"), np.uint64)
+
+
+def _crossed(sizes: Mapping[int, int]) -> list[list[int]]:
+    """Features whose codes have few crossings: what they say together is looked up at once."""
+    found: list[list[int]] = []
+    for j in sorted(sizes, key=lambda j: -sizes[j]):
+        with_room = (some for some in found if math.prod(sizes[k] for k in (*some, j)) <= CROSSINGS)
+        some = next(with_room, None)
+        if some is None:
+            found.append([j])
+        else:
+            some.append(j)
+    return found
+
+
+def _divided(graph: OnnxGraph, number: str, by: str) -> tuple[str, str]:
+    """Quotient and rest."""
+    # Where there are no numbers, runtimes refuse to divide by zero nonetheless.
+    by = graph.add("Max", by, graph.whole([1]))
+    quotient = graph.add("Div", number, by)
+    return quotient, graph.add("Sub", number, graph.add("Mul", quotient, by))
+
+
+def _true(graph: OnnxGraph, vector: str) -> str:
+    """Places of a vector that are not zero."""
+    return graph.add("Reshape", graph.add("NonZero", vector), graph.whole([-1]))
 
 
 def _places(graph: OnnxGraph, matrix: str) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from fairpc.data.schema import Column
 from fairpc.data.values import EXACT, Sentinel
 from fairpc.data.writing import Writing
 from fairpc.errors import EachWay, NotAnsweredError, TableError
-from fairpc.errors.arrays import Bools, Floats, Ints
+from fairpc.errors.arrays import Floats, Ints
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.forest import Forest, ForestDistribution
@@ -147,29 +147,6 @@ class Densities:
                 pairs = zip(node.children, node.weights, strict=True)
                 found.append(min(found[c] + float(np.log(w)) for c, w in pairs))
         return min(found, default=0.0)
-
-
-@dataclass(frozen=True, eq=False)
-class BoxSets:
-    """The different sets of values that the boxes of a forest allow of one feature.
-
-    Attributes:
-        allowed: whether a set has a value, sets × values.
-        of_box: number of each box's set.
-        mass: P(x_j in the set | c, f, s), groups × sets × (classes × clusters).
-    """
-
-    allowed: Bools
-    of_box: Ints
-    mass: Floats
-
-    @classmethod
-    def of(cls, forest: Forest, j: int) -> BoxSets:
-        allowed, first, of_box = np.unique(
-            forest.allowed[j], axis=0, return_index=True, return_inverse=True
-        )
-        mass = forest.mass[:, :, first, j].transpose(0, 2, 1, 3)
-        return cls(allowed, of_box.ravel(), mass.reshape(len(mass), len(first), -1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.data.writing import Writing
-from fairpc.exporting.program import BoxSets, Densities, Input, Leaf, Node, Product, Scorer
+from fairpc.exporting.program import Densities, Input, Leaf, Node, Product, Scorer
 from fairpc.fair.forest import Forest
 
 _HEAD: Final = '''"""P(Df = class | row) of a {model} that fairpc {version} exported.
@@ -115,12 +115,11 @@ def _writing(found: Writing) -> dict[str, str]:
 
 def _forest(forest: Forest) -> dict[str, Any]:
     """Boxes by the sets of values that they allow; values by group, feature, class, cluster."""
-    found = [BoxSets.of(forest, j) for j in range(len(forest.allowed))]
     values = [[value[g].tolist() for value in forest.values] for g in range(len(forest.shares))]
     return {
         "kind": "forest",
-        "sets": [[np.flatnonzero(one).tolist() for one in of.allowed] for of in found],
-        "set_of": [of.of_box.tolist() for of in found],
+        "sets": [[np.flatnonzero(one).tolist() for one in of.allowed] for of in forest.sets],
+        "set_of": [of.of_box.tolist() for of in forest.sets],
         "shares": forest.shares.tolist(),
         "values": values,
         "weight": forest.weight.tolist(),

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairpc.errors import NotAnsweredError
 from fairpc.errors.arrays import Floats
-from fairpc.exporting.program import TINIEST, BoxSets, Densities, Leaf, Product, Scorer
+from fairpc.exporting.program import TINIEST, Densities, Leaf, Product, Scorer
 from fairpc.exporting.sql_text import (
     WORD,
     allows,
@@ -168,7 +168,7 @@ class _Forest:
         for _, k, first in self._words():
             some = self.forest.allowed[k][:, first : first + WORD]
             columns.append(some @ (1 << np.arange(some.shape[1], dtype=np.int64)))
-        columns += [BoxSets.of(self.forest, k).of_box for _, k in self.narrowed]
+        columns += [self.forest.sets[k].of_box for _, k in self.narrowed]
         return values(np.stack(columns, axis=1).tolist())
 
     def _marked(self) -> str:
@@ -201,7 +201,7 @@ class _Forest:
         """The terms of each row and box, with its weight and what is missing summed out."""
         result, joined = [], [("fairpc_weight", f"b.g * {len(self.forest.tree)} + b.l")]
         for j, k in self.narrowed:
-            mass = BoxSets.of(self.forest, k).mass
+            mass = self.forest.sets[k].mass
             result.append(self._table(f"fairpc_mass{k}", mass.reshape(-1, self.n_terms)))
             # A key that is NULL meets nothing. A second condition would make DuckDB compare all.
             key = f"CASE WHEN b.x{j} IS NULL THEN b.g * {mass.shape[1]} + b.set{j} END"

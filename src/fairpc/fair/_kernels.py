@@ -20,72 +20,77 @@ for _i in range(64):
 
 
 @kernel
-def box_densities(x, s, start, bits, log_value, log_share, mass, weight, out):
+def box_densities(x, s, start, bits, log_value, log_share, cuts, set_of, mass, weight, out):
     """log P(x | f, s) of each row into ``out``, rows × classes; what is missing is summed out.
+
+    A term is a class and a cluster; those of a class lie together. Boxes share most of their
+    numbers, so those of a set of values are looked up, and stay in the cache.
 
     Args:
         x, s: codes of the features, -1 = missing, features × rows; group of each row.
         start: where the values of each feature start.
         bits: words of the boxes that allow each value, values × words; the last are all boxes.
-        log_value: log P(x_j = v | c, f, s), groups × classes × clusters × values.
-        log_share: log P(c | f, s), groups × classes × clusters.
-        mass: P(x_j in the box | c, f, s), groups × classes × boxes × features × clusters.
-        weight: P(box | f, s) ÷ P(x in the box | f, s), groups × boxes × classes.
+        log_value: log P(x_j = v | c, f, s), groups × values × terms.
+        log_share: log P(c | f, s), groups × terms.
+        cuts: bits of the features of which a box does not allow all values, boxes × words.
+        set_of: the set of values that a box allows of a feature, boxes × features.
+        mass: P(x_j in the set | c, f, s), groups × sets × terms.
+        weight: P(box | f, s) ÷ P(x in the box | f, s), groups × boxes × terms.
     """
     n_features, n_rows = x.shape
-    n_words, n_clusters = bits.shape[1], log_share.shape[2]
+    n_words, n_terms = bits.shape[1], log_share.shape[1]
     n_classes = out.shape[1]
+    n_clusters = n_terms // n_classes
     word = np.empty(n_words, np.uint64)
-    value = np.empty((n_classes, n_clusters))
-    every = np.empty(n_classes)
-    top = np.empty(n_classes)
-    missing = np.empty(n_features, np.int64)
-    total = np.empty(n_classes)
+    missing = np.empty(cuts.shape[1], np.uint64)
+    value = np.empty(n_terms)
+    share = np.empty(n_terms)
+    total = np.empty(n_terms)
     for r in range(n_rows):
         g = s[r]
-        n_missing = 0
         for w in range(n_words):
             word[w] = bits[-1, w]
-        for f in range(n_classes):
-            total[f] = 0.0
-            for c in range(n_clusters):
-                value[f, c] = log_share[g, f, c]
+        for w in range(len(missing)):
+            missing[w] = _NONE
+        for t in range(n_terms):
+            value[t] = log_share[g, t]
+            total[t] = 0.0
         for j in range(n_features):
             v = x[j, r]
             if v < 0:
-                missing[n_missing] = j
-                n_missing += 1
+                missing[j >> 6] |= _ONE << np.uint64(j & 63)
                 continue
             at = start[j] + v
             for w in range(n_words):
                 word[w] &= bits[at, w]
-            for f in range(n_classes):
-                for c in range(n_clusters):
-                    value[f, c] += log_value[g, f, c, at]
-        for f in range(n_classes):
-            top[f] = value[f, 0]
-            for c in range(1, n_clusters):
-                top[f] = max(top[f], value[f, c])
-            every[f] = 0.0
-            for c in range(n_clusters):
-                # A row that is impossible in all clusters has no value in any.
-                value[f, c] = np.exp(value[f, c] - top[f]) if top[f] > -np.inf else 0.0
-                every[f] += value[f, c]
+            for t in range(n_terms):
+                value[t] += log_value[g, at, t]
         for w in range(n_words):
             left = word[w]
             while left != _NONE:
                 low = left & (~left + _ONE)
                 left ^= low
                 i = 64 * w + _TABLE[(low * _DE_BRUIJN) >> _SHIFT]
-                for f in range(n_classes):
-                    density = every[f]
-                    if n_missing > 0:
-                        density = 0.0
-                        for c in range(n_clusters):
-                            share = value[f, c]
-                            for m in range(n_missing):
-                                share *= mass[g, f, i, missing[m], c]
-                            density += share
-                    total[f] += weight[g, i, f] * density
+                for t in range(n_terms):
+                    share[t] = weight[g, i, t]
+                for m in range(len(missing)):
+                    lacking = cuts[i, m] & missing[m]
+                    while lacking != _NONE:
+                        bit = lacking & (~lacking + _ONE)
+                        lacking ^= bit
+                        k = set_of[i, 64 * m + _TABLE[(bit * _DE_BRUIJN) >> _SHIFT]]
+                        for t in range(n_terms):
+                            share[t] *= mass[g, k, t]
+                for t in range(n_terms):
+                    total[t] += share[t]
         for f in range(n_classes):
-            out[r, f] = top[f] + np.log(total[f])
+            first = f * n_clusters
+            top = value[first]
+            for t in range(first + 1, first + n_clusters):
+                top = max(top, value[t])
+            density = 0.0
+            # A row that is impossible in all clusters has no value in any.
+            if top > -np.inf:
+                for t in range(first, first + n_clusters):
+                    density += np.exp(value[t] - top) * total[t]
+            out[r, f] = top + np.log(density)

@@ -29,7 +29,7 @@ from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.additive import Tilted, additive_scores, shares_of
 from fairpc.fair.expectation import leaf_boxes
 from fairpc.fair.fit import Fitted, Options
-from fairpc.fair.forest import Forest, ForestDistribution, box_masses
+from fairpc.fair.forest import BoxSets, Forest, ForestDistribution, box_masses
 from fairpc.fair.label_scores import (
     DRAWS,
     N_FOLDS,
@@ -349,7 +349,7 @@ def _grown(
         cut = _boxes(tree, leaves, order, kept)
         # A feature that no leaf cuts has all its mass in every box.
         some = [j for j, box in enumerate(cut) if not box.all()] or [0]
-        masses = box_masses([tilted.values[j] for j in some], [cut[j] for j in some])
+        masses = box_masses([BoxSets.of(cut[j], tilted.values[j]) for j in some])
         in_cluster = masses.prod(axis=3) * tilted.shares[:, :, None]
         log_mass = np.log(in_cluster.sum(axis=3)) + tilted.log_mass[:, :, None]
         return cut, _leaf_rates(rows, leaf, scores, k, rates, additive, log_mass)
