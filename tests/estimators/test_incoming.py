@@ -47,6 +47,37 @@ def test_numbers_in_text_are_learned_from_as_the_numbers_are(tmp_path: Path) -> 
     np.testing.assert_array_equal(read.predict_proba(european(frame)), expected)
 
 
+@pytest.mark.parametrize(
+    ("code", "others"), [(99999.375, "from 202 to 997.75"), (-9999, "from 202 to 997.75")]
+)
+def test_a_number_of_nines_far_from_others_may_be_a_missing_value(code: float, others: str) -> None:
+    frame, y = rows()
+    pay = frame["pay"].clone()
+    pay[3] = code
+    coded = frame.with_columns(pay=pay)
+    text = rf"column 'pay' has the number {code}.*, and others {others} only: .* missing_values=\("
+    with pytest.warns(ColumnWarning, match=text):
+        FairPC("sex", **FAST).fit(coded, y)
+    told = FairPC("sex", missing_values=(code,), **FAST)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ColumnWarning)
+        model = told.fit(coded, y)
+    hidden = coded.with_columns(pay=pl.when(pl.col("pay") == code).then(None).otherwise("pay"))
+    np.testing.assert_array_equal(model.predict_proba(coded), model.predict_proba(hidden))
+
+
+@pytest.mark.parametrize("code", [9999.0, 99, 12345.0])
+def test_numbers_that_may_well_be_numbers_are_not_named(code: float) -> None:
+    frame, y = rows()
+    pay = frame["pay"].clone()
+    pay[3] = code
+    if code == 9999.0:  # not far from this one
+        pay[4] = 1500.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ColumnWarning)
+        FairPC("sex", **FAST).fit(frame.with_columns(pay=pay), y)
+
+
 def test_files_are_read_as_frames_are(tmp_path: Path) -> None:
     frame, y = rows()
     table = european(frame).with_columns(y.cast(pl.String))

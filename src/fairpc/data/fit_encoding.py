@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from fairpc.data.binning import value_label
 from fairpc.data.codes_of import code_values, numbers_of
-from fairpc.data.column_summary import ColumnSummary
+from fairpc.data.column_summary import ColumnSummary, Numbers
 from fairpc.data.columns import ClassWeights, Options, fit_column
 from fairpc.data.encoding import Encoding
 from fairpc.data.frame import Frame
@@ -24,14 +25,24 @@ from fairpc.data.summary import Summary, summarise_source, values_at, weighted
 from fairpc.data.table import no_weight
 from fairpc.data.table_coding import TableCoding
 from fairpc.data.values import AS_NUMBERS, Sentinel, Values, read_values
-from fairpc.errors import Argument, ColumnWarning, DroppedWarning, TableError, counted, warn_caller
-from fairpc.errors.arrays import Codes, Floats
+from fairpc.errors import (
+    Argument,
+    ColumnWarning,
+    DroppedWarning,
+    EachWay,
+    TableError,
+    counted,
+    warn_caller,
+)
+from fairpc.errors.arrays import Array, Codes, Floats
 
 Names = str | int | Iterable[str | int]
 
 LEFT_OUT: Final = "left out on request"
 _MOST_SAID: Final = 10
 """Columns that a warning says the reason of."""
+_CODE_FAR: Final = 10.0
+"""How many times as large as all others a number is that may be a code for a missing value."""
 _RAW_LEVELS: Final = 256
 _MOST_PAIRS: Final = 100
 """Pairs of columns that are compared cell by cell; of more, sets of rows are compared first."""
@@ -70,6 +81,7 @@ def fit_coding(
     features = fit_features(source, roles, summary, *given)
     if not again:
         _warn_of_columns(features, summary)
+        _warn_of_codes(features, summary)
         if not given_whole:
             warn_of_dropped([d for d in features.dropped if d.reason != LEFT_OUT])
         warn_of_groups(groups)
@@ -93,6 +105,32 @@ def _warn_of_columns(features: Encoding, summary: Summary) -> None:
                     Argument("decimal"),
                 ),
             )
+
+
+def _warn_of_codes(features: Encoding, summary: Summary) -> None:
+    """Say which numbers look like codes for a missing value."""
+    for column in features.columns:
+        found = summary.columns[column.name].read().found
+        if column.kind != "number" or not isinstance(found, Numbers):
+            continue
+        for code, low, high in _likely_codes(found.points.values):
+            warn_caller(
+                ColumnWarning(
+                    f"column {column.name!r} has the number {code}, and others from {low} to "
+                    f"{high} only: if it stands for a missing value, say so with ",
+                    EachWay(f"missing_values=({code},)", f"--missing {code}"),
+                )
+            )
+
+
+def _likely_codes(values: Array) -> Iterator[tuple[str, str, str]]:
+    """A first or last number of nines that is far from all others, and the ends of these."""
+    for code, others in ((values[-1], values[:-1]), (values[0], values[1:])):
+        if abs(code) >= 99 and set(str(int(abs(code)))) == {"9"} and len(others):
+            ends = float(others[0]), float(others[-1])
+            if _CODE_FAR * max(map(abs, ends)) <= abs(code):
+                low, high = (value_label(end, date=False) for end in ends)
+                yield repr(code.item()), low, high
 
 
 def warn_of_dropped(dropped: Sequence[Dropped]) -> None:

@@ -140,7 +140,8 @@ class AdvisingWarning(UserWarning):
 
 
 class ColumnWarning(AdvisingWarning):
-    """A column is read otherwise than it is written; names it, and how to have it as it is."""
+    """A column is read otherwise than it is written, or perhaps than it is meant; names it, and
+    how to have it as it is."""
 
 
 class DroppedWarning(ColumnWarning):
