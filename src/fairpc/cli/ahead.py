@@ -104,17 +104,27 @@ def _boxes() -> None:
     forest.log_densities(np.zeros((1, 2), np.int16), np.zeros(1, np.int16))
 
 
-def _learners() -> None:
-    """Boosted trees and linear log odds, of two classes."""
-    from fairpc.fair.learners import Boosted, Labelled, Linear
+def _losses() -> None:
+    """Linear log odds, whose loss boosting has too."""
+    from fairpc.fair.learners import Labelled, Linear
 
     table = _table()
     d, weights = table.codes[:, 0], np.ones(table.n_rows)
     rows = Labelled.of(d, weights, np.zeros_like(d), np.eye(2)[None])
-    named = np.zeros(len(ARITIES), np.bool_)
-    rng = np.random.default_rng(0)
-    Boosted.learned(table.codes, rows, table.arities, named, rng).decided(table.codes)
     Linear.learned(table.codes.astype(np.float64), rows)
+
+
+def _trees() -> None:
+    """Boosted trees, grown and asked."""
+    from fairpc.boosting import Cells, Grower, Limits, stacked
+
+    table = _table()
+    named = np.zeros(len(ARITIES), np.bool_)
+    cells = Cells.of(table.codes.T, table.arities, named)
+    grower = Grower.of(cells, np.arange(table.n_rows), 2, Limits(1.0, 0.0, 1.0, 1.0))
+    slope, bend = np.ones((2, table.n_rows))
+    tree = grower.grow(slope, bend, np.zeros(grower.shape))
+    stacked([tree]).add_to(np.zeros(table.n_rows), cells.x)
 
 
 def _queries() -> None:
@@ -189,7 +199,8 @@ def _splits() -> None:
 
 STAGES: Final[dict[str, Callable[[], None]]] = {
     "passes": _passes,
-    "learners": _learners,
+    "trees": _trees,
+    "losses": _losses,
     "counts": _counts,
     "queries": _queries,
     "boxes": _boxes,

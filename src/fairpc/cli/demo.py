@@ -47,7 +47,7 @@ class Demo:
 def run(output: str, seed: int, screen: Screen) -> None:
     """Fit, compare, audit, and write the report."""
     check_writable(output)
-    compile_aside(("learners",))
+    compile_aside(("trees", "losses"))
     began = perf_counter()
     warned = Warned()
     with warned.watching():
