@@ -10,6 +10,7 @@ Where much of it is, the rows go through the circuit itself, merged per scope.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ from fairpc.circuit.program import (
     kernels,
 )
 from fairpc.circuit.properties import require
-from fairpc.data.table import Table, check_codes, check_weights
+from fairpc.data.table import Table, check_codes, check_weights, readonly
 from fairpc.errors import CodesError, OptionError
 from fairpc.errors.arrays import Bools, Codes, Floats, Int32s
 from fairpc.threads import map_in_order, thread_count
@@ -243,9 +244,14 @@ class RowPlan:
         return [slice(low, low + width) for low in range(0, n_sets, width)]
 
     def _threads(self, n_sets: int) -> int:
-        terms = sum(len(form.terms) for form in self._active)
-        few = len(self._active) == len(self.chunks) and terms * n_sets < FEW_TERMS
-        return 1 if few else self.n_threads
+        return 1 if self._n_terms * n_sets < FEW_TERMS else self.n_threads
+
+    @cached_property
+    def _n_terms(self) -> float:
+        """Terms of all rows; without end where some do not take the active path."""
+        if len(self._active) < len(self.chunks):
+            return math.inf
+        return sum(len(form.terms) for form in self._active)
 
     def _form(self, chunk: Chunk) -> ActiveTerms | Projection:
         if chunk.form is not None:
@@ -257,7 +263,7 @@ class RowPlan:
         if theta.ndim != ndim or theta.shape[-1] != self.graph.n_parameters:
             shape = ("B, " if ndim == 2 else "") + str(self.graph.n_parameters)
             raise CodesError(f"parameters have shape {theta.shape}: the plan takes ({shape})")
-        return theta
+        return readonly(theta) if ndim == 1 else theta
 
     def distinct_weights(self, weights: Floats | None) -> Floats:
         """Weights of the distinct rows, from those of all rows; their own if None."""

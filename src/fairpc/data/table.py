@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -134,7 +135,7 @@ class Table:
     def n_variables(self) -> int:
         return len(self.arities)
 
-    @property
+    @cached_property
     def total_weight(self) -> float:
         return float(self.weights.sum())
 
@@ -174,6 +175,11 @@ def readonly(array: Array) -> Array:
     Numba compiles one version of a kernel for writable arrays and one for
     read-only arrays: inputs are always passed as the latter, so that there is one.
     """
-    view = np.ascontiguousarray(array).view() if array.ndim == 1 else array.view()
+    flags = array.flags
+    if array.ndim == 1 and not flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    elif not flags.writeable:
+        return array
+    view = array.view()
     view.flags.writeable = False
     return view
