@@ -198,19 +198,20 @@ def _splits() -> None:
 
 
 STAGES: Final[dict[str, Callable[[], None]]] = {
-    "passes": _passes,
-    "trees": _trees,
-    "losses": _losses,
     "counts": _counts,
+    "terms": _terms,
     "queries": _queries,
     "boxes": _boxes,
     "state": _state,
-    "terms": _terms,
+    "passes": _passes,
+    "losses": _losses,
+    "trees": _trees,
     "splits": _splits,
     "flows": _flows,
 }
-"""What calls some kernels, by name. The first process begins with "terms", and has much else to do
-before it comes to "counts", "state", "queries" and "boxes". Only some fits have splits or rows with
+"""What calls some kernels, by name, in the order in which another process compiles them. The first
+process begins with "losses", "trees" and "passes", and needs "state" after "counts": two processes
+that compile the same in the same order would help nobody. Only some fits have splits or rows with
 holes."""
 
 
