@@ -16,8 +16,10 @@ USE = """
 import numpy as np
 from fairpc.circuit import CircuitBuilder, em
 from fairpc.circuit.flows import prepare, row_flows
+from fairpc.circuit.program import Listed
 from fairpc.data import Table
 
+Listed.left = 0  # small plans would be made in Python
 b = CircuitBuilder({"S": 2, "X": 3, "Y": 2})
 cells = [
     b.product(b.indicator("S", s), b.categorical("X", [.2, .3, .5]), b.categorical("Y", [.5, .5]))
