@@ -74,7 +74,7 @@ def by_bundles(bundles: Bundles, x: tuple[int, ...]) -> Floats:
     byte = np.bitwise_and.reduce([bundles.bytes_of(j)[v] for j, v in enumerate(x)])
     total = np.zeros(sums.shape[1:])
     for b, start in enumerate(bundles.start.tolist()):
-        term = sums[start + byte[b]]
+        term = sums[start + int(byte[b])]
         for j, v in enumerate(x):
             of = bundles.sets[j]
             term = term * (of.mass[:, of.of_box[b]].reshape(term.shape) if v < 0 else 1.0)
