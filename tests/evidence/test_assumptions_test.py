@@ -245,6 +245,15 @@ def test_merged_rows_give_the_counts_of_all_rows() -> None:
     assert a.cuts == pytest.approx(b.cuts, abs=1e-6)
 
 
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, s = revealing(np.random.default_rng(13), 600)
+    found = []
+    for n_threads in ("1", "3"):
+        monkeypatch.setenv("FAIRPC_THREADS", n_threads)
+        found.append(test_assumptions(x, y, s, n_seeds=3).to_dict())
+    assert found[0] == found[1]
+
+
 def test_best_cut_by_hand() -> None:
     """40 rows at .9 with 38 hits beat 10 at .95 with 10 (too few) and all 90 with 60."""
     scores = np.array([0.95, 0.9, 0.2])

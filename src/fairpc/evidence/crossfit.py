@@ -26,13 +26,15 @@ from fairpc.evidence.classifiers import (
     one_thread,
 )
 from fairpc.evidence.intervals import Sample, clopper_pearson, rate_sample, some_of
-from fairpc.threads import map_in_order
+from fairpc.threads import map_in_order, thread_count
 
 OUTER: Final = 5
 INNER: Final = 3
 MIN_SIZE: Final = 30
 TOGETHER: Final = 200_000
 """Distinct rows × training parts up to which these are learned from together."""
+AT_ONCE: Final = 4_000_000
+"""Rows of all groups that are split at once, at most: each split needs memory of its own."""
 _Z: Final = 1.96
 
 
@@ -99,7 +101,9 @@ def all_splits(
     ours = all(isinstance(option, Own) for option in options)
     with one_thread() if ours else few_threads(sum(len(rows.distinct) for rows in groups.values())):
         # A user's own classifier may not bear threads.
-        told = map_in_order(split, tasks) if ours else map(split, tasks)
+        longest = max(len(rows.labels) for rows in groups.values())
+        n_threads = min(thread_count(), max(AT_ONCE // longest, 1)) if ours else 1
+        told = map_in_order(split, tasks, n_threads)
         if watch is not None:
             watch(0, len(tasks))
         for i, ((name, _), rates) in enumerate(zip(tasks, told, strict=True), start=1):
