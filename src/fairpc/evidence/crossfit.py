@@ -99,9 +99,9 @@ def all_splits(
         return cross_fitted(groups[task[0]], options, task[1], single_split=single_split)
 
     ours = all(isinstance(option, Own) for option in options)
-    with one_thread() if ours else few_threads(sum(len(rows.distinct) for rows in groups.values())):
+    longest = len(groups[names[0]].labels)
+    with one_thread() if ours else few_threads(len(groups[names[0]].distinct)):
         # A user's own classifier may not bear threads.
-        longest = max(len(rows.labels) for rows in groups.values())
         n_threads = min(thread_count(), max(AT_ONCE // longest, 1)) if ours else 1
         told = map_in_order(split, tasks, n_threads)
         if watch is not None:

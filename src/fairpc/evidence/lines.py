@@ -333,11 +333,12 @@ def nothing_possible(each: tuple[Line, ...], limits: Limits) -> bool:
 
 def _possible_slopes(each: tuple[Line, ...], limits: Limits) -> tuple[tuple[Line, ...], Limits]:
     """The slopes that are possible with some α: no mechanism is with any other."""
-    pairs = list(zip(each, limits.excess, strict=True))
-    kept = [line.least - line.misfit <= excess for line, excess in pairs]
-    some = tuple(line.with_slopes(at) for line, at in zip(each, kept, strict=True))
-    excess = tuple(of[at] for of, at in zip(limits.excess, kept, strict=True))
-    return some, replace(limits, excess=excess)
+    some, kept = [], []
+    for line, excess in zip(each, limits.excess, strict=True):
+        at = line.least - line.misfit <= excess
+        some.append(line.with_slopes(at))
+        kept.append(excess[at])
+    return tuple(some), replace(limits, excess=tuple(kept))
 
 
 _Grid = tuple[Floats, Floats]
