@@ -375,7 +375,7 @@ def _learned(model: FittedModel) -> Facts:
     possible: Facts = {}
     from_scores = type(model).__name__ == FROM_SCORES
     if from_scores:
-        from fairpc.estimators.score_map import LEVEL
+        from fairpc.evidence.ends import LEVEL
 
         lower, upper = model.fair_rate_set_
         possible = {"positive_rate_set": {"lower": lower, "upper": upper, "level": LEVEL}}

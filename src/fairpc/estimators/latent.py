@@ -55,14 +55,14 @@ from fairpc.estimators.cross_fitting import (
 )
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
 from fairpc.estimators.latent_findings import findings, warn_of_identifiers
-from fairpc.estimators.score_map import LEVEL, ScoreMap, mean_of
+from fairpc.estimators.score_map import ScoreMap, mean_of
 from fairpc.estimators.score_map_fit import ScoredRows, Select, calibrated, fit_score_map
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
 from fairpc.estimators.strata import refuse_rate, small_strata, strata_of
 from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns, warn_of_leaks
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence import Parity, parity
-from fairpc.evidence.ends import LabelEnds
+from fairpc.evidence.ends import LEVEL, LabelEnds
 from fairpc.evidence.ends_within import StrataEnds
 from fairpc.fair.distribution import fixed
 from fairpc.fair.knowledge import Knowledge, limits_of_coding

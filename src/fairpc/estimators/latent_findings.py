@@ -13,9 +13,10 @@ from fairpc.data.leaks import leaving_out
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import ColumnWarning, counted, warn_caller
 from fairpc.estimators.classifiers import TableClassifier
-from fairpc.estimators.score_map import LEVEL, ScoreMap
+from fairpc.estimators.score_map import ScoreMap
 from fairpc.estimators.score_map_fit import ScoredRows, is_constant
 from fairpc.estimators.strata import NAMED, stratum_names
+from fairpc.evidence.ends import LEVEL
 from fairpc.evidence.ends_within import SharedEnds, WithinEnds
 from fairpc.fair.strata import Strata
 
