@@ -219,6 +219,7 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     own = None if kind == CLASSIFIER_KINDS[0] else TableClassifier(kind, **given)
     more: Any = {"given": learner.given, "mechanism": learner.mechanism, "decimal": roles.decimal}
     more |= {"sensitive": roles.sensitive, "positive": roles.positive}
+    more["numeric"] = tuple(roles.numeric)
     return LatentDecision(own, threshold=learner.threshold, **more, **given)
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.data.columns import IDENTIFIES
+from fairpc.data.columns import identifiers
 from fairpc.data.encoding import Encoding
 from fairpc.data.fit_encoding import warn_of_dropped
 from fairpc.data.leaks import leaving_out
@@ -45,8 +45,7 @@ def warn_of_identifiers(features: Encoding, classifier: Any) -> None:
     apart = classifier.encoding_.dropped if isinstance(classifier, TableClassifier) else ()
     warn_of_dropped(apart)
     unused = {column.name for column in apart}
-    ids = [d.name for d in features.dropped if d.reason.startswith(IDENTIFIES)]
-    for name in (name for name in ids if name not in unused):
+    for name in (name for name in identifiers(features) if name not in unused):
         warn_caller(
             ColumnWarning(
                 f"column {name!r} has a different value in every row, like an identifier, and the "
