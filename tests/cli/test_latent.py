@@ -164,6 +164,29 @@ def test_bounds_that_there_are_not(folder: Path, capsys: pytest.CaptureFixture[s
         assert names(folder) == before
 
 
+@pytest.mark.filterwarnings("always::UserWarning")
+def test_bounds_of_a_table_that_contradicts_the_assumptions(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Age decides every label: a quarter of one group, three quarters of the other."""
+    rng = np.random.default_rng(0)
+    age, sex = rng.integers(20, 60, 600), rng.choice(["F", "M"], 600)
+    hired = np.where(age >= np.where(sex == "F", 50, 30), "yes", "no")
+    pl.DataFrame({"age": age, "sex": sex, "hired": hired}).write_csv("bad.csv")
+    for model in ("LatNB", "latent"):
+        call = ("fit", "bad.csv", *ROLES, "--model", model, "-o", "n.fairpc", "-q")
+        assert called(capsys, *call).code == 0
+        call = ("predict", "n.fairpc", "bad.csv", "-o", "o.csv", "--bounds")
+        ended = called(capsys, *call)
+        assert "note: the data contradict the assumptions" in ended.err
+        assert "bounds are NaN; see `fairpc audit`" in ended.err
+        assert pl.read_csv("o.csv")["p_df_lower"].is_nan().all()
+        assert answer(capsys, *call)["rows_without_bounds"] == 600
+        if model == "LatNB":
+            ended = called(capsys, "explain", "n.fairpc", "age=40, sex=F")
+            assert "What the labels leave possible is not known: the labels contr" in ended.out
+
+
 def test_a_class_that_is_called_like_a_bound(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -365,6 +366,41 @@ def test_audit_is_an_exit_code(folder: Path, capsys: pytest.CaptureFixture[str])
     assert scores["gap_upper"] == max(one["gap_upper"] for one in scores["parity"]["scores"])
     either = answer(capsys, "audit", "m.fairpc", "t.csv", "--gap", "either")
     assert either["gap_upper"] == max(found["gap_upper"], scores["gap_upper"])
+
+
+def test_a_gate_that_cannot_decide_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Gaps of rows that are all alike are small, however the model treats people."""
+    table = pl.read_csv(io.StringIO(small_table(1200))).with_columns(
+        sex=pl.when(pl.int_range(pl.len()) < 400).then(pl.lit("X")).otherwise("sex")
+    )
+    table.write_csv("t.csv")
+    for name, threshold in {
+        "m": (),
+        "never": ("--threshold", "1"),
+        "all": ("--threshold", "0"),
+    }.items():
+        call = ("fit", "t.csv", *FIT, *threshold, "-o", f"{name}.fairpc", "-q")
+        assert called(capsys, *call).code == 0
+    table.with_columns(age=pl.lit(None), job=pl.lit(None)).write_csv("empty.csv")
+    table.filter((pl.col("sex") != "X") | (pl.int_range(pl.len()) == 0)).write_csv("one.csv")
+    cases = {
+        ("m", "t", "either"): "",
+        ("never", "t", "scores"): "",
+        ("never", "t", "decisions"): "the model decides 'yes' for under 1% of every group",
+        ("all", "t", "either"): "the model decides 'yes' for over 99% of every group",
+        ("m", "empty", "decisions"): "all rows of a group have the same score",
+        ("m", "empty", "scores"): "all rows of a group have the same score",
+        ("m", "one", "scores"): "group 'X' has fewer than two rows",
+    }
+    for (model, of, gap), why in cases.items():
+        call = ("audit", f"{model}.fairpc", f"{of}.csv", "--fail-over", "0.3", "--gap", gap)
+        ended = called(capsys, *call, "-q")
+        assert (ended.code, ended.out) == (int(bool(why)), "")
+        said = f"fairpc: --fail-over cannot be decided: {why}"
+        assert (said in ended.err) if why else not ended.err
+    shown = called(capsys, "audit", "all.fairpc", "empty.csv", "--fail-over", "0.3", "--json")
+    assert shown.code == 1
+    assert "the same score" in json.loads(shown.out)["undecided"]
 
 
 def test_audit_writes_a_page(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

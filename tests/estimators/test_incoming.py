@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from fairpc import FairPC, LatentDecision, load
 from fairpc.errors import (
@@ -129,8 +130,9 @@ def test_columns_that_are_not_used_are_said() -> None:
         FairPC("sex", **FAST).fit(more, y)
 
 
-def test_identifiers_that_a_classifier_is_given_are_said_to_be() -> None:
-    """Ours leaves out texts that differ in every row; other columns were said not to be used."""
+@pytest.mark.filterwarnings("ignore::fairpc.errors.ContradictionWarning")
+def test_identifiers_are_not_given_to_our_classifiers(tmp_path: Path) -> None:
+    """In every fold, by the rule of FairPC; another classifier is given the table as it is."""
     frame, y = rows()
     number, code = pl.Series(range(240)), pl.Series([f"p{i}" for i in range(240)])
     more = frame.with_columns(one=pl.lit(1), number=number, code=code)
@@ -138,13 +140,23 @@ def test_identifiers_that_a_classifier_is_given_are_said_to_be() -> None:
         warnings.simplefilter("always")
         model = LatentDecision(sensitive="sex", cv=2, random_state=0).fit(more, y)
     (dropped,) = [str(w.message) for w in caught if w.category is DroppedWarning]
-    assert dropped.startswith("1 column is not used: 'code' (it has a different value")
-    (used,) = [str(w.message) for w in caught if w.category is ColumnWarning]
-    assert used.startswith("column 'number' has a different value in every row")
-    assert used.endswith("leave it out with X.drop(columns=['number'])")
-    known = [column.name for column in model.estimators_[0][0].encoding_.columns]
-    assert "number" in known
-    assert "code" not in known
+    assert dropped.startswith("2 columns are not used: 'number' (it has a different value")
+    second = model.second_round_
+    every = [*model.estimators_, model.group_estimators_, *(second.estimators if second else ())]
+    for classifier in (classifier for fold in every for classifier in fold):
+        assert {d.name for d in classifier.encoding_.dropped} == {"number", "code"}
+    with pytest.warns(DroppedWarning, match="2 columns are not used: 'one' .*; 'code'"):
+        FairPC("sex", numeric=["number"], **FAST).fit(more, y)
+    kept = LatentDecision(sensitive="sex", cv=2, numeric=["number"], random_state=0)
+    with pytest.warns(DroppedWarning, match="1 column is not used: 'code'"):
+        kept.fit(more, y)
+    assert "number" in kept.estimators_[0][0].encoding_.names
+    path = tmp_path / "m.fairpc"
+    kept.save(path)
+    assert load(path).numeric == ("number",)
+    numbers = more.select("sex", "number", "pay").with_columns(sex=pl.col("sex") == "F")
+    with pytest.warns(ColumnWarning, match="column 'number' .* and the classifier is given it"):
+        LatentDecision(LogisticRegression(), sensitive="sex", cv=2, random_state=0).fit(numbers, y)
 
 
 def test_small_groups_and_many_classes_are_said_before_the_fit(

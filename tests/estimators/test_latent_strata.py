@@ -261,8 +261,9 @@ def test_labels_bent_otherwise_in_some_stratum_are_said() -> None:
     with pytest.warns(ContradictionWarning, match="no mechanism that is the same in all of them"):
         m = quick().fit(X, y)
     assert np.isfinite(m.predict_proba(X)).all()
-    with pytest.warns(ContradictionWarning, match="bounds are NaN"):
-        assert np.isnan(m.predict_bounds(X, level=0.95)).all()
+    for level in (None, 0.95):
+        with pytest.warns(ContradictionWarning, match="bounds are NaN"):
+            assert np.isnan(m.predict_bounds(X, level=level)).all()
     assert quick(mechanism="within").fit(X, y).warnings_ == ()
 
 

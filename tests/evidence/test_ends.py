@@ -151,7 +151,17 @@ def test_groups_that_exclude_each_other() -> None:
     lower, upper = ends.rate_set(0.95)
     assert lower > upper
     r = np.array([0.5, 0.5])
-    assert np.isnan(ends.score_bounds(r, r, np.array([0, 1]), 0.95)).all()
+    for level in (None, 0.95):
+        assert np.isnan(ends.score_bounds(r, r, np.array([0, 1]), level)).all()
+
+
+def test_groups_that_exclude_each_other_by_chance() -> None:
+    """One needs at least .558/.9, the other at most .348/.6: 500 rows each do not exclude that."""
+    ends = ends_of(LabelRange(0.658, 0.1, 0.7), LabelRange(0.348, 0.1, 0.6))
+    assert ends.point_set() == pytest.approx((0.62, 0.58))
+    r = np.array([0.5, 0.5])
+    least, most = ends.score_bounds(r, r, np.array([0, 1]))
+    assert ((least >= 0) & (least <= most) & (most <= 1)).all()
 
 
 @pytest.mark.parametrize(

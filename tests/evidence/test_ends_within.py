@@ -205,7 +205,8 @@ def test_labels_that_are_bent_otherwise_in_a_stratum_are_seen() -> None:
     rows |= {"r": r, "labels": labels}
     shared = ends(rows, within=False)
     assert shared.boxes(0.95) is None
-    assert np.isnan(bounds(shared, rows, 0.95)).all()
+    for level in (None, 0.95):
+        assert np.isnan(bounds(shared, rows, level)).all()
     assert shared.rate_set(0.95, np.full((2, 3), 1 / 6)) == (1.0, 0.0)
     assert np.array_equal(shared.nearest(BENT[:2], 0.95), BENT[:2])
     assert ends(rows, within=True).rejected(0.95) == []

@@ -7,8 +7,8 @@ before "2") and "last minus first" must not depend on that.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ from fairpc.evidence.plain import Record
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told
 _ALIKE: Final = 0.02  # two gaps that differ by less are called about as large
+_EXTREME: Final = 0.01  # a class decided for less of every group, or for all but that, is one-sided
 _HARDLY: Final = 0.1  # of the share of a class among labels: decisions below it are hardly any
 _SIDES: Final = {
     "below": "below four fifths",
@@ -140,6 +141,8 @@ class ParityFacts:
     gap_upper: float  #: upper bound of it: the farthest end of all the intervals
     n_unknown: int  #: rows left out because their group is not known
     sentences: tuple[str, ...]  #: in words
+    #: "scores" or "decisions" -> why these rows cannot tell how large their gap is
+    undecided: Mapping[str, str] = field(default_factory=dict)
 
 
 def label_disparity(job: Job) -> LabelDisparity:
@@ -189,7 +192,36 @@ def parity_facts(job: Job) -> ParityFacts:
         gap_upper=max(d.gap_upper for d in both),
         n_unknown=rows.number(rows.s < 0),
         sentences=_sentences(model_gap, mix_gap, level, scores, decisions),
+        undecided=_undecided(rows, kept, decisions),
     )
+
+
+def _undecided(
+    rows: AuditedRows, kept: Bools, decisions: tuple[Disparity, ...]
+) -> Mapping[str, str]:
+    """Why a small gap on these rows would say nothing of scores, or of decisions."""
+    if small := decisions[0].too_small:
+        why = (
+            f"group {small[0]!r} has fewer than two rows or persons, so it is not compared: give "
+            "more rows of it, or leave it out"
+        )
+        return {"scores": why, "decisions": why}
+    each = [rows.scores[kept & (rows.s == g)] for g in rows.groups_in(kept)]
+    if all(np.ptp(scores, axis=0).max() < 1e-9 for scores in each):
+        why = (
+            "all rows of a group have the same score, so their features tell the model nothing: "
+            "give the columns that it learned from, as they were at fit"
+        )
+        return {"scores": why, "decisions": why}
+    rates = {d.label: [g.mean for g in d.parity.groups] for d in decisions}
+    if not all(max(r) < _EXTREME or min(r) > 1 - _EXTREME for r in rates.values()):
+        return {}
+    label = max(rates, key=lambda name: min(rates[name]))
+    much = "over 99%" if min(rates[label]) > 0.5 else "under 1%"
+    return {
+        "decisions": f"the model decides {label!r} for {much} of every group, so decisions "
+        "can hardly differ: choose another threshold"
+    }
 
 
 def _rates(

@@ -33,7 +33,7 @@ app = typer.Typer(
     name="fairpc",
     help="Learn decisions from biased labels: fit a table, score it, audit it, query it.\n\n"
     "Start with: fairpc demo",
-    epilog="Exit codes: 0 done, 1 the gap of audit --fail-over was exceeded, 2 bad input, "
+    epilog="Exit codes: 0 done, 1 audit --fail-over failed, 2 bad input, "
     "130 interrupted (Ctrl-C), 143 ended (SIGTERM), 129 (SIGHUP).",
     no_args_is_help=True,
     add_completion=False,
@@ -45,7 +45,7 @@ app = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line.
 
-    Exit codes: 0 done; 1 the gap of ``audit --fail-over`` was exceeded; 2 bad input;
+    Exit codes: 0 done; 1 ``audit --fail-over`` failed; 2 bad input;
     130 interrupted; 143 ended by SIGTERM, 129 by SIGHUP, both with the same cleaning up.
     ``--debug`` may stand anywhere and shows the traceback instead of a sentence.
     """

@@ -74,7 +74,7 @@ def run(
             by = None if by is None else column(files.names(), by, "--by", files.source)
             if limit.fail_over is not None and not (screen.talks or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
-                _judge(_gap_alone(model, given, limit, seed), limit, screen)
+                _judge(_gaps_alone(model, given, seed), limit, screen)
                 return
             levels = gaps_by_level(model, given, cells, by)
             with progress(screen.shows_progress, None) as step:
@@ -82,14 +82,12 @@ def run(
         found = told(found)
         if found.parity is None and limit.fail_over is not None:
             raise _not_known(found.left_out.get("parity", "no two groups have known members"))
-        bound = None if found.parity is None else _bound(found.parity, limit)
     if output is not None:
         found.save(output)
     if screen.json:
         shown = {k: v for k, v in found.to_dict().items() if k not in _PAGE_ONLY}
-        over = {"fail_over": limit.fail_over, "exceeded": _exceeds(bound, limit)}
-        facts = {"report": output, "gap": limit.gap, "gap_upper": bound, "by": levels}
-        print_json(facts | over | shown)
+        facts = {"report": output, "by": levels, "fail_over": limit.fail_over}
+        print_json(facts | _gate(found.parity, limit) | shown)
     elif screen.talks:
         show_verdict(found.verdict)
         if levels is not None:
@@ -97,7 +95,7 @@ def run(
         hint = "Give -o report.html to write the full report."
         say(hint if output is None else f"The report is in {output}.")
     screen.notes(warned)
-    _judge(bound, limit, screen)
+    _judge(found.parity, limit, screen)
 
 
 def told(found: Audit) -> Audit:
@@ -106,12 +104,12 @@ def told(found: Audit) -> Audit:
     return replace(worded, what_if=found.what_if)
 
 
-def _gap_alone(model: CircuitClassifier, given: dict[str, Any], limit: Limit, seed: int) -> float:
-    """Upper bound of the gap that is asked for, without the rest of an audit."""
+def _gaps_alone(model: CircuitClassifier, given: dict[str, Any], seed: int) -> ParityFacts:
+    """Gaps between groups, without the rest of an audit."""
     from fairpc.auditing import group_gaps
 
     try:
-        return _bound(group_gaps(model, random_state=seed, **given), limit)
+        return group_gaps(model, random_state=seed, **given)
     except AuditError as error:
         raise _not_known(str(error)) from None
 
@@ -130,18 +128,33 @@ def _not_known(why: str) -> TableError:
     )
 
 
-def _exceeds(bound: float | None, limit: Limit) -> bool:
-    return limit.fail_over is not None and bound is not None and bound > limit.fail_over
+def _gate(found: ParityFacts | None, limit: Limit) -> dict[str, Any]:
+    """The gap that is asked for: its upper bound, whether that is too large or says nothing."""
+    if found is None:
+        return {"gap": limit.gap, "gap_upper": None, "exceeded": False, "undecided": None}
+    bound = _bound(found, limit)
+    asked = ("decisions", "scores") if limit.gap == "either" else (limit.gap,)
+    return {
+        "gap": limit.gap,
+        "gap_upper": bound,
+        "exceeded": limit.fail_over is not None and bound > limit.fail_over,
+        "undecided": next((found.undecided[of] for of in asked if of in found.undecided), None),
+    }
 
 
-def _judge(bound: float | None, limit: Limit, screen: Screen) -> None:
-    """End with code 1 if the gap may be larger than allowed, and say so even if --quiet."""
+def _judge(found: ParityFacts | None, limit: Limit, screen: Screen) -> None:
+    """End with code 1 if the gap may be larger than allowed, or these rows cannot tell, and say
+    so even if --quiet."""
     if limit.fail_over is None:
         return
+    gate = _gate(found, limit)
     of = "scores or decisions" if limit.gap == "either" else limit.gap
-    said = f"the gap between groups in {of} may be as large as {bound:.4f}"
-    if _exceeds(bound, limit):
+    said = f"the gap between groups in {of} may be as large as {gate['gap_upper']:.4f}"
+    if gate["exceeded"]:
         complain(f"{said}, which is more than the {limit.fail_over:g} of --fail-over")
+        raise typer.Exit(GAP_EXCEEDED)
+    if gate["undecided"]:
+        complain(f"--fail-over cannot be decided: {gate['undecided']}")
         raise typer.Exit(GAP_EXCEEDED)
     screen.note(f"{said}; --fail-over allows {limit.fail_over:g}")
 

@@ -222,6 +222,8 @@ def _show(found: Reasons, known: Answers) -> None:
     if found.bounds is not None:
         low, high = found.bounds
         say(f"The labels leave {low:.2%} to {high:.2%} possible.")
+    elif found.latent:
+        say(f"What the labels leave possible is not known: {found.no_bounds}.")
     moved = sorted((*found.lowered, *found.raised), key=lambda r: r.change)
     rows = [(in_words(r, known.words), f"{100 * r.change:+.2f}", f"{r.without:.2%}") for r in moved]
     say()

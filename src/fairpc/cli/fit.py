@@ -219,6 +219,7 @@ def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     own = None if kind == CLASSIFIER_KINDS[0] else TableClassifier(kind, **given)
     more: Any = {"given": learner.given, "mechanism": learner.mechanism, "decimal": roles.decimal}
     more |= {"sensitive": roles.sensitive, "positive": roles.positive}
+    more["numeric"] = tuple(roles.numeric)
     return LatentDecision(own, threshold=learner.threshold, **more, **given)
 
 
@@ -375,7 +376,7 @@ def _learned(model: FittedModel) -> Facts:
     possible: Facts = {}
     from_scores = type(model).__name__ == FROM_SCORES
     if from_scores:
-        from fairpc.estimators.score_map import LEVEL
+        from fairpc.evidence.ends import LEVEL
 
         lower, upper = model.fair_rate_set_
         possible = {"positive_rate_set": {"lower": lower, "upper": upper, "level": LEVEL}}

@@ -352,7 +352,8 @@ class Limit:
         float | None,
         option(
             "GAP",
-            "End with exit code 1 if the upper bound of the gap between groups is larger.",
+            "End with exit code 1 if the upper bound of the gap between groups is larger, or if "
+            "these rows cannot tell.",
             min=0.0,
             max=1.0,
         ),

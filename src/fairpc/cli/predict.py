@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from fairpc.cli.options import TextFormat
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.tables import (
@@ -95,6 +97,7 @@ def run(
         "added": list(scored.added),
         "positive": str(model.positive_class_),
         "mean_score": scored.total / scored.rows,
+        "rows_without_bounds": scored.unbounded if bounds else None,
         "notes": list(warned.sentences()),
         "seconds": perf_counter() - began,
     }
@@ -165,6 +168,7 @@ class Scored:
     decision: str | None  #: what the column of the decision is called, if there is one
     rows: int = 0  #: that went by
     total: float = 0.0  #: sum of their scores of the positive class
+    unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
 
     def batches(self, warned: Warned, step: Report, n_rows: int) -> Iterator[pl.DataFrame]:
         """The rows with their scores, batch by batch."""
@@ -190,7 +194,9 @@ class Scored:
         for name, score in zip(self.added, scores.T, strict=False):
             yield pl.Series(name, score)
         if self.bounds:
-            for name, bound in zip(BOUNDS, self.model.predict_bounds(**given).T, strict=True):
+            found = self.model.predict_bounds(**given)
+            self.unbounded += int(np.isnan(found[:, 0]).sum())
+            for name, bound in zip(BOUNDS, found.T, strict=True):
                 yield pl.Series(name, bound)
         if self.decision is not None:
             decisions = [str(d) for d in self.model.predict(**given)]

@@ -14,8 +14,7 @@ import numpy as np
 import polars as pl
 
 from fairpc.baselines import Baseline
-from fairpc.data.categories import is_integral
-from fairpc.data.columns import IDENTIFIER_ROWS
+from fairpc.data.columns import identifies
 from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.frame import Frame, exactly, read_frame, take_rows
 from fairpc.data.groups import check_apart, fit_groups
@@ -79,9 +78,9 @@ class MethodTable:
                 )
         check_apart(groups, labels, s, d)
         sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
-        typed = typed_columns(read_frame(features), sentinels)
-        ids = _identifiers(typed)
-        typed = typed.drop(exactly(ids))
+        frame = read_frame(features)
+        ids = _identifiers(frame, sentinels)
+        typed = typed_columns(frame, sentinels).drop(exactly(ids))
         classes = tuple(str(c) for c in labels.classes)
         given = X, features, sensitive, y, typed, ids, tuple(sentinels)
         return cls(*given, s, d, classes, labels.positive)
@@ -162,18 +161,17 @@ def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFr
     return pl.DataFrame(columns)
 
 
-def _identifiers(typed: pl.DataFrame) -> tuple[str, ...]:
-    """Columns of names or whole numbers that differ in every row; our models drop them, too.
+def _identifiers(frame: Frame, missing_values: Iterable[Any]) -> tuple[str, ...]:
+    """Columns that our models drop, too, if any other is left.
 
     Each name would become a column of its own, which takes long and tells nothing of other rows.
     """
-    found = []
-    for column in typed.iter_columns():
-        known = column.alias("").drop_nulls()
-        named = column.dtype == pl.String or is_integral(known.to_numpy())
-        if named and len(known) >= IDENTIFIER_ROWS and known.n_unique() == len(known):
-            found.append(column.name)
-    return () if len(found) == typed.width else tuple(found)
+    found = tuple(
+        name
+        for name, column in zip(frame.names, frame.columns, strict=True)
+        if identifies(name, read_values(name, column, missing_values, parse=True))
+    )
+    return () if len(found) == len(frame.names) else found
 
 
 def _filled(typed: pl.DataFrame, train: Ints, rows: Ints) -> pl.DataFrame:

@@ -10,12 +10,13 @@ import numpy as np
 
 from fairpc.data.binning import Atoms, choose_edges, distinct_edges, value_label
 from fairpc.data.categories import MAX_MERGED, Level, levels_of, merge_rare
-from fairpc.data.column_summary import ColumnSummary, Numbers, Texts
+from fairpc.data.column_summary import ColumnSummary, Numbers, RowClasses, Texts
+from fairpc.data.encoding import Encoding
 from fairpc.data.fit_density import fit_density
 from fairpc.data.points import MOST
 from fairpc.data.schema import Column, Dropped, Kind
 from fairpc.data.table import MAX_ARITY
-from fairpc.data.values import EXACT
+from fairpc.data.values import EXACT, Values
 from fairpc.data.writing import PLAIN
 from fairpc.errors import Argument, Phrase, TableError, counted
 from fairpc.errors.arrays import Array, Floats, Ints
@@ -137,10 +138,27 @@ class ListedColumn:
     declared: bool  #: the frame's own type says that these are categories
     positive: int = -1  #: the positive class
 
-    @property
-    def identifies(self) -> bool:
-        """Whether each row has its own value, and they are too many for that to be chance."""
-        return self.once and len(self.weights) >= IDENTIFIER_ROWS
+    @classmethod
+    def of(
+        cls, name: str, summary: ColumnSummary, found: Numbers | Texts, reading: ClassWeights
+    ) -> ListedColumn:
+        weights = found.weights.sum(axis=1) * reading.scale
+        repeats = summary.repeats
+        once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
+        classes = reading.by_class(found.weights)
+        return cls(name, found, weights, classes, once, summary.declared, reading.positive)
+
+    def identifies(self, options: Options) -> bool:
+        """Whether each row has a text or whole number of its own, unless somebody says what it is.
+
+        In a few rows that may be chance.
+        """
+        said = options.categorical | options.numeric | options.monotone
+        if self.declared or self.name in said:
+            return False
+        found = self.found
+        counts = isinstance(found, Texts) or (found.type == "number" and found.whole)
+        return counts and self.once and len(self.weights) >= IDENTIFIER_ROWS
 
     @property
     def n_present(self) -> int:
@@ -170,12 +188,9 @@ def fit_column(
             "write them alike, or name the decimal mark with ",
             Argument("decimal"),
         )
-    weights = found.weights.sum(axis=1) * reading.scale
-    repeats = summary.repeats
-    once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
-    by_class = reading.by_class(found.weights)
-    declared, positive = summary.declared, reading.positive
-    listed = ListedColumn(name, found, weights, by_class, once, declared, positive)
+    listed = ListedColumn.of(name, summary, found, reading)
+    if listed.identifies(options):
+        return Dropped(name, f"{IDENTIFIES}; {TO_KEEP}")
     named = _is_named(listed, options)
     if name in options.monotone:
         _check_monotone(listed, named)
@@ -188,6 +203,20 @@ def fit_column(
     remark = f" ({found.remark})" if found.remark else ""
     written = found.written if isinstance(found, Numbers) and found.written != PLAIN else None
     return replace(fitted, missing_share=share, done=fitted.done + remark, written=written)
+
+
+def identifies(name: str, values: Values) -> bool:
+    """Whether a column in memory would be dropped as an identifier."""
+    rows = RowClasses(np.zeros(len(values.data), np.int64), 1)
+    summary = ColumnSummary.of(values, rows).read()
+    if summary.found is None:
+        return False
+    return ListedColumn.of(name, summary, summary.found, ClassWeights()).identifies(Options())
+
+
+def identifiers(encoding: Encoding) -> tuple[str, ...]:
+    """Columns that an encoding dropped because each row has its own value."""
+    return tuple(d.name for d in encoding.dropped if d.reason.startswith(IDENTIFIES))
 
 
 def _is_named(column: ListedColumn, options: Options) -> bool:
@@ -218,9 +247,6 @@ def _check_monotone(column: ListedColumn, named: bool) -> None:
 
 def _fit_levels(column: ListedColumn, options: Options) -> Column | Dropped:
     name, found = column.name, column.found
-    free = name not in options.categorical and not column.declared
-    if free and found.values.type != "boolean" and column.identifies:
-        return _identifier(name)
     if isinstance(found, Texts) and found.rest is not None:
         return _fit_heavy(name, found, options)
     if found.values.type == "date":
@@ -276,8 +302,6 @@ def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
         return _constant(name, value_label(float(atoms.values[0]), date=atoms.date))
     monotone = name in options.monotone
     free = name not in options.numeric and not (atoms.date or monotone)
-    if free and atoms.integral and column.identifies:
-        return _identifier(name)
     if free and atoms.integral and len(atoms.values) <= options.max_levels:
         rare = (atoms.weights < options.rare * atoms.weights.sum()).sum()
         if rare < 2 and len(atoms.values) <= FEW_NUMBERS:
@@ -316,10 +340,6 @@ def _atoms(column: ListedColumn) -> Atoms:
 
 def _largest(data: Array) -> float:
     return max(abs(float(data.min())), abs(float(data.max())))
-
-
-def _identifier(name: str) -> Dropped:
-    return Dropped(name, f"{IDENTIFIES}; {TO_KEEP}")
 
 
 def _constant(name: str, value: object) -> Dropped:

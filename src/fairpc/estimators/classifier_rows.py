@@ -312,17 +312,19 @@ def check_classifier(name: str, classifier: Any) -> None:
         )
 
 
-def fitted_classifier(classifier: Any, table: Any, labels: Any, weights: Floats | None) -> Any:
+def fitted_classifier(
+    classifier: Any, table: Any, labels: Any, weights: Floats | None, **more: Any
+) -> Any:
     """The classifier, fitted; weights go to where it takes them."""
     if weights is None:
-        return _asked_of(classifier, "fit", table, labels)
+        return _asked_of(classifier, "fit", table, labels, **more)
     name = weight_name(classifier)
     if not name:
         raise LearningError(
             f"sample_weight is given and {type(classifier).__name__}.fit takes none: give a "
             "classifier that takes weights, or leave the weights out"
         )
-    return _asked_of(classifier, "fit", table, labels, **{name: weights})
+    return _asked_of(classifier, "fit", table, labels, **{name: weights}, **more)
 
 
 def _asked_of(classifier: Any, method: str, *args: Any, **kwargs: Any) -> Any:

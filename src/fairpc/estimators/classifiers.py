@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.data.categories import Level, distinct_numbers, levels_of
 from fairpc.data.codes_of import code_values, numbers_of
-from fairpc.data.columns import IDENTIFIER_ROWS, IDENTIFIES
+from fairpc.data.columns import IDENTIFIES, identifies
 from fairpc.data.encoding import Encoding, absent
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.labels import fit_labels
@@ -23,7 +24,15 @@ from fairpc.data.table import check_weights
 from fairpc.data.table_coding import check_rows
 from fairpc.data.values import Sentinel, Values, number_texts, read_values
 from fairpc.data.writing import PLAIN
-from fairpc.errors import FileFormatError, OptionError, TableError, counted, warn_caller
+from fairpc.errors import (
+    EachWay,
+    FileFormatError,
+    OptionError,
+    Phrase,
+    TableError,
+    counted,
+    warn_caller,
+)
 from fairpc.errors.arrays import Array, Floats, Ints, check_choice, is_missing
 from fairpc.estimators.corrected import corrected_boosting, corrected_linear
 from fairpc.estimators.learned import (
@@ -46,6 +55,13 @@ MOST_LEVELS: Final[dict[ClassifierKind, int]] = {"hgb": 250, "logistic": 32, "fo
 ORDER_ROWS: Final = 10.0
 """Rows by which label rates are shrunk that put the levels of a forest into order."""
 
+_TO_KEEP: Final = Phrase(
+    EachWay(
+        "LatentDecision(numeric=…) or a categorical type keeps it",
+        "--numeric or --categorical keeps it",
+    ),
+)
+
 _FIELDS: Final = ("kind", "random_state", "classes", "encoding", "learned")
 
 
@@ -54,7 +70,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Text that is nothing but numbers or ISO dates is read as such, other text is a category. A level
     that was not seen counts as missing, with a warning that names it. Columns that are empty, and
-    text that differs in every row, are left out.
+    text or whole numbers that differ in every row, are left out.
 
     What was learned is kept as arrays and evaluated by fairpc itself: ``to_dict`` gives it as plain
     numbers, and ``from_dict`` a classifier that predicts the same bits.
@@ -86,8 +102,19 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.missing_values = missing_values
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> Self:
-        """Learn from rows and labels; rows of no weight play no part."""
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        identifiers: Collection[str] | None = None,
+    ) -> Self:
+        """Learn from rows and labels; rows of no weight play no part.
+
+        ``identifiers`` are columns that differ in every row, where these are some rows of a table
+        that is known whole.
+        """
         check_choice("kind", self.kind, CLASSIFIER_KINDS, OptionError)
         check_settings(self.get_params(deep=False))
         frame = read_frame(X)
@@ -95,7 +122,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         used = np.flatnonzero(weights > 0)
         if len(used) < frame.n_rows:
             frame, codes, weights = frame.taken(used), codes[used], weights[used]
-        encoding = _fit_encoding(frame, codes, weights, self.kind, _sentinels(self.missing_values))
+        how = self.kind, _sentinels(self.missing_values), identifiers
+        encoding = _fit_encoding(frame, codes, weights, *how)
         matrix, sizes = _matrix(encoding, frame), _sizes(encoding)
         if self.kind == "logistic":
             learned: Learned = learn_linear(matrix, sizes, codes, weights)
@@ -113,11 +141,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         rows: Labelled,
         missing_values: tuple[Sentinel, ...] = (),
+        identifiers: Collection[str] | None = None,
         random_state: int = 0,
     ) -> Self:
         """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have bent."""
         frame, sentinels = read_frame(X), _sentinels(missing_values)
-        encoding = _fit_encoding(frame, rows.d, rows.weights, kind, sentinels)
+        encoding = _fit_encoding(frame, rows.d, rows.weights, kind, sentinels, identifiers)
         matrix, sizes = _matrix(encoding, frame), _sizes(encoding)
         learned: Learned
         if kind == "logistic":
@@ -249,14 +278,16 @@ def _fit_encoding(
     weights: Floats,
     kind: ClassifierKind,
     missing_values: tuple[Sentinel, ...],
+    identifiers: Collection[str] | None,
 ) -> Encoding:
     """What each column holds, and which levels."""
-    fitted = [
-        _fit_column(
-            name, read_values(name, column, missing_values, parse=True), codes, weights, kind
-        )
-        for name, column in zip(frame.names, frame.columns, strict=True)
-    ]
+    fitted: list[Column | Dropped] = []
+    for name, column in zip(frame.names, frame.columns, strict=True):
+        values = read_values(name, column, missing_values, parse=True)
+        if identifies(name, values) if identifiers is None else name in identifiers:
+            fitted.append(Dropped(name, f"{IDENTIFIES}; {_TO_KEEP}"))
+        else:
+            fitted.append(_fit_column(name, values, codes, weights, kind))
     used = tuple(column for column in fitted if isinstance(column, Column))
     dropped = tuple(column for column in fitted if isinstance(column, Dropped))
     if not used:
@@ -279,8 +310,6 @@ def _fit_column(
         written = None if values.written == PLAIN else values.written
         return Column(name, values.type, missing_share=share, done=done, written=written)
     levels = levels_of(values)
-    if not values.declared and len(levels) == known.sum() >= IDENTIFIER_ROWS:
-        return Dropped(name, IDENTIFIES)
     if values.type == "text":
         number = number_texts(values.data, list(map(str, levels)))[known]
     else:

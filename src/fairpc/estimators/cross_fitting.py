@@ -40,6 +40,7 @@ class CrossFit:
         n_folds: of the cross-fit.
         per_group: one classifier per group in place of one that sees S.
         missing_values: values that mean "missing", for our own classifier.
+        identifiers: columns that differ in every row, which our own classifier leaves out.
         n_jobs: folds fitted at once, as in scikit-learn.
         rng: of folds, and of our own classifier.
     """
@@ -48,6 +49,7 @@ class CrossFit:
     n_folds: int
     per_group: bool
     missing_values: tuple[Any, ...]
+    identifiers: tuple[str, ...]
     n_jobs: int | None
     rng: np.random.Generator
 
@@ -91,6 +93,7 @@ class CrossFit:
                 take_rows(whole, at),
                 labels[at],
                 rows.weights[at] if weighted else None,
+                **self._known(given),
             )
             for seed, at in zip(seeds, map(np.flatnonzero, parts), strict=True)
         )
@@ -110,7 +113,12 @@ class CrossFit:
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
         jobs = (
             delayed(TableClassifier.behind)(
-                kind, take_rows(whole, at), every.take(at), self.missing_values, int(seed)
+                kind,
+                take_rows(whole, at),
+                every.take(at),
+                self.missing_values,
+                self.identifiers,
+                int(seed),
             )
             for seed, at in zip(seeds, parts, strict=True)
             for kind in SECOND
@@ -131,6 +139,7 @@ class CrossFit:
                 without,
                 (rows.s == g).astype(np.int64),
                 None,
+                **self._known(given),
             )
             for g in wanted
         )
@@ -141,6 +150,11 @@ class CrossFit:
         if given is None:
             return TableClassifier(missing_values=self.missing_values, random_state=seed)
         return clone(given)
+
+    def _known(self, given: Any) -> dict[str, Any]:
+        """What our own classifier is told of the whole table: a fold may look otherwise."""
+        own = given is None or isinstance(given, TableClassifier)
+        return {"identifiers": self.identifiers} if own else {}
 
 
 def _mechanisms(rows: Rows, found: ScoreMap) -> tuple[Ints, Floats]:

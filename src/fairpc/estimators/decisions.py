@@ -22,7 +22,14 @@ from fairpc.data.frame import read_frame, take_rows
 from fairpc.data.source import Warned, is_source, open_source
 from fairpc.data.table import check_weights
 from fairpc.data.table_coding import TableCoding, check_rows
-from fairpc.errors import ContradictionWarning, LearningError, TableError, warn_caller
+from fairpc.errors import (
+    ContradictionWarning,
+    EachWay,
+    LearningError,
+    Phrase,
+    TableError,
+    warn_caller,
+)
 from fairpc.errors.arrays import Array, Codes, Floats, Ints, check_level
 from fairpc.estimators.strata import stratum_names
 from fairpc.estimators.tables import FittedColumns, check_not_apart
@@ -44,6 +51,12 @@ LAZY: Final = ("predict", *PREFIXES)
 
 SETTINGS: Final = ("level", "decisions")
 """Arguments of methods that say something of all rows alike."""
+
+_REJECTED: Final = Phrase(
+    "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
+    "is possible and bounds are NaN; see ",
+    EachWay("fairpc.evidence.test_assumptions", "`fairpc audit`"),
+)
 
 
 def in_batches(method: Callable[P, R]) -> Callable[P, R]:
@@ -372,11 +385,7 @@ class FittedDecisions(ABC):
             check_level(level)
         bounds = self._bounds(X, sensitive_features, level)
         if np.isnan(bounds).any():
-            text = (
-                "the data contradict the assumptions: no rate of fair decisions fits every group, "
-                "so no score is possible and bounds are NaN; see fairpc.evidence.test_assumptions"
-            )
-            warn_caller(text, ContradictionWarning)
+            warn_caller(_REJECTED, ContradictionWarning)
         if not decisions:
             return bounds
         groups = self._groups(X, sensitive_features)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.cluster.table import is_dask
 from fairpc.data.atomic import AnyPath
+from fairpc.data.columns import Options, identifiers
 from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.frame import Frame, read_frame, take_rows
 from fairpc.data.groups import SMALL
@@ -55,14 +56,20 @@ from fairpc.estimators.cross_fitting import (
 )
 from fairpc.estimators.decisions import FittedDecisions, GivenRows, over_groups
 from fairpc.estimators.latent_findings import findings, warn_of_identifiers
-from fairpc.estimators.score_map import LEVEL, ScoreMap, mean_of
+from fairpc.estimators.score_map import ScoreMap, mean_of
 from fairpc.estimators.score_map_fit import ScoredRows, Select, calibrated, fit_score_map
 from fairpc.estimators.settings import Sensitive, check_settings, generator, is_whole
 from fairpc.estimators.strata import refuse_rate, small_strata, strata_of
-from fairpc.estimators.tables import GivenTable, check_fit_input, note_columns, warn_of_leaks
+from fairpc.estimators.tables import (
+    GivenTable,
+    check_fit_input,
+    listed,
+    note_columns,
+    warn_of_leaks,
+)
 from fairpc.estimators.training import rows_in_order
 from fairpc.evidence import Parity, parity
-from fairpc.evidence.ends import LabelEnds
+from fairpc.evidence.ends import LEVEL, LabelEnds
 from fairpc.evidence.ends_within import StrataEnds
 from fairpc.fair.distribution import fixed
 from fairpc.fair.knowledge import Knowledge, limits_of_coding
@@ -100,7 +107,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         estimator: a classifier with ``predict_proba``, or a Pipeline; None takes gradient boosting
             on tables as they are. It is given the rows as they came, with the group: columns of X
             that ``sensitive`` names stay, groups given apart are added under their own name, as
-            numbers where X holds no text.
+            numbers where X holds no text. The default classifier, and others of fairpc, leave out
+            columns whose text or whole number differs in every row.
         sensitive: columns of X that are the sensitive attribute; or give ``sensitive_features``.
         positive: the class that is meant by "positive"; the last one by default.
         given: columns of X that may rightly matter, numbers in bins: Df is then independent of S
@@ -117,6 +125,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         threshold: score above which ``predict`` gives the positive class.
         missing_values: values that mean "missing" in groups and labels, and for the default
             classifier in features.
+        numeric: columns of numbers that the default classifier keeps, even if every row has its
+            own.
         decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
             of each column. The default classifier is given them as numbers.
         random_state: of folds and of the default classifier.
@@ -145,6 +155,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         per_group: bool = False,
         threshold: float = 0.5,
         missing_values: Sequence[Any] = (),
+        numeric: Sequence[str | int] = (),
         decimal: Literal[".", ","] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -162,6 +173,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.per_group = per_group
         self.threshold = threshold
         self.missing_values = missing_values
+        self.numeric = numeric
         self.decimal = decimal
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -211,7 +223,8 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         warn_of_leaks(given_table, rows, coding)
         _warn_small(coding, small_strata(rows, strata, coding))
         missing = tuple(self.missing_values)
-        cross = CrossFit(view, int(self.cv), bool(self.per_group), missing, self.n_jobs, rng)
+        ids = identifiers(coding.features)
+        cross = CrossFit(view, int(self.cv), bool(self.per_group), missing, ids, self.n_jobs, rng)
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
         weighted = sample_weight is not None
         self._say("classifiers of the label, fold by fold")
@@ -277,13 +290,20 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
             sensitive=self.sensitive,
             fair_labels=fair_labels,
             missing_values=self.missing_values,
+            numeric=listed(self.numeric),
             decimal=self.decimal,
             **given,
         )
 
     def _fit_coding(self, table: GivenTable) -> TableCoding:
         """How groups and labels become codes; features too, for what is said of the table."""
-        coding, _ = fit_coding(table.source, table.roles, positive=self.positive, given_whole=True)
+        coding, _ = fit_coding(
+            table.source,
+            table.roles,
+            positive=self.positive,
+            options=Options(numeric=table.roles.numeric),
+            given_whole=True,
+        )
         classes = coding.labels.classes
         if len(classes) > 2:
             raise LearningError(

@@ -24,7 +24,12 @@ NAME: Final = LatentDecision.__name__
 _VERSION: Final = 6
 _STRATA_SINCE: Final = 7
 _WRITTEN_SINCE: Final = 9
-_USUAL: Final[dict[str, Any]] = {"given": [], "mechanism": "shared", "decimal": None}
+_USUAL: Final[dict[str, Any]] = {
+    "given": [],
+    "mechanism": "shared",
+    "numeric": [],
+    "decimal": None,
+}
 """Settings that are written where they are not as usual: older readers take them for an error."""
 _SECOND_SINCE: Final = 10
 _FIELDS: Final = ("warnings", "score_map", "group_view", "classifiers", "group_classifiers")
@@ -209,8 +214,9 @@ def _check_classifiers(
 def _settings(settings: dict[str, Any]) -> dict[str, Any]:
     """Constructor arguments: tuples where tuples were."""
     result = dict(settings) | {"missing_values": tuple(settings["missing_values"])}
-    if isinstance(settings.get("given"), list):
-        result["given"] = tuple(settings["given"])
+    for name in ("given", "numeric"):
+        if isinstance(settings.get(name), list):
+            result[name] = tuple(settings[name])
     if result["knowledge"] is not None:
         result["knowledge"] = Knowledge.from_dict(result["knowledge"])
     return result

@@ -6,16 +6,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.data.columns import IDENTIFIES
+from fairpc.data.columns import identifiers
 from fairpc.data.encoding import Encoding
 from fairpc.data.fit_encoding import warn_of_dropped
 from fairpc.data.leaks import leaving_out
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import ColumnWarning, counted, warn_caller
 from fairpc.estimators.classifiers import TableClassifier
-from fairpc.estimators.score_map import LEVEL, ScoreMap
+from fairpc.estimators.score_map import ScoreMap
 from fairpc.estimators.score_map_fit import ScoredRows, is_constant
 from fairpc.estimators.strata import NAMED, stratum_names
+from fairpc.evidence.ends import LEVEL
 from fairpc.evidence.ends_within import SharedEnds, WithinEnds
 from fairpc.fair.strata import Strata
 
@@ -44,8 +45,7 @@ def warn_of_identifiers(features: Encoding, classifier: Any) -> None:
     apart = classifier.encoding_.dropped if isinstance(classifier, TableClassifier) else ()
     warn_of_dropped(apart)
     unused = {column.name for column in apart}
-    ids = [d.name for d in features.dropped if d.reason.startswith(IDENTIFIES)]
-    for name in (name for name in ids if name not in unused):
+    for name in (name for name in identifiers(features) if name not in unused):
         warn_caller(
             ColumnWarning(
                 f"column {name!r} has a different value in every row, like an identifier, and the "

@@ -36,8 +36,6 @@ from fairpc.evidence.intervals import Interval
 from fairpc.fair.strata import UNDIVIDED, Strata
 from fairpc.fair.top import TopRates
 
-LEVEL: Final = 0.95
-"""Of the set that the mechanism is kept within."""
 EDGE: Final = 0.02
 """From 0 and 1 the distance at which scores are bent."""
 

@@ -14,8 +14,8 @@ import numpy as np
 from fairpc.errors import Argument, EachWay, LearningError
 from fairpc.errors.arrays import Floats, Ints, Positions, check_choice
 from fairpc.estimators.calibration import KNOT_ROWS, LEAST, Method, calibrate
-from fairpc.estimators.score_map import LEVEL, ScoreMap, StrataMap, shifted
-from fairpc.evidence.ends import Known, LabelEnds, label_ends
+from fairpc.estimators.score_map import ScoreMap, StrataMap, shifted
+from fairpc.evidence.ends import LEVEL, Known, LabelEnds, label_ends
 from fairpc.evidence.ends_within import SharedEnds, StrataEnds, ends_within
 from fairpc.fair.fit import Options
 from fairpc.fair.label_scores import Scores

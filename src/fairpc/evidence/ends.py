@@ -26,6 +26,8 @@ from fairpc.evidence.intervals import Interval, Sample, clopper_pearson, kish, s
 from fairpc.evidence.plain import Record
 
 ANYTHING: Final[Interval] = (0.0, 1.0)
+LEVEL: Final = 0.95
+"""At which labels reject the assumptions, and of the set that a mechanism is kept within."""
 
 
 def held_out_rates(
@@ -144,7 +146,7 @@ class Ends(Record, ABC):
         """Least and largest P(Df = 1 | x, s) of rows whose P(D = 1 | x, s) lies from low to high.
 
         Without a level at the estimates. ``strata`` are numbers of the rows' strata, -1 where one
-        is not known. NaN where the assumptions are rejected.
+        is not known. NaN where the assumptions are rejected, at ``LEVEL`` if none is given.
         """
 
     def around(
@@ -237,16 +239,19 @@ class LabelEnds(Ends):
         groups: Positions,
         level: float | None = None,
         strata: Positions | None = None,
+        *,
+        rejected_at: float = LEVEL,
     ) -> tuple[Floats, Floats]:
         """With a level, π, ρ, m and M vary within their confidence limits; ``low`` and ``high``
         must then hold what is not known of r itself. Strata play no part."""
         found = np.full((2, len(low)), math.nan)
-        set_at = self.point_set() if level is None else self.rate_set(level)
-        if level is None and set_at[0] > set_at[1]:
-            # Chance leaves no P(Df): what lies between the two ends is nearest to both.
-            set_at = ((set_at[0] + set_at[1]) / 2,) * 2
-        if set_at[0] > set_at[1]:
+        least, most = self.rate_set(rejected_at if level is None else level)
+        if least > most:
             return found[0], found[1]
+        set_at = (least, most) if level is not None else self.point_set()
+        if set_at[0] > set_at[1]:
+            # Chance alone leaves no P(Df): what lies between the two ends is nearest to both.
+            set_at = ((set_at[0] + set_at[1]) / 2,) * 2
         tail = None if level is None else self.tail(level)
         for g, (ends, known) in enumerate(zip(self.groups, self.known, strict=True)):
             here = np.flatnonzero(groups == g)

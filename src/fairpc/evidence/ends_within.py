@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Floats, Positions
 from fairpc.evidence.ends import (
     ANYTHING,
+    LEVEL,
     Ends,
     Known,
     LabelEnds,
@@ -35,9 +36,6 @@ from fairpc.evidence.ends import (
 )
 from fairpc.evidence.intervals import Interval, Sample, rate_sample, some_of
 from fairpc.evidence.lines import INFORMATIVE, CountedStrata, Limits, Line, looked_at, region
-
-LEVEL: Final = 0.95
-"""At which a line counts as known, and of the set that is taken where it is not."""
 
 Box = tuple[Interval, Interval]
 """Ranges of b0 and of b1."""
@@ -95,10 +93,10 @@ class SharedEnds(Ends):
         Without a level at the estimates, if the lines are known; else with the error of the lines
         and of the ends, all together at the level.
         """
-        if level is None:
-            found = self._estimated()
-            return _tested(self, LEVEL) if found is None else found
-        return _tested(self, level)
+        tested = _tested(self, LEVEL if level is None else level)
+        if level is not None or tested is None:
+            return tested
+        return self._estimated() or tested
 
     def rate_set(self, level: float, share: Floats) -> Interval:
         """The P(Df = 1) that are possible; lower > upper where the assumptions are rejected.
@@ -334,7 +332,8 @@ class WithinEnds(Ends):
         """A row whose stratum is not known may be of any. Of a subgroup that no row was in, nothing
         is known."""
         at = np.full(len(low), -1, np.intp) if strata is None else strata
-        own = None if level is None else self.level_each(level)
+        at_level = None if level is None else self.level_each(level)
+        rejected_at = self.level_each(LEVEL)
         least, most = np.full(len(low), math.inf), np.full(len(low), -math.inf)
         for a, ends in enumerate(self.strata):
             for place, s in enumerate(self.of(a)):
@@ -342,7 +341,9 @@ class WithinEnds(Ends):
                 if ends is None or not len(here):
                     continue
                 of = np.full(len(here), place, np.intp)
-                found = ends.score_bounds(low[here], high[here], of, own)
+                found = ends.score_bounds(
+                    low[here], high[here], of, at_level, rejected_at=rejected_at
+                )
                 least[here] = np.minimum(least[here], found[0])
                 most[here] = np.maximum(most[here], found[1])
             unseen = (at == a) & ~np.isin(groups, self.of(a))
