@@ -90,6 +90,39 @@ def test_the_decimal_mark_can_be_said(
     assert "--decimal is ';'" in ended.err
 
 
+def test_a_number_for_missing_holds_in_every_command(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = list(csv.DictReader(small_table(400).splitlines()))
+    for name, cell in (("coded", "999.0"), ("empty", "")):
+        ages = [cell if i % 4 == 0 else row["age"] for i, row in enumerate(rows)]
+        lines = [f"{a},{r['job']},{r['sex']},{r['hired']}" for a, r in zip(ages, rows, strict=True)]
+        Path(f"{name}.csv").write_text("\n".join([HEADER, *lines]) + "\n")
+    fit = ("--label", "hired", "--sensitive", "sex", "--model", "LatNB", "--missing", "999")
+    for name in ("coded", "empty"):
+        assert called(capsys, "fit", f"{name}.csv", *fit, "-o", f"{name}.fairpc", "-q").code == 0
+    scores = {}
+    for model in ("coded", "empty"):
+        for table in ("coded", "empty"):
+            words = ("predict", f"{model}.fairpc", f"{table}.csv", "-o", "out.csv", "-q")
+            assert called(capsys, *words).code == 0
+            scored = csv.DictReader(Path("out.csv").read_text().splitlines())
+            scores[model, table] = [row["p_df_yes"] for row in scored]
+    assert len({tuple(s) for s in scores.values()}) == 1
+    audits = [
+        answer(capsys, "audit", "coded.fairpc", f"{table}.csv") for table in ("coded", "empty")
+    ]
+    assert audits[0]["parity"] == audits[1]["parity"]
+    assert audits[0]["decidable"] == audits[1]["decidable"]
+    unknown = answer(capsys, "query", "coded.fairpc", "Df=yes | age=?")
+    for value in ("999", "999.0", "9.99e2"):
+        asked = answer(capsys, "query", "coded.fairpc", f"Df=yes | age={value}")
+        assert asked["probability"] == unknown["probability"]
+        assert asked["read_as"][0] == {"term": f"age = {value}", "values": ["?"]}
+    ended = called(capsys, "query", "coded.fairpc", "age=999.0 | sex=F")
+    assert "'999.0' means missing in 'age'" in ended.err
+
+
 def test_weights_are_rows_that_are_repeated(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

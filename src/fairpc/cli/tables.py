@@ -470,15 +470,18 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     import narwhals as nw
     import polars as pl
 
-    name, series = series.name, _without_sentinels(series, roles.sentinels)
+    name = series.name
+    # Labels and groups are names, which have no decimals.
+    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
+    wrapped = nw.from_native(series, series_only=True)
+    values = read_values(name, wrapped, roles.sentinels, decimal=decimal)
+    known = pl.Series(~values.missing())
+    series = pl.select(pl.when(known).then(series).alias(name)).to_series()
     if name in roles.categorical and name in roles.sensitive:
         return series.cast(pl.String).cast(pl.Categorical)
     if series.dtype != pl.String or name in roles.categorical:
         return series
-    wrapped = nw.from_native(series, series_only=True)
-    # Labels and groups are names, which have no decimals.
-    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
-    values = read_values(name, wrapped, parse=True, decimal=decimal)
+    values = values.parsed()
     if values.type == "text" or values.written != PLAIN:
         # The model keeps how numbers are written, for the next table.
         return series
@@ -488,19 +491,6 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     whole = numbers.drop_nulls()
     exact = ((whole == whole.round()) & (whole.abs() < EXACT)).all()
     return (numbers.cast(pl.Int64) if exact else numbers).alias(name)
-
-
-def _without_sentinels(series: pl.Series, sentinels: Sequence[str | float]) -> pl.Series:
-    import polars as pl
-
-    nameless = series.alias("")  # a method of a series asks for its column by name
-    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        missing = nameless.cast(pl.String).is_in([v for v in sentinels if isinstance(v, str)])
-    elif series.dtype.is_numeric():
-        missing = nameless.is_in([v for v in sentinels if not isinstance(v, str)])
-    else:
-        return series
-    return pl.select(pl.when(~missing).then(series).alias(series.name)).to_series()
 
 
 def _typed(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:

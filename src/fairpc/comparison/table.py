@@ -69,8 +69,10 @@ class MethodTable:
             features = _only(X, frame, [n for n in frame.names if n not in names])
             sensitive = _only(X, frame, names)
         wanted = (positive, *(getattr(e, "positive", None) for e in estimators))
-        labels = fit_labels(y, positive=next((p for p in wanted if p is not None), None))
-        groups = fit_groups(sensitive)
+        positive = next((p for p in wanted if p is not None), None)
+        sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
+        labels = fit_labels(y, positive=positive, missing_values=sentinels)
+        groups = fit_groups(sensitive, missing_values=sentinels)
         s, d = groups.transform(sensitive), labels.transform(y)
         for what, codes in (("labels", d), ("groups", s)):
             if len(codes) != frame.n_rows:
@@ -78,7 +80,6 @@ class MethodTable:
                     f"{frame.n_rows} rows and {len(codes)} {what}: give one per row"
                 )
         check_apart(groups, labels, s, d)
-        sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
         typed = typed_columns(read_frame(features), sentinels)
         ids = _identifiers(typed)
         typed = typed.drop(exactly(ids))
