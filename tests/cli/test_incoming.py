@@ -143,6 +143,41 @@ def test_weights_are_rows_that_are_repeated(
     assert "is given as --weight and as --sensitive" in ended.err
 
 
+def test_what_a_fit_was_told_of_its_table_holds_for_the_next(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = small_table(400).replace("cook", "K\xf6chin").replace(",", "~").splitlines()
+    weights = ["W", *(str(1 + 6 * (i % 3)) for i in range(400))]
+    text = "\n".join(f"{line}~{w}" for line, w in zip(lines, weights, strict=True)) + "\n"
+    Path("old.csv").write_text(text, encoding="cp1252")
+    told = ("--weight", "W", "--encoding", "cp1252", "--delimiter", "~")
+    fit = ("--label", "hired", "--sensitive", "sex", "--model", "LatNB", "--positive", "no")
+    ended = called(capsys, "fit", "old.csv", *fit, *told, "-o", "w.fairpc")
+    assert "\nNext: fairpc audit w.fairpc old.csv -o report.html\n" in ended.out
+
+    def gap(table: str, *more: str) -> str:
+        ended = called(capsys, "audit", "w.fairpc", table, "--fail-over", "0", "-q", *more)
+        return ended.err.splitlines()[-1]
+
+    assert answer(capsys, "audit", "w.fairpc", "old.csv")["data"]["same_rows_as_fit"]
+    assert "may be as large as" in gap("old.csv")
+    assert gap("old.csv", *told) == gap("old.csv")
+    assert gap("old.csv", "--weight", "") != gap("old.csv")
+    # What is written in UTF-8 is read as such, and a table without weights has none.
+    Path("new.csv").write_text(text.replace("~", ";"), encoding="utf-8")
+    assert gap("new.csv", "--delimiter", ";") == gap("old.csv")
+    Path("bare.csv").write_text("\n".join(lines), encoding="utf-8")
+    ended = called(capsys, "audit", "w.fairpc", "bare.csv", "--fail-over", "1")
+    assert "the column of weights of the fit, 'W', is not in bare.csv" in ended.err
+    assert called(capsys, "predict", "w.fairpc", "old.csv", "-o", "out.csv").code == 0
+    assert "K\xf6chin" in Path("out.csv").read_text("utf-8")
+    ended = called(capsys, "explain", "w.fairpc", "--table", "old.csv", "--row", "2")
+    assert ended.code == 0
+    ended = called(capsys, "predict", "w.fairpc", "t.csv", "-o", "out.csv")
+    assert "none of the features of the model" in ended.err
+    assert "give --delimiter" in ended.err
+
+
 def test_the_columns_are_shown_before_the_fit(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

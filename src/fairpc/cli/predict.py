@@ -66,7 +66,7 @@ def run(
         raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
     model = loaded(model_file)
     began, warned = perf_counter(), Warned()
-    with opened(table, text) as files:
+    with opened(table, text, model.table_options_) as files:
         note_absent(model, files, screen)
         absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
         if absent:

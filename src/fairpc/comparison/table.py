@@ -80,7 +80,8 @@ class MethodTable:
                     f"{frame.n_rows} rows and {len(codes)} {what}: give one per row"
                 )
         check_apart(groups, labels, s, d)
-        typed = typed_columns(read_frame(features), sentinels)
+        decimal = next((m for e in estimators if (m := getattr(e, "decimal", None))), None)
+        typed = typed_columns(read_frame(features), sentinels, decimal)
         ids = _identifiers(typed)
         typed = typed.drop(exactly(ids))
         classes = tuple(str(c) for c in labels.classes)
@@ -150,11 +151,13 @@ class MethodTable:
         return take_rows(self.features, rows), groups
 
 
-def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFrame:
+def typed_columns(
+    frame: Frame, missing_values: Iterable[Any] = (), decimal: str | None = None
+) -> pl.DataFrame:
     """Columns as numbers or text, null = missing: what ordinary classifiers can be given."""
     columns = {}
     for name, column in zip(frame.names, frame.columns, strict=True):
-        values = read_values(name, column, missing_values, parse=True)
+        values = read_values(name, column, missing_values, parse=True, decimal=decimal)
         if values.type == "text":
             columns[name] = values.data.cast(pl.String)
         else:
