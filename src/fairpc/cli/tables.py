@@ -16,6 +16,7 @@ from difflib import get_close_matches
 from functools import partial
 from math import floor
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
@@ -57,6 +58,8 @@ STDOUT: Final = "-"
 SUSPECTS: Final = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "unknown")
 MOSTLY: Final = 0.9
 """Share of numbers from which a column of text looks like a misread one."""
+WORDS: Final = 20
+"""Words for missing that a hint offers for one column."""
 
 ALONE: Final = "; if there should be more columns than one, give --delimiter"
 """What may be the matter with a table of one column."""
@@ -552,17 +555,20 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
             f"add --missing '{word}'"
         )
     for series in texts:
-        # Of the values that are there, those that are finite numbers.
-        finite = (
-            series.alias("")
-            .drop_nulls()
-            .cast(pl.Float64, strict=False)
-            .is_finite()
-            .fill_null(False)
-        )
+        known = series.alias("").drop_nulls()
+        finite = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
         share: Any = finite.mean() or 0.0
         if series.name not in roles.categorical and share > MOSTLY:
             yield (
                 f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
-                "are numbers: correct the others, or name the word for missing with --missing"
+                f"are numbers: {_as_missing(known.filter(~finite).unique().sort().to_list())}"
             )
+
+
+def _as_missing(others: list[str]) -> str:
+    """How a column becomes one of numbers in which these texts are missing."""
+    if len(others) > WORDS:
+        shown = _listed(others, 3)
+        return f"to read numbers, correct or empty its {len(others)} different others ({shown})"
+    words = " ".join(f"--missing {quote(word)}" for word in others)
+    return f"to read numbers, with the others as missing, add {words}; or correct them"
