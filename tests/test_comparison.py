@@ -69,6 +69,14 @@ def test_scores_are_those_of_the_test_rows() -> None:
         assert score.n_test == len(fold.test)
 
 
+def test_words_for_missing_hold_for_labels_and_groups() -> None:
+    X, y, s = table()
+    y, s = np.where(np.arange(len(y)) % 9 == 0, "?", y), np.where(np.arange(len(s)) % 5, s, "?")
+    methods = {"NB": LatNB(missing_values=("?",))}
+    record = compare(methods, X, y, sensitive_features=s, cv=3)
+    assert sum(score.n_test for score in record.scores) == int(((y != "?") & (s != "?")).sum())
+
+
 def test_means_and_deviations(found: Comparison) -> None:
     per_fold = found.per_fold.filter(pl.col("method") == "LR")["accuracy"]
     row = found.frame.row(by_predicate=pl.col("method") == "LR", named=True)

@@ -24,14 +24,13 @@ from numbers import Real
 from typing import Final
 
 import numpy as np
-import polars as pl
 
-from fairpc.data.codes_of import code_values
+from fairpc.data.codes_of import code_values, unmarked
 from fairpc.data.encoding import Encoding
 from fairpc.data.groups import Groups
 from fairpc.data.labels import Labels
 from fairpc.data.schema import Column
-from fairpc.data.values import read_values, to_dates
+from fairpc.data.values import dates_of, read_values
 from fairpc.errors import EvidenceError, QueryError, TableError, TableWarning
 from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
@@ -242,6 +241,9 @@ class Vocabulary:
 
         known: Event = {}
         for term in query.given:
+            if self._is_unknown(term):
+                readings.append(Reading(term, (UNKNOWN,)))
+                continue
             variable, fitting = read(term)
             if term.value is not None:
                 known = both(known, {variable: fitting[0][1]})
@@ -249,6 +251,10 @@ class Vocabulary:
         if total == -math.inf:
             words = ", ".join(str(reading.term) for reading in readings)
             raise EvidenceError(f"'{words}' has probability zero: leave out or change a value")
+        for term in filter(self._is_unknown, query.targets):
+            raise QueryError(
+                f"{term.value!r} means missing in {term.name!r}: ask for a value that it can have"
+            )
         asked = list(map(read, query.targets))
         if math.prod(len(fitting) for _, fitting in asked) > MAX_ROWS:
             raise QueryError("the query asks for too many combinations: give values to some")
@@ -304,6 +310,15 @@ class Vocabulary:
             said = said & _fitting(column, replace(term, sign=sign, value=value, also=None))
         codes = replace(said, codes=_of_cells(cells, said.codes))
         return variable, codes, _in_words(column, term, said)
+
+    def _is_unknown(self, term: Term) -> bool:
+        """Whether the value of a term is a word or a number for "missing"."""
+        _, column, _ = self._variable(term)
+        if term.sign != "=" or column is None:
+            return False
+        value, sentinels = np.array([term.value], dtype=object), self.features.missing_values
+        values = read_values(column.name, value, sentinels)
+        return bool(unmarked(replace(column, written=None), values).missing()[0])
 
     def _variable(self, term: Term) -> tuple[int, Column | None, Sequence[int] | None]:
         """Variable of the circuit and the column that it codes, None where groups go by names.
@@ -505,7 +520,7 @@ def _refuse_unordered(column: Column, instead: str) -> None:
 def _bound(column: Column, value: object) -> float:
     """A number, or a date in microseconds, given as such or as text."""
     if column.kind == "date":
-        bound = to_dates(pl.Series([str(value)]))[0]
+        (bound,) = dates_of([str(value)])
         if math.isnan(bound):
             raise QueryError(f"{value!r} is no date: {column.name!r} holds dates like 2024-05-31")
         return float(bound)

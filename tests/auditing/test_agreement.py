@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -39,6 +40,27 @@ def test_other_methods_see_the_columns_of_the_fit_alone() -> None:
     assert plain is not None
     for mine, other in zip(record.methods, plain.methods, strict=True):
         assert mine["accuracy"] == other["accuracy"] < 1
+
+
+def test_classes_and_groups_are_those_of_the_model_however_a_table_writes_them() -> None:
+    """Of a file all cells are text: labels are 1.0 and 0.0, and a group of numbers is a bin."""
+    X, y, _ = table()
+    age = np.random.default_rng(0).integers(20, 70, len(y))
+    frame = X.with_columns(age=pl.Series(age))
+    labels = (y == "yes").astype(int)
+    model = LatNB(sensitive="age", max_iter=30).fit(frame, labels)
+    assert len(model.groups_) == 4
+    wanted = QUICK | {"baselines": True, "cv": 2}
+    for kept in (age > 0, age > 25):
+        rows, own = frame.filter(pl.Series(kept)), labels[kept]
+        texts = rows.with_columns(pl.col("age").cast(pl.Float64)).cast(pl.String)
+        plain = audit(model, rows, own, **wanted).trade_off
+        found = audit(model, texts, own.astype(float).astype(str), **wanted).trade_off
+        assert plain is not None
+        assert found is not None
+        assert not found.failures
+        for name in ("method", "accuracy", "discrimination", "selection_gap"):
+            assert [m[name] for m in found.methods] == [m[name] for m in plain.methods]
 
 
 def test_a_chosen_threshold_is_audited() -> None:

@@ -27,6 +27,22 @@ def contradicting() -> tuple[pl.DataFrame, Any, Any]:
     return pl.DataFrame({"x": seen.astype(int), "z": noise}), np.where(d, 1, 0), s
 
 
+@pytest.mark.filterwarnings("ignore::fairpc.errors.ColumnWarning")
+def test_the_decimal_mark_of_the_fit_holds_for_the_test() -> None:
+    """Behind a decimal comma 1.234 is more than 950."""
+    X, y, s = table()
+    pay = 700 + 100 * (X["amount"].rank("ordinal").cast(pl.Int64) % 9)
+    texts = pl.Series([f"{v:,}".replace(",", ".") for v in pay])
+    tests = []
+    for column in (pay, texts):
+        model = LatNB(decimal=",", max_iter=30)
+        frame = X.with_columns(pay=column)
+        model.fit(frame, y, sensitive_features=s)
+        record = audit(model, frame, y, sensitive_features=s, **QUICK)
+        tests.append(record.decidable.test)
+    assert tests[0] == tests[1]
+
+
 @pytest.mark.filterwarnings("ignore:column 'x' gives the label 'y' away")
 def test_a_rejection_is_said_first_and_has_no_intervals() -> None:
     """Before what the guard said, if it did: no model is right where the assumptions are not."""

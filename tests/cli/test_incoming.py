@@ -90,6 +90,39 @@ def test_the_decimal_mark_can_be_said(
     assert "--decimal is ';'" in ended.err
 
 
+def test_a_number_for_missing_holds_in_every_command(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = list(csv.DictReader(small_table(400).splitlines()))
+    for name, cell in (("coded", "999.0"), ("empty", "")):
+        ages = [cell if i % 4 == 0 else row["age"] for i, row in enumerate(rows)]
+        lines = [f"{a},{r['job']},{r['sex']},{r['hired']}" for a, r in zip(ages, rows, strict=True)]
+        Path(f"{name}.csv").write_text("\n".join([HEADER, *lines]) + "\n")
+    fit = ("--label", "hired", "--sensitive", "sex", "--model", "LatNB", "--missing", "999")
+    for name in ("coded", "empty"):
+        assert called(capsys, "fit", f"{name}.csv", *fit, "-o", f"{name}.fairpc", "-q").code == 0
+    scores = {}
+    for model in ("coded", "empty"):
+        for table in ("coded", "empty"):
+            words = ("predict", f"{model}.fairpc", f"{table}.csv", "-o", "out.csv", "-q")
+            assert called(capsys, *words).code == 0
+            scored = csv.DictReader(Path("out.csv").read_text().splitlines())
+            scores[model, table] = [row["p_df_yes"] for row in scored]
+    assert len({tuple(s) for s in scores.values()}) == 1
+    audits = [
+        answer(capsys, "audit", "coded.fairpc", f"{table}.csv") for table in ("coded", "empty")
+    ]
+    assert audits[0]["parity"] == audits[1]["parity"]
+    assert audits[0]["decidable"] == audits[1]["decidable"]
+    unknown = answer(capsys, "query", "coded.fairpc", "Df=yes | age=?")
+    for value in ("999", "999.0", "9.99e2"):
+        asked = answer(capsys, "query", "coded.fairpc", f"Df=yes | age={value}")
+        assert asked["probability"] == unknown["probability"]
+        assert asked["read_as"][0] == {"term": f"age = {value}", "values": ["?"]}
+    ended = called(capsys, "query", "coded.fairpc", "age=999.0 | sex=F")
+    assert "'999.0' means missing in 'age'" in ended.err
+
+
 def test_weights_are_rows_that_are_repeated(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,6 +141,41 @@ def test_weights_are_rows_that_are_repeated(
     ended = called(capsys, "fit", "w.csv", *FIT, "--weight", "sex", "-o", "x.fairpc")
     assert ended.code == 2
     assert "is given as --weight and as --sensitive" in ended.err
+
+
+def test_what_a_fit_was_told_of_its_table_holds_for_the_next(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = small_table(400).replace("cook", "K\xf6chin").replace(",", "~").splitlines()
+    weights = ["W", *(str(1 + 6 * (i % 3)) for i in range(400))]
+    text = "\n".join(f"{line}~{w}" for line, w in zip(lines, weights, strict=True)) + "\n"
+    Path("old.csv").write_text(text, encoding="cp1252")
+    told = ("--weight", "W", "--encoding", "cp1252", "--delimiter", "~")
+    fit = ("--label", "hired", "--sensitive", "sex", "--model", "LatNB", "--positive", "no")
+    ended = called(capsys, "fit", "old.csv", *fit, *told, "-o", "w.fairpc")
+    assert "\nNext: fairpc audit w.fairpc old.csv -o report.html\n" in ended.out
+
+    def gap(table: str, *more: str) -> str:
+        ended = called(capsys, "audit", "w.fairpc", table, "--fail-over", "0", "-q", *more)
+        return ended.err.splitlines()[-1]
+
+    assert answer(capsys, "audit", "w.fairpc", "old.csv")["data"]["same_rows_as_fit"]
+    assert "may be as large as" in gap("old.csv")
+    assert gap("old.csv", *told) == gap("old.csv")
+    assert gap("old.csv", "--weight", "") != gap("old.csv")
+    # What is written in UTF-8 is read as such, and a table without weights has none.
+    Path("new.csv").write_text(text.replace("~", ";"), encoding="utf-8")
+    assert gap("new.csv", "--delimiter", ";") == gap("old.csv")
+    Path("bare.csv").write_text("\n".join(lines), encoding="utf-8")
+    ended = called(capsys, "audit", "w.fairpc", "bare.csv", "--fail-over", "1")
+    assert "the column of weights of the fit, 'W', is not in bare.csv" in ended.err
+    assert called(capsys, "predict", "w.fairpc", "old.csv", "-o", "out.csv").code == 0
+    assert "K\xf6chin" in Path("out.csv").read_text("utf-8")
+    ended = called(capsys, "explain", "w.fairpc", "--table", "old.csv", "--row", "2")
+    assert ended.code == 0
+    ended = called(capsys, "predict", "w.fairpc", "t.csv", "-o", "out.csv")
+    assert "none of the features of the model" in ended.err
+    assert "give --delimiter" in ended.err
 
 
 def test_the_columns_are_shown_before_the_fit(

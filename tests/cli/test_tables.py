@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -92,14 +93,26 @@ def test_an_interrupted_fit_leaves_the_old_model(
     assert (folder / "m.fairpc").read_bytes() == before
 
 
-def test_numbers_read_as_names_are_pointed_out(
+def test_numbers_read_as_names_are_pointed_out_with_the_words_that_repair_it(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = pl.read_csv("t.csv").with_columns(pl.col("age").cast(pl.String))
-    ages = ["inf", *table["age"].to_list()[1:]]
+    ages = ["inf", "not given", "-", *table["age"].to_list()[3:]]
     table.with_columns(pl.Series("age", ages)).write_csv("odd.csv")
-    found = answer(capsys, "fit", "odd.csv", *FIT, "-o", "n.fairpc", "--structure", "chow-liu")
-    assert any("'age' is read as names although 99%" in hint for hint in found["hints"])
+    found = answer(capsys, "fit", "odd.csv", *FIT, "-o", "n.fairpc")
+    (hint,) = [hint for hint in found["hints"] if hint.startswith("'age' is read as names")]
+    assert "although 97% of its values are numbers: to read numbers" in hint
+    told = shlex.split(hint.partition("add ")[2].partition(";")[0])
+    assert told == ["--missing", "-", "--missing", "inf", "--missing", "not given"]
+    found = answer(capsys, "fit", "odd.csv", *FIT, "-o", "n.fairpc", *told)
+    assert {c["column"]: c["kind"] for c in found["columns"]}["age"] == "number"
+    assert not found["hints"]
+    assert called(capsys, "predict", "n.fairpc", "odd.csv", "-o", "p.csv").code == 0
+    many = [f"see {i}" if i % 5 == 0 else str(20 + i % 30) for i in range(120)]
+    more = pl.concat([table, table, table])
+    more.with_columns(pl.Series("age", many + ["30"] * 240)).write_csv("many.csv")
+    found = answer(capsys, "fit", "many.csv", *FIT, "-o", "n.fairpc")
+    assert any("empty its 24 different others ('see 0', " in hint for hint in found["hints"])
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "feather"])

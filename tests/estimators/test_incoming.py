@@ -67,6 +67,59 @@ def test_a_number_of_nines_far_from_others_may_be_a_missing_value(code: float, o
     np.testing.assert_array_equal(model.predict_proba(coded), model.predict_proba(hidden))
 
 
+def with_codes(frame: pl.DataFrame, pay: str | None, day: str | None) -> pl.DataFrame:
+    """The rows as text, with a day; every fourth has these cells in place of its own."""
+    n = frame.height
+    days = [day if i % 4 == 0 else f"2024-03-{1 + i % 28:02}" for i in range(n)]
+    pays = [pay if i % 4 == 0 else str(v) for i, v in enumerate(frame["pay"])]
+    return frame.with_columns(pay=pl.Series(pays, dtype=pl.String), day=pl.Series(days))
+
+
+@pytest.mark.parametrize("kind", [FairPC, LatentDecision])
+@pytest.mark.filterwarnings("ignore::fairpc.errors.ContradictionWarning")
+def test_sentinels_are_compared_as_the_column_is(kind: Any, tmp_path: Path) -> None:
+    frame, y = rows()
+    given = FAST if kind is FairPC else {"random_state": 0}
+    model = kind(sensitive="sex", missing_values=(999, "1900-01-01"), **given)
+    empty = with_codes(frame, None, None)
+    expected = model.fit(empty, y).predict_proba(empty)
+    for pay, day in (("999.0", "1900-01-01"), (" 9.99e2", "1900-01-01 00:00"), ("999", None)):
+        coded = with_codes(frame, pay, day)
+        np.testing.assert_array_equal(model.predict_proba(coded), expected)
+        again = kind(**model.get_params()).fit(coded, y)
+        np.testing.assert_array_equal(again.predict_proba(empty), expected)
+        coded.with_columns(y).write_csv(tmp_path / "t.csv")
+        if kind is FairPC:
+            streamed = kind(**model.get_params()).fit(tmp_path / "t.csv", "hired")
+            np.testing.assert_array_equal(streamed.predict_proba(empty), expected)
+    typed = with_codes(frame, "999.0", "1900-01-01").with_columns(
+        pl.col("pay").cast(pl.Float64), pl.col("day").str.to_date()
+    )
+    np.testing.assert_array_equal(model.predict_proba(typed), expected)
+
+
+def test_days_may_come_first_in_dates() -> None:
+    frame, y = rows()
+    iso = with_codes(frame, None, None)
+    day_first = iso.with_columns(pl.col("day").str.to_date().dt.strftime("%d.%m.%Y"))
+    model = FairPC("sex", **FAST).fit(day_first, y)
+    assert model.coding_.features.column("day").kind == "date"
+    expected = FairPC("sex", **FAST).fit(iso, y).predict_proba(iso)
+    for table in (iso, day_first):
+        np.testing.assert_array_equal(model.predict_proba(table), expected)
+    # Whether 03/04/2024 is in March or in April no reader can tell.
+    slashes = day_first.with_columns(pl.col("day").str.replace_all(".", "/", literal=True))
+    with pytest.raises(TableError, match="it held dates at fit"):
+        model.predict_proba(slashes)
+
+
+def test_a_sentinel_of_numbers_is_none_of_names() -> None:
+    frame, y = rows()
+    job = pl.when(pl.int_range(frame.height) % 3 == 0).then(pl.lit("999.0")).otherwise("job")
+    model = FairPC("sex", missing_values=(999,), **FAST).fit(frame.with_columns(job=job), y)
+    assert model.coding_.features.column("job").levels == ("999.0", "a", "b")
+
+
 @pytest.mark.parametrize("code", [9999.0, 99, 12345.0])
 def test_numbers_that_may_well_be_numbers_are_not_named(code: float) -> None:
     frame, y = rows()

@@ -125,6 +125,28 @@ def test_an_altered_file_is_refused(tmp_path: Path) -> None:
         load(path)
 
 
+def test_what_was_said_of_the_table_is_kept_and_checked(tmp_path: Path) -> None:
+    table, labels, group = people()
+    model = LatNB().fit(table, labels, sensitive_features=group)
+    path, again = tmp_path / "model.json", tmp_path / "again.json"
+    model.save(path)
+    plain = json.loads(path.read_text())
+    assert "table" not in plain
+    model.table_options_ = {"weight": "W", "encoding": "cp1252"}
+    model.save(path)
+    loaded = load(path)
+    assert loaded.table_options_ == model.table_options_
+    loaded.save(again)
+    assert again.read_bytes() == path.read_bytes()
+    content = json.loads(path.read_text())
+    assert content["version"] == plain["version"]
+    for wrong in ({"weight": 3}, {"shell": "rm"}, ["weight"], "weight", None):
+        write_signed(path, content | {"table": wrong})
+        with pytest.raises(FileFormatError, match="holds no model"):
+            load(path)
+    assert loaded.fit(table, labels, sensitive_features=group).table_options_ == {}
+
+
 def recipe_file(path: Path) -> tuple[Any, dict[str, Any]]:
     """A model of the recipe, and its file as data; components are asked for, so it is no forest.
 

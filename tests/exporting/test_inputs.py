@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
@@ -248,3 +249,37 @@ def test_any_blanks_around_a_mark_are_none_of_it(score: Any, tmp_path: Path) -> 
     meant = table.with_columns(job=pl.Series([None, None, None, "cook", None], dtype=pl.String))
     found = score(model, table.cast({"number": pl.Float64}), tmp_path)
     np.testing.assert_allclose(found, expected(model, meant), atol=1e-12)
+
+
+@pytest.mark.parametrize("score", [expected, by_python, by_onnx, by_sqlite, by_duckdb])
+def test_marks_are_compared_as_the_column_is(score: Any, tmp_path: Path) -> None:
+    kids = Column("kids", "category", levels=(0, 1, 10))
+    model = naive(Random(8), NUMBER, kids, DAY)
+    features = replace(model.coding_.features, missing_values=(-999.0, "1970-01-03"))
+    model.coding_ = replace(model.coding_, features=features)
+    instants = [datetime(1970, 1, 3), datetime(1970, 1, 3, 0, 0, 1), datetime(1970, 1, 2)]
+    typed = {"number": [-999.0, 8.0, 8.0], "kids": [1, -999, 1], "day": instants}
+    known = {"number": [None, 8.0, 8.0], "kids": [1, None, 1], "day": [None, *instants[1:]]}
+    groups = {"group": [*"fmf"]}
+    given = () if score is expected else (tmp_path,)
+    meant = expected(model, pl.DataFrame(known | groups))
+    np.testing.assert_allclose(
+        score(model, pl.DataFrame(typed | groups), *given), meant, atol=1e-12
+    )
+    if score is by_onnx:  # which is given no text in place of numbers
+        return
+    for number, day in (("-999.0", "1970-01-03"), (" -999", "1970-01-03 00:00"), ("-9.99e2", "")):
+        days = [day, "1970-01-03T00:00:01", "1970-01-02"]
+        texts = {"number": [number, "8", "8.0"], "kids": ["1", "-999.00", "1"], "day": days}
+        table = pl.DataFrame(texts | groups).with_columns(pl.col("day").replace("", None))
+        np.testing.assert_allclose(score(model, table, *given), meant, atol=1e-12)
+
+
+@pytest.mark.parametrize("score", [expected, by_python, by_sqlite, by_duckdb])
+def test_dates_may_have_the_day_first(score: Any, tmp_path: Path) -> None:
+    days = [datetime(1970, 1, 1, 23, 59), datetime(1970, 1, 2), datetime(1970, 1, 31), None]
+    texts = ["01.01.1970 23:59", "02.01.1970", "31.01.1970 00:00:00", None]
+    model, groups = naive(Random(9), DAY), {"group": [*"fmfm"]}
+    given = () if score is expected else (tmp_path,)
+    found = score(model, pl.DataFrame({"day": texts} | groups), *given)
+    np.testing.assert_allclose(found, expected(model, pl.DataFrame({"day": days} | groups)))

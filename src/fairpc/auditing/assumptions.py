@@ -130,8 +130,8 @@ def assumption_test(job: Job) -> Tested:
     frame, features = read_frame(rows.table), rows.features
     if frame.from_array:  # Columns of an array are known by position.
         frame = replace(frame, names=features.names_in)
-    columns = typed_columns(frame, features.missing_values)[list(features.names)]
-    table = columns.to_numpy()[kept]
+    columns = typed_columns(frame, features.missing_values, job.model.decimal)
+    table = columns[list(features.names)].to_numpy()[kept]
     if n_seeds is None:
         many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
         affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)

@@ -52,7 +52,7 @@ class AuditedRows:
     persons: Positions | None = None  #: who each row is about; None where nobody repeats
     f: Codes | None = None  #: fair decision of each row where it is known; None where none is
     table: Any = None  #: X as given; None where equal rows are merged, as are the next three
-    labels: Any = None  #: y as given
+    labels: Any = None  #: the class of each row as the model names it, None where missing
     sensitive: Any = None  #: groups as given
     fair_labels: Any = None  #: known decisions as given
     fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
@@ -195,7 +195,7 @@ def audited_rows(
     found = replace(
         asked(model, GivenRows(rows, columns_of_fit(model.coding_.features, X))),
         table=X,
-        labels=y,
+        labels=None if y is None else model.coding_.labels.inverse(rows.d),
         sensitive=sensitive_features,
         fair_labels=fair_labels,
         weights=rows.weights,

@@ -254,6 +254,8 @@ def _audit(
 ) -> None:
     """Test a model and its assumptions on a table; write the report.
 
+    The table is read as the fit was told to read its own, and its weights are used.
+
     Example: fairpc audit loans.fairpc new.csv -o report.html
 
     In CI: fairpc audit loans.fairpc new.csv --fail-over 0.05

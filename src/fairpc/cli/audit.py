@@ -67,7 +67,7 @@ def run(
     others = output is not None if trade_off is None else trade_off
     model = loaded(model_file)
     warned = Warned()
-    with opened(table, text) as files, about(files.source):
+    with opened(table, text, model.table_options_) as files, about(files.source):
         note_absent(model, files, screen)
         with warned.watching():
             given, cells = _given(model, files, label, weight, max_memory, screen)
@@ -183,8 +183,7 @@ def _given(
     name = fitted if fitted in names else None
     if label is not None:
         name = column(names, label, "--label", files.source)
-    if weight is not None:
-        weight = column(names, weight, "--weight", files.source)
+    weight = _weight(model, files, weight, screen)
     if name is None:
         screen.note(
             f"{files.source} has no label column {fitted!r}: the comparison of decisions with "
@@ -201,3 +200,18 @@ def _given(
     if weight is not None:
         given["sample_weight"] = cells[weight].to_numpy()
     return given, cells
+
+
+def _weight(
+    model: CircuitClassifier, files: TableFiles, weight: str | None, screen: Screen
+) -> str | None:
+    """The column of the weights: the one that is named, or that of the fit; "" names none."""
+    if weight is not None:
+        return column(files.names(), weight, "--weight", files.source) if weight else None
+    fitted = model.table_options_.get("weight")
+    if fitted is None:
+        return None
+    there = fitted in files.names()
+    used = "is used" if there else f"is not in {files.source}: all rows count alike"
+    screen.note(f"the column of weights of the fit, {fitted!r}, {used}")
+    return fitted if there else None

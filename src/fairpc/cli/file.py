@@ -205,7 +205,7 @@ def _taken(
 ) -> pl.DataFrame:
     """One row of a table."""
     number = row or 1
-    with opened(table, text) as files:
+    with opened(table, text, model.table_options_) as files:
         note_absent(model, files, screen)
         with files.reading():
             cells = ready(files.scan().slice(number - 1, 1).collect(), files)

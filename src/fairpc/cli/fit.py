@@ -119,6 +119,8 @@ def run(
                 model.fit(rows.X, rows.y, sample_weight=rows.weight, **vars(keeping))
             rates = _equalised(model, rows, in_memory) if learner.equal_rates else {}
         seconds = perf_counter() - began
+    said = {"delimiter": text.delimiter, "encoding": text.encoding, "weight": weight}
+    model.table_options_ = {name: value for name, value in said.items() if value is not None}
     model.save(output)
     found = facts(model, rows, seconds, weight) | {"model_file": output, "selection_rates": rates}
     if screen.json:

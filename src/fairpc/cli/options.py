@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from importlib import import_module
 from inspect import Parameter, Signature, signature
+from math import isfinite
 from typing import Annotated, Any, Final, get_type_hints
 
 import typer
@@ -369,10 +370,12 @@ class Limit:
 
 
 def as_number(text: str) -> float | None:
+    """The finite number that a text is, if it is one."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return None
+    return number if isfinite(number) else None
 
 
 def named(*message: Piece) -> str:

@@ -28,7 +28,7 @@ from fairpc.cli.tables import (
 from fairpc.data.files import TableFiles, format_of, write_table
 from fairpc.data.source import Warned
 from fairpc.errors import NotAnsweredError, OptionError, TableError, counted
-from fairpc.query import PART, Answer, Query, Vocabulary, parse
+from fairpc.query import PART, UNKNOWN, Answer, Query, Vocabulary, parse
 from fairpc.refits.workbench import Progress, Report, progress
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run(
         raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
     model = loaded(model_file)
     began, warned = perf_counter(), Warned()
-    with opened(table, text) as files:
+    with opened(table, text, model.table_options_) as files:
         note_absent(model, files, screen)
         absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
         if absent:
@@ -242,7 +242,8 @@ def _answer_facts(text: str, query: Query, answer: Answer) -> dict[str, Any]:
 
 
 def _show_answer(query: Query, answer: Answer) -> None:
-    known = [str(term) for term in query.given if term.value is not None]
+    unknown = [r.term for r in answer.readings if r.values == (UNKNOWN,)]
+    known = [str(t) for t in query.given if t.value is not None and t not in unknown]
     condition = f" | {', '.join(known)}" if known else ""
     for reading in answer.readings:
         # Of a long list of bins the whole ones say what the interval says.

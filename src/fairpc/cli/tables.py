@@ -6,19 +6,23 @@ What cannot be read or written is refused before the work begins.
 from __future__ import annotations
 
 import codecs
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from math import floor
 from pathlib import Path
+from shlex import quote
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from fairpc.cli.options import Engine, Roles, TextFormat, as_number
 from fairpc.data.atomic import check_writable
+from fairpc.data.delimited import NotUtf8Error
 from fairpc.data.files import TableFiles, find, format_of, is_part
 from fairpc.data.frame import exactly
 from fairpc.data.source import Source, source_of
@@ -54,6 +58,11 @@ STDOUT: Final = "-"
 SUSPECTS: Final = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "unknown")
 MOSTLY: Final = 0.9
 """Share of numbers from which a column of text looks like a misread one."""
+WORDS: Final = 20
+"""Words for missing that a hint offers for one column."""
+
+ALONE: Final = "; if there should be more columns than one, give --delimiter"
+"""What may be the matter with a table of one column."""
 
 CLOSE: Final = 0.8
 """Names at least as alike, from 0 to 1, are taken for one name and a slip."""
@@ -86,28 +95,60 @@ class LabelledTable:
 
 
 @contextmanager
-def opened(table: str, text: TextFormat) -> Iterator[TableFiles]:
-    """The files of a table: a path, a folder, a pattern, or "-" for what comes on stdin."""
+def opened(
+    table: str, text: TextFormat, at_fit: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[TableFiles]:
+    """The files of a table: a path, a folder, a pattern, or "-" for what comes on stdin.
+
+    What is not said of it is as it was said ``at_fit``; an encoding where it is not UTF-8.
+    """
+    delimiter = at_fit.get("delimiter") if text.delimiter is None else text.delimiter
     # In most shells a tab is hard to type.
-    delimiter = "\t" if text.delimiter in ("\\t", "tab") else text.delimiter
-    if text.encoding is None and table != STDIN:
-        yield find(table, delimiter=delimiter)
-        return
-    if table == STDIN and sys.stdin.isatty():
+    delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
+    with ExitStack() as kept:
+        path, source, encoding = table, table, text.encoding
+        if table == STDIN:
+            path, source = str(_scratch(kept)), "the table on stdin"
+            _copy_stdin(Path(path), source)
+        if encoding is None:
+            try:
+                called = None if path == table else source
+                files = find(path, delimiter=delimiter, source=called)
+            except NotUtf8Error:
+                encoding = at_fit.get("encoding")
+                if encoding is None or not Path(path).is_file():
+                    raise
+        if encoding is not None:
+            copy = _scratch(kept)
+            _recode(path, copy, encoding, source)
+            files = find(copy, delimiter=delimiter, source=source)
+        yield files
+
+
+def _scratch(kept: ExitStack) -> Path:
+    """A file of our own, in a folder that goes with the block."""
+    folder = tempfile.TemporaryDirectory(prefix="fairpc-")
+    return Path(kept.enter_context(folder)) / "table"
+
+
+def _copy_stdin(copy: Path, source: str) -> None:
+    """Write what is on stdin to a file, no further than to a limit: it may be endless."""
+    if sys.stdin.isatty():
         raise FileFormatError("there is no input on stdin: pipe a table in, or give its path")
-    with tempfile.TemporaryDirectory(prefix="fairpc-") as folder:
-        copy = Path(folder) / "table"
-        source = "the table on stdin" if table == STDIN else table
-        if text.encoding is not None:
-            _recode(table, copy, text.encoding)
-        else:
-            with _room(copy, source), copy.open("wb") as out:
-                _copy(sys.stdin.buffer.read, out, source)
-        yield find(copy, delimiter=delimiter, source=source)
+    total = 0
+    with _room(copy, source), copy.open("wb") as out:
+        while piece := sys.stdin.buffer.read(_PIECE):
+            total += len(piece)
+            if total > STDIN_BYTES:
+                raise FileFormatError(
+                    f"{source} has more than {STDIN_BYTES:,} bytes: write it to a file and give "
+                    "its path"
+                )
+            out.write(piece)
 
 
-def _recode(table: str, copy: Path, encoding: str) -> None:
-    """Write what is on stdin or in a file, in another encoding, to a file of its own in UTF-8."""
+def _recode(path: str, copy: Path, encoding: str, source: str) -> None:
+    """Write a file in another encoding to a file of its own in UTF-8."""
     try:
         b" ".decode(encoding)  # knows rot13 and its like from encodings of text
     except UnicodeError:
@@ -116,19 +157,18 @@ def _recode(table: str, copy: Path, encoding: str) -> None:
         raise FileFormatError(
             f"the encoding {encoding!r} is unknown: give one such as utf-8, cp1252 or latin-1"
         ) from None
-    if table != STDIN and not Path(table).is_file():
-        raise FileFormatError(f"there is no file {table}: check the name and the folder")
+    if not Path(path).is_file():
+        raise FileFormatError(f"there is no file {source}: check the name and the folder")
     try:
         with (
-            nullcontext(sys.stdin.buffer) if table == STDIN else Path(table).open("rb") as file,
-            _room(copy, table if table != STDIN else "the table on stdin"),
+            Path(path).open("rb") as file,
+            _room(copy, source),
             copy.open("w", encoding="utf-8", newline="") as out,
         ):
-            text = codecs.getreader(encoding)(file)
-            _copy(text.read, out, "the table on stdin" if table == STDIN else "")
+            shutil.copyfileobj(codecs.getreader(encoding)(file), out, _PIECE)
     except UnicodeError as error:
         raise FileFormatError(
-            f"{table} is not written in {encoding} ({error}): give its encoding, such as cp1252"
+            f"{source} is not written in {encoding} ({error}): give its encoding, such as cp1252"
         ) from None
 
 
@@ -143,19 +183,6 @@ def _room(copy: Path, source: str) -> Iterator[None]:
             f"{source} cannot be copied to {copy.parent.parent} ({reason}): set TMPDIR to a folder "
             "with more space"
         ) from error
-
-
-def _copy(read: Callable[[int], Any], out: Any, endless: str) -> None:
-    """Copy what is read piece by piece; what may be ``endless`` no further than to a limit."""
-    total = 0
-    while piece := read(_PIECE):
-        total += len(piece)
-        if endless and total > STDIN_BYTES:
-            raise FileFormatError(
-                f"{endless} has more than {STDIN_BYTES:,} bytes: write it to a file and give its "
-                "path"
-            )
-        out.write(piece)
 
 
 @contextmanager
@@ -241,7 +268,7 @@ def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
     else:
         repair = f"its columns are {_listed(names, 12)}"
     if len(names) == 1:
-        repair += "; if there should be more, give --delimiter"
+        repair += ALONE
     elif any(as_number(name) is not None for name in names):
         repair += "; the table needs a header line with the names of its columns"
     raise TableError(f"{source} has no column {wanted!r} ({option}): {repair}")
@@ -266,7 +293,7 @@ def note_absent(model: FittedModel, files: TableFiles, screen: Screen) -> None:
     if len(absent) == len(known):
         raise TableError(
             f"{files.source} has none of the features of the model ({_listed(known)}): give a "
-            "table with at least one of them"
+            f"table with at least one of them{ALONE if len(files.names()) == 1 else ''}"
         )
     taken = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
     others = {name.lower(): name for name in files.names() if name not in taken}
@@ -470,15 +497,18 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     import narwhals as nw
     import polars as pl
 
-    name, series = series.name, _without_sentinels(series, roles.sentinels)
+    name = series.name
+    # Labels and groups are names, which have no decimals.
+    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
+    wrapped = nw.from_native(series, series_only=True)
+    values = read_values(name, wrapped, roles.sentinels, decimal=decimal)
+    known = pl.Series(~values.missing())
+    series = pl.select(pl.when(known).then(series).alias(name)).to_series()
     if name in roles.categorical and name in roles.sensitive:
         return series.cast(pl.String).cast(pl.Categorical)
     if series.dtype != pl.String or name in roles.categorical:
         return series
-    wrapped = nw.from_native(series, series_only=True)
-    # Labels and groups are names, which have no decimals.
-    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
-    values = read_values(name, wrapped, parse=True, decimal=decimal)
+    values = values.parsed()
     if values.type == "text" or values.written != PLAIN:
         # The model keeps how numbers are written, for the next table.
         return series
@@ -488,19 +518,6 @@ def _column(series: pl.Series, roles: Roles) -> pl.Series:
     whole = numbers.drop_nulls()
     exact = ((whole == whole.round()) & (whole.abs() < EXACT)).all()
     return (numbers.cast(pl.Int64) if exact else numbers).alias(name)
-
-
-def _without_sentinels(series: pl.Series, sentinels: Sequence[str | float]) -> pl.Series:
-    import polars as pl
-
-    nameless = series.alias("")  # a method of a series asks for its column by name
-    if series.dtype in (pl.String, pl.Categorical, pl.Enum):
-        missing = nameless.cast(pl.String).is_in([v for v in sentinels if isinstance(v, str)])
-    elif series.dtype.is_numeric():
-        missing = nameless.is_in([v for v in sentinels if not isinstance(v, str)])
-    else:
-        return series
-    return pl.select(pl.when(~missing).then(series).alias(series.name)).to_series()
 
 
 def _typed(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
@@ -538,17 +555,20 @@ def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
             f"add --missing '{word}'"
         )
     for series in texts:
-        # Of the values that are there, those that are finite numbers.
-        finite = (
-            series.alias("")
-            .drop_nulls()
-            .cast(pl.Float64, strict=False)
-            .is_finite()
-            .fill_null(False)
-        )
+        known = series.alias("").drop_nulls()
+        finite = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
         share: Any = finite.mean() or 0.0
         if series.name not in roles.categorical and share > MOSTLY:
             yield (
                 f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
-                "are numbers: correct the others, or name the word for missing with --missing"
+                f"are numbers: {_as_missing(known.filter(~finite).unique().sort().to_list())}"
             )
+
+
+def _as_missing(others: list[str]) -> str:
+    """How a column becomes one of numbers in which these texts are missing."""
+    if len(others) > WORDS:
+        shown = _listed(others, 3)
+        return f"to read numbers, correct or empty its {len(others)} different others ({shown})"
+    words = " ".join(f"--missing {quote(word)}" for word in others)
+    return f"to read numbers, with the others as missing, add {words}; or correct them"

@@ -68,8 +68,10 @@ class MethodTable:
             features = _only(X, frame, [n for n in frame.names if n not in names])
             sensitive = _only(X, frame, names)
         wanted = (positive, *(getattr(e, "positive", None) for e in estimators))
-        labels = fit_labels(y, positive=next((p for p in wanted if p is not None), None))
-        groups = fit_groups(sensitive)
+        positive = next((p for p in wanted if p is not None), None)
+        sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
+        labels = fit_labels(y, positive=positive, missing_values=sentinels)
+        groups = fit_groups(sensitive, missing_values=sentinels)
         s, d = groups.transform(sensitive), labels.transform(y)
         for what, codes in (("labels", d), ("groups", s)):
             if len(codes) != frame.n_rows:
@@ -77,10 +79,10 @@ class MethodTable:
                     f"{frame.n_rows} rows and {len(codes)} {what}: give one per row"
                 )
         check_apart(groups, labels, s, d)
-        sentinels = next((m for e in estimators if (m := getattr(e, "missing_values", ()))), ())
+        decimal = next((m for e in estimators if (m := getattr(e, "decimal", None))), None)
         frame = read_frame(features)
         ids = _identifiers(frame, sentinels)
-        typed = typed_columns(frame, sentinels).drop(exactly(ids))
+        typed = typed_columns(frame, sentinels, decimal).drop(exactly(ids))
         classes = tuple(str(c) for c in labels.classes)
         given = X, features, sensitive, y, typed, ids, tuple(sentinels)
         return cls(*given, s, d, classes, labels.positive)
@@ -148,11 +150,13 @@ class MethodTable:
         return take_rows(self.features, rows), groups
 
 
-def typed_columns(frame: Frame, missing_values: Iterable[Any] = ()) -> pl.DataFrame:
+def typed_columns(
+    frame: Frame, missing_values: Iterable[Any] = (), decimal: str | None = None
+) -> pl.DataFrame:
     """Columns as numbers or text, null = missing: what ordinary classifiers can be given."""
     columns = {}
     for name, column in zip(frame.names, frame.columns, strict=True):
-        values = read_values(name, column, missing_values, parse=True)
+        values = read_values(name, column, missing_values, parse=True, decimal=decimal)
         if values.type == "text":
             columns[name] = values.data.cast(pl.String)
         else:

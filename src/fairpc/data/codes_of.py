@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,16 @@ from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_
 from fairpc.data.frame import Frame
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
-from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
+from fairpc.data.values import (
+    Sentinel,
+    Values,
+    ValueType,
+    marks_of,
+    parsed_numbers,
+    read_values,
+    to_dates,
+    to_numbers,
+)
 from fairpc.data.writing import PLAIN
 from fairpc.errors import TableError, TableWarning, counted, warn_caller
 from fairpc.errors.arrays import Array, Codes, Floats
@@ -33,6 +43,7 @@ def code_values(column: Column, values: Values, *, warn: bool = True) -> Codes:
     names it if ``warn``. Labels of bins are understood too, so that what ``decode`` gives
     can be coded again.
     """
+    values = unmarked(column, values)
     missing = values.missing()
     if missing.all():
         # A column of nothing has no type that could be wrong.
@@ -45,6 +56,21 @@ def code_values(column: Column, values: Values, *, warn: bool = True) -> Codes:
     elif warn and not column.binned:
         _warn_unseen(column, values, codes)
     return codes
+
+
+def unmarked(column: Column, values: Values) -> Values:
+    """Text without what means "missing" once it is read as the numbers or dates of a column."""
+    import polars as pl
+
+    kind: ValueType = "date" if column.kind == "date" else "number"
+    named = column.textual or column.kind == "boolean"
+    if values.type != "text" or named or not marks_of(kind, values.sentinels):
+        return values
+    written = column.written or PLAIN
+    texts = values.data
+    read = to_dates(texts) if kind == "date" else parsed_numbers(texts, written).to_numpy()
+    marked = pl.Series(replace(values, type=kind, data=read).marked())
+    return replace(values, data=pl.select(pl.when(~marked).then(texts)).to_series())
 
 
 def code_columns(
@@ -75,6 +101,7 @@ def numbers_of(column: Column, values: Values) -> Array:
     """
     if (column.kind == "date") != (values.type == "date") and values.type != "text":
         raise _changed(column, values)
+    values = unmarked(column, values)
     if column.kind != "date":
         return np.asarray(_numbers(column, values))
     if values.type == "date":

@@ -17,7 +17,7 @@ import numpy as np
 from fairpc.data.categories import is_integral
 from fairpc.data.forks import need_threads
 from fairpc.data.points import MOST, RUNS, Points, add_points, widened
-from fairpc.data.values import Values, ValueType, number_texts
+from fairpc.data.values import Sentinel, Values, ValueType, number_texts
 from fairpc.data.writing import PERCENT, PLAIN, Writing, likeliest
 from fairpc.errors.arrays import Array, Bools, Floats, Ints
 
@@ -25,6 +25,8 @@ Marks = tuple[ValueType, str, str]
 """A way to read text: as dates, or as numbers with a decimal mark and a thousands separator."""
 
 _AS_PROGRAMS: Final[Marks] = ("number", *PLAIN.marks)
+_HOW: Final = ("decimal", "numeric", "sentinels")
+"""What is said of how text is to be read."""
 _KEPT_HASHES: Final = 1024
 _FEW_CELLS: Final = 24
 
@@ -104,6 +106,7 @@ class Numbers:
     Attributes:
         whole: all are whole numbers.
         remark, written: as in ``Values``.
+        lost: weight of numbers that mean "missing", per class; None where there are none.
     """
 
     type: ValueType
@@ -111,6 +114,7 @@ class Numbers:
     whole: bool
     remark: str = ""
     written: Writing = PLAIN
+    lost: Floats | None = None
 
     @property
     def listed(self) -> bool:
@@ -133,7 +137,8 @@ class Numbers:
 
     def renamed(self, column: Ints, n_classes: int) -> Numbers:
         weights = widened(self.weights, column, n_classes)
-        return replace(self, points=replace(self.points, weights=weights))
+        lost = None if self.lost is None else widened(self.lost, column, n_classes)
+        return replace(self, points=replace(self.points, weights=weights), lost=lost)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +149,7 @@ class Texts:
         rest: weight of texts that are no longer listed, per class; None where all are.
         numbers: all texts as numbers or dates, where not all are listed and all are such; in each
             way in which they can be read, because later batches may rule some out.
-        remark, decimal, numeric: as in ``Values``.
+        remark, decimal, numeric, sentinels: as in ``Values``.
     """
 
     texts: Any
@@ -154,6 +159,7 @@ class Texts:
     remark: str = ""
     decimal: str | None = None
     numeric: bool = False
+    sentinels: tuple[Sentinel, ...] = ()
 
     @property
     def listed(self) -> bool:
@@ -163,7 +169,8 @@ class Texts:
     @property
     def values(self) -> Values:
         """The listed texts."""
-        return Values("text", self.texts, decimal=self.decimal, numeric=self.numeric)
+        how: Any = {name: getattr(self, name) for name in _HOW}
+        return Values("text", self.texts, **how)
 
     def repeats(self) -> Repeats:
         """How often listed texts occur, where weights count rows."""
@@ -179,9 +186,11 @@ class Texts:
         found = {}
         for values in self.values.readings():
             whole = values.type == "number" and is_integral(values.data)
-            points = Points.of(values.data, self.weights, most)
+            missing = values.missing()
+            points = Points.of(values.data[~missing], self.weights[~missing], most)
+            lost = self.weights[missing].sum(axis=0) if missing.any() else None
             marks = values.type, *values.written.marks
-            found[marks] = Numbers(values.type, points, whole, values.remark, values.written)
+            found[marks] = Numbers(values.type, points, whole, values.remark, values.written, lost)
         return found
 
     def renamed(self, column: Ints, n_classes: int) -> Texts:
@@ -256,7 +265,7 @@ class ColumnSummary:
         seen = np.flatnonzero(counts.any(axis=1))
         if len(seen) < len(texts):
             texts, counts = texts.gather(seen), counts[seen]
-        how: Any = {"decimal": values.decimal, "numeric": values.numeric}
+        how: Any = {name: getattr(values, name) for name in _HOW}
         every = Texts(texts, counts, remark=values.remark, **how)
         found = every.bounded(rows.most, values.declared)
         if not found.listed and repeats is None:
@@ -280,7 +289,10 @@ class ColumnSummary:
             return self
         numbers = self.found.as_numbers(len(self.found.texts))
         found = likeliest(numbers.values(), lambda each: each.whole)
-        return self if found is None else replace(self, found=found)
+        if found is None:
+            return self
+        missing = self.missing if found.lost is None else self.missing + found.lost
+        return replace(self, found=found if len(found.weights) else None, missing=missing)
 
     def renamed(self, column: Ints, n_classes: int) -> ColumnSummary:
         """The summary with class ``j`` renamed ``column[j]``."""
@@ -335,7 +347,15 @@ def _add_numbers(parts: Sequence[Numbers], most: int | None) -> Numbers:
         points=add_points([part.points for part in parts], most),
         whole=all(part.whole for part in parts),
         remark=max(part.remark for part in parts),
+        lost=_sum([part.lost for part in parts]),
     )
+
+
+def _sum(parts: Sequence[Floats | None]) -> Floats | None:
+    """The sum of what there is; None of nothing."""
+    known = [part for part in parts if part is not None]
+    total: Floats | None = np.sum(known, axis=0) if known else None
+    return total
 
 
 def _add_texts(parts: Sequence[Texts], most: int | None, declared: bool) -> Texts:
@@ -347,13 +367,13 @@ def _add_texts(parts: Sequence[Texts], most: int | None, declared: bool) -> Text
     rank[order.to_numpy()] = np.arange(len(texts))
     weights = np.zeros((len(texts), parts[0].weights.shape[1]))
     np.add.at(weights, rank[ids], np.concatenate([part.weights for part in parts]))
-    rests = [part.rest for part in parts if part.rest is not None]
+    rest = _sum([part.rest for part in parts])
     return replace(
         parts[0],
         texts=texts.gather(order),
         weights=weights,
-        rest=np.sum(rests, axis=0) if rests else None,
-        numbers=_add_readings(parts, most) if rests and not declared else {},
+        rest=rest,
+        numbers={} if rest is None or declared else _add_readings(parts, most),
         remark=max(part.remark for part in parts),
     ).bounded(most, declared)
 

@@ -176,7 +176,7 @@ def fit_column(
 ) -> Column | Dropped:
     """Encoding of one column, or why it is of no use.
 
-    With ``parse``, text that is nothing but numbers or ISO dates is read as such.
+    With ``parse``, text that is nothing but numbers or dates is read as such.
     """
     summary = summary.read() if parse else summary
     found = summary.found

@@ -29,6 +29,10 @@ _AS_TEXT: Final[Mapping[str, Any]] = {"infer_schema": False, "glob": False}
 _FOREIGN: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
+class NotUtf8Error(FileFormatError):
+    """A table is text in another encoding."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     """How a text table is written.
@@ -92,7 +96,7 @@ def _check_bytes(path: Path, source: str) -> None:
                     "whose rows end with line feeds"
                 )
             if lines == 1 and piece.startswith(_FOREIGN):
-                raise FileFormatError(
+                raise NotUtf8Error(
                     f"{source} is written in UTF-16: save it as UTF-8",
                     EachWay("", ", or give --encoding utf-16"),
                 )
@@ -104,7 +108,7 @@ def _check_bytes(path: Path, source: str) -> None:
                 decoder.decode(piece, final=not piece)
             except UnicodeDecodeError as error:
                 line = lines + piece[: max(error.start, 0)].count(b"\n")
-                raise FileFormatError(
+                raise NotUtf8Error(
                     f"{source}, line {line}: its bytes are not UTF-8: save the file as UTF-8",
                     EachWay("", ", or give its encoding, such as --encoding cp1252"),
                 ) from None

@@ -15,6 +15,7 @@ from fairpc.data.codes_of import (
     decode,
     exact_numbers,
     shown_numbers,
+    unmarked,
 )
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.schema import Column, Dropped, Record, Saved, fields_of
@@ -85,7 +86,7 @@ class Encoding(Saved):
         """Code of one value, given as a level, a number, a date or a label."""
         column = self.column(name)
         values = read_values(name, np.array([value], dtype=object), self.missing_values)
-        if values.missing()[0]:
+        if unmarked(column, values).missing()[0]:
             return MISSING
         code = int(code_values(column, values, warn=False)[0])
         if code < 0:

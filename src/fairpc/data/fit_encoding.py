@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.data.binning import value_label
-from fairpc.data.codes_of import code_values, numbers_of
+from fairpc.data.codes_of import code_values, numbers_of, unmarked
 from fairpc.data.column_summary import ColumnSummary, Numbers
 from fairpc.data.columns import ClassWeights, Options, fit_column
 from fairpc.data.encoding import Encoding
@@ -349,7 +349,7 @@ def _cells(
     """A column of a batch by its codes or its raw values, as a polars series."""
     import polars as pl
 
-    values = read_values(column.name, frame.column(column.name), missing_values)
+    values = unmarked(column, read_values(column.name, frame.column(column.name), missing_values))
     if not (column.textual or by_code) and values.type == "text" and column.kind != "boolean":
         values = Values("number", numbers_of(column, values))
     codes = pl.Series(code_values(column, values) if by_code else values.data)

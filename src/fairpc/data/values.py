@@ -32,8 +32,9 @@ NAMED_NUMERIC: Final = (
     Argument("categorical", "…"),
 )
 
-_ISO: Final = r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
-_ISO_DATE: Final = re.compile(_ISO, re.ASCII)
+_DATED: Final = r"(\d{4}-\d\d-\d\d|\d\d\.\d\d\.\d{4})([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
+"""A date, as in ISO or with the day first; 31/12/2023 is none: others write the month first."""
+_DATE: Final = re.compile(_DATED, re.ASCII)
 _FEW: Final = 32
 """Texts that are told by their hashes."""
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
@@ -56,6 +57,7 @@ class Values:
         written: how numbers were written that were text.
         decimal: the decimal mark of numbers in text, where it is said.
         numeric: whether text is said to hold numbers.
+        sentinels: what means "missing"; text that is read as numbers or dates is compared as such.
     """
 
     type: ValueType
@@ -65,6 +67,7 @@ class Values:
     written: Writing = PLAIN
     decimal: str | None = None
     numeric: bool = False
+    sentinels: tuple[Sentinel, ...] = ()
 
     def missing(self) -> Bools:
         """Which rows have no value."""
@@ -84,7 +87,19 @@ class Values:
         """The ways in which text can be read as numbers or dates, the likeliest first."""
         if self.type != "text" or self.declared:
             return iter(())
-        return _read_text(self)
+        return (replace(v, sentinels=self.sentinels).unmarked() for v in _read_text(self))
+
+    def marked(self) -> Bools:
+        """Which numbers or dates mean "missing"."""
+        return np.isin(self.data, marks_of(self.type, self.sentinels))
+
+    def unmarked(self) -> Values:
+        """Numbers or dates with NaN in place of those that mean "missing"."""
+        if not marks_of(self.type, self.sentinels):
+            return self
+        marked = self.marked()
+        data = np.where(marked, np.nan, self.data.astype(np.float64)) if marked.any() else self.data
+        return replace(self, data=data)
 
     def taken(self, rows: Bools) -> Values:
         """The values of some rows."""
@@ -92,6 +107,14 @@ class Values:
 
         data = self.data.filter(pl.Series(rows)) if self.type == "text" else self.data[rows]
         return replace(self, data=data)
+
+
+def marks_of(kind: ValueType, sentinels: Iterable[Sentinel]) -> list[float]:
+    """The sentinels that are numbers, or the dates among them in microseconds."""
+    if kind == "date":
+        found = dates_of([v.strip() for v in sentinels if isinstance(v, str)])
+        return [float(v) for v in found if not np.isnan(v)]
+    return [float(v) for v in sentinels if kind == "number" and not isinstance(v, str)]
 
 
 def read_values(
@@ -104,21 +127,24 @@ def read_values(
 ) -> Values:
     """The typed values of a narwhals series or of a vector; a TableError names what is in the way.
 
-    NaN, None, null, NaT and the ``missing_values`` are missing. With ``parse``,
-    text that is nothing but numbers or ISO dates is read as such; numbers with
+    NaN, None, null, NaT and the ``missing_values`` are missing, which are compared as the values
+    are: text with text, numbers with numbers, dates with dates. With ``parse``,
+    text that is nothing but numbers or dates is read as such; numbers with
     leading zeros are codes and stay text. ``decimal`` is the decimal mark of numbers in text.
     """
     sentinels = tuple(missing_values)
     texts = {str(v).strip() for v in sentinels if isinstance(v, str)}
-    numbers = [float(v) for v in sentinels if not isinstance(v, str)]
     values = _vector(name, column) if isinstance(column, np.ndarray) else _native(name, column)
     if values is None:
         values = _objects(name, column, texts)
+    values = replace(values, sentinels=sentinels)
     if values.type == "text":
         values = replace(_without_texts(values, texts), decimal=decimal)
         values = values.parsed() if parse else values
+    else:
+        values = values.unmarked()
     if values.type == "number":
-        return replace(values, data=_finite(name, _without(values.data, numbers)))
+        return replace(values, data=_finite(name, values.data))
     return values
 
 
@@ -140,19 +166,30 @@ def to_numbers(
     if wrong.any():
         row = int(wrong.argmax())
         raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: ", *rule)
-    return Values("number", _finite(name, parsed.to_numpy()), remark=AS_NUMBERS)
+    found = replace(values, type="number", data=parsed.to_numpy(), remark=AS_NUMBERS).unmarked()
+    return replace(found, data=_finite(name, found.data))
 
 
 def to_dates(texts: Any) -> Floats:
-    """A polars series of ISO dates as microseconds; NaN where a text is no such date."""
+    """A polars series of dates as microseconds; NaN where a text is no date."""
     distinct = texts.drop_nulls().unique().to_list()
-    dates = [text if _ISO_DATE.fullmatch(text) else "NaT" for text in distinct]
+    return np.append(dates_of(distinct), np.nan)[number_texts(texts, distinct)]
+
+
+def dates_of(texts: Sequence[str]) -> Floats:
+    """Dates as microseconds; NaN where a text is no date."""
+    dates = [_iso(text) if _DATE.fullmatch(text) else "NaT" for text in texts]
     try:
-        found = np.array([*dates, "NaT"], "datetime64[us]")
+        found = np.array(dates, "datetime64[us]")
     except ValueError:  # one of them is a 30th of February
-        found = np.array([*map(_date, dates), "NaT"], "datetime64[us]")
-    instants = np.where(np.isnat(found), np.nan, found.astype(np.int64))
-    return np.asarray(instants[number_texts(texts, distinct)], np.float64)
+        found = np.array(list(map(_date, dates)), "datetime64[us]")
+    return np.where(np.isnat(found), np.nan, found.astype(np.int64)).astype(np.float64)
+
+
+def _iso(text: str) -> str:
+    """A date with the year first."""
+    day_first = text[2] == "."
+    return f"{text[6:10]}-{text[3:5]}-{text[:2]}{text[10:]}" if day_first else text
 
 
 def _date(text: str) -> str:
@@ -357,7 +394,7 @@ def _read_text(values: Values) -> Iterator[Values]:
         if values.numeric or _exact(present, PLAIN):
             yield Values("number", numbers.to_numpy(), remark=AS_NUMBERS)
         return  # or a float would not hold the digits: names, not quantities
-    if head.str.contains(f"^{_ISO}$").all():
+    if head.str.contains(f"^{_DATED}$").all():
         instants = to_dates(data)
         if np.isnan(instants).sum() == data.null_count():
             yield Values("date", instants, remark="text read as dates")
@@ -400,14 +437,6 @@ def _said(texts: Any, written: Writing) -> str:
     longest = texts.gather(texts.str.len_chars().arg_max())[0]
     number = written.numbers(texts.head(0).extend_constant(longest, 1))[0]
     return f"text such as {longest!r} read as {number:.15g}"
-
-
-def _without(data: Array, numbers: list[float]) -> Array:
-    """Numbers with NaN in place of the sentinels."""
-    if not numbers:
-        return data
-    found = np.isin(data, numbers)
-    return np.where(found, np.nan, data.astype(np.float64)) if found.any() else data
 
 
 def _finite(name: str, data: Array) -> Array:

@@ -532,6 +532,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         self.label_ends_ = checked.ends
         self.label_counts_, self.log_likelihood_ = label_counts(rows, distribution)
         self.data_fingerprint_ = training.fingerprint
+        self.table_options_ = {}
         self.knowledge_ = self.knowledge or Knowledge()
         self.n_anchors_ = count_anchors(rows)
 

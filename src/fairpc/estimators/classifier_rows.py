@@ -87,7 +87,7 @@ class GroupView:
         values = {name: [level[j] for level in self.levels] for j, name in enumerate(self.names)}
         frame = nw.from_native(native, eager_only=True, pass_through=True)
         if isinstance(frame, nw.DataFrame):
-            columns = [_series(frame, name, np.array(each)[s]) for name, each in values.items()]
+            columns = [series_of(frame, name, np.array(each)[s]) for name, each in values.items()]
             return frame.with_columns(*columns).to_native()
         array = np.asarray(native)
         if not self.inside:
@@ -130,7 +130,7 @@ def _unwritten(X: Any, features: Encoding) -> Any:
         if column.written is not None and column.name in frame.columns:
             values = read_values(column.name, frame[column.name], features.missing_values)
             if values.type == "text" and not values.missing().all():
-                changed.append(_series(frame, column.name, numbers_of(column, values)))
+                changed.append(series_of(frame, column.name, numbers_of(column, values)))
     return frame.with_columns(*changed).to_native() if changed else X
 
 
@@ -219,7 +219,7 @@ class Asked:
         return np.asarray(shares / total, np.float64)
 
 
-def _series(frame: nw.DataFrame[Any], name: str, values: Array) -> nw.Series[Any]:
+def series_of(frame: nw.DataFrame[Any], name: str, values: Array) -> nw.Series[Any]:
     """A column for a frame, of the type that it has there, with its index where it has one."""
     series = nw.new_series(name, values.tolist(), backend=frame.implementation)
     if name in frame.columns and frame.schema[name] in (nw.Categorical, nw.Enum):

@@ -68,7 +68,7 @@ _FIELDS: Final = ("kind", "random_state", "classes", "encoding", "learned")
 class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """P(D | x) by a plain classifier of scikit-learn, for tables with text, dates and holes.
 
-    Text that is nothing but numbers or ISO dates is read as such, other text is a category. A level
+    Text that is nothing but numbers or dates is read as such, other text is a category. A level
     that was not seen counts as missing, with a warning that names it. Columns that are empty, and
     text or whole numbers that differ in every row, are left out.
 

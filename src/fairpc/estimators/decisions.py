@@ -202,7 +202,9 @@ class FittedDecisions(ABC):
     knowledge_: Knowledge
     n_anchors_: int
     data_fingerprint_: str
+    table_options_: Mapping[str, str]
     threshold: float
+    decimal: str | None
     get_params: Callable[..., dict[str, Any]]
 
     _needs_table: ClassVar[bool] = False

@@ -37,6 +37,12 @@ _NAMES: Final = (
     "provenance"
 )
 _FIELDS: Final = frozenset((*_NAMES.split(), *CODING_FIELDS))
+_TABLE: Final = "table"
+"""What the command line was told of the training table, which tables that follow are read by.
+
+The field is there only if it was told something; what the model itself knows is in the settings.
+"""
+_TABLE_OPTIONS: Final = frozenset(("delimiter", "encoding", "weight"))
 _ANCHORS_SINCE: Final = 2
 _LATER: Final = ("knowledge", "numeric", "categorical")
 """Settings that came with the anchors; the models of older files have them as usual."""
@@ -61,7 +67,7 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
     version = content.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         _fail(source, f"its format is {version!r} and this fairpc reads up to {VERSION}: update it")
-    odd = set(content) ^ _fields(content.get("model"), version)
+    odd = (set(content) - {_TABLE}) ^ _fields(content.get("model"), version)
     if odd:
         _fail(source, f"its field {min(odd)!r} is unknown or lacking: it was altered or truncated")
     try:
@@ -103,7 +109,8 @@ def _described(model: FittedModel) -> dict[str, Any]:
     from fairpc import __version__
 
     names = getattr(model, "feature_names_in_", None)
-    return {
+    told = {_TABLE: dict(model.table_options_)} if model.table_options_ else {}
+    return told | {
         "model": type(model).__name__,
         "threshold": asdict(model.threshold_) | {"values": list(model.threshold_.values)},
         "counts": plain(model.label_counts_),
@@ -136,7 +143,13 @@ def _model(content: dict[str, Any]) -> FittedModel:
     model.data_fingerprint_ = str(content["provenance"]["data"])
     model.knowledge_ = model.knowledge or Knowledge()
     model.n_anchors_ = int(content.get("anchors", 0))
+    model.table_options_ = _table_options(content.get(_TABLE, {}))
     return model
+
+
+def _table_options(content: dict[str, Any]) -> dict[str, str]:
+    record = Record(content, "what was said of its table", _TABLE_OPTIONS & set(content))
+    return {name: record.text(name) for name in content}
 
 
 def _verify_read(model: FittedModel, content: dict[str, Any]) -> None:

@@ -326,6 +326,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
     ) -> None:
         """Set what was learned, all at once: a fit that fails leaves the object as it was."""
         self.coding_ = coding
+        self.table_options_ = {}
         self._strata = strata
         self.group_view_ = view
         self.estimators_ = estimators

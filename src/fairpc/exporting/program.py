@@ -15,9 +15,9 @@ import numpy as np
 
 from fairpc.circuit.graph import INDICATOR, PRODUCT
 from fairpc.data.categories import Level
-from fairpc.data.codes_of import TRUTH, number_levels, text_levels
+from fairpc.data.codes_of import CALENDAR, TRUTH, number_levels, text_levels
 from fairpc.data.schema import Column
-from fairpc.data.values import EXACT, Sentinel
+from fairpc.data.values import EXACT, Sentinel, marks_of
 from fairpc.data.writing import Writing
 from fairpc.errors import EachWay, NotAnsweredError, TableError
 from fairpc.errors.arrays import Floats, Ints
@@ -42,7 +42,7 @@ class Input:
         kind: what is given; booleans are the numbers 0 and 1.
         texts: code of each text: levels, also of numbers that are written as text; labels of bins.
         numbers: code of each number, where the levels are numbers.
-        marks: values that mean "missing".
+        marks: values that mean "missing": text and numbers; of dates text and microseconds.
         edges: between the bins of numbers, and of dates in microseconds since 1970; None where
             there are levels.
         other: code of what is not listed; -1, missing, unless the column is open.
@@ -67,6 +67,9 @@ class Input:
         if column.binned:
             kind: InputKind = "date" if column.kind == "date" else "number"
             labels = {label: i for i, label in enumerate(column.labels)}
+            if kind == "date":
+                dates = [m for m in marks_of(kind, marks) if CALENDAR[0] <= m <= CALENDAR[1]]
+                marks = (*(m for m in marks if isinstance(m, str)), *dates)
             return cls(*known, kind, labels, {}, marks, edges=column.edges, written=column.written)
         other = column.arity - 1 if column.open else -1
         if column.kind == "boolean":

@@ -17,6 +17,7 @@ WORD: Final = 62
 LARGEST: Final = "1.7976931348623157e308"
 _EPOCH: Final = datetime(1970, 1, 1)
 _DAY_LIKE: Final = "____-__-__%"
+_DAY_FIRST: Final = "__.__.____%"
 _BLANKS: Final = "".join(filter(str.isspace, map(chr, range(0x3001))))
 """What Python strips from text."""
 _DIGITS: Final = "0123456789.eE+-"
@@ -150,7 +151,10 @@ def _cleaned(given: Input) -> str:
         return f"CASE WHEN {stripped} NOT IN ({_listed(missing)}) THEN {text} END"
     present = f"{stripped} NOT IN ({_listed(['', *marks])})"
     if given.kind == "date":
-        return f"CASE WHEN {present} THEN REPLACE({text}, 'T', ' ') END"
+        cut = ((7, 4), (4, 2), (1, 2))
+        iso = " || '-' || ".join(f"SUBSTR({text}, {start}, {n})" for start, n in cut)
+        dated = f"CASE WHEN {text} LIKE '{_DAY_FIRST}' THEN {iso} || SUBSTR({text}, 11) ELSE {text}"
+        return f"CASE WHEN {present} THEN REPLACE({dated} END, 'T', ' ') END"
     return f"CASE WHEN NOT {present} THEN NULL {_numbered(given, column, stripped)} END"
 
 
@@ -185,7 +189,10 @@ def _code(given: Input, x: str) -> str:
     """The code of a value; NULL where it is missing."""
     if given.kind == "date" and given.edges is not None:
         edges = [literal(_iso(edge)) for edge in given.edges]
-        return _binned(x, edges, f"{x} IS NULL OR {x} NOT LIKE '{_DAY_LIKE}'")
+        missing = f"{x} IS NULL OR {x} NOT LIKE '{_DAY_LIKE}'"
+        for mark in (int(mark) for mark in given.marks if not isinstance(mark, str)):
+            missing += f" OR ({x} >= {literal(_iso(mark))} AND {x} < {literal(_iso(mark + 1))})"
+        return _binned(x, edges, missing)
     texts = _spelt(given)
     if texts is not None:
         cases = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in texts.items())

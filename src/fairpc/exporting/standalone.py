@@ -18,7 +18,9 @@ from typing import Any
 
 TINY = 1e-200
 MISSING = -1
-_DATE = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?", re.ASCII)
+_DATE = re.compile(
+    r"(\d{4}-\d\d-\d\d|\d\d\.\d\d\.\d{4})(?:[ T](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?", re.ASCII
+)
 _EPOCH = datetime(1970, 1, 1)
 
 
@@ -95,7 +97,8 @@ class Column:
     def _date_code(self, value: Any) -> int:
         if self.edges is None or self.kind != "date":
             raise ValueError(f"{self.name!r} is {value!r}: it held no dates at fit")
-        return bisect_right(self.edges, _microseconds(self.name, value))
+        instant = _microseconds(self.name, value)
+        return MISSING if instant in self.marked_numbers else bisect_right(self.edges, instant)
 
 
 def _number(text: str, written: Mapping[str, str] | None) -> float | None:
@@ -119,12 +122,13 @@ def _number(text: str, written: Mapping[str, str] | None) -> float | None:
 
 
 def _microseconds(name: str, value: Any) -> int:
-    """Of a date or an ISO text, since 1970."""
+    """Of a date or the text of one, since 1970."""
     if isinstance(value, str):
         found = _DATE.fullmatch(value)
         if found is None:
             raise ValueError(f"{name!r} is {value!r}: give a date, or text like 2024-05-31")
         day, minute, second, fraction = found.groups()
+        day = "-".join(reversed(day.split(".")))
         text = f"{day} {minute or '00:00'}:{second or '00'}.{(fraction or '').ljust(6, '0')}"
         value = datetime.strptime(text, "%Y-%m-%d %H:%M:%S.%f")
     elif not isinstance(value, datetime):
