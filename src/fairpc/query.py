@@ -418,8 +418,8 @@ def _in_words(column: Column, term: Term, said: Said) -> tuple[str, ...]:
 
 
 def _code(column: Column, term: Term) -> int:
-    values = read_values(column.name, np.array([term.value], dtype=object))
     try:
+        values = read_values(column.name, np.array([term.value], dtype=object))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
             # A query is written as programs write numbers, however the table does.
@@ -519,17 +519,17 @@ def _refuse_unordered(column: Column, instead: str) -> None:
 
 def _bound(column: Column, value: object) -> float:
     """A number, or a date in microseconds, given as such or as text."""
-    if column.kind == "date":
-        (bound,) = dates_of([str(value)])
-        if math.isnan(bound):
-            raise QueryError(f"{value!r} is no date: {column.name!r} holds dates like 2024-05-31")
-        return float(bound)
+    dated = column.kind == "date"
     try:
-        number = float(value) if isinstance(value, Real) else float(str(value))
-    except ValueError:
+        if dated:
+            (number,) = map(float, dates_of([str(value)]))
+        else:
+            number = float(value) if isinstance(value, Real) else float(str(value))
+    except (ValueError, OverflowError):  # of text that is no characters, too
         number = math.nan
     if math.isnan(number):
-        raise QueryError(f"{value!r} is no number: {column.name!r} holds numbers")
+        kind, like = ("date", "dates like 2024-05-31") if dated else ("number", "numbers")
+        raise QueryError(f"{value!r} is no {kind}: {column.name!r} holds {like}")
     return number
 
 

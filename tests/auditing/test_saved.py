@@ -76,14 +76,18 @@ def changed(path: str, value: Any) -> str:
         ("data.n_rows", True, "not a whole number"),
         ("data.groups", {}, "not a list"),
         ("data.groups.0.name", 3, "not text"),
+        ("data.n_rows", 10**400, "not a whole number"),
         ("parity.gap", "wide", "not a number"),
+        ("parity.gap", 10**400, "not a number"),
         ("parity.categories", KeyError, "'categories'"),
         ("parity.decisions.0.parity.kind", "guess", "'mean score' or 'rate'"),
         ("parity.decisions.0.parity.pairs.0.ratio_interval", [1.0], "a list of 2"),
         ("decidable.stability.mechanism", [[1.0], [1.0, 2.0]], "rows of one length"),
+        ("decidable.stability.mechanism", [[10**400]], "not numbers"),
         ("verdict.rejected", "no", "not true or false"),
         ("left_out", [], "not an object"),
     ],
+    ids=lambda value: "huge" if value == 10**400 else None,
 )
 def test_an_altered_record_is_refused(path: str, value: Any, said: str) -> None:
     with pytest.raises(FileFormatError, match=said):

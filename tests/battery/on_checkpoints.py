@@ -25,7 +25,12 @@ from fairpc.fair import journal
 
 _NAMES: Final = (
     *("notes.txt", "em-0.npz", "fit.json.bak", ".fit.json.tmp", "em-00a.npz", ".em-000.npz.swp"),
-    *(".rows.npz.0123456789abcdef.tm", "parts.old", "coding.json~", ".x.0123456789abcdef.tmp"),
+    *(
+        ".rows.npz.fairpc-0123456789abcdef.tm",
+        "parts.old",
+        "coding.json~",
+        ".x.fairpc-0123456789abcdef.tmp",
+    ),
 )
 """Names that look like those of a checkpoint, and are not."""
 _SEALED: Final = 73
@@ -275,7 +280,7 @@ def _linked_folder(suite: Checkpoints, rng: random.Random, folder: Path, file: P
 
 def _left_over(suite: Checkpoints, rng: random.Random, folder: Path, file: Path) -> bool:
     """What a killed fit had begun to write, or what looks like it and is a link."""
-    name = file.with_name(f".{file.name}.0123456789abcdef.tmp")
+    name = file.with_name(f".{file.name}.fairpc-0123456789abcdef.tmp")
     if rng.random() < 0.5:
         name.write_bytes(b"begun")
     else:

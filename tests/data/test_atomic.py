@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.data.atomic import read_whole, write_atomically
+from fairpc.data.atomic import check_writable, read_whole, write_atomically
 from fairpc.errors import FileFormatError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX permissions and pipes")
@@ -162,6 +162,43 @@ def test_a_file_larger_than_its_size_says_is_refused() -> None:
 def test_a_missing_file_is_missing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_whole(tmp_path / "none", 10)
+
+
+KILLED = """
+import os, signal, sys
+from fairpc.data.atomic import replacing
+with replacing(sys.argv[1]) as temporary:
+    temporary.write_text("secret")
+    print(temporary.name, flush=True)
+    if sys.argv[2:]:
+        input()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@posix
+def test_what_a_killed_writer_left_is_private_and_the_next_run_removes_it(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", KILLED, str(tmp_path / "out.csv")]
+    killed = subprocess.run(program, capture_output=True, text=True, check=False)
+    left = tmp_path / killed.stdout.strip()
+    assert left.read_text() == "secret"
+    assert stat.S_IMODE(left.stat().st_mode) == 0o600
+    name = ".{}.fairpc-0123456789abcdef.tmp"
+    (tmp_path / name.format("folder")).mkdir()
+    (tmp_path / name.format("link")).symlink_to(tmp_path / "theirs")
+    theirs = ["theirs", ".x.0123456789abcdef.tmp", ".x.fairpc-1.tmp", "x.fairpc-1.tmp"]
+    for other in theirs:
+        (tmp_path / other).write_text("theirs")
+    kept = sorted([*theirs, name.format("folder"), name.format("link")])
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*program, "wait"], stdin=pipe, stdout=pipe, text=True) as writer:
+        assert writer.stdout is not None
+        in_use = writer.stdout.readline().strip()
+        check_writable(tmp_path / "other.csv")
+        assert names(tmp_path) == sorted([*kept, in_use])
+        writer.communicate("\n")
+    check_writable(tmp_path / "other.csv")
+    assert names(tmp_path) == kept
 
 
 WRITER = """

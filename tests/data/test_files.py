@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -242,6 +243,40 @@ def test_a_damaged_or_empty_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "1.parquet").write_bytes(b"")
     with pytest.raises(FileFormatError, match=r"1\.parquet is empty, which is no Parquet file"):
         find(tmp_path)
+
+
+def test_damage_beyond_the_first_rows_is_an_error_not_a_shorter_table(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    jobs = np.random.default_rng(0).choice(["cook", "smith", "other"], 40_000)
+    frame = pl.DataFrame({"x": jobs})
+    frame.write_parquet(path, row_group_size=2000, compression="uncompressed")
+    data = bytearray(path.read_bytes())
+    half, eighth = len(data) // 2, len(data) // 8
+    data[half : half + eighth] = bytes(eighth)
+    path.write_bytes(data)
+    with pytest.raises(FileFormatError, match=r"t\.parquet cannot be read"):
+        list(find(path).batches(1000))
+    lazy = open_source(pl.scan_parquet(path))
+    with pytest.raises(FileFormatError, match="the lazy frame cannot be read"):
+        list(lazy.map(["x"], lambda batch: batch.n_rows))
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_not_blamed_on_the_output(tmp_path: Path) -> None:
+    path, output = tmp_path / "t.parquet", tmp_path / "out.csv"
+    frame = pl.DataFrame({"x": np.random.default_rng(0).random(400_000)})
+    frame.write_parquet(path, row_group_size=2000)
+    files = find(path)
+
+    def rows() -> Iterator[pl.DataFrame]:
+        for k, batch in enumerate(files.batches(1000)):
+            if not k:
+                os.truncate(path, path.stat().st_size // 2)
+            yield batch
+
+    schema = files.scan().collect_schema()
+    with pytest.raises(FileFormatError, match=r"t\.parquet cannot be read .* it was cut, moved or"):
+        write_table(rows(), schema, output)
+    assert not output.exists()
 
 
 def write_doubled(path: Path) -> None:

@@ -42,6 +42,22 @@ def test_an_ended_command_leaves_nothing(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+DONE = """
+import atexit, os, signal, sys
+from fairpc.cli import main
+atexit.register(os.kill, os.getpid(), signal.SIGTERM)
+sys.argv = ["fairpc", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["export", "no.fairpc"], 2)])
+def test_a_signal_after_the_work_does_not_change_how_it_ended(words: list[str], code: int) -> None:
+    ended = subprocess.run([sys.executable, "-c", DONE, *words], capture_output=True, timeout=120)
+    assert ended.returncode == code
+
+
 CALLED_BACK = """
 import ctypes, signal, time
 from fairpc.errors.signals import ending_on_signals

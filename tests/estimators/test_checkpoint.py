@@ -136,7 +136,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path: Path) -> None:
         LatNB("sex", random_state=0, max_iter=3).fit(X, y, checkpoint=tmp_path)
 
 
-LEFT = ".{}.0123456789abcdef.tmp"
+LEFT = ".{}.fairpc-0123456789abcdef.tmp"
 """Name of a file that a killed write leaves behind."""
 
 

@@ -30,12 +30,13 @@ def test_a_forked_process_answers(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": tests},
     )
     said = dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
-    assert {said.pop(name)[:55] for name in ("a file", "a fit")} == {
+    assert {said.pop(name)[:55] for name in ("a file", "numbers for text", "a fit")} == {
         "refused: to read a file needs threads of polars, which ",
+        "refused: to tell numbers from text needs threads of pol",
         "refused: to learn from text needs threads of polars, wh",
     }
     assert said.pop("a fit to numbers") == "done"
-    assert len(said) == 22
+    assert len(said) == 68
     assert set(said.values()) == {"same"}, said
 
 

@@ -176,6 +176,18 @@ def test_a_column_of_another_type_is_refused() -> None:
         model.predict_proba(frame.with_columns(job=pl.lit(7)))
 
 
+def test_integers_of_128_bits_are_numbers() -> None:
+    frame, y = rows()
+    cents = frame.with_columns((pl.col("pay") * 100).cast(pl.Int64))
+    wide = cents.with_columns(pl.col("pay").cast(pl.Int128))
+    expected = FairPC("sex", **FAST).fit(cents, y).predict_proba(cents)
+    model = FairPC("sex", **FAST).fit(wide, y.cast(pl.Int128))
+    np.testing.assert_array_equal(model.predict_proba(wide), expected)
+    assert model.classes_.tolist() == [0, 1]
+    far = wide.with_columns(pl.col("pay") * 10**30)
+    FairPC("sex", **FAST).fit(far, y).predict_proba(far)
+
+
 def test_columns_that_are_not_used_are_said() -> None:
     frame, y = rows()
     more = frame.with_columns(one=pl.lit(1), number=pl.Series(range(240)))

@@ -71,6 +71,8 @@ def test_the_gap_under_the_model_and_on_rows_are_two_numbers(fitted: Fitted) -> 
     assert gaps["rows"] == pytest.approx(abs(means[1] - means[0]))
     if not isinstance(model, TwoNB):
         assert gaps["model"] < 1e-9
+    with pytest.raises(LearningError, match=r"no row has a group that was there at fit \(F, M\)"):
+        model.parity_gap(table, sensitive_features=np.full(len(table), None))
 
 
 def test_without_the_group_it_is_summed_out(fitted: Fitted) -> None:
@@ -519,6 +521,21 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("both", {"sensitive": "job"}, "use one of the two"),
     ("lengths", {"labels": lambda y: y[:-1]}, "600 rows and 599 labels"),
     ("infinite", {"table": lambda t: t.assign(age=np.inf)}, "'age'"),
+    (
+        "huge",
+        {"table": lambda t: t.assign(age=pd.Series([10**400] * len(t), dtype=object))},
+        "'age' has a whole number beyond",
+    ),
+    ("half a pair", {"labels": lambda y: y.astype(object) + "\ud800"}, "half of a surrogate pair"),
+    (
+        "name",
+        {
+            "table": lambda t: t.set_axis(
+                pd.Index([*t.columns[:-1], "\udc80"], dtype=object), axis=1
+            )
+        },
+        "in its name",
+    ),
     ("empty", {"table": lambda t: t.iloc[:0]}, "the table is empty"),
     ("continuous", {"labels": lambda y: np.random.default_rng(0).random(len(y))}, "continuous"),
     ("weights", {"weights": -1.0}, "not negative"),

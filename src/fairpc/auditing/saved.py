@@ -20,6 +20,7 @@ from fairpc.errors import EachWay, FileFormatError, Phrase
 
 R = TypeVar("R")
 
+_INT64: Final = 2**63
 MAX_BYTES: Final = 1 << 28
 """Of a file. The record of a large audit has a few megabytes."""
 _JSON: Final = EachWay("Audit.to_json", "`fairpc audit MODEL TABLE --json`")
@@ -115,10 +116,10 @@ def _plain(hint: Any, data: Any, where: str) -> Any:
     if hint is float:
         if data is None:
             return float("nan")
-        if isinstance(data, int | float) and not isinstance(data, bool):
+        if isinstance(data, float) or (type(data) is int and abs(data) < _INT64):
             return float(data)
         raise _unfit(where, "a number", data)
-    if type(data) is not hint:
+    if type(data) is not hint or (hint is int and abs(data) >= _INT64):
         raise _unfit(where, _WORDS.get(hint, "another kind of value"), data)
     return data
 
@@ -152,7 +153,7 @@ def _array(data: Any, where: str) -> Any:
     """An array of numbers; null is NaN."""
     try:
         found = np.array(_list(data, where), np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise _unfit(where, "numbers in rows of one length", data) from None
     found.flags.writeable = False
     return found

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     rest = [word for word in given if word != "--debug"]
     try:
-        with ending_on_signals(), warnings.catch_warnings():
+        with ending_on_signals(last=arguments is None), warnings.catch_warnings():
             warnings.showwarning = _note
             code = app(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()

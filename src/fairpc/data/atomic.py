@@ -15,12 +15,17 @@ from typing import Final
 
 from fairpc.errors import FileFormatError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 AnyPath = str | os.PathLike[str]
 
 _PIECE: Final = 2**20
 _SEAL: Final = re.compile(rb"\nsha256:[0-9a-f]{64}\n")
 _SEAL_BYTES: Final = 73
-_TEMPORARY: Final = re.compile(r"\.(.{1,100})\.[0-9a-f]{16}\.tmp")
+_TEMPORARY: Final = re.compile(r"\.(.{1,100})\.fairpc-[0-9a-f]{16}\.tmp")
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:
@@ -35,25 +40,27 @@ def replacing(path: AnyPath) -> Iterator[Path]:
 
     A crash leaves the old file or the new one, never a part: the new one lies in
     the same folder, reaches the disk, and then takes the name of the target
-    (``rename`` is atomic). A link is followed; the permissions of a file that is
-    replaced are kept. An OSError of the same kind, with a sentence that names
-    ``path``, says why it could not be done.
+    (``rename`` is atomic). Until then only its owner may read it. A link is
+    followed; the permissions of a file that is replaced are kept. An OSError of
+    the same kind, with a sentence that names ``path``, says why it could not be done.
     """
     target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{_cut(target.name)}.{secrets.token_hex(8)}.tmp")
     try:
         mode = _mode_of(target)
+        temporary, lock = _begun(target)
         try:
-            temporary.touch(exist_ok=False)
-            if mode is not None and hasattr(os, "fchmod"):
-                temporary.chmod(mode)
             yield temporary
+            if lock is not None:
+                temporary.chmod(mode)
             _sync(temporary, os.O_RDWR)
             temporary.replace(target)
         except BaseException:
             with contextlib.suppress(OSError):
                 temporary.unlink()
             raise
+        finally:
+            if lock is not None:
+                os.close(lock)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise OSError(
@@ -64,6 +71,36 @@ def replacing(path: AnyPath) -> Iterator[Path]:
     # Makes the rename durable. Where folders cannot be synced, the file system orders it itself.
     with contextlib.suppress(OSError):
         _sync(target.parent, os.O_RDONLY)
+
+
+def _begun(target: Path) -> tuple[Path, int | None]:
+    """A new file beside the target, and the descriptor that locks it while this process lives."""
+    while True:
+        temporary = target.with_name(f".{_cut(target.name)}.fairpc-{secrets.token_hex(8)}.tmp")
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        if fcntl is None:  # Windows renames no file that is open
+            os.close(descriptor)
+            return temporary, None
+        with contextlib.suppress(OSError):  # not all file systems have locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return temporary, descriptor
+        os.close(descriptor)  # it was removed as a left-over before it was locked
+
+
+def _remove_left_overs(folder: Path) -> None:
+    """Remove what writers left that were killed: files of ours, by their name, that none locks."""
+    for path in folder.glob(".*.fairpc-*.tmp") if fcntl is not None else ():
+        if replaced_by(path.name) is None or path.is_symlink() or not path.is_file():
+            continue
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    path.unlink()
+            finally:
+                os.close(descriptor)
 
 
 def replaced_by(name: str) -> str | None:
@@ -81,9 +118,13 @@ def _cut(name: str) -> str:
 
 
 def check_writable(path: AnyPath) -> None:
-    """Raise the OSError that ``replacing`` would raise: before long work, not after it."""
+    """Raise the OSError that ``replacing`` would raise: before long work, not after it.
+
+    What killed writers left in the folder is removed.
+    """
     with contextlib.suppress(_Unchanged), replacing(path):
         raise _Unchanged
+    _remove_left_overs(Path(os.path.realpath(path)).parent)
 
 
 class _Unchanged(Exception):  # noqa: N818 - no error: it ends a block that shall replace nothing
@@ -139,12 +180,14 @@ def _seal(path: Path, data: bytes, mark: str) -> bytes:
     return f"\nsha256:{digest.hexdigest()}\n".encode()
 
 
-def _mode_of(target: Path) -> int | None:
-    """Permissions of the file to be replaced; None where there is none yet."""
+def _mode_of(target: Path) -> int:
+    """Permissions of the file to be replaced; where there is none yet, those of a new one."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
-        return None
+        mask = os.umask(0o077)  # it can be asked for only by setting it
+        os.umask(mask)
+        return 0o666 & ~mask
     if stat.S_ISDIR(mode):
         raise OSError(errno.EISDIR, "it is a folder")
     if not stat.S_ISREG(mode):

@@ -7,10 +7,13 @@ import os
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from glob import glob, has_magic
 from pathlib import Path
+from queue import Full, Queue
+from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from fairpc.data import containers
@@ -113,7 +116,7 @@ class TableFiles:
         """The rows in order, about ``size`` at a time."""
         some = False
         with self.reading():
-            for batch in self.scan().collect_batches(chunk_size=size, lazy=True):
+            for batch in in_batches(self.scan(), size):
                 some = some or batch.height > 0
                 yield batch
         if not some:
@@ -149,6 +152,37 @@ class Reading:
                 f"{self.source} cannot be read ({reason_of(error)}): it is damaged or of another "
                 "kind, write it again"
             ) from error
+        if isinstance(error, OSError):
+            raise FileFormatError(
+                f"{self.source} cannot be read ({reason_of(error)}): it was cut, moved or removed "
+                "meanwhile, write it again"
+            ) from error
+
+
+def in_batches(frame: pl.LazyFrame, size: int) -> Iterator[pl.DataFrame]:
+    """The rows in order, about ``size`` at a time.
+
+    Polars' ``collect_batches`` ends early, without an error, where a thread panics.
+    """
+    made: Queue[pl.DataFrame | None] = Queue(1)
+    stopped = Event()
+
+    def hand_over(batch: pl.DataFrame | None) -> bool:
+        while not stopped.is_set():
+            with contextlib.suppress(Full):
+                made.put(batch, timeout=0.1)
+                return False
+        return True  # nobody asks for more
+
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(frame.sink_batches, hand_over, chunk_size=size, engine="streaming")
+        run.add_done_callback(lambda _: hand_over(None))
+        try:
+            while (batch := made.get()) is not None:
+                yield batch
+            run.result()
+        finally:
+            stopped.set()
 
 
 def reason_of(error: BaseException) -> str:

@@ -33,6 +33,14 @@ class Frame:
     n_rows: int
     from_array: bool
 
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if name.encode(errors="ignore").decode() != name:
+                raise TableError(
+                    f"column {name!r} has half of a surrogate pair in its name, which is no "
+                    "character: rename it"
+                )
+
     def column(self, name: str) -> Any:
         """The column of this name."""
         return self.columns[self.names.index(name)]

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairpc.data.containers import Scratch
 from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum
-from fairpc.data.files import TableFiles, find
+from fairpc.data.files import Reading, TableFiles, find, in_batches
 from fairpc.data.forks import need_threads
 from fairpc.data.frame import Frame, exactly, read_frame
 from fairpc.data.parts import PartWriter, RowParts
@@ -36,6 +36,7 @@ READ_ROWS: Final = 1 << 19
 """Rows that are read at once: to read half as many takes a quarter more time for each."""
 
 _HEAD: Final = 1 << 20
+_LAZY: Final = Reading("the lazy frame")
 
 
 @dataclass(frozen=True)
@@ -219,7 +220,7 @@ class LazySource(Source):
         pieces: where rows can be read from the middle, a lazy frame per file and its rows.
         n_bytes: size of its files; None for a lazy frame.
         bytes_per_row: about how many bytes of the files hold one row.
-        reading: a block in which what cannot be read is said to be the fault of the files.
+        reading: a block in which what cannot be read is said to be the fault of the table.
     """
 
     frame: Any
@@ -227,7 +228,7 @@ class LazySource(Source):
     pieces: tuple[tuple[Any, int], ...] = ()
     n_bytes: int | None = None
     bytes_per_row: float = 0.0
-    reading: AbstractContextManager[None] = field(default_factory=nullcontext)
+    reading: Reading = _LAZY
     paths: tuple[Path, ...] = ()
     called: str = ""  #: what the user calls its files
     folder: Scratch | None = None  #: where the files are, if they are a copy that goes with this
@@ -274,9 +275,7 @@ class LazySource(Source):
                 file = str(path) if self.folder is None else self.called
                 yield _Reading(partial(piece.collect, engine="streaming"), file, start)
         if not self.pieces:
-            for batch in self.frame.select(exactly(columns)).collect_batches(
-                chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming", lazy=True
-            ):
+            for batch in in_batches(self.frame.select(exactly(columns)), BATCH_ROWS):
                 yield _Reading(batch.clone)
 
     def _progress(self, stage: str, rows: int) -> Progress:
@@ -303,7 +302,8 @@ def open_source(table: Any) -> Source:
     if isinstance(table, Source):
         return table
     if not isinstance(table, str | os.PathLike):
-        return LazySource(table, tuple(table.collect_schema().names()))
+        with _LAZY:
+            return LazySource(table, tuple(table.collect_schema().names()))
     return source_of(find(table))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+import reprlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -273,7 +274,7 @@ def _vector(name: str, column: Array) -> Values | None:
         case "m":
             return Values("number", column / np.timedelta64(1, "s"), remark="durations in seconds")
         case "U" | "T":
-            return Values("text", _strings(column.tolist()))
+            return Values("text", _strings(name, column.tolist()))
         case "O":
             return None
         case _:
@@ -302,6 +303,9 @@ def _native(name: str, series: Any) -> Values | None:
         return replace(values, declared=declared)
     if isinstance(dtype, nw.Date | nw.Datetime):
         return Values("date", series.dt.timestamp("us").cast(nw.Float64).to_numpy())
+    if isinstance(dtype, nw.Int128 | nw.UInt128):  # NumPy has none
+        largest = max(abs(series.min() or 0), abs(series.max() or 0))
+        return _vector(name, series.cast(nw.Int64 if largest < 2**63 else nw.Float64).to_numpy())
     if dtype.is_decimal():
         return Values("number", series.cast(nw.Float64).to_numpy().astype(np.float64))
     if dtype.is_nested() or isinstance(dtype, nw.Binary | nw.Time):
@@ -332,31 +336,43 @@ def _objects(name: str, column: Any, texts: set[str]) -> Values:
         items = [None if isinstance(v, str) and v.strip() in texts else v for v in items]
     types = set(map(type, items)) - {type(None)}
     if all(issubclass(t, str) for t in types):
-        return Values("text", _strings(items))
+        return Values("text", _strings(name, items))
     if all(issubclass(t, bool | np.bool_) for t in types):
         return Values("boolean", np.array([-1 if v is None else int(v) for v in items], np.int8))
     if all(issubclass(t, _NUMBERS) for t in types):
-        return Values("number", _numbers(items))
+        return Values("number", _numbers(name, items))
     if all(issubclass(t, _DATES) for t in types):
         return _vector(name, _instants(items)) or Values("date", np.empty(0))
     if any(issubclass(t, complex | np.complexfloating) for t in types):
         raise _complex(name)
     if all(issubclass(t, list | tuple | dict | set | bytes | np.ndarray) for t in types):
         raise _unreadable(name, sorted(t.__name__ for t in types)[0])
-    return Values("text", _strings(items), remark=MIXED)
+    return Values("text", _strings(name, items), remark=MIXED)
 
 
-def _strings(items: list[Any]) -> Any:
+def _strings(name: str, items: list[Any]) -> Any:
     import polars as pl
 
-    return pl.Series([None if v is None else str(v) for v in items], dtype=pl.String)
+    try:
+        return pl.Series([None if v is None else str(v) for v in items], dtype=pl.String)
+    except UnicodeEncodeError as error:
+        raise TableError(
+            f"column {name!r} has the text {reprlib.repr(error.object)}: half of a surrogate pair "
+            "is no character, correct the text or leave the cell empty"
+        ) from None
 
 
-def _numbers(items: list[Any]) -> Array:
+def _numbers(name: str, items: list[Any]) -> Array:
     whole = all(isinstance(v, int | np.integer) for v in items)
     if whole and all(abs(int(v)) < 2**63 for v in items):
         return np.array(items, np.int64)
-    return np.array([np.nan if v is None else float(v) for v in items], np.float64)
+    try:
+        return np.array([np.nan if v is None else float(v) for v in items], np.float64)
+    except OverflowError:
+        raise TableError(
+            f"column {name!r} has a whole number beyond 1.8e308: numbers must fit into 64-bit "
+            "floats, leave empty what is not known"
+        ) from None
 
 
 def _instants(items: list[Any]) -> Array:

@@ -77,28 +77,36 @@ class Writing:
 
     def fits(self, texts: Any) -> bool:
         """Whether all texts of a polars series are numbers, their thousands all apart."""
-        return bool(self._bare(texts).str.contains(self._pattern(strict=True)).all())
+        shape = re.compile(self._pattern(strict=True), re.ASCII)
+        return all(shape.search(bare) for bare in map(self._bare, texts.to_list()))
 
     def numbers(self, texts: Any) -> Any:
-        """A polars series of texts as float64; null where a text is no number."""
+        """A polars series of texts as float64; null where a text is no number.
+
+        Without polars' own functions of text: in a forked process they would not return.
+        """
         import polars as pl
 
-        bare = self._bare(texts)
-        known = bare.str.contains(self.pattern).fill_null(False)
-        if self.thousands:
-            bare = bare.str.replace_all(f"[{self.separators}]", "")
-        if self.decimal != ".":
-            bare = bare.str.replace(self.decimal, ".", literal=True)
-        found = pl.select(pl.when(known).then(bare)).to_series()
-        return found.cast(pl.Float64, strict=False)
+        shape = re.compile(self.pattern, re.ASCII)
+        found: dict[str | None, float] = {}
+        given = texts.to_list()
+        for text in set(given) - {None}:
+            bare = self._bare(text)
+            if shape.search(bare):
+                for separator in self.separators:
+                    bare = bare.replace(separator, "")
+                found[text] = float(bare.replace(self.decimal, "."))
+        return pl.Series(list(map(found.get, given)), dtype=pl.Float64)
 
-    def _bare(self, texts: Any) -> Any:
-        """The texts without the sign of the unit and blanks around them."""
-        bare = texts.str.strip_chars().str.replace("−", "-", literal=True)
+    def _bare(self, text: str) -> str:
+        """A text without the sign of the unit, before or behind the number, and blanks around."""
+        bare = text.strip().replace("−", "-", 1)
         if self.unit:
-            unit = re.escape(self.unit)
-            bare = bare.str.replace(rf"^([+-]?)\s*{unit}\s*", "$1")
-            bare = bare.str.replace(rf"\s*{unit}$", "")
+            bare = bare.removesuffix(self.unit).rstrip()
+            sign = bare[:1] if bare.startswith(("+", "-")) else ""
+            number = bare.removeprefix(sign).lstrip()
+            if number.startswith(self.unit):
+                bare = sign + number.removeprefix(self.unit).lstrip()
         return bare
 
     def _pattern(self, *, strict: bool) -> str:

@@ -16,8 +16,11 @@ _LATER: Final = 0.05
 
 
 @contextmanager
-def ending_on_signals() -> Iterator[None]:
-    """A block in which SIGTERM and SIGHUP end the program as an exit does."""
+def ending_on_signals(*, last: bool = False) -> Iterator[None]:
+    """A block in which SIGTERM and SIGHUP end the program as an exit does.
+
+    After the ``last`` block of a program they change nothing: how it ends is decided.
+    """
     came: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -52,4 +55,4 @@ def ending_on_signals() -> Iterator[None]:
     finally:
         sys.unraisablehook = told
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if last else handler)

@@ -484,8 +484,11 @@ class FittedDecisions(ABC):
         gaps = {"model": float(self._model_gap()[self._coding().labels.positive])}
         if X is not None:
             scores, groups = self._scores(X, sensitive_features=sensitive_features)
-            if groups is None:
-                raise LearningError("the groups of the rows are not known: a gap needs them")
+            if groups is None or (groups < 0).all():
+                known = ", ".join(map(str, self.groups_))
+                raise LearningError(
+                    f"no row has a group that was there at fit ({known}): a gap needs rows of them"
+                )
             means = [scores[groups == s].mean() for s in np.unique(groups[groups >= 0])]
             gaps["rows"] = float(max(means) - min(means))
         return gaps
