@@ -424,3 +424,19 @@ def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:
     np.testing.assert_allclose(told(sharp)[1], top.decision_rate[1], atol=0.01)
     # Further rows are stretched as much.
     assert again.drawn[..., 1].std() > timid.drawn[..., 1].std()
+
+
+def test_groups_of_three_rows_that_lack_most_of_five_classes() -> None:
+    """Their bins rule out a class, and no odds that are shifted give it the share that it has."""
+    rng = np.random.default_rng(0)
+    s = np.concatenate([rng.integers(0, 2, 294), np.repeat([2, 3], 3)])
+    x = rng.integers(0, 4, (300, 2))
+    d = np.minimum(x.sum(axis=1) * 5 // 8 + (rng.random(300) < 0.2), 4)
+    d = np.where((s == 1) & (rng.random(300) < 0.6), np.maximum(d - 1, 0), d)
+    fitted(Rows.of(s, np.where(s >= 2, d // 2, d), x))
+
+
+def test_odds_of_a_class_that_is_nowhere_possible_are_shifted_all_the_same() -> None:
+    q, share, rate = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0.25, 0.75]), [0.7, 0.3]
+    found = score_mechanism.balanced(q, share, np.array(rate))
+    np.testing.assert_allclose(found, [rate, rate], atol=1e-12)

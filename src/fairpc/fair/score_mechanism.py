@@ -53,6 +53,8 @@ HELD_TOLERANCE: Final = 1e-4
 RAREST: Final = 1e-12
 """EM of a mechanism at a Df that is balanced: its steps, the change that ends them, and the least
 count."""
+LEAST: Final = 1e-100
+"""Least P(Df) that odds are shifted of: what they are multiplied by must stay finite."""
 STRETCH: Final = (0.5, 2.5)
 STRETCH_STEPS: Final = 50
 """What log odds may be multiplied by, so that they are as far apart as labels say; and steps of EM
@@ -253,7 +255,8 @@ def held_mechanism(bins: Rows, fitted: BinsFitted, options: Options) -> TopRates
         for g, of_bin in enumerate(counts):
             rate, mechanism = rates.of_subgroup(g, bins.strata)
             n = of_bin.sum(axis=1)
-            q = decided(np.maximum(of_bin, RAREST), mechanism, rate)
+            # In the bins of a few rows EM rules out what labels say nothing of.
+            q = np.maximum(decided(np.maximum(of_bin, RAREST), mechanism, rate), RAREST)
             joint = balanced(q, n / max(n.sum(), RAREST), rate)[:, :, None] * mechanism
             joint /= np.maximum(joint.sum(axis=1, keepdims=True), RAREST)
             labels[layout.mechanism_of(g)] += (joint * of_bin[:, None]).sum(axis=0)
@@ -276,7 +279,7 @@ def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
             at = fold[here], row[here]
             share = scores.held[row[here], fold[here]]
             rate, mechanism = rates.of_subgroup(g, rows.strata)
-            q = decided(scores.given[at], mechanism, rate)
+            q = np.maximum(decided(scores.given[at], mechanism, rate), RAREST)
             q = balanced(q, share / share.sum(), rate)
             given[at] = np.maximum(q @ mechanism, FLOOR / rows.n_classes)
     return replace(scores, given=given)
@@ -368,6 +371,7 @@ def decided(counts: Floats, mechanism: Floats, rate: Floats, n_steps: int = 200)
 
 def balanced(q: Floats, share: Floats, rate: Floats) -> Floats:
     """P(f | l) with odds shifted alike in all leaves, so that their mean is P(f)."""
+    q = np.maximum(q, LEAST)
     shifted = q * balance(q, share, rate)
     result: Floats = shifted / shifted.sum(axis=1, keepdims=True)
     return result
@@ -375,12 +379,13 @@ def balanced(q: Floats, share: Floats, rate: Floats) -> Floats:
 
 def balance(q: Floats, share: Floats, rate: Floats) -> Floats:
     """What the odds of each class are multiplied by, so that the mean of all leaves is P(f)."""
-    factors = np.ones(len(rate))
+    # Of a class that no leaf leaves possible no odds could be shifted.
+    factors, q = np.ones(len(rate)), np.maximum(q, LEAST)
     for _ in range(100):
         mean = share @ q
         if np.abs(mean - rate).max() < 1e-12:
             break
-        factor = rate / np.maximum(mean, 1e-300)
+        factor = rate / mean
         factors *= factor
         q = q * factor
         q /= q.sum(axis=1, keepdims=True)
