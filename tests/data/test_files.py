@@ -6,6 +6,8 @@ import csv
 import datetime as dt
 import io
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -27,7 +29,10 @@ from fairpc.errors import FileFormatError, TableError
 FRAME = pl.DataFrame({"a b": [1, 2, None], 'q"': ["x", 'y,"z', None], "ü": [0.5, None, 1e-300]})
 
 
-@pytest.mark.parametrize("name", ["t.parquet", "t.pq", "t.feather", "t.arrow"])
+NAMED = ["t.parquet", "t.pq", "t.feather", "t.arrow", "1 %.arrow", "%41 [1]*.arrow"]
+
+
+@pytest.mark.parametrize("name", NAMED)
 def test_typed_tables_come_back(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     write_table([FRAME[:1], FRAME[1:]], FRAME.schema, path)
@@ -277,6 +282,32 @@ def test_a_file_that_is_cut_while_it_is_read_is_not_blamed_on_the_output(tmp_pat
     with pytest.raises(FileFormatError, match=r"t\.parquet cannot be read .* it was cut, moved or"):
         write_table(rows(), schema, output)
     assert not output.exists()
+
+
+CUT = """
+import os, sys
+from fairpc.data.files import find
+from fairpc.errors import FileFormatError
+path = sys.argv[1]
+try:
+    for k, batch in enumerate(find(path).batches(1000)):
+        if not k:
+            os.truncate(path, os.path.getsize(path) // 4)
+except FileFormatError as error:
+    print(error)
+"""
+
+
+def test_an_arrow_file_that_is_cut_while_it_is_read_does_not_end_the_process(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a ü*[1]?#.arrow"
+    frame = pl.DataFrame({"x": np.random.default_rng(0).random(2_000_000)})
+    frame.write_ipc(path, compression="uncompressed", record_batch_size=10_000)
+    ended = subprocess.run([sys.executable, "-c", CUT, path], capture_output=True, text=True)
+    assert ended.returncode == 0
+    assert ended.stdout.startswith(f"{path} cannot be read")
+    assert ended.stdout.endswith("it was cut, moved or removed meanwhile, write it again\n")
 
 
 def write_doubled(path: Path) -> None:

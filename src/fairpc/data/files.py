@@ -247,8 +247,20 @@ def scan(path: AnyPath, *, delimiter: str | None = None) -> pl.LazyFrame:
 def _scan(paths: tuple[Path, ...], kind: Format) -> pl.LazyFrame:
     import polars as pl
 
-    read = pl.scan_parquet if kind == "parquet" else pl.scan_ipc
-    return read(list(paths), glob=False)
+    if kind == "parquet":
+        return pl.scan_parquet(list(paths), glob=False)
+    return pl.scan_ipc([_unmapped(path) for path in paths], glob=False)
+
+
+def _unmapped(path: Path) -> str:
+    """The address under which polars reads an Arrow file, where it would map a path into memory.
+
+    Whoever cuts a file that is mapped ends the process (SIGBUS). An escape in an address is mapped
+    again, but means the file that it says.
+    """
+    plain = path.resolve().as_posix()
+    bare = os.name == "posix" and plain.isprintable() and "%" not in plain
+    return f"file://{plain}" if bare else path.resolve().as_uri()
 
 
 def _refuse_unknown_types(paths: tuple[Path, ...], kind: Format, called: str) -> None:
