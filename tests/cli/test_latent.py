@@ -176,12 +176,12 @@ def test_bounds_of_a_table_that_contradicts_the_assumptions(
     for model in ("LatNB", "latent"):
         call = ("fit", "bad.csv", *ROLES, "--model", model, "-o", "n.fairpc", "-q")
         assert called(capsys, *call).code == 0
-        call = ("predict", "n.fairpc", "bad.csv", "-o", "o.csv", "--bounds")
-        ended = called(capsys, *call)
+        asked = ("predict", "n.fairpc", "bad.csv", "-o", "o.csv", "--bounds")
+        ended = called(capsys, *asked)
         assert "note: the data contradict the assumptions" in ended.err
         assert "bounds are NaN; see `fairpc audit`" in ended.err
         assert pl.read_csv("o.csv")["p_df_lower"].is_nan().all()
-        assert answer(capsys, *call)["rows_without_bounds"] == 600
+        assert answer(capsys, *asked)["rows_without_bounds"] == 600
         if model == "LatNB":
             ended = called(capsys, "explain", "n.fairpc", "age=40, sex=F")
             assert "What the labels leave possible is not known: the labels contr" in ended.out
