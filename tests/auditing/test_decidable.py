@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, table
@@ -30,11 +32,11 @@ def test_many_groups_are_split_in_fewer_ways(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_a_seed_chooses_the_splits(n_classes: int) -> None:
     features, labels, groups = table(n_classes=n_classes)
-    asked = QUICK | {"classifier": "logistic"}
+    asked = {"sensitive_features": groups, "classifier": "logistic"} | QUICK
 
-    def tested(**seed: int) -> AssumptionFacts:
+    def tested(**seed: Any) -> AssumptionFacts:
         model = fitted(n_classes=n_classes)
-        found = audit(model, features, labels, sensitive_features=groups, **asked, **seed)
+        found = audit(model, features, labels, **asked, **seed)
         assert found.decidable.test is not None
         return found.decidable.test
 
