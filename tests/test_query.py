@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc import FairPC, LatNB, TwoNB
+from fairpc import FairPC, Knowledge, LatNB, TwoNB, sensitivity
 from fairpc.errors import EvidenceError, QueryError
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.query import Query, Term, Vocabulary, parse
@@ -120,6 +120,42 @@ def test_answers_equal_sums_over_all_rows(
         both &= everything.mass(name, fits)
     expected = everything.p[both].sum() / everything.p[condition].sum()
     assert probability(words, text) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "event", "known"),
+    [
+        ("Df=>50K | sex=F, race=b", {"Df": ">50K"}, {"sex": "F", "race": "b"}),
+        ("sex=F | race=b", {"sex": "F"}, {"race": "b"}),
+        ("income='>50K' | grade=2", {"income": ">50K"}, {"grade": 2}),
+        ("D=>50K | S='sex=M, race=c'", {"D": ">50K"}, {"sex": "M", "race": "c", "job": None}),
+        ("job=clerk | 'S'=s", {"job": "clerk"}, {"S": "s"}),
+        ("sex=F | sex=M", {"sex": "F"}, {"sex": "M"}),
+    ],
+)
+def test_python_and_the_command_line_take_the_same_names(
+    model: CircuitClassifier, words: Vocabulary, text: str, event: Any, known: Any
+) -> None:
+    assert model.probability(event, known) == pytest.approx(probability(words, text), abs=1e-12)
+
+
+def test_a_group_goes_by_its_value_and_by_the_name_that_is_shown() -> None:
+    X, y = rows()
+    X = X.drop("sex", "S").with_columns(X["sex"].replace({"F": "yes", "M": "no"}).alias("afam"))
+    model = LatNB("afam").fit(X, y)
+    words = vocabulary(model)
+    assert model.coding_.group_names == ("afam=no", "afam=yes")
+    asked = [probability(words, f"age<40 | {name}") for name in ("S=yes", "S=afam=yes", "afam=yes")]
+    given: list[dict[str, Any]] = [{"S": "yes"}, {"S": "afam=yes"}, {"afam": "yes"}]
+    asked += [model.probability({"age": (None, 40)}, known) for known in given]
+    assert len(set(asked)) == 1
+    raised = [
+        LatNB("afam", knowledge=Knowledge(one_sided={name: "raised"})).fit(X, y).bias_mechanism_
+        for name in ("yes", "afam=yes")
+    ]
+    assert (raised[0] == raised[1]).all()
+    found = sensitivity(model, X, y, n_steps=2)
+    assert "labels of afam=yes only ever raised" in found.summary()
 
 
 def test_a_name_asks_for_all_its_values(words: Vocabulary, everything: Everything) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import product
 from numbers import Real
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -241,7 +241,7 @@ class Vocabulary:
 
         known: Event = {}
         for term in query.given:
-            if self._is_unknown(term):
+            if self._says_nothing(term):
                 readings.append(Reading(term, (UNKNOWN,)))
                 continue
             variable, fitting = read(term)
@@ -251,7 +251,7 @@ class Vocabulary:
         if total == -math.inf:
             words = ", ".join(str(reading.term) for reading in readings)
             raise EvidenceError(f"'{words}' has probability zero: leave out or change a value")
-        for term in filter(self._is_unknown, query.targets):
+        for term in filter(self._says_nothing, query.targets):
             raise QueryError(
                 f"{term.value!r} means missing in {term.name!r}: ask for a value that it can have"
             )
@@ -302,7 +302,7 @@ class Vocabulary:
         """Variable of the circuit, what a term with a value says of it, and that in words."""
         variable, column, cells = self._variable(term)
         if column is None:
-            said = _chosen(term, self.groups.names)
+            said = self._chosen(term)
             return variable, said, tuple(self.groups.names[g] for g in sorted(said.codes))
         said = _fitting(column, term)
         if term.also is not None:
@@ -311,14 +311,52 @@ class Vocabulary:
         codes = replace(said, codes=_of_cells(cells, said.codes))
         return variable, codes, _in_words(column, term, said)
 
-    def _is_unknown(self, term: Term) -> bool:
+    def _says_nothing(self, term: Term) -> bool:
         """Whether the value of a term is a word or a number for "missing"."""
         _, column, _ = self._variable(term)
-        if term.sign != "=" or column is None:
-            return False
-        value, sentinels = np.array([term.value], dtype=object), self.features.missing_values
-        values = read_values(column.name, value, sentinels)
+        return term.sign == "=" and column is not None and self._is_unknown(column, term.value)
+
+    def _is_unknown(self, column: Column, value: object) -> bool:
+        """Whether a value is missing, or a word or a number for that."""
+        cell, sentinels = np.array([value], dtype=object), self.features.missing_values
+        values = read_values(column.name, cell, sentinels)
+        # A query is written as programs write numbers, however the table does.
         return bool(unmarked(replace(column, written=None), values).missing()[0])
+
+    def event(self, values: Mapping[str, Any]) -> Event:
+        """What values of variables say, by the names of a query; what is missing says nothing.
+
+        A pair is an interval, as ``_between`` reads it. A name that is both a feature's and
+        reserved is the feature's.
+        """
+        event: Event = {}
+        for name, value in values.items():
+            term = Term(name, quoted=name in self.features.names)
+            variable, column, cells = self._variable(term)
+            if column is None:
+                said = Said(frozenset([self._group(value)]))
+            elif isinstance(value, tuple):
+                said = _between(column, value)
+            elif self._is_unknown(column, value):
+                continue
+            else:
+                said = _equal(column, name, value)
+            event = both(event, {variable: replace(said, codes=_of_cells(cells, said.codes))})
+        return event
+
+    def _chosen(self, term: Term) -> Said:
+        """Groups by their names."""
+        if term.sign not in ("=", "!="):
+            raise QueryError(f"groups have no order: write S = or S !=, not S {term.sign}")
+        group = frozenset([self._group(term.value)])
+        return Said(group if term.sign == "=" else frozenset(range(len(self.groups.cells))) - group)
+
+    def _group(self, value: object) -> int:
+        code = self.groups.code(value)
+        if code is None:
+            names = self.groups.told(self.labels.classes)
+            raise QueryError(f"S has no value {value!r}: {_suggestion(str(value), names)}")
+        return code
 
     def _variable(self, term: Term) -> tuple[int, Column | None, Sequence[int] | None]:
         """Variable of the circuit and the column that it codes, None where groups go by names.
@@ -364,45 +402,37 @@ def _of_cells(cells: Sequence[int] | None, codes: CodeSet) -> CodeSet:
     return frozenset(g for g, code in enumerate(cells) if code in codes)
 
 
-def _chosen(term: Term, names: Sequence[str]) -> Said:
-    """Groups by their names."""
-    if term.sign not in ("=", "!="):
-        raise QueryError(f"groups have no order: write S = or S !=, not S {term.sign}")
-    if term.value not in names:
-        raise QueryError(f"S has no value {term.value!r}: {_suggestion(str(term.value), names)}")
-    wanted = term.sign == "="
-    return Said(frozenset(g for g, name in enumerate(names) if (name == term.value) == wanted))
-
-
 def _fitting(column: Column, term: Term) -> Said:
     """What a term with a value says of its column."""
     value = str(term.value)
     if term.sign not in ("=", "!="):
         return _compared(column, term.sign, value)
-    code = _code(column, term)
-    number = None if value.strip() in column.labels else exact_number(column, value)
-    if number is not None:
-        span = number, math.nextafter(number, math.inf)
-        apart = (-math.inf, number), (span[1], math.inf)
-        every = frozenset(range(column.arity))
-        return Said(every, (span,) if term.sign == "=" else apart)
-    if term.sign == "!=" and not _alone(column, code, value):
+    equal, every = _equal(column, term.name, value), frozenset(range(column.arity))
+    if term.sign == "=":
+        return equal
+    if equal.spans is not None:
+        ((low, high),) = equal.spans
+        return Said(every, ((-math.inf, low), (high, math.inf)))
+    (code,) = equal.codes
+    if not _alone(column, code, value):
         raise QueryError(
             f"{term.value!r} is one of several values in {column.labels[code]!r} of "
             f"{term.name!r}, which the model does not distinguish: leave all of them out with "
             f"{term.name} != '{column.labels[code]}'"
         )
-    wanted = term.sign == "="
-    return Said(frozenset(c for c in range(column.arity) if (c == code) == wanted))
+    return Said(every - equal.codes)
 
 
-def exact_number(column: Column, value: object) -> float | None:
-    """A number or date that has a mass of its own in a column; None where only its bin has."""
-    density = column.density
-    if density is None:
-        return None
-    number = _bound(column, value)
-    return number if density.step or number in density.points else None
+def _equal(column: Column, name: str, value: object) -> Said:
+    """That a column has a value: a level, a label, a number or a date."""
+    code, density = _code(column, name, value), column.density
+    if density is not None and not (isinstance(value, str) and value.strip() in column.labels):
+        number = _bound(column, value)
+        # It has a mass of its own there; otherwise only its bin has.
+        if density.step or number in density.points:
+            every = frozenset(range(column.arity))
+            return Said(every, ((number, math.nextafter(number, math.inf)),))
+    return Said(frozenset([code]))
 
 
 def _in_words(column: Column, term: Term, said: Said) -> tuple[str, ...]:
@@ -417,9 +447,9 @@ def _in_words(column: Column, term: Term, said: Said) -> tuple[str, ...]:
     )
 
 
-def _code(column: Column, term: Term) -> int:
+def _code(column: Column, name: str, value: object) -> int:
     try:
-        values = read_values(column.name, np.array([term.value], dtype=object))
+        values = read_values(column.name, np.array([value], dtype=object))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
             # A query is written as programs write numbers, however the table does.
@@ -429,8 +459,7 @@ def _code(column: Column, term: Term) -> int:
     if code < 0:
         kind = {"number": " or a number", "date": " or a date"}.get(column.kind, "")
         raise QueryError(
-            f"{term.name!r} has no value {term.value!r}: "
-            f"{_suggestion(str(term.value), column.labels)}{kind}"
+            f"{name!r} has no value {value!r}: {_suggestion(str(value), column.labels)}{kind}"
         )
     return code
 
@@ -487,28 +516,13 @@ def interval(column: Column, low: float, high: float, *, shown: str = "") -> Sai
     return Said(frozenset(np.flatnonzero(inside).tolist()))
 
 
-def feature_said(features: Encoding, name: str, value: object) -> Said | None:
-    """What a value of a feature, or an interval (low, high), says of it; None where it is missing.
-
-    Ends are numbers, or dates as such or as text; None is no end.
-    """
-    column = features.column(name)
-    if isinstance(value, tuple):
-        _refuse_unordered(column, "give a value, not an interval")
-        ends = [None if end is None else _bound(column, end) for end in value]
-        if len(ends) != 2:
-            raise QueryError(f"an interval of {name!r} has {len(ends)} ends: give (low, high)")
-        low, high = ends
-        return interval(
-            column, -math.inf if low is None else low, math.inf if high is None else high
-        )
-    code = features.code(name, value)
-    if code < 0:
-        return None
-    number = None if value in column.labels else exact_number(column, value)
-    if number is not None:
-        return Said(frozenset(range(column.arity)), ((number, math.nextafter(number, math.inf)),))
-    return Said(frozenset([code]))
+def _between(column: Column, ends: tuple[Any, ...]) -> Said:
+    """That a column lies in (low, high): numbers, or dates as such or as text; None is no end."""
+    _refuse_unordered(column, "give a value, not an interval")
+    if len(ends) != 2:
+        raise QueryError(f"an interval of {column.name!r} has {len(ends)} ends: give (low, high)")
+    low, high = (None if end is None else _bound(column, end) for end in ends)
+    return interval(column, -math.inf if low is None else low, math.inf if high is None else high)
 
 
 def _refuse_unordered(column: Column, instead: str) -> None:

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TypeVar
 
 from fairpc.errors import OptionError
+from fairpc.errors.signals import interruptible_waits
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -63,6 +64,7 @@ def _begin() -> None:
 @cache
 def _pool(n_threads: int) -> ThreadPoolExecutor:
     """Kept for the life of the process: EM asks for it at every iteration."""
+    interruptible_waits()
     return ThreadPoolExecutor(n_threads, thread_name_prefix="fairpc", initializer=_begin)
 
 

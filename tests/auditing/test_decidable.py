@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from auditing.tables import job_of_table
-from fairpc.auditing.assumptions import assumption_test
+from auditing.tables import QUICK, fitted, job_of_table, table
+from fairpc.auditing import audit
+from fairpc.auditing.assumptions import AssumptionFacts, assumption_test
 from fairpc.auditing.rows import AuditedRows
 
 
@@ -24,3 +27,20 @@ def test_many_groups_are_split_in_fewer_ways(monkeypatch: pytest.MonkeyPatch) ->
     for n_groups, n_seeds in ((10, 7), (12, 7), (82, 3)):
         monkeypatch.setattr(AuditedRows, "groups_in", lambda *_, n=n_groups: tuple(range(n)))
         assert assumption_test(job_of_table(n_seeds=None)).plain.n_seeds == n_seeds
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_seed_chooses_the_splits(n_classes: int) -> None:
+    features, labels, groups = table(n_classes=n_classes)
+    asked = {"sensitive_features": groups, "classifier": "logistic"} | QUICK
+
+    def tested(**seed: Any) -> AssumptionFacts:
+        model = fitted(n_classes=n_classes)
+        found = audit(model, features, labels, **asked, **seed)
+        assert found.decidable.test is not None
+        return found.decidable.test
+
+    plain = tested()
+    assert plain == tested(random_state=0)
+    others = [tested(random_state=seed) for seed in (1, 2**32 - 1)]
+    assert plain.sets != others[0].sets != others[1].sets

@@ -95,6 +95,18 @@ def test_arrays_name_columns_by_number() -> None:
     assert model.predict_proba(array).shape == (300, 2)
 
 
+def test_of_many_levels_the_most_frequent_are_told_apart() -> None:
+    """A column of names was an indicator for each, which takes the cube of their number."""
+    rng = np.random.default_rng(0)
+    names = np.array([*np.repeat(["a", "b"], 300), *(f"rare {k}" for k in range(200))])
+    y = np.where(rng.random(800) < np.where(names == "a", 0.9, 0.2), "yes", "no")
+    model = LR().fit(pl.DataFrame({"name": names}), y)
+    assert model.model_.coef_.shape == (1, 128)
+    scores = model.predict_proba(pl.DataFrame({"name": ["a", "b", "rare 199"]}))[:, 1]
+    assert scores[0] > 0.8
+    assert scores[1:].max() < 0.4
+
+
 def test_several_sensitive_attributes_are_crossed() -> None:
     X, y, s = small()
     both = pl.DataFrame({"s": s, "t": X["bit"]})

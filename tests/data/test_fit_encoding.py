@@ -184,7 +184,6 @@ def test_too_many_merged_levels_are_not_listed() -> None:
     assert not encoding.columns[0].merged
     codes = encoding.transform(pl.DataFrame({"x": ["no", "text 5", "never seen", None]}))
     assert codes[:, 0].tolist() == [0, 2, 2, -1]
-    assert encoding.code("x", "never seen") == 2
 
 
 def test_few_whole_numbers_are_categories_in_numeric_order() -> None:
@@ -350,18 +349,6 @@ def test_pandas_types() -> None:
         [1, 1, 0, 0, 2, 0, 1],
     ]
     assert (encoding.transform(pd.DataFrame(encoding.inverse(codes))) == codes).all()
-
-
-def test_code_of_one_value() -> None:
-    x = Column("x", "category", levels=("a", "b"))
-    age = Column("age", "number", edges=(25.0, 45.0), integral=True)
-    encoding = Encoding((x, age), (), ("x", "age"))
-    assert [encoding.code("age", v) for v in (30, "30", "[25, 45)", None)] == [1, 1, 1, -1]
-    assert encoding.code("x", "b") == 1
-    with pytest.raises(TableError, match=r"column 'x' has no value 'c': use one of 'a', 'b'"):
-        encoding.code("x", "c")
-    with pytest.raises(TableError, match=r"column 'z' is not in the table: use one of 'x', 'age'"):
-        encoding.code("z", "c")
 
 
 def test_inverse_checks_its_codes() -> None:

@@ -58,6 +58,55 @@ def test_a_signal_after_the_work_does_not_change_how_it_ended(words: list[str], 
     assert ended.returncode == code
 
 
+WAITING = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
+import numpy as np
+import polars
+import fairpc.cli.data
+from fairpc.cli import main
+from fairpc.comparison import compare
+from fairpc.threads import map_in_order
+
+def sleep(*_):
+    print("begun", flush=True)
+    time.sleep(600)
+
+class Slow:
+    def get_params(self, deep=False): return {}
+    def fit(self, X, y): sleep()
+    def predict_proba(self, X): ...
+
+def compared(*_, **__):
+    x = np.arange(40) % 5
+    compare([Slow()], x[:, None], x % 2, sensitive_features=np.arange(40) % 3, cv=2)
+
+def mapped(*_, **__):
+    list(map_in_order(sleep, range(9), 2))
+
+fairpc.cli.data.run = {"compared": compared, "mapped": mapped}[sys.argv.pop()]
+sys.argv[1:] = ["data", "german"]
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("work", ["compared", "mapped"])
+def test_work_of_threads_is_not_waited_for(work: str, number: signal.Signals, code: int) -> None:
+    pipe, command = subprocess.PIPE, [sys.executable, "-c", WAITING, work]
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        process.send_signal(number)
+        try:
+            errors = process.communicate(timeout=120)[1]
+        finally:
+            process.kill()
+    assert process.returncode == code
+    assert "Traceback" not in errors
+
+
 CALLED_BACK = """
 import ctypes, signal, time
 from fairpc.errors.signals import ending_on_signals

@@ -226,7 +226,7 @@ def test_bad_input_is_one_sentence(model: FairPC, table: Any) -> None:
         model.expected_prediction(tree, positive="maybe")
     with pytest.raises(LearningError, match="n_draws is 1"):
         model.expected_prediction(tree, n_draws=1)
-    with pytest.raises(EvidenceError, match="names 'S'"):
+    with pytest.raises(EvidenceError, match="given names a group"):
         model.expected_prediction(tree, given={"S": "F"})
     with pytest.raises(TableError, match="no groups to encode"):
         model.encode(x, with_group=True)

@@ -22,6 +22,7 @@ from fairpc.errors import (
     FairpcError,
     FileFormatError,
     LearningError,
+    QueryError,
     SameAsLabelWarning,
     TableError,
 )
@@ -446,9 +447,9 @@ def test_any_probability_can_be_asked() -> None:
     total = sum(model.probability({"job": j, "D": d}) for j in "abc" for d in ("bad", "good"))
     assert total == pytest.approx(1.0)
     assert model.probability({"S": "M"}, {"S": "F"}) == 0.0
-    with pytest.raises(TableError, match="no variable 'height'"):
+    with pytest.raises(QueryError, match="there is no 'height' in the model"):
         model.probability({"height": 3})
-    with pytest.raises(TableError, match="'D' has no value 'maybe'"):
+    with pytest.raises(QueryError, match="'D' has no value 'maybe'"):
         model.probability({"D": "maybe"})
 
 

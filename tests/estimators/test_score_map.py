@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpc import Knowledge
+from fairpc.data.groups import fit_groups
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats
 from fairpc.estimators.calibration import Calibration, Method, calibrate, isotonic_steps
@@ -253,7 +254,7 @@ def test_knowledge_cuts_the_set() -> None:
     rows = scored()
     given = rows.labels, rows.scores, rows.groups, rows.folds, ("g0", "g1")
     ends = label_ends(*given)
-    groups = [("g0", "g0"), ("g1", "g1")]
+    groups = fit_groups(["g0", "g1"])
     limits = Knowledge(fair_rate=(0.45, 0.5), one_sided={"g1": "lowered"}).limits(groups, [0, 1], 1)
     cut = within_limits(ends, limits, 1)
     assert cut.pi == pytest.approx((0.45, 0.5))
@@ -300,7 +301,7 @@ def test_scores_that_are_all_alike_are_refused() -> None:
 
 def test_a_rate_of_nearly_nothing_is_refused() -> None:
     rows = scored(300)
-    limits = Knowledge(fair_rate=0.0001).limits([("g0", "g0"), ("g1", "g1")], [0, 1], 1)
+    limits = Knowledge(fair_rate=0.0001).limits(fit_groups(["g0", "g1"]), [0, 1], 1)
     with pytest.raises(LearningError, match="nearly all fair decisions are alike"):
         fitted(rows, limits=limits)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fair.tables import random_rows, rows_of_any_kind
 from fairpc.circuit.em import laplace, maximize
+from fairpc.data.groups import fit_groups
 from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.fair.components import cell_posterior
@@ -25,7 +26,8 @@ from fairpc.fair.rows import Rows
 from fairpc.fair.top import Limits, Places, TopRates
 from strategies import examples
 
-GROUPS = [("F", "F"), ("M", "M")]
+GROUPS = fit_groups({"sex": ["F", "M"]})
+NUMBERED = fit_groups([0, 1])
 CLASSES = ("bad", "good")
 
 
@@ -133,9 +135,7 @@ def test_anchors_make_the_true_order_the_likeliest() -> None:
 def test_the_recipe_keeps_to_knowledge_and_anchors(n_components: int) -> None:
     data = make_synthetic(6, 1500, random_state=1)
     s, d, f = (np.asarray(v).astype(int) for v in (data.sensitive, data.y, data.df))
-    limits = Knowledge(fair_rate=0.45, one_sided={1: "lowered"}).limits(
-        [(0, "0"), (1, "1")], (0, 1), 1
-    )
+    limits = Knowledge(fair_rate=0.45, one_sided={1: "lowered"}).limits(NUMBERED, (0, 1), 1)
     # A fair decision "0" with the label 1 is excluded in group 1.
     known = (np.arange(1500) % 5 == 0) & ~((s == 1) & (f == 0) & (d == 1))
     rows = Rows.of(s, d, np.asarray(data.X), f=np.where(known, f, -1))
@@ -180,6 +180,7 @@ def test_what_knowledge_means() -> None:
     lowered = limits_of(Knowledge(one_sided={"F": "lowered"})).mechanism_upper
     assert lowered[0].tolist() == [[1, 0], [1, 1]]
     assert (lowered[1] == 1).all()
+    assert (limits_of(Knowledge(one_sided={"sex=F": "lowered"})).mechanism_upper == lowered).all()
     raised = limits_of(Knowledge(one_sided={"M": "raised"})).mechanism_upper
     assert raised[1].tolist() == [[1, 1], [0, 1]]
     box = limits_of(Knowledge(mechanism_bounds={(None, "good", "good"): (0.8, 0.9)}))
@@ -218,12 +219,12 @@ def test_what_is_refused(knowledge: dict[str, object], message: str) -> None:
 
 
 def test_three_classes_need_rates_by_class_and_boxes() -> None:
-    groups, classes = [("F", "F"), ("M", "M")], ("a", "b", "c")
+    classes = ("a", "b", "c")
     with pytest.raises(LearningError, match="give a mapping from classes to rates"):
-        Knowledge(fair_rate=0.3).limits(groups, classes, 2)
+        Knowledge(fair_rate=0.3).limits(GROUPS, classes, 2)
     with pytest.raises(LearningError, match="it needs two; give mechanism_bounds"):
-        Knowledge(one_sided={"F": "lowered"}).limits(groups, classes, 2)
-    found = Knowledge(fair_rate={"a": 0.3}).limits(groups, classes, 2)
+        Knowledge(one_sided={"F": "lowered"}).limits(GROUPS, classes, 2)
+    found = Knowledge(fair_rate={"a": 0.3}).limits(GROUPS, classes, 2)
     assert found.rate_upper.tolist() == [0.3, 1.0, 1.0]
 
 
@@ -257,7 +258,7 @@ def test_what_cannot_go_together_is_refused() -> None:
         fit("TwoNB", rows)
     with pytest.raises(LearningError, match="without a latent decision"):
         fit("NLatPC", rows.with_fair_decisions(None), options=Options(limits=limits))
-    one_sided = Knowledge(one_sided={0: "lowered"}).limits([(0, "0"), (1, "1")], (0, 1), 1)
+    one_sided = Knowledge(one_sided={0: "lowered"}).limits(NUMBERED, (0, 1), 1)
     wrong = Rows.of([0, 0, 1, 1], [1, 0, 1, 0], [[0], [1], [0], [1]], f=[0, -1, -1, -1])
     with pytest.raises(LearningError, match="1 row has a fair label that the stated knowledge"):
         fit("LatNB", wrong, options=Options(limits=one_sided))

@@ -133,6 +133,23 @@ def test_a_number_chooses_its_bin_and_is_answered_as_python_does(
     assert tab.messages() == []
 
 
+def test_a_number_that_is_taken_away_is_unknown_again(tab: Browser, german_page: Path) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    tab.open(german_page)
+    tab.run(OPEN_ALL)
+    answers = "return document.getElementById('what-if-answers').textContent"
+    before = tab.run(answers)
+    field = tab.driver.find_element(By.CSS_SELECTOR, "#what-if-form input")
+    for empty in (field.clear, lambda: field.send_keys(Keys.BACKSPACE)):
+        field.send_keys("7")
+        assert tab.run(answers) != before
+        empty()
+        assert set(tab.run("return whatIf.codesOf()")) == {-1}
+        assert tab.run(answers) == before
+
+
 def test_very_small_probabilities_keep_their_digits(tab: Browser, german_page: Path) -> None:
     """400 rare values: 1e-800 does not fit a double, and the posterior is still right."""
     n = 400

@@ -179,7 +179,7 @@ def audit(
         clusters: who each row is about, where persons repeat.
         fair_labels: as at fit, where the model was held to decisions that were known.
         level: of the intervals.
-        random_state: of samples, folds and refits.
+        random_state: of samples, folds, refits and the splits of the test.
         n_seeds: ways of splitting in the test of the assumptions; None: 11, or down to 3 where
             many rows differ, or groups are many.
         classifier: what ranks the rows in that test: "best", the better of two on inner folds, as

@@ -24,8 +24,8 @@ class Baseline(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     or given apart (``sensitive_features``), never both. With ``use_sensitive`` it is
     also a feature, and must then be given at prediction too.
 
-    Text becomes an indicator per level; numbers are standardised, except that a
-    column of two numbers stays as it is. Missing values are refused.
+    Text becomes an indicator per level, of the 128 most frequent ones; numbers are standardised,
+    except that a column of two numbers stays as it is. Missing values are refused.
 
     Args:
         sensitive: columns of X that are the sensitive attribute.

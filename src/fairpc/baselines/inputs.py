@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
 from fairpc.errors import LearningError, warn_caller
 from fairpc.errors.arrays import Array, Bools, Floats, Ints, missing
+
+MOST_LEVELS: Final = 128
+"""Levels of a column that are told apart, the most frequent ones: each is a column."""
 
 Columns = dict[str, Array]
 Sensitive = str | int | Sequence[str | int] | None
@@ -92,18 +95,22 @@ def _refuse_missing(hidden: Bools, name: str, what: str) -> None:
 
 @dataclass(frozen=True)
 class Feature:
-    """How one column becomes numbers: standardised, or an indicator per level."""
+    """How one column becomes numbers: standardised, or an indicator per level that is shown."""
 
     name: str
     levels: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     mean: float = 0.0
     scale: float = 1.0
 
     @classmethod
     def learn(cls, name: str, values: Array) -> Feature:
-        distinct = np.unique(values)
+        distinct, counts = np.unique(values, return_counts=True)
         if values.dtype.kind == "U":
-            return cls(name, levels=tuple(distinct.tolist()))
+            most = np.sort(np.argsort(-counts, kind="stable")[:MOST_LEVELS])
+            # Of two levels one indicator says all.
+            shown = distinct[1:] if len(distinct) == 2 else distinct[most]
+            return cls(name, tuple(distinct.tolist()), tuple(shown.tolist()))
         # A column of two numbers stays as it is: that is how the paper's tables are used.
         if len(distinct) <= 2:
             return cls(name)
@@ -120,16 +127,14 @@ class Feature:
         if not text:
             standard: Floats = (values.astype(np.float64) - self.mean) / self.scale
             return standard.reshape(-1, 1)
-        known = np.array(self.levels)
-        unseen = ~np.isin(values, known)
+        unseen = ~np.isin(values, self.levels)
         if unseen.any():
             warn_caller(
                 f"column {self.name!r} has the level {str(values[unseen][0])!r}, which was not in "
                 "the training rows: it counts as none of the known levels",
                 UserWarning,
             )
-        # Of two levels one indicator says all.
-        return indicators(values, known[1:] if len(known) == 2 else known)
+        return indicators(values, np.array(self.shown))
 
 
 def indicators(values: Array, shown: Array) -> Floats:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import ClassVar
 
 import numpy as np
-from scipy.linalg import null_space, orth
+from scipy.linalg import null_space
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
@@ -211,14 +211,14 @@ class FairLR(Baseline):
 
 
 def row_space(matrix: Floats) -> Floats | None:
-    """An orthonormal basis of what rows span, columns × rank; None where columns are no more.
+    """Orthonormal vectors that span the rows, columns × rows; None where columns are no more.
 
-    Under an L2 penalty θ is in that space, and its norm is that of its coordinates: on them the
+    Under an L2 penalty θ is in their space, and its norm is that of its coordinates: on them the
     problem is the same, with rows in place of columns. Solvers take the cube of these.
     """
     if matrix.shape[1] <= matrix.shape[0]:
         return None
-    return np.asarray(orth(matrix.T), np.float64)
+    return np.linalg.qr(matrix.T)[0]  # SciPy's own would keep the lock, and so signals, for minutes
 
 
 def group_covariance(matrix: Floats, groups: Ints, n_groups: int) -> Floats:

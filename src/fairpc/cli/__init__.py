@@ -10,6 +10,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
@@ -22,6 +23,9 @@ from fairpc.errors.signals import ending_on_signals
 
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
+STOPPED: Final = (INTERRUPTED, 143, 129)
+"""Codes of Ctrl-C, SIGTERM and SIGHUP."""
+
 # polars reads ahead, several groups of rows per core: of a file with groups of a million rows
 # that is more memory than all the rest. It looks at this when it first opens a file.
 POLARS: Final = {
@@ -51,10 +55,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     for name, value in POLARS.items():
         os.environ.setdefault(name, value)
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _run(list(sys.argv[1:] if arguments is None else arguments), last=arguments is None)
+    except SystemExit as ended:
+        if arguments is None and ended.code in STOPPED:
+            # All is cleaned up, and threads would be waited for until their work is done.
+            with suppress(OSError):
+                sys.stdout.flush()
+            os._exit(ended.code)
+        raise
+
+
+def _run(given: list[str], *, last: bool) -> NoReturn:
+    """Run a command, and end with its code; ``last`` if the program then ends."""
     rest = [word for word in given if word != "--debug"]
     try:
-        with ending_on_signals(last=arguments is None), warnings.catch_warnings():
+        with ending_on_signals(last=last), warnings.catch_warnings():
             warnings.showwarning = _note
             code = app(args=rest, prog_name="fairpc", standalone_mode=False)
         sys.stdout.flush()

@@ -119,7 +119,7 @@ def show(found: Comparison) -> None:
         )
     if found.identifiers:
         columns = ", ".join(map(repr, found.identifiers))
-        say(f"No method was given what has a different value in every row: {columns}.")
+        say(f"No method was given what has a different value in every row, or nearly: {columns}.")
     for name, reason in found.failures.items():
         say(f"{name} could not be run: {reason}")
 

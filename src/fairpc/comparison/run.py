@@ -25,6 +25,7 @@ from fairpc.comparison.table import MethodTable
 from fairpc.data.frame import take_rows
 from fairpc.errors import ComparisonError, FairpcError, MetricError, MissingExtraError
 from fairpc.errors.arrays import check_choice
+from fairpc.errors.signals import interruptible_waits
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.evidence.classifiers import few_threads
 from fairpc.evidence.plain import Record, fields_of
@@ -78,7 +79,7 @@ class Comparison(Record):
         filled: methods that take no missing cells; theirs were filled (a level of its own, or
             the mean of the training rows).
         identifiers: columns that ordinary classifiers were not given, because every row has its
-            own value; our models drop them by themselves.
+            own value, or nearly; our models drop them by themselves, by the same rule.
         positive: the class that F1, AUC and gaps are of.
         n_rows, n_folds: what was compared on.
         caption: what the numbers mean.
@@ -250,8 +251,13 @@ def _in_threads(
         report(job)
         return work(job)
 
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    interruptible_waits()
+    try:
         return list(pool.map(run, jobs))
+    finally:
+        # Whoever interrupts does not wait for the fits that have begun.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,12 @@ import numpy as np
 import polars as pl
 
 from fairpc.baselines import Baseline
-from fairpc.data.columns import identifies
+from fairpc.data.columns import identifiers
 from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.frame import Frame, exactly, read_frame, take_rows
 from fairpc.data.groups import check_apart, fit_groups
 from fairpc.data.labels import fit_labels
+from fairpc.data.table_coding import TableCoding
 from fairpc.data.values import read_values
 from fairpc.errors import ComparisonError, FairpcError, LeakWarning, SameAsLabelWarning, warn_caller
 from fairpc.errors.arrays import Array, Bools, Codes, Ints
@@ -35,8 +36,8 @@ class MethodTable:
     sensitive: Any  #: the groups, as given or as columns of X
     y: Any  #: the labels as given
     typed: pl.DataFrame  #: the features as numbers and text, for methods that take no missing cells
-    identifiers: tuple[str, ...]  #: features that are not among them: every row has its own value
-    missing_values: tuple[Any, ...]  #: values that mean "missing"
+    identifiers: tuple[str, ...]  #: features that are not among them, because fits drop them
+    leaks: tuple[Warning | str, ...]  #: what is to be said of features that give the label away
     s: Codes  #: of the groups, -1 where missing
     d: Codes  #: of the labels, -1 where missing
     classes: tuple[str, ...]  #: of the label, as text
@@ -80,11 +81,15 @@ class MethodTable:
                 )
         check_apart(groups, labels, s, d)
         decimal = next((m for e in estimators if (m := getattr(e, "decimal", None))), None)
-        frame = read_frame(features)
-        ids = _identifiers(frame, sentinels)
-        typed = typed_columns(frame, sentinels, decimal).drop(exactly(ids))
+        typed = typed_columns(read_frame(features), sentinels, decimal)
+        coding, leaks = _coded(features, y, sensitive, sentinels, decimal)
+        # A fitted model has decided, perhaps on more rows than there are here.
+        coding = next((e.coding_ for e in estimators if hasattr(e, "coding_")), coding)
+        unused = {} if coding is None else identifiers(coding.features)
+        ids = tuple(name for name in typed.columns if name in unused)
+        typed = typed.drop(exactly(ids))
         classes = tuple(str(c) for c in labels.classes)
-        given = X, features, sensitive, y, typed, ids, tuple(sentinels)
+        given = X, features, sensitive, y, typed, ids, leaks
         return cls(*given, s, d, classes, labels.positive)
 
     @property
@@ -98,18 +103,8 @@ class MethodTable:
 
     def warn_of_leaks(self) -> None:
         """Say which columns give the label away: with them, every method looks good."""
-        given: dict[str, Any] = {"sensitive": None, "sensitive_features": self.sensitive}
-        given["missing_values"] = self.missing_values
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            try:
-                table = GivenTable.of(self.features, self.y, **given)
-                fit_coding(table.source, table.roles)
-            except FairpcError:
-                return  # methods that cannot take the table say why
-        for warning in said:
-            if issubclass(warning.category, LeakWarning | SameAsLabelWarning):
-                warn_caller(warning.message)
+        for leak in self.leaks:
+            warn_caller(leak)
 
     def filled_for(self, estimator: Any) -> bool:
         """Whether cells must be filled for a method."""
@@ -165,17 +160,26 @@ def typed_columns(
     return pl.DataFrame(columns)
 
 
-def _identifiers(frame: Frame, missing_values: Iterable[Any]) -> tuple[str, ...]:
-    """Columns that our models drop, too, if any other is left.
-
-    Each name would become a column of its own, which takes long and tells nothing of other rows.
-    """
-    found = tuple(
-        name
-        for name, column in zip(frame.names, frame.columns, strict=True)
-        if identifies(name, read_values(name, column, missing_values, parse=True))
-    )
-    return () if len(found) == len(frame.names) else found
+def _coded(
+    features: Any, y: Any, sensitive: Any, missing_values: Sequence[Any], decimal: str | None
+) -> tuple[TableCoding | None, tuple[Warning | str, ...]]:
+    """The table as a fit would code it, None where it cannot; and the leaks that it warns of."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            table = GivenTable.of(
+                features,
+                y,
+                sensitive=None,
+                sensitive_features=sensitive,
+                missing_values=missing_values,
+                decimal=decimal,
+            )
+            coding, _ = fit_coding(table.source, table.roles)
+        except FairpcError:
+            return None, ()  # methods that cannot take the table say why
+    kinds = LeakWarning | SameAsLabelWarning
+    return coding, tuple(w.message for w in said if issubclass(w.category, kinds))
 
 
 def _filled(typed: pl.DataFrame, train: Ints, rows: Ints) -> pl.DataFrame:

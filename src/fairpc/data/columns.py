@@ -34,6 +34,7 @@ IDENTIFIER_ROWS: Final = 20
 """In fewer rows than this, all values may differ by chance."""
 
 IDENTIFIES: Final = "it has a different value in every row, like an identifier"
+FEW_ROWS: Final = "none of its "
 TO_KEEP: Final = Phrase(
     "name it with ",
     Argument("numeric", "…"),
@@ -55,6 +56,7 @@ class Options:
     Attributes:
         n_bins: about how many bins a numeric column gets; fewer where rows are few.
         rare: levels with a smaller share are merged into "other".
+        useful: share that some value of a column of names must have, or it is dropped; None: rare.
         max_levels: the most levels that a column may have, "other" included.
         numeric: columns to be binned, whatever they look like.
         categorical: columns whose values are levels, whatever they look like.
@@ -66,6 +68,7 @@ class Options:
 
     n_bins: int = BINS
     rare: float = 0.005
+    useful: float | None = None
     max_levels: int = 16
     numeric: frozenset[str] = frozenset()
     categorical: frozenset[str] = frozenset()
@@ -73,6 +76,11 @@ class Options:
     numbers: NumberModel = "bins"
     monotone: frozenset[str] = frozenset()
     apart: tuple[frozenset[str], Options] | None = None
+
+    @property
+    def least(self) -> float:
+        """What the largest value of a column of names must have of the rows."""
+        return self.rare if self.useful is None else self.useful
 
     def of_column(self, name: str) -> Options:
         """How one column is encoded."""
@@ -214,9 +222,16 @@ def identifies(name: str, values: Values) -> bool:
     return ListedColumn.of(name, summary, summary.found, ClassWeights()).identifies(Options())
 
 
-def identifiers(encoding: Encoding) -> tuple[str, ...]:
-    """Columns that an encoding dropped because each row has its own value."""
-    return tuple(d.name for d in encoding.dropped if d.reason.startswith(IDENTIFIES))
+def identifiers(encoding: Encoding) -> dict[str, str]:
+    """Columns that were dropped because they tell rows apart, one by one or a few, and why.
+
+    To a classifier each value is a column, which takes long and tells nothing of other rows.
+    """
+    return {
+        each.name: IDENTIFIES if each.reason.startswith(IDENTIFIES) else each.reason
+        for each in encoding.dropped
+        if each.reason.startswith((IDENTIFIES, FEW_ROWS))
+    }
 
 
 def _is_named(column: ListedColumn, options: Options) -> bool:
@@ -260,8 +275,8 @@ def _fit_levels(column: ListedColumn, options: Options) -> Column | Dropped:
     if isinstance(found, Texts):
         weights = weights[found.texts.arg_sort().to_numpy()]
     kept, merged = merge_rare(weights, options.rare, options.max_levels)
-    if not kept:
-        return Dropped(name, f"none of its {len(merged)} values holds {options.rare:.2%} of rows")
+    if weights.max() < options.least * weights.sum():
+        return _spread(name, f"{len(levels):,}", options)
     return _levels(name, levels, kept, merged)
 
 
@@ -284,12 +299,10 @@ def _fit_heavy(name: str, found: Texts, options: Options) -> Column | Dropped:
     """Texts of which only the heavy ones are listed; all others are "other"."""
     mass = found.weights.sum(axis=1)
     known = float(mass.sum()) + (0.0 if found.rest is None else float(found.rest.sum()))
+    if mass.max(initial=0.0) < options.least * known:
+        return _spread(name, f"more than {MOST:,}", options)
     kept = np.flatnonzero(mass >= options.rare * known)
     kept = np.sort(kept[np.argsort(-mass[kept], kind="stable")][: options.max_levels - 1])
-    if not len(kept):
-        return Dropped(
-            name, f"none of its more than {MOST:,} values holds {options.rare:.2%} of rows"
-        )
     levels = tuple(found.texts.gather(kept).to_list())
     done = f"category of {counted(len(kept), 'level')}, more than {MOST:,} merged into 'other'"
     return Column(name, "category", levels=levels, open=True, done=done)
@@ -340,6 +353,10 @@ def _atoms(column: ListedColumn) -> Atoms:
 
 def _largest(data: Array) -> float:
     return max(abs(float(data.min())), abs(float(data.max())))
+
+
+def _spread(name: str, n_values: str, options: Options) -> Dropped:
+    return Dropped(name, f"{FEW_ROWS}{n_values} values holds {options.least:.2%} of rows")
 
 
 def _constant(name: str, value: object) -> Dropped:

@@ -11,15 +11,13 @@ import numpy.typing as npt
 
 from fairpc.data.codes_of import (
     code_columns,
-    code_values,
     decode,
     exact_numbers,
     shown_numbers,
-    unmarked,
 )
 from fairpc.data.frame import Frame, read_frame
 from fairpc.data.schema import Column, Dropped, Record, Saved, fields_of
-from fairpc.data.table import MISSING, check_codes
+from fairpc.data.table import check_codes
 from fairpc.data.values import Sentinel, read_values
 from fairpc.errors import TableError
 from fairpc.errors.arrays import Codes, Floats
@@ -81,18 +79,6 @@ class Encoding(Saved):
             if dropped.name == name:
                 raise TableError(dropped.message)
         raise TableError(f"column {name!r} is not in the table: use one of {_listed(self.names)}")
-
-    def code(self, name: str, value: Any) -> int:
-        """Code of one value, given as a level, a number, a date or a label."""
-        column = self.column(name)
-        values = read_values(name, np.array([value], dtype=object), self.missing_values)
-        if unmarked(column, values).missing()[0]:
-            return MISSING
-        code = int(code_values(column, values, warn=False)[0])
-        if code < 0:
-            shown = _listed(column.labels)
-            raise TableError(f"column {name!r} has no value {value!r}: use one of {shown}")
-        return code
 
     def transform(self, frame: Any, *, allow_absent: bool = False) -> Codes:
         """Codes of the rows of a frame, shape (rows, columns used), column-major; -1 = missing.

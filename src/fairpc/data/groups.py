@@ -73,7 +73,18 @@ class Groups(Saved):
         """A name per group: the level; "sex=F, race=B" for several columns."""
         if len(self.columns) == 1:
             return tuple(self.columns[0].labels[cell[0]] for cell in self.cells)
+        return self._full_names
+
+    @property
+    def _full_names(self) -> tuple[str, ...]:
         return tuple(_name(self.columns, cell) for cell in self.cells)
+
+    def code(self, group: Any) -> int | None:
+        """Number of a group by its value, its name, or "column=value"; None if there is none."""
+        for known in (self.values, self.names, self._full_names):
+            if group in known:
+                return known.index(group)
+        return None
 
     def told(self, classes: Iterable[Level]) -> tuple[str, ...]:
         """``names`` as people can read them beside the classes of a label.
@@ -86,9 +97,7 @@ class Groups(Saved):
         silent = _SAY_NOTHING | {str(c).lower() for c in classes}
         words = column.textual and not any(map(_is_number, column.labels))
         speaks = words and not any(label.lower() in silent for label in column.labels)
-        if more or speaks or column.name == NAMELESS:
-            return names
-        return tuple(_name(self.columns, cell) for cell in self.cells)
+        return names if more or speaks or column.name == NAMELESS else self._full_names
 
     @property
     def values(self) -> tuple[Level, ...]:

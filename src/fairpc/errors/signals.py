@@ -15,6 +15,12 @@ _LATER: Final = 0.05
 """Seconds after which a signal is sent again that could not end the program."""
 
 
+def interruptible_waits() -> None:
+    """Have Ctrl-C end a wait for threads: polars has waits go on, from its import on."""
+    if hasattr(signal, "siginterrupt"):  # Windows has none
+        signal.siginterrupt(signal.SIGINT, True)
+
+
 @contextmanager
 def ending_on_signals(*, last: bool = False) -> Iterator[None]:
     """A block in which SIGTERM and SIGHUP end the program as an exit does.

@@ -283,7 +283,12 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         strata = resolve(table.roles.names, listed(self.given), "given")
         apart = (strata, options) if strata else None
         return replace(
-            options, n_bins=n_bins, rare=self.rare / FINER, max_levels=FINE_LEVELS, apart=apart
+            options,
+            n_bins=n_bins,
+            rare=self.rare / FINER,
+            useful=self.rare,  # whether a column is of use is no matter of how finely it is cut
+            max_levels=FINE_LEVELS,
+            apart=apart,
         )
 
     @contextmanager

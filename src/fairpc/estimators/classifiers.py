@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any, Final, Literal, Self, get_args
 
 import numpy as np
@@ -108,12 +108,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: Any,
         sample_weight: npt.ArrayLike | None = None,
         *,
-        identifiers: Collection[str] | None = None,
+        identifiers: Mapping[str, str] | None = None,
     ) -> Self:
         """Learn from rows and labels; rows of no weight play no part.
 
-        ``identifiers`` are columns that differ in every row, where these are some rows of a table
-        that is known whole.
+        ``identifiers`` are columns that tell rows apart, and why they are left out, where these are
+        some rows of a table that is known whole.
         """
         check_choice("kind", self.kind, CLASSIFIER_KINDS, OptionError)
         check_settings(self.get_params(deep=False))
@@ -141,7 +141,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X: Any,
         rows: Labelled,
         missing_values: tuple[Sentinel, ...] = (),
-        identifiers: Collection[str] | None = None,
+        identifiers: Mapping[str, str] | None = None,
         random_state: int = 0,
     ) -> Self:
         """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have bent."""
@@ -278,14 +278,18 @@ def _fit_encoding(
     weights: Floats,
     kind: ClassifierKind,
     missing_values: tuple[Sentinel, ...],
-    identifiers: Collection[str] | None,
+    identifiers: Mapping[str, str] | None,
 ) -> Encoding:
     """What each column holds, and which levels."""
     fitted: list[Column | Dropped] = []
     for name, column in zip(frame.names, frame.columns, strict=True):
         values = read_values(name, column, missing_values, parse=True)
-        if identifies(name, values) if identifiers is None else name in identifiers:
-            fitted.append(Dropped(name, f"{IDENTIFIES}; {_TO_KEEP}"))
+        if identifiers is None:
+            why = IDENTIFIES if identifies(name, values) else None
+        else:
+            why = identifiers.get(name)
+        if why is not None:
+            fitted.append(Dropped(name, f"{why}; {_TO_KEEP}" if why == IDENTIFIES else why))
         else:
             fitted.append(_fit_column(name, values, codes, weights, kind))
     used = tuple(column for column in fitted if isinstance(column, Column))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -40,7 +41,7 @@ class CrossFit:
         n_folds: of the cross-fit.
         per_group: one classifier per group in place of one that sees S.
         missing_values: values that mean "missing", for our own classifier.
-        identifiers: columns that differ in every row, which our own classifier leaves out.
+        identifiers: columns that tell rows apart, which our own classifier leaves out, and why.
         n_jobs: folds fitted at once, as in scikit-learn.
         rng: of folds, and of our own classifier.
     """
@@ -49,7 +50,7 @@ class CrossFit:
     n_folds: int
     per_group: bool
     missing_values: tuple[Any, ...]
-    identifiers: tuple[str, ...]
+    identifiers: Mapping[str, str]
     n_jobs: int | None
     rng: np.random.Generator
 

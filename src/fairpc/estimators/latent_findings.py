@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.data.columns import identifiers
+from fairpc.data.columns import IDENTIFIES, identifiers
 from fairpc.data.encoding import Encoding
 from fairpc.data.fit_encoding import warn_of_dropped
 from fairpc.data.leaks import leaving_out
@@ -45,7 +45,9 @@ def warn_of_identifiers(features: Encoding, classifier: Any) -> None:
     apart = classifier.encoding_.dropped if isinstance(classifier, TableClassifier) else ()
     warn_of_dropped(apart)
     unused = {column.name for column in apart}
-    for name in (name for name in identifiers(features) if name not in unused):
+    for name, why in identifiers(features).items():
+        if name in unused or why != IDENTIFIES:
+            continue
         warn_caller(
             ColumnWarning(
                 f"column {name!r} has a different value in every row, like an identifier, and the "

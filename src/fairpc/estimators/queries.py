@@ -45,7 +45,8 @@ from fairpc.fair.distribution import (
 )
 from fairpc.fair.patterns import Kept
 from fairpc.fair.strata import Strata
-from fairpc.query import Event, Said, Vocabulary, both, feature_said
+from fairpc.fair.top import S
+from fairpc.query import Vocabulary, both
 
 if TYPE_CHECKING:
     from fairpc.plots import ModelPlots
@@ -245,14 +246,14 @@ class FittedQueries(FittedDecisions):
     ) -> float:
         """P(event | given), exactly, for any values of any variables.
 
-        Names are those of features, and "S", "D", "Df": a group, an observed class, a
-        decision. ``probability({"Df": "good"}, {"S": "F", "job": "clerk"})``. Of a column of
+        Names are those of columns, and "S", "D", "Df": a group, an observed class, a
+        decision. ``probability({"Df": "good"}, {"sex": "F", "job": "clerk"})``. Of a column of
         numbers or dates, a pair is an interval, its upper end left out and None for no end:
         ``{"age": (38, None)}``. A number that has no mass of its own stands for its bin.
         """
         words = self._words()
-        known = self._event(given or {})
-        asked = both(known, self._event(event))
+        known = words.event(given or {})
+        asked = both(known, words.event(event))
         total, together = words.log_masses([known, asked]).tolist()
         if total == -np.inf:
             raise EvidenceError(f"{dict(given or {})} has probability zero: leave out a value", 0)
@@ -263,37 +264,17 @@ class FittedQueries(FittedDecisions):
         coding = self._coding()
         return Vocabulary(self._distribution(), coding.features, coding.labels, coding.groups)
 
-    def _event(self, values: Mapping[str, Any]) -> Event:
-        """What is said of variables of the circuit; what is missing says nothing."""
-        coding, layout = self._coding(), self._distribution().layout
-        roles = {"S": 0, "D": layout.d} | ({"Df": layout.decision} if layout.latent else {})
-        event: dict[int, Said] = {}
-        for name, value in values.items():
-            if name in coding.features.names:
-                said = feature_said(coding.features, name, value)
-                if said is not None:
-                    event[layout.x[coding.features.names.index(name)]] = said
-            elif name in roles:
-                known = coding.groups.values if name == "S" else coding.labels.classes
-                if value not in known:
-                    shown = ", ".join(str(v) for v in known)
-                    raise TableError(f"{name!r} has no value {value!r}: use one of {shown}")
-                event[roles[name]] = Said(frozenset([known.index(value)]))
-            else:
-                raise TableError(
-                    f"there is no variable {name!r}: use {', '.join(roles)} or a feature"
-                )
-        return event
-
     def _row(self, values: Mapping[str, Any]) -> Codes:
-        """One row of the circuit with these values, the rest missing.
+        """One row of the circuit with these values of features, the rest missing.
 
         The density inside a bin is the same for all rows, so a part of one bin tells what the bin
         tells.
         """
         words, names = self._words(), list(self._distribution().layout.variables)
         row = np.full((1, len(names)), -1, np.int16)
-        for variable, said in self._event(values).items():
+        for variable, said in words.event(values).items():
+            if variable == S:
+                raise EvidenceError("given names a group: the answer has one number for each", 0)
             codes = np.flatnonzero(words.weights(variable, said))
             if len(codes) != 1:
                 raise EvidenceError(
@@ -345,11 +326,9 @@ class FittedQueries(FittedDecisions):
         """
         coding, layout = self._coding(), self._distribution().layout
         inputs = self._inputs(classifier, list(layout.x))
-        known = dict(given or {})
-        if "S" in known:
-            raise EvidenceError("given names 'S': the answer has one number for each group", 0)
         groups = tuple(coding.groups.values)
-        evidence = np.vstack([self._row(known | {"S": group}) for group in groups])
+        evidence = np.repeat(self._row(given or {}), len(groups), axis=0)
+        evidence[:, S] = np.arange(len(groups))
         return expected_prediction(
             self.circuit_,
             classifier,

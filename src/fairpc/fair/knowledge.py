@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NoReturn, cast, get_args
 
 import numpy as np
 
 from fairpc.circuit.bounds import SLACK
+from fairpc.data.groups import Groups
 from fairpc.data.table_coding import TableCoding
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
@@ -27,7 +28,7 @@ Entry = tuple[Any, Any, Any]
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known beforehand; classes and groups go by their values or names.
+    """What is known beforehand; classes and groups go by their values or names: F, or sex=F.
 
     Attributes:
         fair_rate: P(Df = positive) of two classes, a number or (least, largest); or a mapping
@@ -77,14 +78,11 @@ class Knowledge:
         said = {f.name: getattr(other, f.name) for f in fields(other)}
         return replace(self, **{name: value for name, value in said.items() if value is not None})
 
-    def limits(
-        self, groups: Sequence[tuple[Any, str]], classes: Sequence[Any], positive: int
-    ) -> Limits:
-        """Bounds of P(Df) and of the mechanism, for groups (value, name) and classes."""
-        names = [(c, str(c)) for c in classes]
-        n, k = len(groups), len(classes)
+    def limits(self, groups: Groups, classes: Sequence[Any], positive: int) -> Limits:
+        """Bounds of P(Df) and of the mechanism of these groups and classes."""
+        n, k = len(groups.cells), len(classes)
         rate = np.zeros(k), np.ones(k)
-        for f, r in self._rates(names, positive):
+        for f, r in self._rates(classes, positive):
             _narrow(rate, f, r)
         mechanism = np.zeros((n, k, k)), np.ones((n, k, k))
         for group, side in cast("Iterable[tuple[Any, Direction]]", self.one_sided or ()):
@@ -94,26 +92,26 @@ class Knowledge:
                     "mechanism_bounds instead"
                 )
             f = 1 - positive if side == "lowered" else positive
-            _narrow(mechanism, (_position("group", group, groups), f, 1 - f), 0.0)
+            _narrow(mechanism, (_group(group, groups), f, 1 - f), 0.0)
         for (group, f, d), r in cast("Iterable[tuple[Entry, Rate]]", self.mechanism_bounds or ()):
-            cell = _position("class", f, names), _position("class", d, names)
-            for s in range(n) if group is None else [_position("group", group, groups)]:
+            cell = _class(f, classes), _class(d, classes)
+            for s in range(n) if group is None else [_group(group, groups)]:
                 _narrow(mechanism, (s, *cell), r)
         result = Limits(*rate, *mechanism)
-        _refuse_empty(result, groups, names)
+        _refuse_empty(result, groups, classes)
         return result
 
-    def _rates(self, names: Sequence[tuple[Any, str]], positive: int) -> Iterable[tuple[int, Rate]]:
+    def _rates(self, classes: Sequence[Any], positive: int) -> Iterable[tuple[int, Rate]]:
         """What is said of the rate of each fair decision."""
         rate = self.fair_rate
         if rate is None:
             return []
         if _is_pairs(rate):
             pairs = cast("Iterable[tuple[Any, Rate]]", rate)
-            return [(_position("class", c, names), r) for c, r in pairs]
-        if len(names) != 2:
+            return [(_class(c, classes), r) for c, r in pairs]
+        if len(classes) != 2:
             raise LearningError(
-                f"fair_rate is one rate and the label has {len(names)} classes: give a mapping "
+                f"fair_rate is one rate and the label has {len(classes)} classes: give a mapping "
                 "from classes to rates"
             )
         low, high = _ends(cast("Rate", rate))
@@ -152,23 +150,20 @@ def limits_of_coding(knowledge: Knowledge | None, coding: TableCoding) -> Limits
         return None
     if not isinstance(knowledge, Knowledge):
         raise LearningError(f"knowledge is {knowledge!r}: give a fairpc.Knowledge")
-    groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
-    return knowledge.limits(groups, coding.labels.classes, coding.labels.positive)
+    return knowledge.limits(coding.groups, coding.labels.classes, coding.labels.positive)
 
 
-def _refuse_empty(
-    limits: Limits, groups: Sequence[tuple[Any, str]], classes: Sequence[tuple[Any, str]]
-) -> None:
+def _refuse_empty(limits: Limits, groups: Groups, classes: Sequence[Any]) -> None:
     """A LearningError where the limits leave no distribution."""
     if _empty(limits.rate_lower, limits.rate_upper):
         raise LearningError(
             "fair_rate leaves no P(Df): least rates may sum to 1 at most, largest to 1 at least"
         )
-    for s, f in np.ndindex(len(groups), len(classes)):
+    for s, f in np.ndindex(len(groups.cells), len(classes)):
         if _empty(limits.mechanism_lower[s, f], limits.mechanism_upper[s, f]):
             raise LearningError(
-                f"the bounds of P(D | Df = {classes[f][1]}, S = {groups[s][1]}) leave nothing that "
-                "sums to 1: widen one of them"
+                f"the bounds of P(D | Df = {classes[f]}, S = {groups.names[s]}) leave nothing "
+                "that sums to 1: widen one of them"
             )
 
 
@@ -212,12 +207,20 @@ def _empty(lower: Floats, upper: Floats) -> bool:
     return bool((lower > upper).any() or lower.sum() > 1 + SLACK or upper.sum() < 1 - SLACK)
 
 
-def _position(what: str, key: Any, known: Sequence[tuple[Any, str]]) -> int:
-    for i, (value, name) in enumerate(known):
-        if key == value or (isinstance(key, str) and key == name):
-            return i
-    shown = ", ".join(name for _, name in known)
-    raise LearningError(f"knowledge names the {what} {key!r}, which is not there: use {shown}")
+def _group(name: Any, groups: Groups) -> int:
+    code = groups.code(name)
+    return _refused("group", name, groups.names) if code is None else code
+
+
+def _class(name: Any, classes: Sequence[Any]) -> int:
+    found = [k for k, known in enumerate(classes) if name in (known, str(known))]
+    return found[0] if found else _refused("class", name, map(str, classes))
+
+
+def _refused(what: str, name: Any, known: Iterable[str]) -> NoReturn:
+    raise LearningError(
+        f"knowledge names the {what} {name!r}, which is not there: use {', '.join(known)}"
+    )
 
 
 def _words(rate: Rate) -> str:

@@ -196,11 +196,8 @@ def _cases(
             "of its own; give knowledge of the mechanism"
         )
     coding, own = subject.model.coding_, subject.model.knowledge_
-    groups = list(zip(coding.groups.values, coding.groups.names, strict=True))
-    return [
-        (name, said, own.and_also(said).limits(groups, coding.labels.classes, subject.positive))
-        for name, said in wanted.items()
-    ]
+    about = coding.groups, coding.labels.classes, subject.positive
+    return [(name, said, own.and_also(said).limits(*about)) for name, said in wanted.items()]
 
 
 def _usual(subject: Subject | ScoredSubject) -> dict[str, Knowledge]:

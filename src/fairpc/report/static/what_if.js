@@ -203,6 +203,8 @@ const whatIf = (() => {
   }
 
   form.addEventListener("input", written);
+  /* A field that is emptied by a tool, not by keys, may only tell that it changed. */
+  for (const field of fields.values()) field.addEventListener("change", written);
   form.addEventListener("submit", (event) => event.preventDefault());
   document.getElementById("what-if-fill").addEventListener("click", fill);
   document.getElementById("what-if-clear").addEventListener("click", clear);
