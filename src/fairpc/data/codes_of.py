@@ -8,11 +8,19 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.data.binning import bin_codes
-from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_text
+from fairpc.data.categories import Level, look_up_numbers, look_up_text
 from fairpc.data.frame import Frame
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
-from fairpc.data.values import Sentinel, Values, parsed_numbers, read_values, to_dates, to_numbers
+from fairpc.data.values import (
+    EXACT,
+    Sentinel,
+    Values,
+    parsed_numbers,
+    read_values,
+    to_dates,
+    to_numbers,
+)
 from fairpc.data.writing import PLAIN
 from fairpc.errors import TableError, TableWarning, counted, warn_caller
 from fairpc.errors.arrays import Array, Codes, Floats
@@ -199,14 +207,16 @@ def _truths(column: Column, values: Values) -> Any:
 
 
 def _as_text(values: Values) -> Any:
-    """Numbers as the text that they would have been."""
+    """Numbers as the text that each would have been, whatever the others are."""
     import polars as pl
 
     data = values.data
-    if data.dtype.kind == "f" and is_integral(data):
-        whole = pl.Series(np.nan_to_num(data).astype(np.int64)).cast(pl.String)
-        return pl.select(pl.when(pl.Series(~np.isnan(data))).then(whole)).to_series()
-    return pl.Series(data, nan_to_null=True).cast(pl.String)
+    texts = pl.Series(data, nan_to_null=True).cast(pl.String)
+    if data.dtype.kind != "f":
+        return texts
+    whole = (data == np.floor(data)) & (np.abs(data) < EXACT)
+    integers = pl.Series(np.where(whole, data, 0).astype(np.int64)).cast(pl.String)
+    return pl.select(pl.when(pl.Series(whole)).then(integers).otherwise(texts)).to_series()
 
 
 def _refuse_numbers(column: Column, values: Values) -> None:
