@@ -237,7 +237,7 @@ def test_python_says_how_numbers_are_written(tmp_path: Path) -> None:
         ("number", math.inf, "has inf of type .*: numbers must be finite"),
         ("job", " cook", "has  cook of type .*: it held this text without the blanks at fit"),
         ("job", 3, "has 3 of type .*: it held text such as 'clerk' at fit, load it as text"),
-        ("day", 3, "has 3 of type .*: it held dates at fit, give a date or text like 2024-05-31"),
+        ("day", 3, "has 3 of type .*: it held dates at fit, give a date without a zone"),
         ("day", "31.12.2023", "has 31.12.2023 of type .*: it held dates at fit"),
     ],
 )

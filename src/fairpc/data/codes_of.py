@@ -26,8 +26,8 @@ from fairpc.errors import TableError, TableWarning, counted, warn_caller
 from fairpc.errors.arrays import Array, Codes, Floats
 
 _SHOWN: Final = 3
-_TYPE_ROWS: Final = 20
-"""Values from which on a column of names that holds numbers alone is of another type."""
+TYPE_ROWS: Final = 20
+"""Values from which on a column of which none was there at fit is of another type."""
 CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
 """Microseconds of the first and the last day that Python knows."""
 TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
@@ -53,6 +53,12 @@ def code_values(column: Column, values: Values, *, warn: bool = True) -> Codes:
     elif warn and not column.binned:
         _warn_unseen(column, values, codes)
     return codes
+
+
+def any_seen(column: Column, values: Values) -> bool:
+    """Whether some value is a level of the fit."""
+    known = values.taken(~values.missing())
+    return len(known.data) > 0 and bool((_codes(column, known) >= 0).any())
 
 
 def code_columns(
@@ -226,7 +232,7 @@ def _refuse_numbers(column: Column, values: Values) -> None:
     """
     import polars as pl
 
-    if len(values.data) < _TYPE_ROWS:
+    if len(values.data) < TYPE_ROWS:
         return
     read = values.parsed()
     levels = pl.Series([str(level) for level in (*column.levels, *column.merged)])

@@ -201,7 +201,7 @@ class Scorer:
             distribution.forest
             if isinstance(distribution, ForestDistribution)
             else _densities(distribution),
-            (*features.names_in, *groups.column_names, coding.labels.name),
+            (*features.names_in, *groups.column_names),
         )
         for given in found.sensitive:
             same = [f for f in found.features if f.name == given.name and f.kind != given.kind]

@@ -40,7 +40,7 @@ _INSTANT: Final = "0000-00-00 00:00:00.000000"
 _LENGTHS: Final = "10, 16, 19, 21, 22, 23, 24, 25, 26"
 """Of texts that are dates: those of ``_INSTANT``, cut where a part of it ends."""
 _TRUTHS: Final = ("true", "false")
-"""How DuckDB writes booleans; and names of columns that SQLite forgets in nested queries."""
+"""How DuckDB writes booleans."""
 _GROUPS: Final = 6
 """Groups of three digits that a number in text may have."""
 _LIKE_NUMBER: Final = re.compile(r"[+-]?\.?\d")
@@ -60,6 +60,7 @@ def coding_stages(scorer: Scorer, table: str) -> list[str]:
     columns = {f"x{j}": given for j, given in enumerate(scorer.features)}
     columns |= {f"c{j}": given for j, given in enumerate(scorer.sensitive)}
     row = free_name(scorer, "fairpc_row")
+    # SQLite forgets in a nested query that a column is called "true".
     kept = {
         given.name: free_name(scorer, f"fairpc_{given.name.lower()}")
         for given in scorer.inputs
@@ -162,7 +163,7 @@ def _plain(given: Input, x: str) -> str:
     if given.kind == "date":
         cut = f"{_is_text(x)} AND LENGTH({_text(x)}) IN ({_LENGTHS})"
         typed = f"TYPEOF({x}) IN ({listed(_DATES)})"
-        refused = _refused(given, x, "it held dates at fit, give a date or text like 2024-05-31")
+        refused = _refused(given, x, "it held dates at fit, give a date without a zone")
         return (
             f"CASE WHEN {x} IS NULL THEN NULL WHEN ({cut} OR {typed}) AND {_in_calendar(f'{x}_t')} "
             f"THEN {x}_t ELSE CAST({refused} AS VARCHAR) END"
