@@ -211,6 +211,56 @@ def test_an_absent_feature_counts_as_missing(
     assert pl.read_csv("o.csv").columns == ["age", "sex", "hired", "p_df_no", "p_df_yes"]
 
 
+OTHERS = {
+    "spelling": {"clerk": "Clerk", "cook": "Cook", "smith": "Smith"},
+    "numbers": {"clerk": "1", "cook": "2", "smith": "3"},
+    "booleans": {"clerk": True, "cook": True, "smith": False},
+}
+
+
+@pytest.mark.parametrize("others", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_of_new_values_alone_is_refused_unless_it_is_allowed(
+    folder: Path, others: dict[str, Any], ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = pl.read_csv("t.csv")
+    new = people.with_columns(job=pl.Series([others[job] for job in people["job"]]))
+    source = f"u.{ending}"
+    new.write_csv(source) if ending == "csv" else new.write_parquet(source)
+    for call in (("predict", "-o", "o.csv"), ("predict", "-o", "-"), ("audit", "-o", "a.html")):
+        ended = called(capsys, call[0], "m.fairpc", source, *call[1:])
+        assert ended.code == 2
+        assert not ended.out
+        assert f"{source}: none of the 120 values (" in ended.err
+        assert ") of column 'job' was there at fit ('clerk', 'cook', 'smith'): " in ended.err
+        assert "count as missing with --allow-unseen job" in ended.err
+    assert names(folder) == ["m.fairpc", "t.csv", source]
+    ended = called(capsys, "predict", "m.fairpc", source, "-o", "o.csv", "--allow-unseen", "job")
+    assert ended.code == 0
+    assert "none there at fit: all count as missing" in ended.err
+    hidden = people.with_columns(job=pl.lit(None, pl.String)).drop("hired")
+    truth = fairpc.load("m.fairpc").predict_proba(hidden)[:, 1]
+    np.testing.assert_allclose(pl.read_csv("o.csv")["p_df_yes"], truth)
+    for more in ((), ("--max-memory", "1GB")):
+        allowed = ("--allow-unseen", "job", "--fail-over", "1", "--quiet")
+        assert called(capsys, "audit", "m.fairpc", source, *allowed, *more).code == 0
+
+
+def test_a_value_of_the_fit_in_any_row_will_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fairpc.cli.tables._FIRST", 5)
+    header, *lines = (folder / "t.csv").read_text().replace("cook", "clerk").splitlines()
+    new = [line.replace("clerk", "pilot").replace("smith", "pilot") for line in lines]
+    tables = {"late": [*new, "30,smith,F,yes"], "few": new[:19], "all": new[:20]}
+    tables["sparse"] = [*(line.replace("pilot", "") for line in new), *new[:19]]
+    for name, rows in tables.items():
+        (folder / "u.csv").write_text("\n".join([header, *rows]))
+        ended = called(capsys, "predict", "m.fairpc", "u.csv", "-o", "o.csv")
+        assert ended.code == (2 if name == "all" else 0), name
+        assert ("'pilot', not seen at fit" in ended.err) == (name != "all")
+
+
 def test_no_output_is_written_into_what_is_read(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

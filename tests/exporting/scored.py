@@ -41,20 +41,20 @@ MODELS: dict[str, type[CircuitClassifier]] = {
     "TwoNB": TwoNB,
 }
 EPOCH = datetime(1970, 1, 1)
-NAMES = ("plain", 'with "quotes"', "it's; --", "select", "näme\n", "probabilities", "/slash", "x0")
+RTL = "\N{RIGHT-TO-LEFT OVERRIDE}"
+CODE = '"""\nimport os\n"""'
+NAMES = (
+    *("plain", 'with "quotes"', "it's; --", "select", "näme\n", "probabilities", "/slash", "x0"),
+    *("true", "False", "null", "order by", "rowid", "FAIRPC_ROW", "fairpc_rows", "n", "r", "T"),
+    *("x0_t", "c0", "p_df_class 0", " ", "\u3000", "1", "1.5", "{0}", "\\", CODE, "' + x + '", RTL),
+    *("É", "é", "\N{GRINNING FACE}"),
+)
+"""Hostile ones; SQL tells É from é, and takes letters of ASCII for their capitals."""
 LEVELS = (
-    "a",
-    "B",
-    "it's",
-    'say "no"',
-    "",
-    " padded ",
-    "3",
-    "NULL",
-    "√ü",
-    "other",
-    "?\\d",
-    "a'); --",
+    *("a", "A", "B", "it's", 'say "no"', "", " padded ", "3", "NULL", "√ü", "other", "?\\d"),
+    *(" ", "\u00a0", "\u3000", "\t", "007", "7", "7.0", "1e3", "-0", "0.5", "nan", "inf", "true"),
+    *("True", "FALSE", "yes", "no", "2024-05-31", "10:30", "<missing>", "é", "e\u0301", "{0}", RTL),
+    *("a\r\nb", "a'); --", CODE, "%", "\\", "\N{GRINNING FACE}"),
 )
 SENTINELS = ("?", "n/a", -999.0)
 
@@ -87,16 +87,18 @@ def made_column(rnd: Random, name: str, arity: int) -> Made:
         own = tuple((level,) for level in numbers)
         return Made(kept, own, (None, math.nan, 77.5, -999.0), pl.Float64)
     names = rnd.sample(LEVELS, arity + 1)
+    # An unseen text with blanks around a level is refused by files.
+    unseen = tuple(text for text in LEVELS if text.strip() not in (*names, ""))
+    marks = (None, " ? ", "\tn/a", "?\u00a0", "\r\nn/a\u2003")
     if kind == "text":
         column = Column(name, "category", levels=tuple(names[:arity]))
-        return Made(column, tuple((n,) for n in names[:arity]), (None, "unseen", " ? "), pl.String)
+        return Made(column, tuple((n,) for n in names[:arity]), (*marks, *unseen), pl.String)
     levels, rest = tuple(names[: arity - 1]), tuple(names[arity - 1 :])
-    column = Column(
-        name, "category", levels=levels, merged=() if kind == "open" else rest, open=kind == "open"
-    )
-    last = tuple(r for r in rest if r.strip()) or ("new",) if kind == "open" else rest
-    missing = (None, "n/a", "? ") if kind == "open" else (None, "unseen", "n/a ")
-    return Made(column, (*((level,) for level in levels), last), missing, pl.String)
+    if kind == "open":
+        column = Column(name, "category", levels=levels, open=True)
+        return Made(column, (*((level,) for level in levels), unseen), marks, pl.String)
+    column = Column(name, "category", levels=levels, merged=rest)
+    return Made(column, (*((level,) for level in levels), rest), (*marks, *unseen), pl.String)
 
 
 def _binned(rnd: Random, name: str, arity: int, date: bool) -> Made:

@@ -86,18 +86,6 @@ def test_a_python_file_imports_nothing_but_pythons_own_library(tmp_path: Path) -
     assert not called & {"eval", "exec", "compile", "__import__", "open"}
 
 
-HOSTILE = ('"""\nimport os\n"""', "{0}", "\\", "a\nb", "' + x + '", "\N{RIGHT-TO-LEFT OVERRIDE}")
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_names_and_levels_stay_data(name: str, tmp_path: Path) -> None:
-    """A name that looks like code is a text in all files."""
-    model = naive(Random(1), Column(name, "category", levels=(name, "other thing")), SMALL[0])
-    table = pl.DataFrame({name: [name, None], "age": [31.0, None], "group": ["f", "m"]})
-    np.testing.assert_allclose(by_python(model, table, tmp_path), expected(model, table))
-    np.testing.assert_allclose(by_onnx(model, table, tmp_path), expected(model, table))
-
-
 def test_onnx_describes_itself(tmp_path: Path) -> None:
     import onnx
 

@@ -22,6 +22,7 @@ from fairpc.cli.tables import (
     note_absent,
     opened,
     ready,
+    unseen_columns,
 )
 from fairpc.data.frame import exactly
 from fairpc.data.source import Warned
@@ -50,6 +51,7 @@ def run(
     trade_off: bool | None,
     by: str | None,
     weight: str | None,
+    allow_unseen: list[str] | None,
     seed: int,
     max_memory: str | None,
     text: TextFormat,
@@ -69,8 +71,9 @@ def run(
     warned = Warned()
     with opened(table, text, model.table_options_) as files, about(files.source):
         note_absent(model, files, screen)
+        unseen = unseen_columns(model, files, allow_unseen, screen)
         with warned.watching():
-            given, cells = _given(model, files, label, weight, max_memory, screen)
+            given, cells = _given(model, files, unseen, label, weight, max_memory, screen)
             by = None if by is None else column(files.names(), by, "--by", files.source)
             if limit.fail_over is not None and not (screen.talks or screen.json or output):
                 # Nothing is shown: the gap is all that is needed.
@@ -173,6 +176,7 @@ def show_verdict(found: Verdict) -> None:
 def _given(
     model: CircuitClassifier,
     files: TableFiles,
+    unseen: tuple[str, ...],
     label: str | None,
     weight: str | None,
     max_memory: str | None,
@@ -191,10 +195,10 @@ def _given(
         )
     if max_memory is not None or is_large(files):
         named = {"y": name, "sample_weight": weight, "max_memory": max_memory}
-        return {"X": model_source(model, files), **named}, None
+        return {"X": model_source(model, files, unseen), **named}, None
     cells = ready(files.read(), files)
     apart = [each for each in (name, weight) if each is not None]
-    given = evidence(model, cells.drop(exactly(apart)))
+    given = evidence(model, cells.drop(exactly(apart)), unseen)
     if name is not None:
         given["y"] = cells[name]
     if weight is not None:

@@ -75,6 +75,15 @@ Weight = Annotated[
     option("COL", "A column of weights: how many people a row stands for. It is no feature."),
 ]
 
+AllowUnseen = Annotated[
+    list[str] | None,
+    option(
+        "COL",
+        "A column that may hold 20 values or more and none that was there at fit: all count as "
+        "missing. May be repeated; otherwise such a column is an error.",
+    ),
+]
+
 ARGUMENTS: Final = {
     "categorical": "--categorical",
     "checkpoint": "--checkpoint",

@@ -24,6 +24,7 @@ from fairpc.cli.tables import (
     opened,
     ready,
     target_of,
+    unseen_columns,
 )
 from fairpc.data.files import TableFiles, format_of, write_table
 from fairpc.data.source import Warned
@@ -56,6 +57,7 @@ def run(
     decide: bool,
     decide_as: str | None,
     safe_csv: bool,
+    allow_unseen: list[str] | None,
     text: TextFormat,
     screen: Screen,
 ) -> None:
@@ -77,7 +79,8 @@ def run(
                 "is summed out, and equal mean scores are then not guaranteed even under the model"
             )
         added = _new_columns(model, files, bounds, decision)
-        scored = Scored(model, files, added, bounds, decision)
+        unseen = unseen_columns(model, files, allow_unseen, screen)
+        scored = Scored(model, files, added, bounds, decision, unseen)
         with files.reading():
             rows, total = files.scan(), 0
             schema = dict(rows.collect_schema()) | scored.added
@@ -166,6 +169,7 @@ class Scored:
     added: dict[str, Any]  #: names and types of what is appended: scores, bounds, a decision
     bounds: bool  #: whether bounds are
     decision: str | None  #: what the column of the decision is called, if there is one
+    unseen: tuple[str, ...]  #: columns that count as missing
     rows: int = 0  #: that went by
     total: float = 0.0  #: sum of their scores of the positive class
     unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
@@ -188,7 +192,7 @@ class Scored:
         """What is appended to some rows."""
         import polars as pl
 
-        given = evidence(self.model, cells)
+        given = evidence(self.model, cells, self.unseen)
         scores = self.model.predict_proba(**given)
         self.total += float(scores[:, self.model.coding_.labels.positive].sum())
         for name, score in zip(self.added, scores.T, strict=False):

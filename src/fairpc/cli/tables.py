@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 from fairpc.cli.options import Engine, Roles, TextFormat, as_number
 from fairpc.data.atomic import check_writable
+from fairpc.data.codes_of import TYPE_ROWS, any_seen, unmarked
 from fairpc.data.delimited import NotUtf8Error
 from fairpc.data.files import TableFiles, find, format_of, is_part
 from fairpc.data.frame import exactly
 from fairpc.data.source import Source, source_of
-from fairpc.data.values import EXACT, read_values, to_numbers
+from fairpc.data.values import EXACT, Sentinel, Values, read_values, to_numbers
 from fairpc.data.writing import PLAIN
 from fairpc.errors import FairpcError, FileFormatError, OptionError, TableError
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from fairpc.cli.screen import Screen
     from fairpc.data.labels import Labels
+    from fairpc.data.schema import Column
     from fairpc.estimators.file import FittedModel
 
 Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
@@ -48,6 +50,8 @@ _SEEN: Final = 1 << 17
 STDIN_BYTES: Final = 1 << 34
 """Most bytes of a table on stdin, which is copied to a file before it is read."""
 _PIECE: Final = 1 << 20
+_FIRST: Final = 10_000
+"""Rows of a table in which values of the fit are looked for first."""
 
 N_ROWS: Final = "\0rows"
 """Name of the counts beside labels, which no column of a table has."""
@@ -308,6 +312,58 @@ def note_absent(model: FittedModel, files: TableFiles, screen: Screen) -> None:
     )
 
 
+def unseen_columns(
+    model: FittedModel, files: TableFiles, allowed: Sequence[str] | None, screen: Screen
+) -> tuple[str, ...]:
+    """Columns of which no value was there at fit, and that may be such; a TableError for others.
+
+    The first rows settle most columns; others are looked through before anything is written.
+    """
+    names, coding, found = files.names(), model.coding_, []
+    may = {column(names, name, "--allow-unseen", files.source) for name in allowed or ()}
+    parts = () if coding.features.from_array else (coding.features, coding.groups)
+    known = [(c, p.missing_values) for p in parts for c in p.columns if c.name in names]
+    levels = [(c, marks) for c, marks in known if not (c.binned or c.open)]
+    with files.reading(), about(files.source):
+        rows = ready(files.scan(), files)
+        head = rows.select(exactly({c.name for c, _ in levels})).head(_FIRST).collect()
+        for each, marks in levels:
+            if any_seen(each, _values(each, head[each.name], marks)):
+                continue
+            if (new := _all_new(each, marks, rows)) is None:
+                continue
+            if each.name not in may:
+                shown = _listed(each.labels, 3)
+                raise TableError(
+                    f"none of the {new} of column {each.name!r} was there at fit ({shown}): give "
+                    "them as they were, or let them count as missing with --allow-unseen "
+                    f"{quote(each.name)}"
+                )
+            screen.note(f"column {each.name!r} has {new}, none there at fit: all count as missing")
+            found.append(each.name)
+    return tuple(found)
+
+
+def _all_new(column: Column, marks: Sequence[Sentinel], rows: pl.LazyFrame) -> str | None:
+    """How many values a column has, and some, where none was there at fit; a few may be new."""
+    import polars as pl
+
+    counts = rows.group_by(exactly([column.name])).len(N_ROWS).collect(engine="streaming")
+    values = _values(column, counts[column.name], marks)
+    given = counts.filter(~pl.Series(values.missing()))
+    n = int(given[N_ROWS].sum())
+    if n < TYPE_ROWS or any_seen(column, values):
+        return None
+    return f"{n:,} values ({_listed(sorted(given[column.name].to_list()), 3)})"
+
+
+def _values(column: Column, series: pl.Series, marks: Sequence[Sentinel]) -> Values:
+    import narwhals as nw
+
+    wrapped = nw.from_native(series, series_only=True)
+    return unmarked(column, read_values(series.name, wrapped, marks))
+
+
 def absent_features(model: FittedModel, names: tuple[str, ...]) -> tuple[str, ...]:
     """Features that are not among some columns, and can be summed out.
 
@@ -325,31 +381,33 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
 
 
-def evidence(model: FittedModel, cells: pl.DataFrame) -> dict[str, Any]:
+def evidence(model: FittedModel, cells: pl.DataFrame, unseen: Sequence[str] = ()) -> dict[str, Any]:
     """Arguments of a model's methods for the rows of a table: X, and groups where they are apart.
 
     A model that was given its groups apart from X, in Python, finds them by the names of their
-    columns.
+    columns. Columns that are ``unseen`` count as missing.
     """
-    cells = _with_absent(model, cells, tuple(cells.columns))
+    cells = _with_empty(model, cells, tuple(cells.columns), unseen)
     names = model.coding_.groups.column_names
     if model.coding_.sensitive or not set(names) <= set(cells.columns):
         return {"X": cells}
     return {"X": cells, "sensitive_features": cells[list(names)]}
 
 
-def model_source(model: FittedModel, files: TableFiles) -> Source:
+def model_source(model: FittedModel, files: TableFiles, unseen: Sequence[str]) -> Source:
     """A table to be streamed to a model."""
     names = files.names()
-    return source_of(files, lambda frame: _with_absent(model, ready(frame, files), names))
+    return source_of(files, lambda frame: _with_empty(model, ready(frame, files), names, unseen))
 
 
-def _with_absent(model: FittedModel, frame: Frame, names: tuple[str, ...]) -> Frame:
-    """A table in which features that are absent are empty columns."""
+def _with_empty(
+    model: FittedModel, frame: Frame, names: tuple[str, ...], unseen: Sequence[str]
+) -> Frame:
+    """A table in which features that are absent, and columns of new values, are empty."""
     import polars as pl
 
-    absent = absent_features(model, names)
-    return frame.with_columns(pl.lit(None, pl.String).alias(name) for name in absent)
+    empty = dict.fromkeys((*absent_features(model, names), *unseen))
+    return frame.with_columns(pl.lit(None, pl.String).alias(name) for name in empty)
 
 
 def is_large(files: TableFiles) -> bool:

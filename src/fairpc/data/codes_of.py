@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.data.binning import bin_codes
-from fairpc.data.categories import Level, is_integral, look_up_numbers, look_up_text
+from fairpc.data.categories import Level, look_up_numbers, look_up_text
 from fairpc.data.frame import Frame
 from fairpc.data.schema import Column
 from fairpc.data.table import MISSING
 from fairpc.data.values import (
+    EXACT,
     Sentinel,
     Values,
     ValueType,
@@ -28,8 +29,8 @@ from fairpc.errors import TableError, TableWarning, counted, warn_caller
 from fairpc.errors.arrays import Array, Codes, Floats
 
 _SHOWN: Final = 3
-_TYPE_ROWS: Final = 20
-"""Values from which on a column of names that holds numbers alone is of another type."""
+TYPE_ROWS: Final = 20
+"""Values from which on a column of which none was there at fit is of another type."""
 CALENDAR: Final = (-62_135_596_800_000_000.0, 253_402_214_400_000_000.0)
 """Microseconds of the first and the last day that Python knows."""
 TRUTH: Final = {"False": 0, "True": 1, "false": 0, "true": 1, "0": 0, "1": 1}
@@ -56,6 +57,12 @@ def code_values(column: Column, values: Values, *, warn: bool = True) -> Codes:
     elif warn and not column.binned:
         _warn_unseen(column, values, codes)
     return codes
+
+
+def any_seen(column: Column, values: Values) -> bool:
+    """Whether some value is a level of the fit."""
+    known = values.taken(~values.missing())
+    return len(known.data) > 0 and bool((_codes(column, known) >= 0).any())
 
 
 def unmarked(column: Column, values: Values) -> Values:
@@ -226,14 +233,16 @@ def _truths(column: Column, values: Values) -> Any:
 
 
 def _as_text(values: Values) -> Any:
-    """Numbers as the text that they would have been."""
+    """Numbers as the text that each would have been, whatever the others are."""
     import polars as pl
 
     data = values.data
-    if data.dtype.kind == "f" and is_integral(data):
-        whole = pl.Series(np.nan_to_num(data).astype(np.int64)).cast(pl.String)
-        return pl.select(pl.when(pl.Series(~np.isnan(data))).then(whole)).to_series()
-    return pl.Series(data, nan_to_null=True).cast(pl.String)
+    texts = pl.Series(data, nan_to_null=True).cast(pl.String)
+    if data.dtype.kind != "f":
+        return texts
+    whole = (data == np.floor(data)) & (np.abs(data) < EXACT)
+    integers = pl.Series(np.where(whole, data, 0).astype(np.int64)).cast(pl.String)
+    return pl.select(pl.when(pl.Series(whole)).then(integers).otherwise(texts)).to_series()
 
 
 def _refuse_numbers(column: Column, values: Values) -> None:
@@ -243,7 +252,7 @@ def _refuse_numbers(column: Column, values: Values) -> None:
     """
     import polars as pl
 
-    if len(values.data) < _TYPE_ROWS:
+    if len(values.data) < TYPE_ROWS:
         return
     read = values.parsed()
     levels = pl.Series([str(level) for level in (*column.levels, *column.merged)])

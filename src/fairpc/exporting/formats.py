@@ -26,7 +26,8 @@ class Exported:
     Attributes:
         path: the file.
         format: "onnx", "sql" or "py".
-        inputs: names of the columns that it reads, and what each holds: "text", "number", "date".
+        inputs: names of the columns that it reads, and what each holds: "text", "number",
+            "boolean", "date".
         written: columns of numbers that were text such as "1.234,5 €" at fit, with an example of
             each. Queries and Python files read such text; a graph of ONNX takes the numbers.
         classes: whose probabilities it gives, in order.

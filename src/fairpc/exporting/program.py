@@ -27,7 +27,7 @@ from fairpc.fair.forest import Forest, ForestDistribution
 from fairpc.fair.strata import Strata
 from fairpc.fair.top import cells_of
 
-InputKind = Literal["text", "number", "date"]
+InputKind = Literal["text", "number", "boolean", "date"]
 TINIEST: Final = -600.0
 """Logarithms of products above this are well within the range of a 64-bit number."""
 
@@ -39,7 +39,7 @@ class Input:
     Attributes:
         name: of the column.
         arity: number of codes.
-        kind: what is given; booleans are the numbers 0 and 1.
+        kind: what is given; booleans are told by text, as names are, or by the numbers 0 and 1.
         texts: code of each text: levels, also of numbers that are written as text; labels of bins.
         numbers: code of each number, where the levels are numbers.
         marks: values that mean "missing": text and numbers; of dates text and microseconds.
@@ -74,7 +74,7 @@ class Input:
         other = column.arity - 1 if column.open else -1
         if column.kind == "boolean":
             texts_alone = tuple(mark for mark in marks if isinstance(mark, str))
-            return cls(*known, "number", TRUTH, {0: 0, 1: 1}, texts_alone)
+            return cls(*known, "boolean", TRUTH, {0: 0, 1: 1}, texts_alone)
         texts = text_levels(column)
         numbers = {} if column.textual else number_levels(column)
         # A float does not hold the digits of the largest numbers: they are names.
@@ -166,6 +166,7 @@ class Scorer:
         strata: which features make strata; a subgroup is s · (number of strata) + stratum.
         rates: P(s, f), subgroups × classes.
         densities: P(x | f, s), as the boxes of a forest or as circuits.
+        names: all columns of the table that was fitted, used or not.
     """
 
     model: str
@@ -177,6 +178,7 @@ class Scorer:
     strata: Strata
     rates: Floats
     densities: Forest | Densities
+    names: tuple[str, ...]
 
     @classmethod
     def of(cls, model: Any) -> Scorer:
@@ -202,6 +204,7 @@ class Scorer:
             distribution.forest
             if isinstance(distribution, ForestDistribution)
             else _densities(distribution),
+            (*features.names_in, *groups.column_names),
         )
         for given in found.sensitive:
             same = [f for f in found.features if f.name == given.name and f.kind != given.kind]

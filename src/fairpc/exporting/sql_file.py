@@ -14,17 +14,8 @@ import numpy as np
 from fairpc.errors import NotAnsweredError
 from fairpc.errors.arrays import Floats
 from fairpc.exporting.program import TINIEST, Densities, Leaf, Product, Scorer
-from fairpc.exporting.sql_text import (
-    WORD,
-    allows,
-    coding_stages,
-    number,
-    quoted,
-    row_number,
-    selected,
-    stage,
-    values,
-)
+from fairpc.exporting.sql_columns import allows, coding_stages, free_name
+from fairpc.exporting.sql_text import WORD, number, quoted, selected, stage, values
 from fairpc.fair.forest import Forest
 
 MOST_COLUMNS: Final = 1_800
@@ -44,7 +35,7 @@ def sql_text(scorer: Scorer, table: str) -> str:
         stages += _Forest(scorer, found).stages()
     else:
         stages += _Circuit(scorer, found).stages()
-    row, classes = row_number(scorer), range(len(scorer.classes))
+    row, classes = free_name(scorer, "fairpc_row"), range(len(scorer.classes))
     total = " + ".join(f"j.j{f}" for f in classes)
     chances = ",\n  ".join(
         f"j.j{f} / NULLIF({total}, 0.0e0) AS {quoted(f'{PREFIX}{scorer.classes[f]}')}"
@@ -52,7 +43,7 @@ def sql_text(scorer: Scorer, table: str) -> str:
     )
     return (
         f"-- P(Df = class | row) of a {scorer.model} that fairpc {__version__} exported.\n"
-        "-- For SQLite 3.35 or newer, and DuckDB. NULL is missing, and summed out.\n"
+        "-- For SQLite 3.38 or newer, and DuckDB. NULL is missing, and marginalised.\n"
         "WITH " + ",\n".join(stages) + f"\nSELECT r.*,\n  {chances}\n"
         f"FROM fairpc_rows AS r LEFT JOIN fairpc_joint AS j ON j.n = r.{row}\n"
         f"ORDER BY r.{row}\n"

@@ -50,7 +50,7 @@ class Column:
             raise ValueError(f"{self.name!r} is {value!r}: give text, a number, a date or None")
         if self.kind == "date":
             raise ValueError(f"{self.name!r} is {value!r}: give a date, or text like 2024-05-31")
-        if self.kind == "text":
+        if self.kind != "number":
             return self._named(value)
         return self._number_code(value if isinstance(value, int) else float(value))
 
@@ -59,31 +59,31 @@ class Column:
             return MISSING
         if text in self.texts:
             return self.texts[text]
-        if not text.strip():
+        if not text:
             return MISSING
         if self.kind == "date":
             return self._date_code(text)
-        if self.kind == "text":
+        if self.kind != "number":
+            if text.strip() in self.texts:
+                raise ValueError(f"{self.name!r} is {text!r}: take the blanks around it away")
             return self.other
         number = _number(text, self.written)
         if number is not None:
             return self._number_code(number)
-        if self.edges is None:
-            return self.other
         like = f" like {self.written['example']}" if self.written else ""
         raise ValueError(
             f"{self.name!r} is {text!r}: give a number{like}, or None if it is not known"
         )
 
     def _named(self, value: Any) -> int:
-        """A number or a boolean where levels are text."""
+        """A number or a boolean where values are told by their text."""
         if isinstance(value, bool):
             names = {text.lower(): text for text in self.texts}
             return self.texts.get(names.get(str(value).lower(), ""), self.other)
         if value in self.marked_numbers:
             return MISSING
-        whole = not isinstance(value, int) and float(value).is_integer()
-        return self.texts.get(str(int(value)) if whole else str(value), self.other)
+        whole = isinstance(value, int) or float(value).is_integer()
+        return self.texts.get(str(int(value) if whole else float(value)), self.other)
 
     def _number_code(self, number: float) -> int:
         if math.isnan(number) or number in self.marked_numbers:
@@ -115,8 +115,8 @@ def _number(text: str, written: Mapping[str, str] | None) -> float | None:
             bare = bare.replace(mark, "")
         bare = bare.replace(written["decimal"], ".")
     try:
-        # Python takes 1_000 for a number, and a table does not.
-        return None if "_" in bare else float(bare)
+        # Python takes 1_000 for a number, and digits of all scripts, and a table does not.
+        return float(bare) if bare.isascii() and "_" not in bare else None
     except ValueError:
         return None
 
