@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterator
@@ -18,9 +16,6 @@ from fairpc.errors import FileFormatError
 AnyPath = str | os.PathLike[str]
 
 _PIECE: Final = 2**20
-_SEAL: Final = re.compile(rb"\nsha256:[0-9a-f]{64}\n")
-_SEAL_BYTES: Final = 73
-_TEMPORARY: Final = re.compile(r"\.(.{1,100})\.[0-9a-f]{16}\.tmp")
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:
@@ -66,15 +61,6 @@ def replacing(path: AnyPath) -> Iterator[Path]:
         _sync(target.parent, os.O_RDONLY)
 
 
-def replaced_by(name: str) -> str | None:
-    """Name of the file that one of this name was to replace; None if it is not of ``replacing``.
-
-    Only a process that was killed leaves such a file behind. Names are cut after 100 bytes.
-    """
-    found = _TEMPORARY.fullmatch(name)
-    return None if found is None else found[1]
-
-
 def _cut(name: str) -> str:
     """The first 100 bytes of a name, whole characters only: file systems count bytes."""
     return name.encode(errors="ignore")[:100].decode(errors="ignore") or "file"
@@ -110,33 +96,6 @@ def read_whole(path: AnyPath, max_bytes: int) -> bytes:
             "give a smaller file, or a larger max_bytes if you trust this one"
         )
     return data
-
-
-def write_sealed(path: Path, data: bytes, mark: str) -> None:
-    """Write ``data`` and a line with its checksum, whole or not at all.
-
-    The checksum is also over the name of the file and ``mark``, the name of what it belongs to: a
-    file that was put in the place of another has a wrong one.
-    """
-    write_atomically(path, data + _seal(path, data, mark))
-
-
-def read_sealed(path: Path, max_bytes: int, mark: str) -> bytes:
-    """What ``write_sealed`` wrote; a FileFormatError where it is not as written."""
-    whole = read_whole(path, max_bytes)
-    data, seal = whole[:-_SEAL_BYTES], whole[-_SEAL_BYTES:]
-    if not _SEAL.fullmatch(seal) or seal != _seal(path, data, mark):
-        raise FileFormatError(
-            f"{path} is damaged, or was altered or put there by hand (its checksum does not fit): "
-            "use a new folder"
-        )
-    return data
-
-
-def _seal(path: Path, data: bytes, mark: str) -> bytes:
-    digest = hashlib.sha256(f"{mark}\n{path.name}\n".encode())
-    digest.update(data)
-    return f"\nsha256:{digest.hexdigest()}\n".encode()
 
 
 def _mode_of(target: Path) -> int | None:
