@@ -58,7 +58,7 @@ from fairpc.fair.checkpoint import Checkpoint
 from fairpc.fair.choice import LabelGain, compare_labels
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
-from fairpc.fair.fit import UNWATCHED, VALIDATION, Fitted, Options, Watch, fit_parameters
+from fairpc.fair.fit import UNOBSERVED, VALIDATION, Fitted, Observer, Options, fit_parameters
 from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.forest_fit import ForestFitted, fit_forest
 from fairpc.fair.initial import Structure
@@ -169,8 +169,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 looked = training.rows.sample(reader.sample_rows, rng)
                 warn_of_leaks(table, some_rows(looked, COMPARED_ROWS, rng), training.coding)
             limits = self._limits(training.coding, fair_labels)
-            watch = Watch(self._told(_step_line, callback), kept)
-            given = validation_data, eval_set or {}, limits, watch, reader
+            observer = Observer(self._told(_step_line, callback), kept)
+            given = validation_data, eval_set or {}, limits, observer, reader
             training, fitted, checked = self._fit_checked(table, training, *given)
             self._store(table, training, fitted, threshold, checked)
             small = small_strata(training.rows, self._strata(training.coding), training.coding)
@@ -195,11 +195,11 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation_data: Triple | None,
         eval_set: Mapping[str, Triple],
         limits: Limits | None,
-        watch: Watch,
+        observer: Observer,
         reader: RowReader,
     ) -> tuple[Training, Fitted, Checked]:
         """A fit, the rows it was made to, and what the guard says of it."""
-        given = validation_data, eval_set, limits, watch, reader
+        given = validation_data, eval_set, limits, observer, reader
         training, gain = self._chosen_by_label(table, training, limits, reader)
         fitted = self._fit_training(training, *given)
         checked = self._checked(training, fitted.distribution, limits)
@@ -321,7 +321,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation_data: Triple | None,
         eval_set: Mapping[str, Triple],
         limits: Limits | None,
-        watch: Watch,
+        observer: Observer,
         reader: RowReader,
     ) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
@@ -340,11 +340,13 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if structure == FOREST or sample is rows:
             # The labels in the leaves of a forest are counted on rows that did not grow it: its
             # sample is as large as it needs.
-            given = sample, structure, ordered, validation, evaluation, limits, watch
+            given = sample, structure, ordered, validation, evaluation, limits, observer
             return self._fit_rows(*given)
-        on_sample = self._fit_rows(sample, structure, ordered, validation, {}, limits, watch)
+        on_sample = self._fit_rows(sample, structure, ordered, validation, {}, limits, observer)
         # All parameters are learned from all rows, those of a mixture's components too.
-        fitted = fit_parameters(on_sample.distribution, rows, {}, self._em_options(limits), watch)
+        fitted = fit_parameters(
+            on_sample.distribution, rows, {}, self._em_options(limits), observer
+        )
         if not isinstance(on_sample, AutoFitted):
             return fitted
         choices = replace(on_sample.choices, refitted=True)
@@ -376,16 +378,16 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
         limits: Limits | None,
-        watch: Watch,
+        observer: Observer,
     ) -> Fitted:
         """Fit the model of this class to rows of codes."""
         if isinstance(structure, CircuitClassifier | Circuit):
             watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
             options = self._em_options(limits)
-            return fit_parameters(self._kept(rows), rows, watched, options, watch)
+            return fit_parameters(self._kept(rows), rows, watched, options, observer)
         check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
         if structure == FOREST:
-            return self._fit_forest(rows, ordered, validation, evaluation, limits, watch)
+            return self._fit_forest(rows, ordered, validation, evaluation, limits, observer)
         if self.hold_mechanism and self._model in LATENT:
             options = self._em_options(limits, np.random.default_rng(DRAWS))
             limits = held_limits(rows, ordered, options, limits)
@@ -397,7 +399,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 options=self._em_options(limits),
                 n_components=self.n_components,
                 validation_fraction=self.validation_fraction,
-                watch=watch,
+                observer=observer,
             )
         if (self.n_components or 1) != 1:
             raise LearningError(
@@ -421,7 +423,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             evaluation=evaluation,
             options=replace(options, structure=replace(options.structure, method=method)),
             n_init=self.n_init,
-            watch=watch,
+            observer=observer,
         )
 
     def _fit_forest(
@@ -431,7 +433,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
         limits: Limits | None,
-        watch: Watch,
+        observer: Observer,
     ) -> Fitted:
         """A forest; it holds out rows by itself, so validation rows are rows like others."""
         if self._model != "FairPC" or self.init != "prior" or (self.n_components or 1) != 1:
@@ -447,7 +449,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             rows = joined(rows, validation)
         options = self._em_options(limits)
         return fit_forest(
-            rows, ordered=ordered, evaluation=evaluation, options=options, watch=watch
+            rows, ordered=ordered, evaluation=evaluation, options=options, observer=observer
         )
 
     def _kept(self, rows: Rows) -> FairDistribution:
@@ -574,7 +576,7 @@ def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> Fa
     structure = FOREST if forest else model.structure
     rows = rows.with_strata(model._strata(model.coding_))
     ordered = model.coding_.features.ordered
-    fitted = model._fit_rows(rows, structure, ordered, None, {}, limits, UNWATCHED)
+    fitted = model._fit_rows(rows, structure, ordered, None, {}, limits, UNOBSERVED)
     return fitted.distribution
 
 

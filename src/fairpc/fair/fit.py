@@ -84,14 +84,14 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Watch:
+class Observer:
     """Who follows EM: a function that is called with each step, and a checkpoint that keeps it."""
 
     callback: Callable[[Step], object] = lambda step: None
     checkpoint: Checkpoint | None = None
 
 
-UNWATCHED: Final = Watch()
+UNOBSERVED: Final = Observer()
 
 
 @dataclass(eq=False)
@@ -138,7 +138,7 @@ def fit(
     validation: Rows | None = None,
     evaluation: Mapping[str, Rows] | None = None,
     options: Options | None = None,
-    watch: Watch = UNWATCHED,
+    observer: Observer = UNOBSERVED,
 ) -> Fitted:
     """Fit one of the paper's four models.
 
@@ -158,7 +158,7 @@ def fit(
     watched = dict(evaluation or {})
     if validation is not None:
         watched[VALIDATION] = validation
-    return fit_parameters(start, rows, watched, chosen, watch)
+    return fit_parameters(start, rows, watched, chosen, observer)
 
 
 def fit_parameters(
@@ -166,7 +166,7 @@ def fit_parameters(
     rows: TrainingRows,
     evaluation: Mapping[str, Rows],
     options: Options,
-    watch: Watch = UNWATCHED,
+    observer: Observer = UNOBSERVED,
     *,
     keep_interrupted: bool = True,
     prior: Floats | None = None,
@@ -197,7 +197,7 @@ def fit_parameters(
             )
         balanced = BalancedPlan.of(plan, layout)
     watched = {name: some.plan(circuit, layout) for name, some in evaluation.items()}
-    given = start, balanced, watched, options, prior, bounds, watch
+    given = start, balanced, watched, options, prior, bounds, observer
     return _run_em(*given, keep_interrupted=keep_interrupted)
 
 
@@ -208,7 +208,7 @@ def _run_em(
     options: Options,
     prior: Floats,
     bounds: Bounds | None,
-    watch: Watch,
+    observer: Observer,
     *,
     keep_interrupted: bool,
 ) -> Fitted:
@@ -216,7 +216,7 @@ def _run_em(
     theta, mechanism = start.circuit.parameters, start.top.mechanism
     means = {name: partial(_mean, some) for name, some in watched.items()}
     history = History(plan.total_weight, lambda step: step.parameters[mechanism], means)
-    state, checkpoint, run = EMState(0, theta, _odds(plan)), watch.checkpoint, ""
+    state, checkpoint, run = EMState(0, theta, _odds(plan)), observer.checkpoint, ""
     if checkpoint is not None:
         run = _name_of_run(plan, theta, prior, watched.values(), options)
         state = checkpoint.state(run, state, 2 + len(means) + mechanism.size)
@@ -235,7 +235,7 @@ def _run_em(
                 checkpoint.keep(run, EMState(step.iteration, step.parameters, odds, kept))
             odds = _odds(plan)
             history.add(step)
-            watch.callback(step)
+            observer.callback(step)
     finally:
         # However EM was left, what it has reached is kept.
         if checkpoint is not None:

@@ -27,7 +27,7 @@ from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.additive import Tilted, additive_scores, shares_of
 from fairpc.fair.expectation import leaf_boxes
-from fairpc.fair.fit import UNWATCHED, Fitted, Options, Watch
+from fairpc.fair.fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.fair.forest import BoxSets, Forest, ForestDistribution, box_masses
 from fairpc.fair.label_scores import (
     DRAWS,
@@ -101,7 +101,7 @@ def fit_forest(
     ordered: Sequence[bool] | None = None,
     evaluation: Mapping[str, Rows] | None = None,
     options: Options,
-    watch: Watch = UNWATCHED,
+    observer: Observer = UNOBSERVED,
 ) -> ForestFitted:
     """FairPC with a forest in place of each P(x | f, s).
 
@@ -126,7 +126,7 @@ def fit_forest(
     told = learning.told()
     scores = learning.mixed(told)
     bins = score_bins(rows, scores)
-    fitted = fit_mechanism(bins, options, watch)
+    fitted = fit_mechanism(bins, options, observer)
     rates = held_mechanism(bins, fitted, options)
     if not fitted.straight:
         # Learners that know how labels were bent tell more of them.

@@ -22,7 +22,7 @@ from scipy.stats import chi2
 
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.distinct_rows import effective_size
-from fairpc.fair.fit import UNWATCHED, Fitted, Options, Watch, fit_parameters
+from fairpc.fair.fit import UNOBSERVED, Fitted, Observer, Options, fit_parameters
 from fairpc.fair.initial import initial_model
 from fairpc.fair.label_scores import DRAWS, FLOOR, Scores, label_scores
 from fairpc.fair.priors import (
@@ -132,16 +132,16 @@ def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
     return np.unique(leaf, return_inverse=True)[1]
 
 
-def fit_mechanism(bins: Rows, options: Options, watch: Watch = UNWATCHED) -> BinsFitted:
+def fit_mechanism(bins: Rows, options: Options, observer: Observer = UNOBSERVED) -> BinsFitted:
     """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
 
     Without a reason to the contrary labels are not bent: D = Df is kept where the data do not
     reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
     """
-    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, watch)
+    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, observer)
     if not options.mechanism_prior:
         return bent
-    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, watch)
+    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, observer)
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
@@ -171,7 +171,7 @@ def _rates_apart(rows: Rows) -> float:
 
 
 def _fit_bins(
-    rows: Rows, options: Options, agreement: float, prior_rows: float, watch: Watch
+    rows: Rows, options: Options, agreement: float, prior_rows: float, observer: Observer
 ) -> BinsFitted:
     start = initial_model("LatNB", rows, None, options.smoothing)
     tol = min(options.tol or MECHANISM_TOLERANCE, MECHANISM_TOLERANCE)
@@ -179,7 +179,7 @@ def _fit_bins(
     prior = parameter_prior(start.circuit, start.layout, start.top, settled)
     if prior_rows > 0:
         prior[start.top.mechanism] = prior_rows * agreeing_mechanism(start.layout, agreement)
-    fitted = fit_parameters(start, rows, {}, settled, watch, prior=prior)
+    fitted = fit_parameters(start, rows, {}, settled, observer, prior=prior)
     return BinsFitted(**vars(fitted), prior=prior)
 
 
