@@ -9,13 +9,10 @@ corpus, as ``crash-…``; such a file becomes a case of a test.
 from __future__ import annotations
 
 import argparse
-import io
 import json
-import shutil
 import sys
 import tempfile
 import warnings
-import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
@@ -64,54 +61,16 @@ def of_psdds(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
 
 
 def of_checkpoints(folder: Path) -> tuple[list[bytes], Callable[[bytes], object]]:
-    """A file of a checkpoint, sealed as it should be.
+    """Checkpoints, with the checksum that fits."""
+    from battery.on_checkpoints import Checkpoints, sealed, unsealed
 
-    An input is the name of a file and its content. Arrays are put into their archive here: chance
-    does not find the checksums of one.
-    """
-    from battery.on_checkpoints import _SEALED, Checkpoints, _mark
-    from fairpc.data.atomic import write_sealed
-
-    suite, attacked = Checkpoints(folder, 0), folder / "attacked"
-    memories = list(suite.kept)
+    suite, path = Checkpoints(folder, 0), folder / "fuzzed"
 
     def read(data: bytes) -> object:
-        memory, _, rest = data.partition(_APART)
-        name, _, content = rest.partition(_APART)
-        kept = next((m for m in memories if m.encode() == memory), memories[0])
-        shutil.rmtree(attacked, ignore_errors=True)
-        shutil.copytree(suite.kept[kept], attacked)
-        files = {p.name.encode(): p for p in attacked.rglob("*") if p.suffix in (".npz", ".json")}
-        path = files.get(name, attacked / "em-000.npz")
-        if path.suffix == ".npz":
-            content = _archive(content.split(_APART))
-        if path.name == "fit.json":
-            path.write_bytes(content)
-        else:
-            write_sealed(path, content, _mark(attacked))
-        return suite._fit(attacked, kept)
+        path.write_bytes(sealed(data))
+        return suite.fit(path, "4GB")
 
-    seeds = []
-    for memory, kept in suite.kept.items():
-        for path in sorted(p for p in kept.rglob("*") if p.suffix in (".npz", ".json")):
-            content = path.read_bytes()[: None if path.name == "fit.json" else -_SEALED]
-            parts = _members(content) if path.suffix == ".npz" else [content]
-            seeds.append(_APART.join([memory.encode(), path.name.encode(), *parts]))
-    return seeds, read
-
-
-def _members(data: bytes) -> list[bytes]:
-    """Names and contents of what is in an archive, in turns."""
-    with zipfile.ZipFile(io.BytesIO(data)) as packed:
-        return [part for name in packed.namelist() for part in (name.encode(), packed.read(name))]
-
-
-def _archive(parts: list[bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as packed, suppress(ValueError):
-        for name, content in zip(parts[::2], parts[1::2], strict=False):
-            packed.writestr(name.decode(errors="replace") or "none", content)
-    return buffer.getvalue()
+    return [unsealed(data) for data in suite.kept.values()], read
 
 
 READERS = {"models": of_models, "psdd": of_psdds, "checkpoints": of_checkpoints}

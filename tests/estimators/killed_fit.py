@@ -17,7 +17,7 @@ from typing import Any
 from fairpc import FairPC, load
 from fairpc.cli import main as main_of_commands
 from fairpc.errors import FairpcError
-from fairpc.fair import journal
+from fairpc.fair import checkpoint
 
 
 def save(models: str, target: str) -> None:
@@ -28,12 +28,12 @@ def save(models: str, target: str) -> None:
             model.save(target)
 
 
-def fit(structure: str, source: str, folder: str, memory: str, target: str) -> None:
+def fit(structure: str, source: str, kept: str, memory: str, target: str) -> None:
     """Fit with a checkpoint, then save."""
-    journal.EVERY = 0.02
+    checkpoint.EVERY = 0.02
     settings: dict[str, Any] = {"structure": structure, "max_iter": 120, "tol": 0.0}
     model = FairPC("sex", random_state=0, **settings)
-    model.fit(source, "label", checkpoint=folder, max_memory=memory)
+    model.fit(source, "label", checkpoint=kept, max_memory=memory)
     model.save(target)
 
 

@@ -21,7 +21,7 @@ from estimators.test_models import write_signed
 from estimators.test_sklearn import people
 from fairpc import FairPC, Knowledge, LatNB, NLatPC, load
 from fairpc.errors import FairpcError, FileFormatError, LearningError
-from fairpc.fair import forest_fit, journal, score_mechanism
+from fairpc.fair import checkpoint, forest_fit, score_mechanism
 from fairpc.fair.choice import LabelGain
 from fairpc.fair.forest import ForestDistribution
 
@@ -358,7 +358,7 @@ def test_auto_takes_a_forest_of_a_table_in_files(
 def test_a_fit_that_fails_again_and_again_ends_with_the_same_bits(
     auto: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
     frame = table(300).drop("weight")
     X, y = frame.drop("label"), frame["label"]
     model = taken_by_auto(monkeypatch) if auto else forest("sex")

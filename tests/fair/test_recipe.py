@@ -19,6 +19,7 @@ from fair.tables import (
 from fairpc.errors import LearningError
 from fairpc.fair.components import cell_posterior
 from fairpc.fair.distinct_rows import DistinctRows, hold_out, joined
+from fairpc.fair.fit import Observer
 from fairpc.fair.recipe import AUTO, Stage, fit_auto
 from fairpc.fair.rows import Rows
 from strategies import examples
@@ -158,8 +159,9 @@ def test_an_interrupt_of_em_ends_the_recipe() -> None:
         if len(stages) == 2:
             raise KeyboardInterrupt
 
+    observer = Observer(interrupt)
     with pytest.warns(RuntimeWarning, match="start from"):
-        fit_auto(biased_rows(11, 400), options=SHORT, callback=stages.append, on_step=interrupt)
+        fit_auto(biased_rows(11, 400), options=SHORT, callback=stages.append, observer=observer)
     assert len(stages) == 2
 
 
@@ -168,7 +170,7 @@ def test_an_interrupt_before_any_model_goes_through() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_auto(biased_rows(11, 400), options=SHORT, on_step=interrupt)
+        fit_auto(biased_rows(11, 400), options=SHORT, observer=Observer(interrupt))
 
 
 def test_random_start() -> None:

@@ -122,28 +122,27 @@ def em(
     *,
     prior: Floats | None = None,
     bounds: Bounds | None = None,
-    after: Step | None = None,
+    first: int = 0,
 ) -> Iterator[Step]:
     """EM as an endless iterator of steps, the start among them; the consumer decides when to stop.
 
     With ``bounds`` the start is brought within them, and so is every point after it. A
     parameter that is bound to be zero has no prior.
 
-    ``after`` is a step of an earlier run, which goes on with the next one, bit for bit.
+    ``first`` is the number of the first step. From the parameters of any step of an earlier run,
+    under its number, EM goes on as that run did, bit for bit.
     """
     graph = plan.graph
     pseudo = None if prior is None else _prior_of_free(check_prior(graph, prior), bounds)
-    if after is not None:
-        step = after
-    else:
-        start = check_parameters(graph, parameters)
-        step = _evaluate(plan, 0, start if bounds is None else bounds.within(start), pseudo)
-        _refuse_impossible_rows(step.log_likelihood)
-        yield step
+    theta = check_parameters(graph, parameters)
+    if bounds is not None and not first:
+        theta = bounds.within(theta)
+    step = _evaluate(plan, first, theta, pseudo)
+    _refuse_impossible_rows(step.log_likelihood)
     while True:
+        yield step
         theta = maximize(graph, step.flows, pseudo, step.parameters, bounds)
         step = _evaluate(plan, step.iteration + 1, theta, pseudo)
-        yield step
 
 
 def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
@@ -211,11 +210,10 @@ S = TypeVar("S", bound=AnyStep)
 
 @dataclass(frozen=True, eq=False)
 class Reached(Generic[S]):
-    """A step, whether EM has converged there, and whether it stops there."""
+    """A step, and whether EM has converged there."""
 
     step: S
     converged: bool
-    ended: bool
 
 
 @dataclass(frozen=True)
@@ -232,23 +230,20 @@ class Stopping:
     min_iter: int = 20
 
     def until(
-        self, steps: Iterable[S], weight: float, after: S | None = None
+        self, steps: Iterable[S], weight: float, before: float = np.nan
     ) -> Iterator[Reached[S]]:
         """The steps up to that at which EM stops.
 
-        ``weight`` is that of all rows; ``after`` is the step that the first one follows, if any.
+        ``weight`` is that of all rows; ``before`` is the objective per unit of it at the step
+        that the first one follows, if any.
         """
-        before = after
         for step in steps:
-            converged = False
-            if before is not None and step.iteration >= self.min_iter:
-                moved = step.objective / weight - before.objective / weight
-                converged = abs(moved) < self.tol
-            ended = converged or step.iteration >= self.max_iter
-            yield Reached(step, converged, ended)
-            if ended:
+            now = step.objective / weight
+            converged = step.iteration >= self.min_iter and abs(now - before) < self.tol
+            yield Reached(step, converged)
+            if converged or step.iteration >= self.max_iter:
                 return
-            before = step
+            before = now
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from shlex import quote
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,6 @@ from fairpc.cli.options import LATENT, THRESHOLD, Engine, Keeping, Learner, Role
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.strata import alike, show_strata, strata_facts
 from fairpc.cli.tables import (
-    STDIN,
     LabelledTable,
     about,
     check_output,
@@ -78,10 +78,6 @@ def run(
 ) -> None:
     """Fit a model to a table, save it, and say what was done."""
     check_output(output, table)
-    if table == STDIN and keeping.checkpoint is not None:
-        raise LearningError(
-            "--checkpoint needs a table that can be read again, and - is read once: give a file"
-        )
     estimator(learner, roles)  # a wrong name is refused before the table is read
     in_memory = learner.model == LATENT
     if in_memory:
@@ -90,10 +86,6 @@ def run(
         compile_aside(tuple(STAGES))
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
-        if files.folder is not None and keeping.checkpoint is not None:
-            raise LearningError(
-                "--checkpoint needs a table that is a file of its own: write it to Parquet first"
-            )
         learner = replace(learner, given=strata_columns(learner.given, roles, files))
         weight = weight_column(learner.weight, learner.given, roles, files)
         large = engine.clustered or keeping != Keeping() or is_large(files)
@@ -247,7 +239,7 @@ def _whole_or_nothing(checkpoint: str | None, screen: Screen) -> Iterator[None]:
         try:
             yield
         except (InterruptedWarning, KeyboardInterrupt, SystemExit) as ended:
-            if checkpoint is not None:
+            if checkpoint is not None and Path(checkpoint).is_file():
                 screen.note(f"the fit is saved in {checkpoint}: the same command resumes it")
             if isinstance(ended, InterruptedWarning):
                 raise KeyboardInterrupt from None

@@ -318,9 +318,7 @@ class Keeping:
 
     checkpoint: Annotated[
         str | None,
-        option(
-            "DIR", "A folder that saves the fit: if it is stopped, the same command resumes it."
-        ),
+        option("FILE", "Saves the fit in a file: if it is stopped, the same command resumes it."),
     ] = None
     max_memory: MaxMemory = None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import secrets
@@ -22,9 +21,7 @@ if sys.platform != "win32":  # which has no such locks
 AnyPath = str | os.PathLike[str]
 
 _PIECE: Final = 2**20
-_SEAL: Final = re.compile(rb"\nsha256:[0-9a-f]{64}\n")
-_SEAL_BYTES: Final = 73
-_TEMPORARY: Final = re.compile(r"\.(.{1,100})\.fairpc-[0-9a-f]{16}\.tmp")
+_TEMPORARY: Final = re.compile(r"\..{1,100}\.fairpc-[0-9a-f]{16}\.tmp")
 
 
 def write_atomically(path: AnyPath, data: bytes) -> None:
@@ -92,7 +89,7 @@ def _remove_left_overs(folder: Path) -> None:
     if sys.platform == "win32":
         return
     for path in folder.glob(".*.fairpc-*.tmp"):
-        if replaced_by(path.name) is None or path.is_symlink() or not path.is_file():
+        if _TEMPORARY.fullmatch(path.name) is None or path.is_symlink() or not path.is_file():
             continue
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
@@ -102,15 +99,6 @@ def _remove_left_overs(folder: Path) -> None:
                     path.unlink()
             finally:
                 os.close(descriptor)
-
-
-def replaced_by(name: str) -> str | None:
-    """Name of the file that one of this name was to replace; None if it is not of ``replacing``.
-
-    Only a process that was killed leaves such a file behind. Names are cut after 100 bytes.
-    """
-    found = _TEMPORARY.fullmatch(name)
-    return None if found is None else found[1]
 
 
 def _cut(name: str) -> str:
@@ -152,33 +140,6 @@ def read_whole(path: AnyPath, max_bytes: int) -> bytes:
             "give a smaller file, or a larger max_bytes if you trust this one"
         )
     return data
-
-
-def write_sealed(path: Path, data: bytes, mark: str) -> None:
-    """Write ``data`` and a line with its checksum, whole or not at all.
-
-    The checksum is also over the name of the file and ``mark``, the name of what it belongs to: a
-    file that was put in the place of another has a wrong one.
-    """
-    write_atomically(path, data + _seal(path, data, mark))
-
-
-def read_sealed(path: Path, max_bytes: int, mark: str) -> bytes:
-    """What ``write_sealed`` wrote; a FileFormatError where it is not as written."""
-    whole = read_whole(path, max_bytes)
-    data, seal = whole[:-_SEAL_BYTES], whole[-_SEAL_BYTES:]
-    if not _SEAL.fullmatch(seal) or seal != _seal(path, data, mark):
-        raise FileFormatError(
-            f"{path} is damaged, or was altered or put there by hand (its checksum does not fit): "
-            "use a new folder"
-        )
-    return data
-
-
-def _seal(path: Path, data: bytes, mark: str) -> bytes:
-    digest = hashlib.sha256(f"{mark}\n{path.name}\n".encode())
-    digest.update(data)
-    return f"\nsha256:{digest.hexdigest()}\n".encode()
 
 
 def _mode_of(target: Path) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from typing import Any, Final, Self
 
@@ -33,6 +33,7 @@ from fairpc.errors import (
     warn_caller,
 )
 from fairpc.errors.arrays import check_choice
+from fairpc.errors.signals import ending_on_signals
 from fairpc.estimators.guard import Checked, em_refit, forest_refit, guard
 from fairpc.estimators.queries import FittedQueries
 from fairpc.estimators.score_map_fit import within_limits
@@ -52,15 +53,15 @@ from fairpc.estimators.tables import (
     note_columns,
     warn_of_leaks,
 )
-from fairpc.estimators.training import FitFolder, Training, coded_rows
+from fairpc.estimators.training import RowReader, Training, coded_rows, memory_bytes
+from fairpc.fair.checkpoint import Checkpoint
 from fairpc.fair.choice import LabelGain, compare_labels
 from fairpc.fair.distinct_rows import hold_out, joined, some_rows
 from fairpc.fair.distribution import FairDistribution, Threshold, fixed
-from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.fit import UNOBSERVED, VALIDATION, Fitted, Observer, Options, fit_parameters
 from fairpc.fair.forest import ForestDistribution
 from fairpc.fair.forest_fit import ForestFitted, fit_forest
 from fairpc.fair.initial import Structure
-from fairpc.fair.journal import VALIDATION, Journal
 from fairpc.fair.knowledge import Knowledge, limits_of_coding
 from fairpc.fair.label_scores import DRAWS
 from fairpc.fair.priors import MECHANISM, RECIPE_MECHANISM
@@ -97,7 +98,6 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     """Base of FairPC, NLatPC, LatNB and TwoNB."""
 
     _model: Model
-    _journal: Journal | None = None
     _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
     _on_coding: Callable[[TableCoding], object] | None = None  #: told how the table was read
 
@@ -130,7 +130,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             validation_data: (X, y, sensitive) of rows that choose structure, never parameters.
             eval_set: name -> (X, y, sensitive); their likelihood per iteration is in ``history_``.
             callback: called with each EM step.
-            checkpoint: a folder in which the fit is kept; the same call goes on with it, and ends
+            checkpoint: a file in which the fit is kept; the same call goes on with it, and ends
                 with the same bits as if it had not been stopped.
             max_memory: bytes, or text like "4GB": where the distinct rows of a streamed table take
                 more, they stay on disk, structure is learned on a sample, and EM reads them in
@@ -139,8 +139,11 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         check_settings(self.get_params(deep=False))
         check_beside(validation_data, eval_set, callback)
         threshold = fixed(self.threshold)
-        settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
-        with FitFolder(checkpoint, settings, max_memory) as folder, self._talking():
+        kept = None if checkpoint is None else self._checkpoint(checkpoint, max_memory)
+        with ExitStack() as stack, self._talking():
+            if kept is not None:
+                stack.enter_context(ending_on_signals())
+            reader = RowReader(memory_bytes(max_memory), stack)
             if not (is_source(X) or is_dask(X)):
                 check_fit_input(self, X, y)
             table = GivenTable.of(
@@ -153,33 +156,37 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 missing_values=self.missing_values,
                 numeric=listed(self.numeric),
                 decimal=self.decimal,
-                stack=folder.stack,
+                stack=stack,
                 coded=self._given_coding() is not None,
             )
-            training = self._training(table, folder)
+            training = self._training(table, reader)
+            if kept is not None:
+                kept.begin(training.fingerprint)
             if self._on_coding is not None:
                 self._on_coding(training.coding)
             if self._given_coding() is None:
                 rng = np.random.default_rng(DRAWS)
-                looked = training.rows.sample(folder.sample_rows, rng)
+                looked = training.rows.sample(reader.sample_rows, rng)
                 warn_of_leaks(table, some_rows(looked, COMPARED_ROWS, rng), training.coding)
             limits = self._limits(training.coding, fair_labels)
-            self._journal = None if folder.checkpoint is None else folder.checkpoint.journal
-            try:
-                step = self._told(_step_line, callback)
-                given = validation_data, eval_set or {}, limits, step, folder
-                training, fitted, checked = self._fit_checked(table, training, *given)
-                self._store(table, training, fitted, threshold, checked)
-                small = small_strata(training.rows, self._strata(training.coding), training.coding)
-                if table.source.in_memory:
-                    note_columns(self, X)
-            finally:
-                self._journal = None
+            observer = Observer(self._told(_step_line, callback), kept)
+            given = validation_data, eval_set or {}, limits, observer, reader
+            training, fitted, checked = self._fit_checked(table, training, *given)
+            self._store(table, training, fitted, threshold, checked)
+            small = small_strata(training.rows, self._strata(training.coding), training.coding)
+            if table.source.in_memory:
+                note_columns(self, X)
         for sentence in self.warnings_:
             warn_caller(sentence, DriftWarning)
         if small:
             warn_caller(small, TableWarning)
         return self
+
+    def _checkpoint(self, path: AnyPath, max_memory: int | str | None) -> Checkpoint:
+        """The checkpoint of a fit with the settings of this estimator."""
+        settings = {name: plain(value) for name, value in self.get_params(deep=False).items()}
+        settings["max_memory"] = None if max_memory is None else memory_bytes(max_memory)
+        return Checkpoint.open(path, settings)
 
     def _fit_checked(
         self,
@@ -188,17 +195,17 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation_data: Triple | None,
         eval_set: Mapping[str, Triple],
         limits: Limits | None,
-        step: Callable[[Step], object],
-        folder: FitFolder,
+        observer: Observer,
+        reader: RowReader,
     ) -> tuple[Training, Fitted, Checked]:
         """A fit, the rows it was made to, and what the guard says of it."""
-        given = validation_data, eval_set, limits, step, folder
-        training, gain = self._chosen_by_label(table, training, limits, folder)
+        given = validation_data, eval_set, limits, observer, reader
+        training, gain = self._chosen_by_label(table, training, limits, reader)
         fitted = self._fit_training(training, *given)
         checked = self._checked(training, fitted.distribution, limits)
         if checked.sentences and self._may_be_forest() and not training.forest:
             # The circuits of ``auto`` have drifted: a forest does not.
-            training = self._forest_training(table, folder)
+            training = self._forest_training(table, reader)
             fitted = self._fit_training(training, *given)
             checked = self._checked(training, fitted.distribution, limits)
         return training, _with_gain(fitted, gain, training), checked
@@ -220,11 +227,11 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         ends = within_limits(checked.ends, limits, training.coding.labels.positive)
         return replace(checked, ends=ends)
 
-    def _training(self, table: GivenTable, folder: FitFolder) -> Training:
+    def _training(self, table: GivenTable, reader: RowReader) -> Training:
         """The coding of a table and its rows, equal ones merged; of a wide one for a forest."""
         wide = self._may_be_forest() and len(table.roles.features) > WIDE
         self._say("reading the table")
-        training = folder.training(
+        training = reader.training(
             table,
             coding=self._given_coding(),
             positive=self.positive,
@@ -241,29 +248,29 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         return replace(training, rows=training.rows.with_strata(self._strata(training.coding)))
 
     def _chosen_by_label(
-        self, table: GivenTable, training: Training, limits: Limits | None, folder: FitFolder
+        self, table: GivenTable, training: Training, limits: Limits | None, reader: RowReader
     ) -> tuple[Training, LabelGain | None]:
         """Rows for a forest where ``auto`` finds that it tells labels better than circuits do."""
         binary = max(training.coding.features.arities, default=0) <= 2
         if training.forest or binary or not self._may_be_forest():
             return training, None
         rng = np.random.default_rng(DRAWS)
-        rows = training.rows.sample(min(folder.sample_rows, COMPARED_ROWS), rng)
+        rows = training.rows.sample(min(reader.sample_rows, COMPARED_ROWS), rng)
         options = self._em_options(limits, rng)
         self._say("which tells held-out labels better, circuits or a forest")
         gain = compare_labels(some_rows(rows, COMPARED_ROWS, rng), options, rng)
-        return (self._forest_training(table, folder) if gain.ahead else training), gain
+        return (self._forest_training(table, reader) if gain.ahead else training), gain
 
     def _may_be_forest(self) -> bool:
         """Whether ``auto`` may take a forest: nothing is asked for that only circuits have."""
         circuits = self.n_components is not None or self.equal_mass or self.hold_mechanism
         return self._is_auto() and not circuits
 
-    def _forest_training(self, table: GivenTable, folder: FitFolder) -> Training:
+    def _forest_training(self, table: GivenTable, reader: RowReader) -> Training:
         """The rows under the coding of a forest."""
         options = self._encoding_options(table, fine=True)
         self._say("reading the table again, for a forest")
-        training = folder.coded_again(table, positive=self.positive, options=options)
+        training = reader.training(table, positive=self.positive, options=options, again=True)
         return replace(self._stratified(training), forest=True)
 
     def _encoding_options(self, table: GivenTable, *, fine: bool) -> EncodingOptions:
@@ -319,14 +326,14 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation_data: Triple | None,
         eval_set: Mapping[str, Triple],
         limits: Limits | None,
-        step: Callable[[Step], object],
-        folder: FitFolder,
+        observer: Observer,
+        reader: RowReader,
     ) -> Fitted:
         """Fit to all rows; where they are not in memory, with the structure of a sample of them."""
         rows, coding = training.rows, training.coding
         validation = None if validation_data is None else self._triple(coding, validation_data)
         evaluation = {name: self._triple(coding, some) for name, some in eval_set.items()}
-        most = min(folder.sample_rows, FOREST_ROWS) if training.forest else folder.sample_rows
+        most = min(reader.sample_rows, FOREST_ROWS) if training.forest else reader.sample_rows
         self._say("a forest" if training.forest else "structure")
         sample = rows.sample(most, self._rng())
         same = same_as_label(coding.groups, coding.labels, sample.s, sample.d)
@@ -338,11 +345,13 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         if structure == FOREST or sample is rows:
             # The labels in the leaves of a forest are counted on rows that did not grow it: its
             # sample is as large as it needs.
-            given = sample, structure, ordered, validation, evaluation, limits, step
+            given = sample, structure, ordered, validation, evaluation, limits, observer
             return self._fit_rows(*given)
-        on_sample = self._fit_rows(sample, structure, ordered, validation, {}, limits, step)
+        on_sample = self._fit_rows(sample, structure, ordered, validation, {}, limits, observer)
         # All parameters are learned from all rows, those of a mixture's components too.
-        fitted = fit_parameters(on_sample.distribution, rows, {}, self._em_options(limits), step)
+        fitted = fit_parameters(
+            on_sample.distribution, rows, {}, self._em_options(limits), observer
+        )
         if not isinstance(on_sample, AutoFitted):
             return fitted
         choices = replace(on_sample.choices, refitted=True)
@@ -374,16 +383,16 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
         limits: Limits | None,
-        callback: Callable[[Step], object],
+        observer: Observer,
     ) -> Fitted:
         """Fit the model of this class to rows of codes."""
         if isinstance(structure, CircuitClassifier | Circuit):
             watched = dict(evaluation) | ({} if validation is None else {VALIDATION: validation})
             options = self._em_options(limits)
-            return fit_parameters(self._kept(rows), rows, watched, options, callback)
+            return fit_parameters(self._kept(rows), rows, watched, options, observer)
         check_choice("structure", structure, ("auto", FOREST, *MODEL_METHODS))
         if structure == FOREST:
-            return self._fit_forest(rows, ordered, validation, evaluation, limits, callback)
+            return self._fit_forest(rows, ordered, validation, evaluation, limits, observer)
         if self.hold_mechanism and self._model in LATENT:
             options = self._em_options(limits, np.random.default_rng(DRAWS))
             limits = held_limits(rows, ordered, options, limits)
@@ -395,7 +404,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
                 options=self._em_options(limits),
                 n_components=self.n_components,
                 validation_fraction=self.validation_fraction,
-                on_step=callback,
+                observer=observer,
             )
         if (self.n_components or 1) != 1:
             raise LearningError(
@@ -419,7 +428,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             evaluation=evaluation,
             options=replace(options, structure=replace(options.structure, method=method)),
             n_init=self.n_init,
-            callback=callback,
+            observer=observer,
         )
 
     def _fit_forest(
@@ -429,7 +438,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         validation: Rows | None,
         evaluation: Mapping[str, Rows],
         limits: Limits | None,
-        callback: Callable[[Step], object],
+        observer: Observer,
     ) -> Fitted:
         """A forest; it holds out rows by itself, so validation rows are rows like others."""
         if self._model != "FairPC" or self.init != "prior" or (self.n_components or 1) != 1:
@@ -445,7 +454,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             rows = joined(rows, validation)
         options = self._em_options(limits)
         return fit_forest(
-            rows, ordered=ordered, evaluation=evaluation, options=options, callback=callback
+            rows, ordered=ordered, evaluation=evaluation, options=options, observer=observer
         )
 
     def _kept(self, rows: Rows) -> FairDistribution:
@@ -487,7 +496,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             prior if self.mechanism_prior is None else float(self.mechanism_prior)
         )
         given["random_state"] = self._rng() if rng is None else rng
-        return Options(**given, limits=limits, journal=self._journal)
+        return Options(**given, limits=limits)
 
     def _is_auto(self) -> bool:
         """Whether the recipe fits the model."""
@@ -573,7 +582,7 @@ def fit_again(model: CircuitClassifier, rows: Rows, limits: Limits | None) -> Fa
     structure = FOREST if forest else model.structure
     rows = rows.with_strata(model._strata(model.coding_))
     ordered = model.coding_.features.ordered
-    fitted = model._fit_rows(rows, structure, ordered, None, {}, limits, lambda step: None)
+    fitted = model._fit_rows(rows, structure, ordered, None, {}, limits, UNOBSERVED)
     return fitted.distribution
 
 

@@ -126,7 +126,7 @@ def guard(
 
 def em_refit(start: FairDistribution, options: Options) -> Refit:
     """A refit by a few updates of EM, the structure kept."""
-    few = replace(options, max_iter=min(options.max_iter, UPDATES), journal=None)
+    few = replace(options, max_iter=min(options.max_iter, UPDATES))
 
     def refit(rows: Rows) -> FairDistribution:
         return fit_parameters(start, rows, {}, few, keep_interrupted=False).distribution
@@ -136,12 +136,11 @@ def em_refit(start: FairDistribution, options: Options) -> Refit:
 
 def forest_refit(coding: TableCoding, options: Options) -> Refit:
     """A forest grown anew: its trees have learned from the labels of all rows."""
-    quiet = replace(options, journal=None)
     ordered = coding.features.ordered
 
     def refit(rows: Rows) -> FairDistribution:
         some = some_rows(rows, FOREST_ROWS, np.random.default_rng(0))
-        return fit_forest(some, ordered=ordered, options=quiet).distribution
+        return fit_forest(some, ordered=ordered, options=options).distribution
 
     return refit
 

@@ -1,22 +1,19 @@
-"""The rows that a model is fitted to, wherever they come from, and the folder a fit is kept in."""
+"""The rows that a model is fitted to, wherever they come from."""
 
 from __future__ import annotations
 
 import os
 import re
 import tempfile
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.data.atomic import AnyPath
 from fairpc.data.columns import Options
 from fairpc.data.distinct import UNBOUNDED, Distinct
 from fairpc.data.fit_encoding import fit_coding
@@ -26,8 +23,6 @@ from fairpc.data.source import Roles, Source, Watcher
 from fairpc.data.table import check_some_weights, check_weights
 from fairpc.data.table_coding import RowEncoder, TableCoding, check_rows
 from fairpc.errors import Argument, LearningError, TableError
-from fairpc.errors.signals import ending_on_signals
-from fairpc.estimators.checkpoint import Checkpoint, identity
 from fairpc.estimators.tables import GivenTable
 from fairpc.fair.rows import Rows
 from fairpc.fair.training_rows import PartedRows, TrainingRows, rows_fingerprint
@@ -117,114 +112,49 @@ def _are_whole(name: str, frame: Frame) -> bool:
     return bool((weights == np.floor(weights)).all())
 
 
-class FitFolder:
-    """Where a fit keeps what it must not lose, or what it has no room for.
+@dataclass(frozen=True)
+class RowReader:
+    """Reads the rows of a fit; what memory has no room for goes to a temporary folder."""
 
-    Without a checkpoint, rows that do not fit into memory go to a temporary folder that ends with
-    the fit.
-    """
-
-    def __init__(
-        self, path: AnyPath | None, settings: Mapping[str, Any], max_memory: int | str | None
-    ) -> None:
-        self._bytes = memory_bytes(max_memory)
-        limit = None if max_memory is None else self._bytes
-        self._path, self._settings = path, {**settings, "max_memory": limit}
-        self.stack = ExitStack()
-        self.checkpoint: Checkpoint | None = None
-        if path is not None and type(settings.get("random_state")) is not int:
-            raise LearningError(
-                f"random_state is {settings.get('random_state')!r}: a fit with a checkpoint needs "
-                "a whole number, to draw the same numbers when it goes on"
-            )
-
-    def __enter__(self) -> Self:
-        if self._path is not None:
-            self.stack.enter_context(ending_on_signals())
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stack.close()
+    max_bytes: int
+    stack: ExitStack  #: ends with the fit
 
     @property
     def sample_rows(self) -> int:
         """Rows on which structure is learned where not all are in memory."""
-        return max(self._bytes // ROW_BYTES // 2, 1000)
+        return max(self.max_bytes // ROW_BYTES // 2, 1000)
 
     def training(
         self,
         table: GivenTable,
         *,
-        coding: TableCoding | None,
         positive: Any,
         options: Options,
-        watch: Watcher | None,
+        coding: TableCoding | None = None,
+        watch: Watcher | None = None,
+        again: bool = False,
     ) -> Training:
-        """Begin, or go on with, a fit to a table; what is kept of files is not read again."""
+        """The coding of a table, learned unless it is given, and the rows, equal ones merged.
+
+        ``again`` says that the table was coded before.
+        """
         source, roles = table.source, table.roles
-        files = identity(source)
-        if files:
-            self._open(f"{files} {roles}")
-        checkpoint = self.checkpoint
-        whole: bool | None = None
-        coding = coding or (None if checkpoint is None else checkpoint.coding())
         if coding is None:
             coding, whole = fit_coding(
-                source, roles, positive=positive, options=options, watch=watch
+                source, roles, positive=positive, options=options, watch=watch, again=again
             )
-            if checkpoint is not None:
-                checkpoint.keep_coding(coding)
-        if whole is None:
+        else:
             whole = whole_weights(source, roles)
-        training = Training.of(coding, self._rows(source, RowEncoder(coding, roles, whole), watch))
-        if not files:
-            self._open(training.fingerprint)
-        return training
-
-    def coded_again(self, table: GivenTable, *, positive: Any, options: Options) -> Training:
-        """The same table under another coding, beside what is kept of the fit."""
-        source, roles = table.source, table.roles
-        coding, whole = fit_coding(source, roles, positive=positive, options=options, again=True)
         encoder = RowEncoder(coding, roles, whole)
-        folder = None if source.in_memory else self._scratch()
-        most = self._bytes // ROW_BYTES
-        rows = _some(source.distinct(encoder, most=most, folder=folder))
-        return Training.of(coding, self._formed(encoder, rows))
-
-    def _rows(self, source: Source, encoder: RowEncoder, watch: Watcher | None) -> TrainingRows:
-        """The distinct rows of a table: in memory, or in parts where they are too many."""
-        checkpoint = self.checkpoint
-        rows: Distinct | RowParts | None = None
-        if checkpoint is not None:
-            rows = checkpoint.rows(encoder.packing)
-        if rows is None:
-            folder = None
-            if not source.in_memory:
-                folder = checkpoint.parts if checkpoint else self._scratch()
-            most = self._bytes // ROW_BYTES
-            rows = _some(source.distinct(encoder, most=most, folder=folder, watch=watch))
-            if checkpoint is not None:
-                checkpoint.keep_rows(rows)
-        return self._formed(encoder, rows)
-
-    def _formed(self, encoder: RowEncoder, rows: Distinct | RowParts) -> TrainingRows:
+        folder, most = None, self.max_bytes // ROW_BYTES
+        if not source.in_memory:
+            temporary = tempfile.TemporaryDirectory(prefix="fairpc-")
+            folder = Path(self.stack.enter_context(temporary))
+        rows = _some(source.distinct(encoder, most=most, folder=folder, watch=watch))
         if isinstance(rows, Distinct):
-            return _in_memory(encoder, rows)
-        fair = encoder.roles.fair is not None
-        names = encoder.coding.features.names
-        return PartedRows(rows, names, fair, self._bytes // 2)
-
-    def _open(self, data: str) -> None:
-        if self._path is not None:
-            self.checkpoint = Checkpoint.open(self._path, self._settings, data)
-
-    def _scratch(self) -> Path:
-        return Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="fairpc-")))
+            return Training.of(coding, _in_memory(encoder, rows))
+        fair, names = roles.fair is not None, coding.features.names
+        return Training.of(coding, PartedRows(rows, names, fair, self.max_bytes // 2))
 
 
 def _in_memory(encoder: RowEncoder, rows: Distinct | RowParts) -> Rows:

@@ -69,7 +69,7 @@ def compare_labels(rows: Rows, options: Options, rng: np.random.Generator) -> La
     Folds are compared one after the other, and no more than it takes.
     """
     scores = label_scores(rows, None, rng)
-    quiet = replace(options, journal=None, random_state=rng)
+    quiet = replace(options, random_state=rng)
     rates = fit_mechanism(score_bins(rows, scores), quiet).distribution.top_rates
     # Both are held to the model: where its assumptions fail, no model tells labels as well as a
     # classifier that is free of them.
@@ -124,11 +124,11 @@ def _trees(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistri
     strength = strengths(options.smoothing)[min(1, len(strengths(options.smoothing)) - 1)]
     component = learn_component(TREES, cells_of(rows), None, options.structure, strength, rng)
     start = initial_model("FairPC", rows, component.learned, options.smoothing)
-    short = replace(options, max_iter=min(options.max_iter, START_STEPS), journal=None)
+    short = replace(options, max_iter=min(options.max_iter, START_STEPS))
     return fit_parameters(start, rows, {}, short, keep_interrupted=False).distribution
 
 
 def _round(rows: Rows, options: Options, rng: np.random.Generator) -> FairDistribution:
     """The recipe without mixtures, which hold Df no better."""
-    quiet = replace(options, journal=None, random_state=rng)
+    quiet = replace(options, random_state=rng)
     return fit_auto(rows, options=quiet, n_components=1, refit=False).distribution

@@ -8,10 +8,11 @@ parameters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,16 +20,20 @@ from fairpc.circuit.bounds import Bounds
 from fairpc.circuit.em import Step, Stopping, em, maximize
 from fairpc.circuit.flows import FlowPlan, RowPlan, prepare
 from fairpc.circuit.graph import Circuit, Graph
+from fairpc.data.hashing import fingerprint
 from fairpc.data.table import Table
 from fairpc.errors import Argument, InterruptedWarning, LearningError, warn_caller
 from fairpc.errors.arrays import Codes, Floats, Int32s, Ints
+from fairpc.fair.checkpoint import Checkpoint, EMState
 from fairpc.fair.distribution import FairDistribution
 from fairpc.fair.initial import Structure, initial_model, learn_structure
-from fairpc.fair.journal import VALIDATION, History, Journal, RunState
 from fairpc.fair.priors import MECHANISM, SMOOTHING, parameter_prior
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, Limits, Model, Places, S, Top
 from fairpc.fair.training_rows import TrainingRows
+
+VALIDATION: Final = "validation_log_likelihood"
+"""Name of the validation rows in a history."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,6 @@ class Options:
             not in the paper, and the objective may then fall.
         random_state: seed of a random start, and of structure where features are missing.
         limits: prior knowledge about P(Df) and the mechanism, kept at every iteration.
-        journal: where runs of EM are kept, so that a fit that was killed can go on.
     """
 
     structure: Structure = field(default_factory=Structure)
@@ -58,7 +62,6 @@ class Options:
     equal_mass: bool = False
     random_state: int | np.random.Generator | None = None
     limits: Limits | None = None
-    journal: Journal | None = None
 
     def __post_init__(self) -> None:
         if self.init not in ("prior", "random"):
@@ -80,6 +83,45 @@ class Options:
         return Stopping(self.max_iter, self.tol, self.min_iter)
 
 
+@dataclass(frozen=True)
+class Observer:
+    """Who follows EM: a function that is called with each step, and a checkpoint that keeps it."""
+
+    callback: Callable[[Step], object] = lambda step: None
+    checkpoint: Checkpoint | None = None
+
+
+UNOBSERVED: Final = Observer()
+
+
+@dataclass(eq=False)
+class History:
+    """One record per step of EM: the objective, log-likelihoods and the mechanism."""
+
+    weight: float  #: of all rows; objective and log-likelihood are per unit of it
+    mechanism: Callable[[Any], Floats]  #: P(D | Df, S) at a step
+    watched: Mapping[str, Callable[[Any], float]]  #: mean log-likelihoods of other rows
+    records: list[Floats] = field(default_factory=list)
+    _shape: tuple[int, ...] = ()  #: of the mechanism
+
+    def add(self, step: Any) -> None:
+        """One step more."""
+        means = [mean(step) for mean in self.watched.values()]
+        own = step.objective / self.weight, step.log_likelihood / self.weight
+        mechanism = self.mechanism(step)
+        self._shape = mechanism.shape
+        self.records.append(np.array([*own, *means, *mechanism.ravel()]))
+
+    def arrays(self) -> dict[str, Floats]:
+        """All steps, an array for each name."""
+        names = ["objective", "log_likelihood", *self.watched]
+        table = np.array(self.records)
+        result = dict(zip(names, table.T, strict=False))
+        result["mechanism"] = table[:, len(names) :].reshape(len(table), *self._shape)
+        result.setdefault(VALIDATION, np.full(len(table), np.nan))
+        return result
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """What a fit gives: the distribution, and one value per EM iteration."""
@@ -96,7 +138,7 @@ def fit(
     validation: Rows | None = None,
     evaluation: Mapping[str, Rows] | None = None,
     options: Options | None = None,
-    callback: Callable[[Step], object] | None = None,
+    observer: Observer = UNOBSERVED,
 ) -> Fitted:
     """Fit one of the paper's four models.
 
@@ -116,7 +158,7 @@ def fit(
     watched = dict(evaluation or {})
     if validation is not None:
         watched[VALIDATION] = validation
-    return fit_parameters(start, rows, watched, chosen, callback)
+    return fit_parameters(start, rows, watched, chosen, observer)
 
 
 def fit_parameters(
@@ -124,7 +166,7 @@ def fit_parameters(
     rows: TrainingRows,
     evaluation: Mapping[str, Rows],
     options: Options,
-    callback: Callable[[Step], object] | None = None,
+    observer: Observer = UNOBSERVED,
     *,
     keep_interrupted: bool = True,
     prior: Floats | None = None,
@@ -154,56 +196,73 @@ def fit_parameters(
                 ", or leave it out",
             )
         balanced = BalancedPlan.of(plan, layout)
-    watched = {
-        name: partial(_mean, some.plan(circuit, layout)) for name, some in evaluation.items()
-    }
-    given = start, balanced, watched, options, prior, bounds, callback
+    watched = {name: some.plan(circuit, layout) for name, some in evaluation.items()}
+    given = start, balanced, watched, options, prior, bounds, observer
     return _run_em(*given, keep_interrupted=keep_interrupted)
 
 
 def _run_em(
     start: FairDistribution,
     plan: FlowPlan,
-    watched: Mapping[str, Callable[[Step], float]],
+    watched: Mapping[str, RowPlan],
     options: Options,
     prior: Floats,
     bounds: Bounds | None,
-    callback: Callable[[Step], object] | None,
+    observer: Observer,
     *,
     keep_interrupted: bool,
 ) -> Fitted:
-    """EM over any plan from the parameters of ``start``; with a journal, from where it was left."""
+    """EM over any plan from the parameters of ``start``; with a checkpoint, from where it was."""
     theta, mechanism = start.circuit.parameters, start.top.mechanism
-    history = History(plan.total_weight, lambda step: step.parameters[mechanism], watched)
-    run = None
-    if options.journal is not None:
-        run = options.journal.run(plan.graph, theta, prior, [plan.n_rows, plan.total_weight])
-    # Replaced as a whole, for an interrupt may come at any moment.
-    now = None if run is None else run.read(history)
-    if now is not None and isinstance(plan, BalancedPlan):
-        plan.odds = now.shifts
-    after = None if now is None else now.reached.step
-    steps = em(plan, theta, prior=prior, bounds=bounds, after=after)
+    means = {name: partial(_mean, some) for name, some in watched.items()}
+    history = History(plan.total_weight, lambda step: step.parameters[mechanism], means)
+    state, checkpoint, run = EMState(0, theta, _odds(plan)), observer.checkpoint, ""
+    if checkpoint is not None:
+        run = _name_of_run(plan, theta, prior, watched.values(), options)
+        state = checkpoint.state(run, state, 2 + len(means) + mechanism.size)
+        history.records += state.history
+        if isinstance(plan, BalancedPlan):
+            plan.odds = state.odds.reshape(plan.odds.shape)
+    steps = em(plan, state.parameters, prior=prior, bounds=bounds, first=state.iteration)
     if keep_interrupted:
         steps = _interruptible(steps)
+    odds, before = state.odds, float(history.records[-1][0]) if history.records else np.nan
     try:
-        if now is None or not now.reached.ended:
-            for reached in options.stopping.until(steps, plan.total_weight, after):
-                history.add(reached.step)
-                now = RunState(reached, plan.odds if isinstance(plan, BalancedPlan) else None)
-                if run is not None and run.due:
-                    run.write(now, history)
-                if callback is not None:
-                    callback(reached.step)
+        for reached in options.stopping.until(steps, plan.total_weight, before):
+            step = reached.step
+            if checkpoint is not None:
+                kept = tuple(history.records)
+                checkpoint.keep(run, EMState(step.iteration, step.parameters, odds, kept))
+            odds = _odds(plan)
+            history.add(step)
+            observer.callback(step)
     finally:
         # However EM was left, what it has reached is kept.
-        if run is not None and now is not None:
-            run.write(now, history)
-    if now is None:
-        raise LearningError("EM made no step: there is nothing to give back")
-    step, converged = now.reached.step, now.reached.converged
+        if checkpoint is not None:
+            checkpoint.write()
     model = start.with_parameters(step.parameters)
-    return Fitted(model, history.arrays(step.iteration + 1), converged)
+    return Fitted(model, history.arrays(), reached.converged)
+
+
+def _name_of_run(
+    plan: FlowPlan,
+    theta: Floats,
+    prior: Floats,
+    watched: Iterable[RowPlan],
+    options: Options,
+) -> str:
+    """A fingerprint of what a run of EM does: its graph, start, prior, rows and end."""
+    graph, tables = plan.graph, [some.table for some in watched]
+    return fingerprint(
+        *(graph.kind, graph.child_ptr, graph.child, graph.block, graph.block_ptr, theta, prior),
+        *(array for table in tables for array in (table.codes, table.weights)),
+        [plan.n_rows, plan.total_weight, options.max_iter, options.min_iter, options.tol],
+    )
+
+
+def _odds(plan: FlowPlan) -> Floats:
+    """Where a plan with equal mass starts the search for its shifts; empty of another."""
+    return plan.odds if isinstance(plan, BalancedPlan) else np.empty(0)
 
 
 def _mean(plan: RowPlan, step: Step) -> float:
@@ -270,7 +329,7 @@ class BalancedPlan:
         decision, shared: parameters of P(f) in the copy and in the model, [s, f].
         places: every row once for each subgroup that it may be from.
         placed: plan of the rows of the places; ``at`` gives the distinct row of each.
-        odds: by which P(f) was last multiplied, [s, f].
+        odds: by which P(f) was last multiplied, [s, f]; 1 before the first call.
     """
 
     graph: Graph
@@ -282,7 +341,7 @@ class BalancedPlan:
     places: Places
     placed: RowPlan
     at: Int32s
-    odds: Floats | None = field(default=None, repr=False)
+    odds: Floats = field(repr=False)
 
     @classmethod
     def of(cls, plan: RowPlan, layout: Layout) -> BalancedPlan:
@@ -296,7 +355,8 @@ class BalancedPlan:
         if len(codes) > plan.n_distinct:
             placed = prepare(graph, Table.of(codes, arities=graph.arities))
             at = placed.row_of
-        return cls(graph, plan, apart, source, decision, top.decision, places, placed, at)
+        odds = np.ones(top.decision.shape)
+        return cls(graph, plan, apart, source, decision, top.decision, places, placed, at, odds)
 
     @property
     def n_rows(self) -> int:
@@ -311,8 +371,8 @@ class BalancedPlan:
         log_likelihood = self.plan.log_likelihood(parameters, weights)
         places = replace(self.places, weights=self.plan.distinct_weights(weights))
         rate = parameters[self.shared]
-        odds = np.ones(rate.shape) if self.odds is None else self.odds
-        _, self.odds = places.equalised(self._log_joint(parameters), rate[: places.strata.n], odds)
+        joint, rates = self._log_joint(parameters), rate[: places.strata.n]
+        _, self.odds = places.equalised(joint, rates, self.odds)
         shifted = rate * self.odds
         theta = parameters[self.source]
         theta[self.decision] = shifted / shifted.sum(axis=1, keepdims=True)

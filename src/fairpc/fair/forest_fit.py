@@ -15,20 +15,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from scipy.special import ndtr
 
-from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import Bools, Codes, Floats, Ints
 from fairpc.fair.additive import Tilted, additive_scores, shares_of
 from fairpc.fair.expectation import leaf_boxes
-from fairpc.fair.fit import Fitted, Options
+from fairpc.fair.fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.fair.forest import BoxSets, Forest, ForestDistribution, box_masses
 from fairpc.fair.label_scores import (
     DRAWS,
@@ -102,7 +101,7 @@ def fit_forest(
     ordered: Sequence[bool] | None = None,
     evaluation: Mapping[str, Rows] | None = None,
     options: Options,
-    callback: Callable[[Step], object] | None = None,
+    observer: Observer = UNOBSERVED,
 ) -> ForestFitted:
     """FairPC with a forest in place of each P(x | f, s).
 
@@ -127,7 +126,7 @@ def fit_forest(
     told = learning.told()
     scores = learning.mixed(told)
     bins = score_bins(rows, scores)
-    fitted = fit_mechanism(bins, options, callback)
+    fitted = fit_mechanism(bins, options, observer)
     rates = held_mechanism(bins, fitted, options)
     if not fitted.straight:
         # Learners that know how labels were bent tell more of them.

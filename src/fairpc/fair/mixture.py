@@ -26,9 +26,8 @@ from fairpc.errors.arrays import Floats
 from fairpc.fair.components import TREES, Component, learn_component
 from fairpc.fair.distinct_rows import DistinctRows, hold_out
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Fitted, Options
+from fairpc.fair.fit import Fitted, History, Options
 from fairpc.fair.initial import Structure, cells_of
-from fairpc.fair.journal import History
 from fairpc.fair.priors import parameter_prior, strengths, top_prior
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Layout, TopRates, TopStep, build, top_em
@@ -137,7 +136,7 @@ def fit_top(
     for reached in options.stopping.until(steps, places.total_weight):
         history.add(reached.step)
     fitted = assemble(part.rows, components, weights, reached.step.rates)
-    return Fitted(fitted, history.arrays(reached.step.iteration + 1), reached.converged)
+    return Fitted(fitted, history.arrays(), reached.converged)
 
 
 def _mean(part: DistinctRows, densities: Floats, step: TopStep) -> float:

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.circuit.em import Step
 from fairpc.data.table import Table
 from fairpc.errors import InterruptedWarning, LearningError, warn_caller
 from fairpc.errors.arrays import Floats
@@ -32,7 +31,7 @@ from fairpc.fair.components import (
 )
 from fairpc.fair.distinct_rows import DistinctRows, check_alike, hold_out, joined
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.fit import UNOBSERVED, Fitted, Observer, Options, fit_parameters
 from fairpc.fair.initial import Structure, cells_of, initial_model
 from fairpc.fair.mixture import (
     assemble,
@@ -91,7 +90,7 @@ def fit_auto(
     validation_fraction: float = 0.1,
     refit: bool = True,
     callback: Callable[[Stage], object] | None = None,
-    on_step: Callable[[Step], object] | None = None,
+    observer: Observer = UNOBSERVED,
 ) -> AutoFitted:
     """Fit FairPC with a structure that the recipe chooses.
 
@@ -120,7 +119,7 @@ def fit_auto(
         validation_fraction: part of the rows held out where ``validation`` is None.
         refit: whether the last step is made.
         callback: called with each :class:`Stage`.
-        on_step: called with each step of EM over all parameters, in stages 1, 2 and 5.
+        observer: follows EM over all parameters, in stages 1, 2 and 5.
     """
     if n_components is not None and n_components < 1:
         raise LearningError(f"n_components is {n_components}: give a number from 1 on, or None")
@@ -128,7 +127,7 @@ def fit_auto(
     if validation is None:
         rows, validation = hold_out(rows, validation_fraction, rng)
     train, held_out = DistinctRows.of(rows), DistinctRows.of(check_alike(rows, validation))
-    recipe = _Recipe(train, held_out, evaluation or {}, options, n_components, refit, rng, on_step)
+    recipe = _Recipe(train, held_out, evaluation or {}, options, n_components, refit, rng, observer)
     return _last_stage(iter(recipe), callback or (lambda stage: None))
 
 
@@ -178,7 +177,7 @@ class _Recipe:
     n_components: int | None
     refit: bool
     rng: np.random.Generator
-    on_step: Callable[[Step], object] | None
+    observer: Observer
 
     def __post_init__(self) -> None:
         least = self.options.smoothing
@@ -261,7 +260,7 @@ class _Recipe:
         if self.options.equal_mass:
             max_iter = EQUAL_MASS_ITERATIONS
         options = replace(self.options, max_iter=min(self.options.max_iter, max_iter))
-        given = start, part.rows, self.evaluation, options, self.on_step
+        given = start, part.rows, self.evaluation, options, self.observer
         fitted = fit_parameters(*given, keep_interrupted=False, prior=prior)
         layout, shares = start.layout, np.ones(1)
         if layout.component is not None:

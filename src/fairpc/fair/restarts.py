@@ -8,18 +8,17 @@ reported, never repaired.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from fairpc.circuit.em import Step
 from fairpc.circuit.graph import INDICATOR
 from fairpc.errors import Argument, LearningError
 from fairpc.errors.arrays import Floats, Ints
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Fitted, Options, fit
+from fairpc.fair.fit import UNOBSERVED, Fitted, Observer, Options, fit
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import DF, Model
 
@@ -54,7 +53,7 @@ def fit_starts(
     evaluation: Mapping[str, Rows] | None = None,
     options: Options | None = None,
     n_init: int = 1,
-    callback: Callable[[Step], object] | None = None,
+    observer: Observer = UNOBSERVED,
 ) -> FittedFromStarts:
     """The fit of ``n_init`` starts with the best objective among those with fewest switched groups.
 
@@ -69,7 +68,7 @@ def fit_starts(
             "several starts from the prior are one and the same: set ", Argument("init", "'random'")
         )
     rng = np.random.default_rng(chosen.random_state)
-    again = partial(fit, validation=validation, evaluation=evaluation, callback=callback)
+    again = partial(fit, validation=validation, evaluation=evaluation, observer=observer)
     fits, starts = [], []
     for _ in range(n_init):
         fitted = again(model, rows, options=replace(chosen, random_state=rng))

@@ -11,7 +11,7 @@ Forests are grown at this mechanism (:mod:`fairpc.fair.forest_fit`), circuits ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -20,10 +20,9 @@ from scipy.optimize import minimize_scalar
 from scipy.special import xlogy
 from scipy.stats import chi2
 
-from fairpc.circuit.em import Step
 from fairpc.errors.arrays import Codes, Floats, Ints
 from fairpc.fair.distinct_rows import effective_size
-from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.fit import UNOBSERVED, Fitted, Observer, Options, fit_parameters
 from fairpc.fair.initial import initial_model
 from fairpc.fair.label_scores import DRAWS, FLOOR, Scores, label_scores
 from fairpc.fair.priors import (
@@ -135,18 +134,16 @@ def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
     return np.unique(leaf, return_inverse=True)[1]
 
 
-def fit_mechanism(
-    bins: Rows, options: Options, callback: Callable[[Step], object] | None = None
-) -> BinsFitted:
+def fit_mechanism(bins: Rows, options: Options, observer: Observer = UNOBSERVED) -> BinsFitted:
     """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
 
     Without a reason to the contrary labels are not bent: D = Df is kept where the data do not
     reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
     """
-    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, callback)
+    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, observer)
     if not options.mechanism_prior:
         return bent
-    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, callback)
+    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, observer)
     last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
     # Rows of unequal weight say less than their sum.
     effective = effective_size(bins.weights, bins.each)
@@ -176,11 +173,7 @@ def _rates_apart(rows: Rows) -> float:
 
 
 def _fit_bins(
-    rows: Rows,
-    options: Options,
-    agreement: float,
-    prior_rows: float,
-    callback: Callable[[Step], object] | None,
+    rows: Rows, options: Options, agreement: float, prior_rows: float, observer: Observer
 ) -> BinsFitted:
     start = initial_model("LatNB", rows, None, options.smoothing)
     tol = min(options.tol or MECHANISM_TOLERANCE, MECHANISM_TOLERANCE)
@@ -188,7 +181,7 @@ def _fit_bins(
     prior = parameter_prior(start.circuit, start.layout, start.top, settled)
     if prior_rows > 0:
         prior[start.top.mechanism] = prior_rows * agreeing_mechanism(start.layout, agreement)
-    fitted = fit_parameters(start, rows, {}, settled, callback, prior=prior)
+    fitted = fit_parameters(start, rows, {}, settled, observer, prior=prior)
     return BinsFitted(**vars(fitted), prior=prior)
 
 
@@ -216,7 +209,7 @@ def held_limits(
     What is known goes first: within it, the nearest values to those of the score.
     """
     prior = options.mechanism_prior or RECIPE_MECHANISM
-    quiet = replace(options, mechanism_prior=prior, journal=None)
+    quiet = replace(options, mechanism_prior=prior)
     model = binned_model(rows, ordered, quiet)[1].distribution
     rates = model.top_rates
     ends = [

@@ -23,7 +23,7 @@ from fairpc.circuit.em import Step
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Fitted, Options, fit_parameters
+from fairpc.fair.fit import Fitted, Observer, Options, fit_parameters
 from fairpc.fair.initial import initial_model, learn_structure
 from fairpc.fair.priors import agreeing_mechanism
 from fairpc.fair.recipe import AUTO, fit_auto
@@ -188,7 +188,7 @@ def fit_with_holes(method: str, fold: FoldRows, seed: int, share: float) -> Fitt
         start[some] = model.circuit.parameters[some]
     holed, held_out = (with_holes(rows, share, rng) for rows in (fold.train, fold.valid))
     best = _Best(model.with_parameters(start), held_out)
-    fitted = fit_parameters(best.model, holed, {}, _HOLES, best)
+    fitted = fit_parameters(best.model, holed, {}, _HOLES, Observer(best))
     return replace(fitted, distribution=best.model)
 
 
