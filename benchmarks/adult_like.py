@@ -7,16 +7,16 @@ fold; without it they are drawn from a random circuit of the same shape.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from checkout import data_folder
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.data import Table
-from fairpc.paper.sources import REAL_WORLD, PaperTable, Sources
 from fairpc.structure import Stop, Strudel, learn_cells
+from reproduction.sources import REAL_WORLD, PaperTable, Sources
 
 Codes = npt.NDArray[np.int16]
 N_ROWS, N_FEATURES = 26_374, 12
@@ -25,10 +25,7 @@ DF = 1
 
 
 def paper_data() -> Path | None:
-    given = os.environ.get("FAIRPC_PAPER_DATA")
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data" / "paper"
-    folder = Path(given) if given else beside
-    return folder if folder.is_dir() else None
+    return data_folder("FAIRPC_PAPER_DATA", "paper")
 
 
 def paper_table(name: str) -> PaperTable | None:

@@ -24,7 +24,7 @@ from fairpc.evidence import (
     test_assumptions,
 )
 from fairpc.evidence.monitor import MonitorMethod
-from fairpc.paper.sources import PaperTable
+from reproduction.sources import PaperTable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

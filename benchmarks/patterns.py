@@ -19,7 +19,7 @@ from adult_like import paper_data
 from fairpc import FairPC
 from fairpc.datasets import load_adult
 from fairpc.fair.distribution import FairDistribution
-from fairpc.paper.sources import Sources
+from reproduction.sources import Sources
 
 SIZE = 3
 SHARES = (0.01, 0.001, 0.0)

@@ -30,7 +30,7 @@ from fairpc.fair.mixture import assemble
 from fairpc.fair.recipe import AUTO, Stage, fit_auto
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import TopRates
-from fairpc.paper.sources import PaperTable
+from reproduction.sources import PaperTable
 
 NAMES = ("adult", "german", "compas", "10", "12", "14", "16", "18", "20")
 PAPER = Options(tol=0)

@@ -34,7 +34,7 @@ from fairpc.datasets.synthetic import FAIR_RATE, MECHANISM
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.evidence import test_assumptions
 from fairpc.fair.top import Layout, Top
-from fairpc.paper.sources import Sources
+from reproduction.sources import Sources
 
 TABLES = ("adult", "compas", "german")
 FIRST_SEED = 10_000  # tables of earlier seeds chose how intervals are made

@@ -29,7 +29,7 @@ from fairpc import FairPC
 from fairpc.evidence import test_assumptions
 from fairpc.fair.fit import Options, fit
 from fairpc.fair.top import Model
-from fairpc.paper.sources import PaperTable
+from reproduction.sources import PaperTable
 
 Figures = dict[str, float]
 
@@ -210,10 +210,10 @@ def audits() -> Figures:
 
 
 def paper() -> Figures:
-    """All of ``fairpc paper all`` in one process; on two cores it takes half of that, or so."""
-    from fairpc.paper.reproduction import EXHIBITS, write_page
-    from fairpc.paper.runs import Runner, Study
-    from fairpc.paper.sources import Sources
+    """``python -m reproduction all`` in one process; on two cores it takes half of that, or so."""
+    from reproduction.page import EXHIBITS, write_page
+    from reproduction.runs import Runner, Study
+    from reproduction.sources import Sources
 
     folder = paper_data()
     if folder is None:

@@ -41,9 +41,8 @@ ALLOWED: dict[str, set[str]] = {
     "auditing": MODELS | {"refits", "baselines", "comparison"},
     "report": {"auditing"},
     "filings": {"auditing", "data", "report"},
-    "paper": MODELS | {"refits", "auditing", "baselines", "comparison", "datasets", "plots"},
     "cli": MODELS
-    | {"refits", "auditing", "baselines", "comparison", "datasets", "plots", "report", "paper"}
+    | {"refits", "auditing", "baselines", "comparison", "datasets", "plots", "report"}
     | {"cluster", "exporting", "filings"},
 }
 # The package's own __init__ names what is public, and nothing names the command line.

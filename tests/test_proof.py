@@ -26,6 +26,7 @@ def loaded(name: str) -> Any:
     return module
 
 
+loaded("checkout")
 bent_labels = loaded("bent_labels")
 label_bias_summary = loaded("label_bias_summary")
 label_bias = loaded("label_bias")

@@ -10,7 +10,6 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -53,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.environ.setdefault(name, value)
     given = list(sys.argv[1:] if arguments is None else arguments)
     rest = [word for word in given if word != "--debug"]
+    if rest[:1] == ["paper"]:
+        complain("the paper's experiments left fairpc: run `python -m reproduction` in a checkout")
+        raise SystemExit(BAD_INPUT)
     try:
         with ending_on_signals(), warnings.catch_warnings():
             warnings.showwarning = _note
@@ -409,42 +411,4 @@ def _data(
     """Write a data set that comes with the package to a table file.
 
     Example: fairpc data german -o german.csv
-    """
-
-
-@_command("paper", "paper.run")
-def _paper(
-    name: Annotated[
-        str,
-        opt.argument(
-            "NAME",
-            "real-world, circuits, protocol, tests, bars, trade-off, curves, synthetic, init, "
-            "missing, guarantee, recipe, or all",
-        ),
-    ],
-    data_dir: Annotated[
-        Path | None,
-        opt.option("DIR", "The authors' folder (processed/, …, circuits/); else our loaders."),
-    ] = None,
-    splits: Annotated[
-        Path | None,
-        opt.option("DIR", "The authors' folds, a folder per table; else our own."),
-    ] = None,
-    quick: Annotated[bool, opt.option(None, "2 folds instead of 10.", "--quick")] = False,
-    output: Annotated[
-        Path | None,
-        # The last name is that of 0.2.0.
-        opt.option(
-            "DIR", "Folder for the files; fairpc-paper unless --json.", "--output", "-o", "--out"
-        ),
-    ] = None,
-    cache: Annotated[
-        Path | None, opt.option("DIR", "Folder in which finished runs are kept.")
-    ] = None,
-    *,
-    screen: Screen,
-) -> None:
-    """Run the paper's experiments.
-
-    Tables go to the terminal, files into a folder.
     """

@@ -23,12 +23,12 @@ from fairpc.circuit.psdd import read_psdd
 from fairpc.data import Table
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Codes, Floats, Ints
-from fairpc.paper.distributions import FAIRPC_EQUAL, PROTOCOL
-from fairpc.paper.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
-from fairpc.paper.methods import Outcome, free_parameters
-from fairpc.paper.real_world import measure, printed
-from fairpc.paper.runs import Study
-from fairpc.paper.sources import ROLES, TITLES, PaperTable
+from reproduction.distributions import FAIRPC_EQUAL, PROTOCOL
+from reproduction.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
+from reproduction.methods import Outcome, free_parameters
+from reproduction.real_world import measure, printed
+from reproduction.runs import Study
+from reproduction.sources import ROLES, TITLES, PaperTable
 
 QUANTITIES: Final = {
     "log_likelihood": "LL",

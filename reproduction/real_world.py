@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.metrics import accuracy, f1, rate_f1
-from fairpc.paper import criteria
-from fairpc.paper.criteria import Criterion
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_value
-from fairpc.paper.figures import LOOKS, Figure, legend_below, panels, point
-from fairpc.paper.methods import ALL_METHODS, DISTRIBUTIONS, FAIR_CLASSIFIERS, Outcome
-from fairpc.paper.runs import Study, held_out_gap
-from fairpc.paper.sources import TITLES, PaperTable
+from reproduction import criteria
+from reproduction.criteria import Criterion
+from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_value
+from reproduction.figures import LOOKS, Figure, legend_below, panels, point
+from reproduction.methods import ALL_METHODS, DISTRIBUTIONS, FAIR_CLASSIFIERS, Outcome
+from reproduction.runs import Study, held_out_gap
+from reproduction.sources import TITLES, PaperTable
 
 BARS: Final = ("2NB", "LatNB", "NLatPC", "FairPC")
 """The bars from left to right, as in the paper."""

@@ -1,7 +1,7 @@
 """The methods of the experiments: how each is fitted to a fold, and what it did there.
 
 Classifiers see training rows only (paper, Section "Experiments"); how the distributions are
-fitted is in :mod:`fairpc.paper.distributions`.
+fitted is in :mod:`reproduction.distributions`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fairpc.data.atomic import read_whole, write_atomically
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats
 from fairpc.fair.restarts import aligned
-from fairpc.paper.distributions import (
+from reproduction.distributions import (
     FAIRPC_AUTO,
     STARTS,
     FoldRows,
@@ -102,7 +102,7 @@ def run(method: str, fold: FoldRows, seed: int, missing: float | None = None) ->
         fold: training, validation and test rows.
         seed: of all chance in it.
         missing: share of the training cells that are hidden, the structure being that of complete
-            rows; see :func:`fairpc.paper.distributions.fit_with_holes`. None: complete rows.
+            rows; see :func:`reproduction.distributions.fit_with_holes`. None: complete rows.
     """
     if not is_distribution(method):
         return _run_classifier(method, fold, seed)

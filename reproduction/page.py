@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fairpc.data.atomic import write_atomically
-from fairpc.paper import (
+from reproduction import (
     circuits,
     guarantee,
     learning,
@@ -19,8 +19,8 @@ from fairpc.paper import (
     significance_tables,
     synthetic,
 )
-from fairpc.paper.criteria import HALF_DIGIT, LAST_DIGIT
-from fairpc.paper.exhibit import (
+from reproduction.criteria import HALF_DIGIT, LAST_DIGIT
+from reproduction.exhibit import (
     Claim,
     Exhibit,
     Grid,
@@ -33,9 +33,9 @@ from fairpc.paper.exhibit import (
     signed,
     write,
 )
-from fairpc.paper.methods import DISTRIBUTIONS
-from fairpc.paper.runs import Study
-from fairpc.paper.sources import TITLES, Sources
+from reproduction.methods import DISTRIBUTIONS
+from reproduction.runs import Study
+from reproduction.sources import TITLES, Sources
 
 EXHIBITS: Final[dict[str, Callable[[Study], Exhibit]]] = {
     "real-world": real_world.table,
@@ -92,7 +92,7 @@ def page_text(exhibits: Sequence[Exhibit], study: Study) -> str:
 def _opening(sources: Sources) -> str:
     data = "the authors' files" if sources.data_dir is not None else "the package's own loaders"
     folds = "the authors' folds" if sources.splits is not None else "stratified folds of our own"
-    words = ["fairpc paper all"]
+    words = ["python -m reproduction all"]
     words += ["--data-dir DIR"] if sources.data_dir is not None else []
     words += ["--splits DIR/splits"] if sources.splits is not None else []
     words += ["--quick"] if sources.quick else []
@@ -124,7 +124,7 @@ def _bounds(claims: Sequence[Claim]) -> str:
     lines = [(c.says, c.where, c.rule, c.why) for c in criteria]
     head = ("the paper says", "where", "judged by", "why so")
     return (
-        "## How we judge\n\nRules and bounds are in one file, `fairpc.paper.criteria`.\n\n"
+        "## How we judge\n\nRules and bounds are in one file, `reproduction/criteria.py`.\n\n"
         + markdown_table(Grid(head, lines, numeric=False))
     )
 
@@ -139,7 +139,8 @@ def _printed(records: Records) -> str:
             if not math.isfinite(apart):
                 cells.append("—")
                 continue
-            errors = abs(apart) / r[f"{key}_error"]
+            error = r[f"{key}_error"]
+            errors = abs(apart) / error if error else math.inf  # two folds may be equal
             exact += abs(apart) < HALF_DIGIT
             if abs(apart) < LAST_DIGIT:
                 close += 1

@@ -19,10 +19,11 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+import fairpc
 from fairpc.data.hashing import fingerprint
 from fairpc.metrics import discrimination
-from fairpc.paper.distributions import FoldRows
-from fairpc.paper.methods import (
+from reproduction.distributions import FoldRows
+from reproduction.methods import (
     ALL_METHODS,
     Outcome,
     is_distribution,
@@ -30,7 +31,7 @@ from fairpc.paper.methods import (
     run,
     save,
 )
-from fairpc.paper.sources import PaperTable, Sources
+from reproduction.sources import PaperTable, Sources
 
 _FORMAT: Final = 1
 _CLASSIFIER_CODE: Final = ("baselines",)
@@ -149,12 +150,12 @@ def _work_apart(jobs: Sequence[_Job]) -> list[tuple[int, Outcome]]:
 @cache
 def _code(packages: tuple[str, ...]) -> str:
     """Hash of the source of some of our packages, and of the versions of libraries."""
-    root = Path(__file__).resolve().parents[1]
+    here, root = Path(__file__).parent, Path(fairpc.__file__).parent
     files = [path for name in packages for path in sorted((root / name).rglob("*.py"))]
     digest = hashlib.sha256()
     own = ("distributions.py", "methods.py") if packages == _DISTRIBUTION_CODE else ("methods.py",)
-    for path in (*files, *(root / "paper" / name for name in own)):
-        digest.update(f"{path.relative_to(root).as_posix()};".encode())
+    for path in (*files, *(here / name for name in own)):
+        digest.update(f"{path.name};".encode())
         digest.update(path.read_bytes())
     for name in _LIBRARIES:
         try:

@@ -13,12 +13,12 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.paper.distributions import FAIRPC_EQUAL, LATNB_MOVED
-from fairpc.paper.exhibit import Exhibit, Grid, Record, Records, number, signed
-from fairpc.paper.methods import Outcome
-from fairpc.paper.real_world import measure, printed
-from fairpc.paper.runs import Study, Task
-from fairpc.paper.sources import TITLES, PaperTable
+from reproduction.distributions import FAIRPC_EQUAL, LATNB_MOVED
+from reproduction.exhibit import Exhibit, Grid, Record, Records, number, signed
+from reproduction.methods import Outcome
+from reproduction.real_world import measure, printed
+from reproduction.runs import Study, Task
+from reproduction.sources import TITLES, PaperTable
 
 N_STARTS: Final = 20
 QUICK_STARTS: Final = 2
