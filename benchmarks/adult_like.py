@@ -7,6 +7,7 @@ fold; without it they are drawn from a random circuit of the same shape.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,14 @@ def paper_table(name: str) -> PaperTable | None:
         return None
     sources = Sources(folder, folder / "splits")
     return sources.table(name) if name in REAL_WORLD else sources.synthetic(int(name))
+
+
+def needed(name: str) -> PaperTable:
+    """A published table; the script ends with a sentence without it."""
+    table = paper_table(name)
+    if table is None:
+        sys.exit("the published tables are not here: set FAIRPC_PAPER_DATA to their folder")
+    return table
 
 
 def adult_rows() -> tuple[Codes, str]:

@@ -22,12 +22,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from bent_labels import FAVOURED, OTHER, Codes, Rows
+from fairpc.comparison.runner import Decided, Fitted, Method
 from label_bias import (
     Boosts,
-    Decided,
-    Fitted,
     Floats,
-    Method,
     fit_weighted,
     logistic,
     on_indicators,

@@ -34,6 +34,7 @@ from reproduction.exhibit import (
     write,
 )
 from reproduction.methods import DISTRIBUTIONS
+from reproduction.real_world import COLUMNS, PAPERS_COLUMNS
 from reproduction.runs import Study
 from reproduction.sources import TITLES, Sources
 
@@ -53,12 +54,6 @@ EXHIBITS: Final[dict[str, Callable[[Study], Exhibit]]] = {
 }
 """What makes the exhibit of each name, in the order of the page."""
 PAGE: Final = "reproduction.md"
-_KEYS: Final = {
-    "log_likelihood_all": "LL (all)",
-    "accuracy": "accuracy",
-    "rate_f1": "F1",
-    "discrimination": "discrimination",
-}
 FOLDER: Final = "reproduction"
 """Beside the page: its figures, and every number as CSV and JSON."""
 
@@ -149,10 +144,10 @@ def _printed(records: Records) -> str:
                 near += errors <= 2
                 cells.append(f"**{signed(apart)}** ({number(errors, 1)})")
                 if errors > 2:
-                    far.append(f"{TITLES[r['dataset']]} {r['method']} {_KEYS[key]}")
+                    far.append(f"{TITLES[r['dataset']]} {r['method']} {PAPERS_COLUMNS[key]}")
         if cells:
             lines.append((f"{TITLES[r['dataset']]} {r['method']}", *cells))
-    head = ("ours minus the paper's", *_KEYS.values())
+    head = ("ours minus the paper's", *PAPERS_COLUMNS.values())
     total = close + near + len(far)
     return (
         "## Every number of the paper's table of real-world results\n\n"
@@ -226,7 +221,7 @@ def _own_files(published: Records) -> list[str]:
     for key in ("accuracy", "rate_f1"):
         (r,) = published.where(dataset="german", quantity=key)
         words.append(
-            f"{_KEYS[key]} {number(r['paper'])} in the paper, {number(r['published'])} by its "
+            f"{COLUMNS[key]} {number(r['paper'])} in the paper, {number(r['published'])} by its "
             f"circuits, {number(r['ours'])} by ours, which differs from them by "
             f"{number(abs(r['difference']) / r['difference_error'], 1)} paired standard errors"
         )
@@ -242,7 +237,7 @@ def _own_files(published: Records) -> list[str]:
         f"{TITLES[r['dataset']]} {circuits.QUANTITIES[r['quantity']]} {signed(r['difference'], 4)} "
         f"({number(r['difference_error'], 4)})"
         for r in published
-        if r["quantity"] in (*circuits.CELLS[1:], "log_likelihood") and not circuits.within(r)
+        if r["quantity"] in {*COLUMNS} - {"log_likelihood_all"} and not circuits.within(r)
     ]
     return [
         "**German, FairPC.** The paper's accuracy and F1 do not follow from its own files. Scored "
