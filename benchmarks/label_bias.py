@@ -26,8 +26,9 @@ from sklearn.tree import DecisionTreeClassifier
 from bent_labels import Rows
 from fairpc import FairPC, LatentDecision, LatNB
 from fairpc.baselines import Reduction, Reweight
-from fairpc.comparison.runner import Decided, Fitted, Method, Run, estimator_method, run_method
+from fairpc.comparison.runner import Decided, FittedMethod, Method, Run, run_method
 from fairpc.estimators.classifiers import TableClassifier
+from reproduction.methods import estimator_method
 
 Floats = npt.NDArray[np.float64]
 
@@ -100,9 +101,9 @@ def classifier(
 ) -> Method:
     """A classifier of D, or of Df itself, with S as a feature."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         model = make(seed).fit(table(train), train.f if on_df else train.d)
-        return Fitted(scored(model, table), model)
+        return FittedMethod(scored(model, table), model)
 
     return fit
 
@@ -167,7 +168,7 @@ def optimised(method: Method, *, drawn: bool = False) -> Method:
     Its random rule is averaged, or drawn from, where decisions take the place of scores.
     """
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         from fairlearn.postprocessing import ThresholdOptimizer
 
         of = method(train, seed).decide
@@ -182,7 +183,7 @@ def optimised(method: Method, *, drawn: bool = False) -> Method:
             chances = rule._pmf_predict(column, **groups)
             return Decided(None, np.asarray(chances, np.float64)[:, 1])
 
-        return Fitted(decide)
+        return FittedMethod(decide)
 
     return fit
 
@@ -209,10 +210,10 @@ def latent(make: Callable[[int], Any] = lambda seed: None) -> Method:
 def soft(make: Callable[[int], Any]) -> Method:
     """A classifier that learns the soft labels of a LatentDecision."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         model = latent()(train, seed).model
         rows, labels, weights = model.relabel(with_group(train), train.d)
-        return Fitted(scored(fit_weighted(make(seed), rows, labels, weights)))
+        return FittedMethod(scored(fit_weighted(make(seed), rows, labels, weights)))
 
     return fit
 
@@ -232,14 +233,14 @@ def naive_bayes(seed: int) -> Any:
 def baseline(make: Callable[[], Any], *, votes: bool = False) -> Method:
     """A baseline of ours, which refuses missing cells; votes are chances of a random decision."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         fitted = make().fit(filled(train, train), train.d, sensitive_features=train.s)
 
         def decide(test: Rows) -> Decided:
             scores = fitted.predict_proba(filled(test, train), sensitive_features=test.s)[:, 1]
             return Decided(None, scores) if votes else Decided.by_half(scores)
 
-        return Fitted(decide)
+        return FittedMethod(decide)
 
     return fit
 

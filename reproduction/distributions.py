@@ -20,8 +20,7 @@ from typing import Final
 import numpy as np
 
 from fairpc.circuit.em import Step
-from fairpc.comparison.runner import Decided, Method
-from fairpc.comparison.runner import Fitted as Learned
+from fairpc.comparison.runner import Decided, FittedMethod, Method
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
@@ -159,9 +158,9 @@ def fit_method(method: str, fold: FoldRows, seed: int, missing: float | None = N
 def distribution(name: str, missing: float | None = None) -> Method:
     """One of them as a method, which learns from training and validation rows of a fold."""
 
-    def learn(fold: FoldRows, seed: int) -> Learned:
+    def learn(fold: FoldRows, seed: int) -> FittedMethod:
         fitted = fit_method(name, fold, seed, missing)
-        return Learned(partial(decided, aligned(fitted.distribution)), fitted)
+        return FittedMethod(partial(decided, aligned(fitted.distribution)), fitted)
 
     return learn
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +21,7 @@ import numpy.typing as npt
 from fairpc import baselines
 from fairpc.circuit import Circuit
 from fairpc.circuit.graph import SUM
-from fairpc.comparison.runner import Method, Run, estimator_method, run_method
+from fairpc.comparison.runner import Decided, FittedMethod, Method, Run, run_method
 from fairpc.data.atomic import read_whole, write_atomically
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats
@@ -132,6 +134,23 @@ def run(method: str, fold: FoldRows, seed: int, missing: float | None = None) ->
     if model is not fitted.distribution:
         curve = curve[:, :, ::-1]  # one permutation of Df for all groups; it has two values here
     return replace(outcome, mechanism=model.mechanism, mechanism_curve=curve)
+
+
+def estimator_method(
+    make: Callable[[int], Any], features: Callable[[Any], Any] = attrgetter("x")
+) -> Method:
+    """A classifier with the surface of FairPC, made from a seed; rows have labels d, groups s."""
+
+    def fit(train: Any, seed: int) -> FittedMethod:
+        model = make(seed).fit(features(train), train.d, sensitive_features=train.s)
+
+        def decide(test: Any) -> Decided:
+            scores = model.predict_proba(features(test), sensitive_features=test.s)
+            return Decided.by_half(scores[:, 1])
+
+        return FittedMethod(decide, model)
+
+    return fit
 
 
 def _classifier(method: str) -> Method:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from operator import attrgetter
 from time import perf_counter, process_time
 from typing import Any, Protocol
 
@@ -33,39 +32,22 @@ class Decided:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedMethod:
     """What a method learned: a rule, and its model where somebody may ask it more."""
 
     decide: Callable[[Any], Decided]
     model: Any = None
 
 
-Method = Callable[[Any, int], Fitted]
+Method = Callable[[Any, int], FittedMethod]
 """Training rows and a seed to what was learned."""
-
-
-def estimator_method(
-    make: Callable[[int], Any], features: Callable[[Any], Any] = attrgetter("x")
-) -> Method:
-    """A classifier with the surface of FairPC, made from a seed; rows have labels d, groups s."""
-
-    def fit(train: Any, seed: int) -> Fitted:
-        model = make(seed).fit(features(train), train.d, sensitive_features=train.s)
-
-        def decide(test: Any) -> Decided:
-            scores = model.predict_proba(features(test), sensitive_features=test.s)
-            return Decided.by_half(scores[:, 1])
-
-        return Fitted(decide, model)
-
-    return fit
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """A method on one fold."""
 
-    fitted: Fitted
+    fitted: FittedMethod
     decided: Decided  #: of the test rows
     seconds: float  #: of the fit, by the clock
     cpu: float  #: of the fit, of the processor

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from fairpc.baselines import Baseline
-from fairpc.comparison.runner import Decided, Fitted, Method
+from fairpc.comparison.runner import Decided, FittedMethod, Method
 from fairpc.data.categories import is_integral
 from fairpc.data.columns import IDENTIFIER_ROWS
 from fairpc.data.fit_encoding import fit_coding
@@ -121,10 +121,10 @@ class MethodTable:
     def method(self, estimator: Any) -> Method:
         """An estimator as a method, which is given numbers of rows."""
 
-        def fit(train: Ints, seed: int) -> Fitted:
+        def fit(train: Ints, seed: int) -> FittedMethod:
             with few_threads(len(train)):
                 model = self.fit(estimator, train)
-            return Fitted(partial(self._decided, model, train), model)
+            return FittedMethod(partial(self._decided, model, train), model)
 
         return fit
 
