@@ -13,7 +13,7 @@ WORKERS ?= 2
 SEED ?= 0
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help install demo test test-all battery fuzz lint format coverage bench docs package oldest clean
+.PHONY: help install demo test test-all battery fuzz lint format coverage bench paper docs package oldest clean
 .DEFAULT_GOAL := help
 
 help: ## show the targets
@@ -70,6 +70,11 @@ bench: $(INSTALLED) ## print the benchmarks
 	$(BIN)/python benchmarks/structure.py
 	$(BIN)/python benchmarks/models.py
 
+OUT ?= fairpc-paper
+paper: DATA ?= $(FAIRPC_PAPER_DATA)
+paper: $(INSTALLED) ## the paper's tables and figures, into OUT; DATA names the authors' files
+	$(BIN)/python -m reproduction all $(if $(DATA),--data-dir $(DATA) --splits $(DATA)/splits) -o $(OUT)
+
 docs: $(VENV)/.docs ## the pages as HTML in docs/_build; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
 	@echo "docs/_build/index.html"
@@ -97,4 +102,4 @@ oldest: ## tests of the core with the oldest dependencies that are allowed, in .
 clean: ## remove .venv, caches and compiled kernels
 	rm -rf $(VENV) .venv-oldest build dist docs/_build htmlcov .coverage .coverage.* \
 		.fuzz .hypothesis .mypy_cache .pytest_cache .ruff_cache
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks reproduction -name __pycache__ -type d -prune -exec rm -rf {} +

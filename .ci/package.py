@@ -56,7 +56,7 @@ def check_sdist(path: Path) -> None:
     names = {str(PurePosixPath(*member.parts[1:])) for member in members}
     top = {name for name in tracked() if "/" not in name and name.endswith(".md")}
     top |= {"CITATION.cff", "LICENSE", "Makefile", "pyproject.toml", ".gitignore", "PKG-INFO"}
-    compare(path, names, tracked("benchmarks", "docs", "src", "tests") | top)
+    compare(path, names, tracked("benchmarks", "docs", "reproduction", "src", "tests") | top)
 
 
 def compare(path: Path, names: set[str], wanted: set[str]) -> None:

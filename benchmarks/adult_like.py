@@ -7,16 +7,17 @@ fold; without it they are drawn from a random circuit of the same shape.
 
 from __future__ import annotations
 
-import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from checkout import data_folder
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.data import Table
-from fairpc.paper.sources import REAL_WORLD, PaperTable, Sources
 from fairpc.structure import Stop, Strudel, learn_cells
+from reproduction.sources import REAL_WORLD, PaperTable, Sources
 
 Codes = npt.NDArray[np.int16]
 N_ROWS, N_FEATURES = 26_374, 12
@@ -25,10 +26,7 @@ DF = 1
 
 
 def paper_data() -> Path | None:
-    given = os.environ.get("FAIRPC_PAPER_DATA")
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data" / "paper"
-    folder = Path(given) if given else beside
-    return folder if folder.is_dir() else None
+    return data_folder("FAIRPC_PAPER_DATA", "paper")
 
 
 def paper_table(name: str) -> PaperTable | None:
@@ -38,6 +36,14 @@ def paper_table(name: str) -> PaperTable | None:
         return None
     sources = Sources(folder, folder / "splits")
     return sources.table(name) if name in REAL_WORLD else sources.synthetic(int(name))
+
+
+def needed(name: str) -> PaperTable:
+    """A published table; the script ends with a sentence without it."""
+    table = paper_table(name)
+    if table is None:
+        sys.exit("the published tables are not here: set FAIRPC_PAPER_DATA to their folder")
+    return table
 
 
 def adult_rows() -> tuple[Codes, str]:

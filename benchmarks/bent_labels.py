@@ -6,7 +6,6 @@ income are read from the folder FAIRPC_BIAS_DATA, or from ../shared/data/bias be
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 from sklearn.model_selection import StratifiedKFold
 
+from checkout import data_folder
 from fairpc.datasets import load_adult, load_compas, load_german
 
 Codes = npt.NDArray[np.int64]
@@ -135,9 +135,7 @@ TABLES = (*BUNDLED, *READ)
 
 def find_folder() -> Path | None:
     """FAIRPC_BIAS_DATA, or the folder beside the repository; None where neither is there."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data" / "bias"
-    found = Path(os.environ.get("FAIRPC_BIAS_DATA", beside))
-    return found if found.is_dir() else None
+    return data_folder("FAIRPC_BIAS_DATA", "bias")
 
 
 @cache

@@ -24,29 +24,15 @@ import numpy as np
 import numpy.typing as npt
 
 from adult_like import DF, Codes, adult_rows, latent_circuit, with_holes
+from clock import best, timed
 from fairpc.circuit import Circuit
 from fairpc.circuit.em import fit, laplace
-from fairpc.circuit.flows import prepare
+from fairpc.circuit.flows import RowPlan, prepare
 from fairpc.circuit.program import Program
 from fairpc.data import Table
 from fairpc.data.table import check_codes
 from numpy_twin import flows as twin_flows
 from numpy_twin import log_values as twin_log_values
-
-
-def best(
-    function: Callable[[], object],
-    repeats: int = 7,
-    clock: Callable[[], float] = time.process_time,
-) -> float:
-    """Seconds of the fastest of some calls, after one to warm up."""
-    function()
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        function()
-        times.append(clock() - start)
-    return min(times)
 
 
 def rows_apart(program: Program, rows: Codes, theta: npt.NDArray[np.float64], down: bool) -> None:
@@ -96,9 +82,7 @@ def em_iterations(circuit: Circuit, rows: Codes) -> None:
     for name, sample in (("Df hidden", rows), ("30 % missing", with_holes(rows, 0.3))):
         table = Table.of(sample, arities=circuit.arities)
         apart = best(partial(rows_apart, program, sample, theta, True), 3)
-        start = time.process_time()
-        plan = prepare(circuit.graph, table, n_threads=1)
-        made = time.process_time() - start
+        plan, made = timed(partial(prepare, circuit.graph, table, n_threads=1))
         general = prepare(circuit.graph, table, path="general", n_threads=1)
         scoped, active = (best(partial(p, theta)) for p in (general, plan))
         print(
@@ -147,17 +131,17 @@ def throughput(circuit: Circuit, rows: Codes) -> None:
         )
 
 
+def prepared(circuit: Circuit, rows: Codes) -> RowPlan:
+    return prepare(circuit.graph, Table.of(rows, arities=circuit.arities))
+
+
 def growth(circuit: Circuit) -> None:
     print("(d) growth")
     rng = np.random.default_rng(0)
     for power in (4, 5, 6, 7):
         rows = circuit.sample(10**power, rng)
-        start = time.process_time()
-        circuit.log_marginal(rows)
-        likelihood = time.process_time() - start
-        start = time.process_time()
-        plan = prepare(circuit.graph, Table.of(rows, arities=circuit.arities))
-        made = time.process_time() - start
+        _, likelihood = timed(partial(circuit.log_marginal, rows))
+        plan, made = timed(partial(prepared, circuit, rows))
         iteration = best(partial(plan, circuit.parameters), 3)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(
@@ -167,9 +151,7 @@ def growth(circuit: Circuit) -> None:
         )
     for power in (4, 5, 6):
         rows = with_holes(circuit.sample(10**power, rng), 0.3)
-        start = time.process_time()
-        plan = prepare(circuit.graph, Table.of(rows, arities=circuit.arities))
-        made = time.process_time() - start
+        plan, made = timed(partial(prepared, circuit, rows))
         iteration = best(partial(plan, circuit.parameters), 3)
         print(
             f"    10^{power} rows, 30 % missing: {plan.n_distinct:7d} distinct, "

@@ -9,13 +9,13 @@ scores in FAIRPC_DATA. Power, level, monitor and speed need no data.
 
 from __future__ import annotations
 
-import sys
 import time
 
 import numpy as np
 import numpy.typing as npt
 
-from adult_like import paper_table
+from adult_like import needed, paper_table
+from clock import run_parts
 from fairpc.evidence import (
     AssumptionTest,
     ParityMonitor,
@@ -24,7 +24,6 @@ from fairpc.evidence import (
     test_assumptions,
 )
 from fairpc.evidence.monitor import MonitorMethod
-from fairpc.paper.sources import PaperTable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -36,13 +35,6 @@ BENT: Mechanism = ((0.0, 0.7), (0.3, 1.0))
 """P(D=1 | Df=0), P(D=1 | Df=1): labels are lowered in group 0 and raised in group 1."""
 EXACT: Mechanism = ((0.0, 1.0), (0.0, 1.0))
 """Labels are the fair decisions."""
-
-
-def needed(name: str) -> PaperTable:
-    table = paper_table(name)
-    if table is None:
-        sys.exit("the published tables are not here: set FAIRPC_PAPER_DATA to their folder")
-    return table
 
 
 def scores(x: Floats, y: Ints, s: Ints) -> Floats:
@@ -240,12 +232,5 @@ PARTS = {
 }
 
 
-def main() -> None:
-    for name in sys.argv[1:] or PARTS:
-        if name not in PARTS:
-            sys.exit(f"{name!r} is no part: give some of {', '.join(PARTS)}")
-        PARTS[name]()
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(PARTS)

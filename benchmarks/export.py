@@ -15,9 +15,9 @@ import platform
 import sqlite3
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ import onnxruntime
 import polars as pl
 
 import fairpc
+from clock import timed
 from fairpc import FairPC
 from fairpc.datasets import load_adult, load_german
 from fairpc.estimators.base import CircuitClassifier
@@ -132,16 +133,6 @@ FILES = {
 SUFFIX = {"onnx": "m.onnx", "py": "m.py", "sqlite": "m.sql", "duckdb": "m.sql"}
 
 
-def timed(run: Run, rows: pl.DataFrame, repeats: int) -> tuple[Any, float]:
-    """What is said of the rows, and the CPU seconds of the fastest of some calls."""
-    found, times = None, []
-    for _ in range(repeats):
-        start = time.process_time()
-        found = run(rows)
-        times.append(time.process_time() - start)
-    return found, min(times)
-
-
 def measured(name: str, structure: Any) -> None:
     data = TABLES[name]()
     frame = data.X.with_columns(data.sensitive.alias("sex"))
@@ -159,7 +150,7 @@ def measured(name: str, structure: Any) -> None:
             rates, apart = [], 0.0
             for share in HOLES:
                 rows = with_holes(frame, share, ROWS[file])
-                found, spent = timed(run, rows, 3 if file in ("model", "onnx") else 1)
+                found, spent = timed(partial(run, rows), 3 if file in ("model", "onnx") else 1)
                 rates.append(rows.height / spent)
                 apart = max(apart, float(np.abs(found - model.predict_proba(rows)).max()))
         shown = "".join(f"{rate:>12,.0f}" for rate in rates)

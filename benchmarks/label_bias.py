@@ -6,8 +6,7 @@ sees X and S. ``rivals.py`` has methods of others that correct labels, ``proof.p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,50 +26,42 @@ from sklearn.tree import DecisionTreeClassifier
 from bent_labels import Rows
 from fairpc import FairPC, LatentDecision, LatNB
 from fairpc.baselines import Reduction, Reweight
+from fairpc.comparison.runner import Decided, FittedMethod, Method, Run, run_method
 from fairpc.estimators.classifiers import TableClassifier
+from reproduction.methods import estimator_method
 
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Decided:
-    """Per row P(Df = 1), None where a method only decides, and P(the decision is positive)."""
-
-    scores: Floats | None
-    decisions: Floats
-
-    @classmethod
-    def by_half(cls, scores: Floats) -> Decided:
-        return cls(scores, (scores > 0.5).astype(np.float64))
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """What a method learned: a rule, and its model where that may know the mechanism."""
-
-    decide: Callable[[Rows], Decided]
-    model: Any = None
-
-
-Method = Callable[[Rows, int], Fitted]
-"""Training rows and a seed to what was learned; only ``limit`` looks at Df."""
+def runs(
+    methods: Mapping[str, Method], folds: Iterable[tuple[Rows, Rows]], seed: int = 0
+) -> Iterator[tuple[str, Run, Rows]]:
+    """Each method on each fold: its name, what it did, and the test rows."""
+    for train, test in folds:
+        for name, method in methods.items():
+            yield name, run_method(method, train, test, seed), test
 
 
 GROUP = "the group"
 
 
+def grouped(rows: Rows) -> pl.DataFrame:
+    return rows.x.with_columns(pl.Series(GROUP, rows.s))
+
+
 def with_group(rows: Rows) -> Any:
-    return rows.x.with_columns(pl.Series(GROUP, rows.s)).to_pandas()
+    return grouped(rows).to_pandas()
 
 
 TEXT = make_column_selector(dtype_exclude="number")
 NUMBERS = make_column_selector(dtype_include="number")
 
 
-def on_indicators(model: Any) -> Any:
+def on_indicators(model: Any, **options: Any) -> Any:
     """A model on indicators of levels and on scaled numbers."""
+    given = options or {"min_frequency": 5}
     columns = make_column_transformer(
-        (OneHotEncoder(handle_unknown="ignore", min_frequency=5), TEXT),
+        (OneHotEncoder(handle_unknown="ignore", **given), TEXT),
         (make_pipeline(SimpleImputer(), StandardScaler()), NUMBERS),
     )
     return make_pipeline(columns, model)
@@ -105,12 +96,14 @@ class Boosting(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.predict_proba(table)
 
 
-def classifier(make: Callable[[int], Any], *, on_df: bool = False) -> Method:
+def classifier(
+    make: Callable[[int], Any], *, on_df: bool = False, table: Callable[[Rows], Any] = with_group
+) -> Method:
     """A classifier of D, or of Df itself, with S as a feature."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
-        model = make(seed).fit(with_group(train), train.f if on_df else train.d)
-        return Fitted(scored(model))
+    def fit(train: Rows, seed: int) -> FittedMethod:
+        model = make(seed).fit(table(train), train.f if on_df else train.d)
+        return FittedMethod(scored(model, table), model)
 
     return fit
 
@@ -169,10 +162,13 @@ class AsGiven(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([1 - np.ravel(scores), np.ravel(scores)])
 
 
-def optimised(method: Method) -> Method:
-    """The scores of a method with fairlearn's thresholds per group; its random rule is averaged."""
+def optimised(method: Method, *, drawn: bool = False) -> Method:
+    """The scores of a method with fairlearn's thresholds per group.
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    Its random rule is averaged, or drawn from, where decisions take the place of scores.
+    """
+
+    def fit(train: Rows, seed: int) -> FittedMethod:
         from fairlearn.postprocessing import ThresholdOptimizer
 
         of = method(train, seed).decide
@@ -181,10 +177,13 @@ def optimised(method: Method) -> Method:
         ).fit(_column(of(train)), train.d, sensitive_features=train.s)
 
         def decide(test: Rows) -> Decided:
-            chances = rule._pmf_predict(_column(of(test)), sensitive_features=test.s)
+            column, groups = _column(of(test)), {"sensitive_features": test.s}
+            if drawn:
+                return Decided.by_half(rule.predict(column, **groups, random_state=0) * 1.0)
+            chances = rule._pmf_predict(column, **groups)
             return Decided(None, np.asarray(chances, np.float64)[:, 1])
 
-        return Fitted(decide)
+        return FittedMethod(decide)
 
     return fit
 
@@ -195,47 +194,26 @@ def _column(decided: Decided) -> Floats:
 
 
 def circuit(**settings: Any) -> Method:
-    return model(lambda seed: FairPC(random_state=seed, **settings))
+    return estimator_method(lambda seed: FairPC(random_state=seed, **settings))
 
 
-def model(make: Callable[[int], Any]) -> Method:
-    """A model with the surface of FairPC, made from a seed."""
-
-    def fit(train: Rows, seed: int) -> Fitted:
-        fitted = make(seed).fit(train.x, train.d, sensitive_features=train.s)
-
-        def decide(test: Rows) -> Decided:
-            scores = fitted.predict_proba(test.x, sensitive_features=test.s)
-            return Decided.by_half(scores[:, 1])
-
-        return Fitted(decide, fitted)
-
-    return fit
-
-
-def scored(classifier: Any) -> Callable[[Rows], Decided]:
-    """Decisions of a fitted classifier that takes the group as a column."""
-    return lambda test: Decided.by_half(classifier.predict_proba(with_group(test))[:, 1])
+def scored(classifier: Any, table: Callable[[Rows], Any] = with_group) -> Callable[[Rows], Decided]:
+    """Decisions of a fitted classifier of tables."""
+    return lambda test: Decided.by_half(classifier.predict_proba(table(test))[:, 1])
 
 
 def latent(make: Callable[[int], Any] = lambda seed: None) -> Method:
     """Df from the scores of a classifier of D; by default from that of LatentDecision."""
-
-    def fit(train: Rows, seed: int) -> Fitted:
-        model = LatentDecision(make(seed), sensitive=GROUP, random_state=seed)
-        model.fit(with_group(train), train.d)
-        return Fitted(scored(model), model)
-
-    return fit
+    return classifier(lambda seed: LatentDecision(make(seed), sensitive=GROUP, random_state=seed))
 
 
 def soft(make: Callable[[int], Any]) -> Method:
     """A classifier that learns the soft labels of a LatentDecision."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         model = latent()(train, seed).model
         rows, labels, weights = model.relabel(with_group(train), train.d)
-        return Fitted(scored(fit_weighted(make(seed), rows, labels, weights)))
+        return FittedMethod(scored(fit_weighted(make(seed), rows, labels, weights)))
 
     return fit
 
@@ -255,14 +233,14 @@ def naive_bayes(seed: int) -> Any:
 def baseline(make: Callable[[], Any], *, votes: bool = False) -> Method:
     """A baseline of ours, which refuses missing cells; votes are chances of a random decision."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         fitted = make().fit(filled(train, train), train.d, sensitive_features=train.s)
 
         def decide(test: Rows) -> Decided:
             scores = fitted.predict_proba(filled(test, train), sensitive_features=test.s)[:, 1]
             return Decided(None, scores) if votes else Decided.by_half(scores)
 
-        return Fitted(decide)
+        return FittedMethod(decide)
 
     return fit
 
@@ -290,7 +268,7 @@ METHODS: dict[str, Method] = {
     "reduction": baseline(Reduction, votes=True),
     "limit": classifier(Boosting, on_df=True),
     "limit-boost": classifier(Boosts, on_df=True),
-    "latnb": model(lambda seed: LatNB(random_state=seed)),
+    "latnb": estimator_method(lambda seed: LatNB(random_state=seed)),
     "fairpc": circuit(),
     "strudel": circuit(structure="strudel"),
     "strudel-held": circuit(structure="strudel", hold_mechanism=True),

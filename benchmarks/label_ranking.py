@@ -13,47 +13,25 @@ Differences to it are paired by fold. Seconds are of processor time, a fit.
 from __future__ import annotations
 
 import argparse
-import time
 import warnings
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
 from bent_labels import FAVOURED, N_FOLDS, OTHER, READ, Rows, find_folder, folds, generator, read
-from fairpc import FairPC
-from label_bias import Boosting, with_group
+from fairpc.comparison.runner import Run
+from label_bias import METHODS as EVERY
+from label_bias import runs
 
 Floats = npt.NDArray[np.float64]
-Ranking = Callable[[Rows], Floats]
 
 TABLES = ("adult", "german", "compas", "credit", "income")
 MOST_ROWS = 50_000
 """Rows of a table; ACS income alone has more."""
 
 
-def fairpc(**settings: Any) -> Callable[[Rows], Ranking]:
-    def fit(train: Rows) -> Ranking:
-        model = FairPC(random_state=0, **settings)
-        model.fit(train.x, train.d, sensitive_features=train.s)
-        return lambda test: model.predict_observed_proba(test.x, sensitive_features=test.s)[:, 1]
-
-    return fit
-
-
-def hgb(train: Rows) -> Ranking:
-    model = Boosting().fit(with_group(train), train.d)
-    return lambda test: model.predict_proba(with_group(test))[:, 1]
-
-
-METHODS: dict[str, Callable[[Rows], Ranking]] = {
-    "hgb": hgb,
-    "fairpc": fairpc(),
-    "forest": fairpc(structure="forest"),
-    "strudel": fairpc(structure="strudel"),
-}
+METHODS = {name: EVERY[name] for name in ("hgb", "fairpc", "forest", "strudel")}
 
 
 def some(table: str, n_rows: int) -> Rows:
@@ -62,16 +40,15 @@ def some(table: str, n_rows: int) -> Rows:
     return rows.take(generator(0, table, "ranking").permutation(len(rows))[:n_rows])
 
 
-def measure(method: Callable[[Rows], Ranking], train: Rows, test: Rows) -> tuple[float, ...]:
+def measure(run: Run, test: Rows) -> tuple[float, ...]:
     """AUC of all rows, mean AUC of the groups, seconds of the fit."""
-    start = time.process_time()
-    ranking = method(train)
-    seconds = time.process_time() - start
-    scores = ranking(test)
+    scores, model = np.asarray(run.decided.scores), run.fitted.model
+    if hasattr(model, "predict_observed_proba"):
+        scores = model.predict_observed_proba(test.x, sensitive_features=test.s)[:, 1]
     groups = [test.s == name for name in (FAVOURED, OTHER)]
     within = [float(roc_auc_score(test.d[here], scores[here])) for here in groups]
     mean = float(np.average(within, weights=[here.sum() for here in groups]))
-    return float(roc_auc_score(test.d, scores)), mean, seconds
+    return float(roc_auc_score(test.d, scores)), mean, run.cpu
 
 
 def measured(given: argparse.Namespace, table: str) -> dict[str, Floats]:
@@ -79,13 +56,11 @@ def measured(given: argparse.Namespace, table: str) -> dict[str, Floats]:
     found: dict[str, list[tuple[float, ...]]] = {name: [] for name in given.methods}
     rows = some(table, given.rows)
     print(f"{table}: {len(rows)} rows, {rows.x.width} features", flush=True)
-    for fold, (train, test) in enumerate(folds(rows, table, "ranking")):
-        if fold not in given.folds:
-            continue
-        for name in given.methods:
-            found[name].append(measure(METHODS[name], train, test))
-            line = "AUC {:.4f}   in groups {:.4f}   {:6.1f} s".format(*found[name][-1])
-            print(f"    fold {fold}   {line}   {name}", flush=True)
+    chosen = [pair for k, pair in enumerate(folds(rows, table, "ranking")) if k in given.folds]
+    for name, run, test in runs({name: METHODS[name] for name in given.methods}, chosen):
+        found[name].append(measure(run, test))
+        line = "AUC {:.4f}   in groups {:.4f}   {:6.1f} s".format(*found[name][-1])
+        print(f"    {line}   {name}", flush=True)
     return {name: np.array(values) for name, values in found.items()}
 
 
@@ -124,7 +99,7 @@ def main() -> None:
         given.tables = [name for name in given.tables if name not in READ]
     german = some("german", 1000)
     for name in given.methods:
-        METHODS[name](german)  # compiles
+        METHODS[name](german, 0)  # compiles
     lines = [line for t in given.tables for line in summary(t, measured(given, t), given.markdown)]
     texts = HEAD if given.markdown else [f"{word:>16}" for word in HEAD]
     print("| " + " | ".join(texts) + " |")

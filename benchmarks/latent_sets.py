@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
+from clock import timed
 from fairpc import FairPC, LatentDecision
 from fairpc.datasets import load_adult, make_synthetic
 from fairpc.datasets.synthetic import FAIR_RATE, MECHANISM
@@ -259,13 +261,6 @@ def circuit(given: argparse.Namespace) -> None:
         print(f"{name}: P(Df) is possible from {low:.3f} to {high:.3f}", flush=True)
 
 
-def cpu(model: Any, X: Any, y: Any) -> float:
-    """Seconds of a fit."""
-    start = time.process_time()
-    model.fit(X, y)
-    return time.process_time() - start
-
-
 def cost(given: argparse.Namespace) -> None:
     """CPU seconds of a fit to raw Adult beside those of its classifier alone, least of three."""
     adult = load_adult()
@@ -274,7 +269,7 @@ def cost(given: argparse.Namespace) -> None:
         for kind in ("hgb", "logistic"):
             alone = TableClassifier(kind, random_state=0)
             model = LatentDecision(alone, sensitive="S", sensitive_estimator=False, random_state=0)
-            one, all_ = (min(cpu(m, table, adult.y) for _ in range(3)) for m in (alone, model))
+            one, all_ = (timed(partial(m.fit, table, adult.y), 3)[1] for m in (alone, model))
             print(
                 f"{library}, {kind}: {one:.2f} s alone, {all_:.2f} s in LatentDecision, "
                 f"{all_ / one:.1f} times; allowed {6 * one + 1:.2f} s",

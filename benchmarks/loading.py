@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from clock import timed
 from fairpc import FairPC, LatentDecision, load
 from fairpc.datasets import load_adult
 from fairpc.estimators import circuit_file, file
@@ -56,13 +57,6 @@ def believing() -> Iterator[None]:
         yield
 
 
-def seconds(path: Path) -> float:
-    """CPU seconds of one load."""
-    begun = time.process_time()
-    load(path)
-    return time.process_time() - begun
-
-
 def main() -> None:
     """Print a line per file."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -71,12 +65,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         print(f"{'model':16}{'MB':>8}{'believed, ms':>14}{'verified, ms':>14}{'ratio':>8}")
         for path in given.files or models(Path(folder)):
-            seconds(path)
+            load(path)
             found: list[tuple[float, float]] = []
             for _ in range(ROUNDS):
-                verified = seconds(path)
+                _, verified = timed(partial(load, path))
                 with believing():
-                    found.append((seconds(path), verified))
+                    found.append((timed(partial(load, path))[1], verified))
             believed, verified = map(min, zip(*found, strict=True))
             size = path.stat().st_size / 2**20
             times = f"{1e3 * believed:14.1f}{1e3 * verified:14.1f}{verified / believed:8.2f}"

@@ -12,7 +12,6 @@ pass ÷ a sum over all combinations of codes.
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
+from clock import run_parts
 from fairpc import LatNB, TwoNB
 from fairpc.data import binning
 from fairpc.data.binning import Atoms, choose_edges
@@ -204,5 +204,4 @@ PARTS = {"densities": densities, "cost": cost, "bins": bins, "queries": queries}
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore", TableWarning)  # levels that a fold has not seen
-    for chosen in sys.argv[1:] or PARTS:
-        PARTS[chosen]()
+    run_parts(PARTS)

@@ -15,11 +15,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from adult_like import paper_data
+from adult_like import paper_table
 from fairpc import FairPC
 from fairpc.datasets import load_adult
 from fairpc.fair.distribution import FairDistribution
-from fairpc.paper.sources import Sources
 
 SIZE = 3
 SHARES = (0.01, 0.001, 0.0)
@@ -34,9 +33,9 @@ def models() -> Iterator[tuple[str, FairPC]]:
     }
     for name, model in kinds.items():
         yield name, model.fit(adult.X, adult.y, sensitive_features=adult.sensitive)
-    folder = paper_data()
-    if folder is not None:
-        rows = Sources(folder).table("adult").rows
+    table = paper_table("adult")
+    if table is not None:
+        rows = table.rows
         yield "published", FairPC(random_state=0).fit(rows.x, rows.d, sensitive_features=rows.s)
 
 

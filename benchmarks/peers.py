@@ -29,6 +29,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from clock import best
+
 Codes = npt.NDArray[np.int16]
 Floats = npt.NDArray[np.float64]
 
@@ -253,17 +255,6 @@ LIBRARIES: dict[str, tuple[str, Callable[[Rows], Model]]] = {
 }
 
 
-def seconds_of(call: Callable[[], object], repeats: int = 3) -> float:
-    """Seconds of the processor, the least of some calls after a first one."""
-    call()
-    found = []
-    for _ in range(repeats):
-        began = time.process_time()
-        call()
-        found.append(time.process_time() - began)
-    return min(found)
-
-
 def measured(name: str, n_rows: int, target: float | None) -> dict[str, Any]:
     """What one library takes; without a target it sets one."""
     rows = Rows(n_rows)
@@ -285,12 +276,12 @@ def measured(name: str, n_rows: int, target: float | None) -> dict[str, Any]:
         steps += 1
         reached = held_out()
     found |= {"steps": steps, "seconds": spent, "reached": reached}
-    found["iteration"] = seconds_of(model.step)
+    found["iteration"] = best(model.step)
     found["memory"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    found["complete"] = len(rows.train) / seconds_of(lambda: model.logs(rows.train))
+    found["complete"] = len(rows.train) / best(lambda: model.logs(rows.train))
     try:
         whole = model.logs(rows.holes)
-        found["holes"] = len(whole) / seconds_of(lambda: model.logs(rows.holes))
+        found["holes"] = len(whole) / best(lambda: model.logs(rows.holes))
         found["holes_mean"] = float(whole.mean())
     except Exception as error:  # noqa: BLE001 - a peer's failure is what the table says
         found["holes_error"] = f"{type(error).__name__}: {error}".splitlines()[0][:120]

@@ -26,8 +26,9 @@ import subprocess
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ from bent_labels import (
 )
 from failing import FAILURES, HELD, inject_failing
 from failing import TABLES as FAILING_TABLES
+from fairpc.comparison.runner import Decided, Method, run_jobs, run_method
 from fairpc.evidence import (
     AssumptionTest,
     GroupBounds,
@@ -60,7 +62,7 @@ from fairpc.evidence import (
 )
 from fairpc.evidence.intervals import Interval, clopper_pearson
 from label_bias import METHODS as FIRST
-from label_bias import Decided, Floats, Method, with_group
+from label_bias import Floats, with_group
 from label_bias_summary import summary
 from proof_pictures import draw
 from proof_tables import DEFAULT, VERSIONS, blocks, fill_page
@@ -76,15 +78,13 @@ REPEATED = ("lr", "hgb", "fairpc", "forest", "latent")
 
 def measure(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
     """How well a method finds Df of the test rows, and what its fit takes."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    fitted = method(train, cell["seed"])
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    decided = fitted.decide(test)
-    found = {**judge(decided, test), **learned(fitted.model, cell["mechanism"])}
-    if hasattr(fitted.model, "predict_bounds") and decided.scores is not None:
-        found |= held_bounds(bounds_of(fitted.model, test), decided.scores, test)
+    run = run_method(method, train, test, cell["seed"])
+    model, scores = run.fitted.model, run.decided.scores
+    found = {**judge(run.decided, test), **learned(model, cell["mechanism"])}
+    if hasattr(model, "predict_bounds") and scores is not None:
+        found |= held_bounds(bounds_of(model, test), scores, test)
     found["truth"] = float(train.f.mean())
-    return {**found, "cpu": round(cpu, 2), "wall": round(wall, 2)}
+    return {**found, "cpu": round(run.cpu, 2), "wall": round(run.seconds, 2)}
 
 
 def measure_hidden(method: Method, train: Rows, test: Rows, cell: Record) -> Record:
@@ -301,20 +301,39 @@ def jobs(given: argparse.Namespace, cell: Record, train: Rows, test: Rows) -> It
             yield apart, partial(measure_apart, *rows, apart)
 
 
+@dataclass(frozen=True)
+class Lines:
+    """Records in the file, but for methods that are measured again."""
+
+    path: Path
+    again: Sequence[str]
+
+    @cached_property
+    def made(self) -> dict[Key, Record]:
+        return {key(r): r for r in read_records(self.path) if r.get("method") not in self.again}
+
+    def get(self, job: Job) -> Record | None:
+        return self.made.get(key(job[0]))
+
+    def put(self, job: Job, found: Record) -> None:
+        append(self.path, {**job[0], **found})
+
+
 def run(given: argparse.Namespace) -> None:
-    """Make the records that the file lacks; a method that fails leaves a sentence there."""
+    """Make the records that the file lacks."""
     append(given.out, versions())
     compile_kernels(given.methods)
-    made = {key(r) for r in read_records(given.out) if r.get("method") not in given.again}
+    kept = Lines(given.out, given.again)
     for cell, train, test in cells(given):
-        for name, job in jobs(given, cell, train, test):
-            if key(name) in made:
-                continue
-            try:
-                found = job()
-            except Exception as error:  # noqa: BLE001 - whatever a method raises is its result
-                found = {"error": f"{type(error).__name__}: {error}"}
-            append(given.out, {**name, **found})
+        run_jobs(made, list(jobs(given, cell, train, test)), kept=kept)
+
+
+def made(job: Job) -> Record:
+    """What a job finds; a method that fails leaves a sentence."""
+    try:
+        return job[1]()
+    except Exception as error:  # noqa: BLE001 - whatever a method raises is its result
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 MADE_WITH = ("numpy", "scikit-learn", "polars", "fairlearn", "cleanlab", "lightgbm")

@@ -11,29 +11,38 @@ the numbers of the folds; `--missing P` hides cells of X at random.
 from __future__ import annotations
 
 import argparse
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from adult_like import paper_table
+from adult_like import needed
+from clock import timed
 from fairpc.fair.components import TREES, learn_component
 from fairpc.fair.distinct_rows import joined
 from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Options, fit
+from fairpc.fair.fit import fit
 from fairpc.fair.forest_fit import fit_forest
 from fairpc.fair.initial import Structure, cells_of, learn_structure
 from fairpc.fair.mixture import assemble
 from fairpc.fair.recipe import AUTO, Stage, fit_auto
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import TopRates
-from fairpc.paper.sources import PaperTable
+from fairpc.metrics import accuracy, discrimination
+from reproduction.distributions import (
+    FAIRPC_AUTO,
+    PROTOCOL,
+    FoldRows,
+    decided,
+    fit_method,
+    with_holes,
+)
+from reproduction.runs import Task
+from reproduction.sources import PaperTable
 
 NAMES = ("adult", "german", "compas", "10", "12", "14", "16", "18", "20")
-PAPER = Options(tol=0)
 UNCONSTRAINED: dict[str, dict[str, tuple[float, ...]]] = {
     "adult": {
         "cirkit, HCLT": (-5.963, -5.953, -5.920),
@@ -45,35 +54,35 @@ UNCONSTRAINED: dict[str, dict[str, tuple[float, ...]]] = {
 FloatArray = npt.NDArray[np.float64]
 
 
-def auto(train: Rows, valid: Rows, seed: int) -> FairDistribution:
+def auto(fold: FoldRows, seed: int) -> FairDistribution:
+    return fit_method(FAIRPC_AUTO, fold, seed).distribution
+
+
+def auto_without_refit(fold: FoldRows, seed: int) -> FairDistribution:
     options = replace(AUTO, random_state=seed)
-    return fit_auto(train, validation=valid, options=options).distribution
+    return fit_auto(fold.train, validation=fold.valid, options=options, refit=False).distribution
 
 
-def auto_without_refit(train: Rows, valid: Rows, seed: int) -> FairDistribution:
-    options = replace(AUTO, random_state=seed)
-    return fit_auto(train, validation=valid, options=options, refit=False).distribution
+def paper(fold: FoldRows, seed: int) -> FairDistribution:
+    options = replace(PROTOCOL, random_state=seed)
+    return fit("FairPC", fold.train, validation=fold.valid, options=options).distribution
 
 
-def paper(train: Rows, valid: Rows, seed: int) -> FairDistribution:
-    options = replace(PAPER, random_state=seed)
-    return fit("FairPC", train, validation=valid, options=options).distribution
-
-
-def paper_refitted(train: Rows, valid: Rows, seed: int) -> FairDistribution:
+def paper_refitted(fold: FoldRows, seed: int) -> FairDistribution:
     """As many splits as the validation rows chose, learned on all rows."""
-    rng = np.random.default_rng(seed)
-    n_splits = learn_structure(train, valid, PAPER.structure, PAPER.smoothing, rng).best_split
-    options = replace(PAPER, structure=Structure(max_splits=n_splits), random_state=seed)
-    return fit("FairPC", joined(train, valid), options=options).distribution
+    rng, how = np.random.default_rng(seed), (PROTOCOL.structure, PROTOCOL.smoothing)
+    n_splits = learn_structure(fold.train, fold.valid, *how, rng).best_split
+    structure = Structure(max_splits=n_splits)
+    options = replace(PROTOCOL, structure=structure, random_state=seed)
+    return fit("FairPC", joined(fold.train, fold.valid), options=options).distribution
 
 
-def forest(train: Rows, valid: Rows, seed: int) -> FairDistribution:
+def forest(fold: FoldRows, seed: int) -> FairDistribution:
     options = replace(AUTO, random_state=seed)
-    return fit_forest(joined(train, valid), options=options).distribution
+    return fit_forest(joined(fold.train, fold.valid), options=options).distribution
 
 
-METHODS: dict[str, Callable[[Rows, Rows, int], FairDistribution]] = {
+METHODS: dict[str, Callable[[FoldRows, int], FairDistribution]] = {
     "auto": auto,
     "auto, no refit": auto_without_refit,
     "paper": paper,
@@ -86,7 +95,8 @@ def trees_of_the_truth(rows: Rows, true: npt.NDArray[np.int64]) -> FairDistribut
     """A Chow–Liu tree for each (Df, S) of the true Df: what no method can know."""
     known = replace(rows, d=true.astype(np.int16))
     rng = np.random.default_rng(0)
-    component = learn_component(TREES, cells_of(known), None, PAPER.structure, PAPER.smoothing, rng)
+    how = PROTOCOL.structure, PROTOCOL.smoothing
+    component = learn_component(TREES, cells_of(known), None, *how, rng)
     counts = np.full((2, 2, 2), 0.5)
     np.add.at(counts, (rows.s, true, rows.d), 1.0)
     groups, decisions = counts.sum(axis=(1, 2)), counts.sum(axis=(0, 2))
@@ -97,29 +107,16 @@ def trees_of_the_truth(rows: Rows, true: npt.NDArray[np.int64]) -> FairDistribut
 
 def measured(m: FairDistribution, test: Rows, true: npt.NDArray[np.int64] | None) -> list[float]:
     """Log-likelihood, |discrimination|, accuracy to D, accuracy to the true Df."""
-    p = m.decision(test.s, test.x)[:, 1]
-    gap = abs(p[test.s == 1].mean() - p[test.s == 0].mean())
-    right = np.nan if true is None else ((p > 0.5) == true).mean()
-    likelihood = m.log_likelihood(test.s, test.d, test.x).mean()
-    return [float(v) for v in (likelihood, gap, ((p > 0.5) == test.d).mean(), right)]
+    found = decided(m, test)
+    assert found.scores is not None
+    assert found.log_likelihood is not None
+    right = np.nan if true is None else accuracy(true, found.decisions)
+    gap = abs(discrimination(found.scores, test.s))
+    return [float(found.log_likelihood.mean()), gap, accuracy(test.d, found.decisions), right]
 
 
-Fold = tuple[Rows, Rows, Rows, tuple[npt.NDArray[np.int64], ...]]
-
-
-def folds(table: PaperTable, n_folds: int) -> list[Fold]:
-    """Training, validation and test rows, and the numbers of all of them."""
-    found: list[Fold] = []
-    for fold in table.folds[:n_folds]:
-        ids = fold.train, fold.valid, fold.test
-        train, valid, test = (table.rows.take(part) for part in ids)
-        found.append((train, valid, test, ids))
-    return found
-
-
-def with_holes(rows: Rows, share: float) -> Rows:
-    hidden = np.random.default_rng(0).random(rows.x.shape) < share
-    return replace(rows, x=np.asfortranarray(np.where(hidden, np.int16(-1), rows.x)))
+def folds(table: PaperTable, n_folds: int) -> list[FoldRows]:
+    return [Task(table, k, "").rows for k in range(min(n_folds, len(table.folds)))]
 
 
 def compare(table: PaperTable, k: int, seed: int) -> None:
@@ -127,18 +124,18 @@ def compare(table: PaperTable, k: int, seed: int) -> None:
     name, true = table.name, table.truth
     found: dict[str, list[list[float]]] = {label: [] for label in METHODS}
     truth = []
-    for fold, (train, valid, test, ids) in enumerate(folds(table, k)):
-        decided = None if true is None else true[ids[2]]
+    for fold, rows in enumerate(folds(table, k)):
+        ids = table.folds[fold]
+        known = None if true is None else true[ids.test]
         for label, method in METHODS.items():
             if fold == 0:
-                method(train, valid, seed)  # compiles
-            start = time.process_time()
-            m = method(train, valid, seed + fold)
-            seconds = time.process_time() - start
-            found[label].append([*measured(m, test, decided), seconds])
+                method(rows, seed)  # compiles
+            m, seconds = timed(partial(method, rows, seed + fold))
+            found[label].append([*measured(m, rows.test, known), seconds])
         if true is not None:
-            known = trees_of_the_truth(joined(train, valid), true[np.concatenate(ids[:2])])
-            truth.append(measured(known, test, decided)[0])
+            seen = np.concatenate([ids.train, ids.valid])
+            best = trees_of_the_truth(joined(rows.train, rows.valid), true[seen])
+            truth.append(measured(best, rows.test, known)[0])
     base = np.array(found["paper"])
     for label, values in found.items():
         measures = np.array(values)
@@ -156,14 +153,16 @@ def stages(table: PaperTable, k: int, seed: int) -> None:
     """Mean log-likelihood of the test rows after each stage."""
     found: dict[str, list[float]] = {}
     n_mixtures = 0
-    for fold, (train, valid, test, _) in enumerate(folds(table, k)):
+    for fold, rows in enumerate(folds(table, k)):
 
-        def note(stage: Stage, test: Rows = test) -> None:
+        def note(stage: Stage, test: Rows = rows.test) -> None:
             score = measured(stage.fitted.distribution, test, None)[0]
             found.setdefault(stage.name, []).append(score)
 
         options = replace(AUTO, random_state=seed + fold)
-        choices = fit_auto(train, validation=valid, options=options, callback=note).choices
+        choices = fit_auto(
+            rows.train, validation=rows.valid, options=options, callback=note
+        ).choices
         n_mixtures += len(choices.components) + len(choices.dropped) > 1
     for stage_name, scores in found.items():
         print(f"| {table.name} | {stage_name} | {np.mean(scores):.4f} |", flush=True)
@@ -200,11 +199,11 @@ def main() -> None:
         print("| table | fit | nats a row | gain | folds | abs. disc. | accuracy | to Df | CPU s |")
         print("|---|---|---|---|---|---|---|---|---|")
     for name in given.names:
-        table = paper_table(name)
-        if table is None:
-            sys.exit("the published tables are not here: set FAIRPC_PAPER_DATA to their folder")
+        table = needed(name)
         if given.missing:
-            table = replace(table, rows=with_holes(table.rows, given.missing))
+            table = replace(
+                table, rows=with_holes(table.rows, given.missing, np.random.default_rng(0))
+            )
         if given.stages:
             stages(table, given.folds, given.seed)
         else:

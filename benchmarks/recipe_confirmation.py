@@ -33,7 +33,7 @@ from fairpc.fair.fit import Options, fit
 from fairpc.fair.recipe import AUTO, fit_auto
 from fairpc.fair.rows import Rows
 from fairpc.metrics import discrimination, mcnemar, wilcoxon
-from fairpc.paper.sources import drawn
+from reproduction.sources import drawn
 from strata_models import BENT, HOURS, STRATUM, stratified
 
 SEED = 77_003

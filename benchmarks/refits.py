@@ -10,7 +10,6 @@ which is the coverage of a LatentDecision.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from adult_like import paper_data
+from adult_like import needed
+from clock import run_parts
 from fairpc import (
     FairPC,
     LatentDecision,
@@ -34,7 +34,6 @@ from fairpc.datasets.synthetic import FAIR_RATE, MECHANISM
 from fairpc.estimators.classifiers import TableClassifier
 from fairpc.evidence import test_assumptions
 from fairpc.fair.top import Layout, Top
-from fairpc.paper.sources import Sources
 
 TABLES = ("adult", "compas", "german")
 FIRST_SEED = 10_000  # tables of earlier seeds chose how intervals are made
@@ -45,10 +44,7 @@ Table = tuple[npt.NDArray[np.int16], npt.NDArray[np.int16], npt.NDArray[np.int16
 
 
 def published(name: str) -> Table:
-    folder = paper_data()
-    if folder is None:
-        sys.exit("the published tables are not here: set FAIRPC_PAPER_DATA to their folder")
-    rows = Sources(folder).table(name).rows
+    rows = needed(name).rows
     return rows.x, rows.d, rows.s
 
 
@@ -286,5 +282,4 @@ PARTS = {
 }
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or list(PARTS):
-        PARTS[part]()
+    run_parts(PARTS)

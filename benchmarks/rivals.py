@@ -22,12 +22,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from bent_labels import FAVOURED, OTHER, Codes, Rows
+from fairpc.comparison.runner import Decided, FittedMethod, Method
 from label_bias import (
     Boosts,
-    Decided,
-    Fitted,
     Floats,
-    Method,
     fit_weighted,
     logistic,
     on_indicators,
@@ -62,9 +60,9 @@ def held_out(make: Make, table: Any, label: Codes, seed: int) -> Floats:
 def reweighing(make: Make) -> Method:
     """Weights P(s) P(d) / P(s, d), under which D is independent of S (Kamiran and Calders)."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         weights = independence_weights(train.s, train.d)
-        return Fitted(scored(fit_weighted(make(seed), with_group(train), train.d, weights)))
+        return FittedMethod(scored(fit_weighted(make(seed), with_group(train), train.d, weights)))
 
     return fit
 
@@ -86,11 +84,11 @@ def confident(make: Make, *, by_group: bool) -> Method:
     itself, so that noise may depend on the group too.
     """
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         table = with_group(train)
         scores = held_out(make, table, train.d, seed)
         wrong = label_issues(train.d, scores, train.s if by_group else None)
-        return Fitted(scored(make(seed).fit(table.iloc[~wrong], train.d[~wrong])))
+        return FittedMethod(scored(make(seed).fit(table.iloc[~wrong], train.d[~wrong])))
 
     return fit
 
@@ -117,7 +115,7 @@ def forward(make: Make, *, known: bool) -> Method:
     anchors: the 97th and the 3rd percentile of P(D = 1 | x, s) (Patrini et al., section 4.2).
     """
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         table = with_group(train)
         if known:
             rates = true_rates(train)
@@ -127,7 +125,7 @@ def forward(make: Make, *, known: bool) -> Method:
         learner = ForwardTrees(seed) if make is Boosts else ForwardLogistic()
         learner.fit(table, train.d, b0, b1)
         rate = float(learner.predict_proba(table)[:, 1].mean())
-        return Fitted(scored(learner), None if known else found_rates(rates, rate))
+        return FittedMethod(scored(learner), None if known else found_rates(rates, rate))
 
     return fit
 
@@ -270,10 +268,10 @@ def _boosted(
 def flipped(make: Make) -> Method:
     """A learner of labels that were flipped until groups have the same rate of D = 1."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         margins = ensemble_margins(train, seed)
         labels = flip_labels(train.d, train.s, margins)
-        return Fitted(scored(make(seed).fit(with_group(train), labels)))
+        return FittedMethod(scored(make(seed).fit(with_group(train), labels)))
 
     return fit
 
@@ -346,7 +344,7 @@ def _scores_of(predictor: Any, test: Rows) -> Floats:
 def reductions(make: Make) -> Method:
     """fairlearn's ExponentiatedGradient under demographic parity; its random rule is averaged."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 
         learner, places = _by_place(make, train, seed)
@@ -357,7 +355,7 @@ def reductions(make: Make) -> Method:
         def decide(test: Rows) -> Decided:
             return Decided(None, sum(w * (_scores_of(h, test) > 0.5) for h, w in used))
 
-        return Fitted(decide)
+        return FittedMethod(decide)
 
     return fit
 
@@ -365,14 +363,14 @@ def reductions(make: Make) -> Method:
 def grid(make: Make) -> Method:
     """fairlearn's GridSearch under demographic parity, ten points, its own choice among them."""
 
-    def fit(train: Rows, seed: int) -> Fitted:
+    def fit(train: Rows, seed: int) -> FittedMethod:
         from fairlearn.reductions import DemographicParity, GridSearch
 
         learner, places = _by_place(make, train, seed)
         search = GridSearch(learner, DemographicParity())
         search.fit(places, train.d, sensitive_features=train.s)
         chosen = search.predictors_[search.best_idx_]
-        return Fitted(lambda test: Decided.by_half(_scores_of(chosen, test)))
+        return FittedMethod(lambda test: Decided.by_half(_scores_of(chosen, test)))
 
     return fit
 

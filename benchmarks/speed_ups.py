@@ -18,6 +18,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +26,11 @@ import polars as pl
 
 from adult_like import DF, adult_rows, latent_circuit, paper_data, paper_table, with_holes
 from against import ran
+from clock import best, timed
 from fairpc import FairPC
 from fairpc.evidence import test_assumptions
 from fairpc.fair.fit import Options, fit
-from fairpc.fair.top import Model
-from fairpc.paper.sources import PaperTable
+from models import median_fold
 
 Figures = dict[str, float]
 
@@ -50,17 +51,6 @@ AIMS = {
 }
 
 
-def least(function: Callable[[], object], repeats: int = 5) -> float:
-    """CPU seconds of the fastest of some calls, after one to warm up."""
-    function()
-    found = []
-    for _ in range(repeats):
-        start = time.process_time()
-        function()
-        found.append(time.process_time() - start)
-    return min(found)
-
-
 def folds() -> Figures:
     """A fold in the paper's protocol, median of ten; and LatNB, whose EM had the most to do."""
     found = {}
@@ -68,20 +58,10 @@ def folds() -> Figures:
         table = paper_table(name)
         if table is None:
             return {}
-        found[f"fold of {name}, s"] = median_fold(table, "FairPC")
+        found[f"fold of {name}, s"] = median_fold(table)
         if name == "20":
             found[f"LatNB, fold of {name}, s"] = median_fold(table, "LatNB")
     return found
-
-
-def median_fold(table: PaperTable, model: Model) -> float:
-    seconds = []
-    for fold in (table.folds[0], *table.folds):
-        train, valid = (table.rows.take(part) for part in (fold.train, fold.valid))
-        start = time.process_time()
-        fit(model, train, validation=valid, options=Options(tol=0))
-        seconds.append(time.process_time() - start)
-    return float(np.median(seconds[1:]))
 
 
 def marginals() -> Figures:
@@ -92,7 +72,7 @@ def marginals() -> Figures:
     found = {}
     for share, words in ((0.3, "30 % missing"), (0.5, "half missing")):
         sample = with_holes(large, share)
-        seconds = least(lambda: circuit.log_marginal(sample, n_threads=1))  # noqa: B023
+        seconds = best(partial(circuit.log_marginal, sample, n_threads=1))
         found[f"marginals, {words}, µs/row"] = 1e6 * seconds / len(sample)
     return found
 
@@ -106,25 +86,20 @@ def predict() -> Figures:
     x, s = np.tile(rows.x, (15, 1)), np.tile(rows.s, 15)
     found = {}
     for words, sample in (("complete", x), ("half missing", with_holes(x, 0.5))):
-        seconds = least(lambda: model.decision(s, sample), 3)  # noqa: B023
+        seconds = best(partial(model.decision, s, sample))
         found[f"predictions, {words}, µs/row"] = 1e6 * seconds / len(x)
     return found
 
 
 def equal_mass() -> Figures:
     """A fold of raw Adult with four components, the guard of the fit included."""
-    from sklearn.model_selection import StratifiedKFold
+    from raw_tables import fairpc, folds, raw
 
-    from raw_tables import methods, raw
-
-    data = raw("adult")
-    method = methods()["FairPC, 4 components, mass equalised"]
-    train, test = next(StratifiedKFold(5, shuffle=True, random_state=0).split(data.y, data.y))
+    method = fairpc(n_components=4, equal_mass=True)
+    train, _ = next(folds(raw("adult")))
     warnings.simplefilter("ignore")
-    method(data, train[:3000], test[:500])  # loads kernels
-    start = time.process_time()
-    method(data, train, test)
-    return {"equal_mass on raw Adult, s": time.process_time() - start}
+    method(train.take(np.arange(3000)), 0)  # loads kernels
+    return {"equal_mass on raw Adult, s": timed(partial(method, train, 0))[1]}
 
 
 def noisy(n_rows: int, n_columns: int) -> tuple[pl.DataFrame, np.ndarray, np.ndarray]:
@@ -172,9 +147,7 @@ def _seconds(X: pl.DataFrame, y: object, s: np.ndarray) -> float:
     warnings.simplefilter("ignore")
     few, labels, some = noisy(200, 5)
     FairPC(random_state=0).fit(few, labels, sensitive_features=some)
-    start = time.process_time()
-    FairPC(random_state=0).fit(X, y, sensitive_features=s)
-    return time.process_time() - start
+    return timed(lambda: FairPC(random_state=0).fit(X, y, sensitive_features=s))[1]
 
 
 def assumptions() -> Figures:
@@ -182,9 +155,7 @@ def assumptions() -> Figures:
     rng = np.random.default_rng(0)
     x, s = rng.normal(size=(2000, 50)), rng.integers(0, 2, 2000)
     y = (rng.random(2000) < 1 / (1 + np.exp(-x[:, :5].sum(axis=1) + 0.5 * s))).astype(int)
-    start = time.process_time()
-    test_assumptions(x, y, s)
-    return {"test, 50 columns × 2,000 rows, s": time.process_time() - start}
+    return {"test, 50 columns × 2,000 rows, s": timed(lambda: test_assumptions(x, y, s))[1]}
 
 
 def audits() -> Figures:
@@ -200,20 +171,18 @@ def audits() -> Figures:
         load_adult(subset=part).frame.drop(["fnlwgt", "education-num"])
         for part in ("train", "test")
     )
-    start = time.process_time()
     model = FairPC("sex", positive=">50K", structure="forest", random_state=0)
-    model.fit(train.drop("target"), train["target"])
-    fitted = time.process_time()
-    audit(model, test.drop("target"), test["target"], baselines=False)
-    ended = time.process_time()
-    return {"forest of raw Adult, s": fitted - start, "audit of raw Adult, s": ended - fitted}
+    _, fitted = timed(lambda: model.fit(train.drop("target"), train["target"]))
+    rows = test.drop("target"), test["target"]
+    _, audited = timed(lambda: audit(model, *rows, baselines=False))
+    return {"forest of raw Adult, s": fitted, "audit of raw Adult, s": audited}
 
 
 def paper() -> Figures:
-    """All of ``fairpc paper all`` in one process; on two cores it takes half of that, or so."""
-    from fairpc.paper.reproduction import EXHIBITS, write_page
-    from fairpc.paper.runs import Runner, Study
-    from fairpc.paper.sources import Sources
+    """``python -m reproduction all`` in one process; on two cores it takes half of that, or so."""
+    from reproduction.page import EXHIBITS, write_page
+    from reproduction.runs import Runner, Study
+    from reproduction.sources import Sources
 
     folder = paper_data()
     if folder is None:

@@ -8,7 +8,6 @@ bundled data.
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from clock import run_parts
 from fairpc.datasets import load_adult, load_compas
 from fairpc.evidence import StrataTest, compare_strata, test_assumptions
 from fairpc.evidence.candidate_strata import column_strata
@@ -314,12 +314,5 @@ PARTS = {
 }
 
 
-def main() -> None:
-    for name in sys.argv[1:] or PARTS:
-        if name not in PARTS:
-            sys.exit(f"{name!r} is no part: give some of {', '.join(PARTS)}")
-        PARTS[name]()
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(PARTS)

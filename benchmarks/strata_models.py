@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from sklearn.metrics import roc_auc_score
 from bent_labels import FAVOURED, MECHANISMS, OTHER, Rows, bend, equalise, folds, generator, read
 from fairpc import FairPC, LatentDecision
 from fairpc.datasets import load_adult, load_compas
-from label_bias import GROUP, Boosting, with_group
+from label_bias import GROUP, Boosting, classifier, grouped, runs
 
 STRATUM = "stratum"
 N_ROWS = 16_000
@@ -74,22 +75,16 @@ def stratified(table: str, mechanism: str, seed: int = 0) -> Rows:
     return replace(rows, d=bend(rows, mechanism, rng))
 
 
-def _boosting(train: Rows, test: Rows) -> tuple[Any, Any]:
-    model = Boosting().fit(with_group(train), train.d)
-    return model.predict_proba(with_group(test))[:, 1], None
+def latent(**given: Any) -> LatentDecision:
+    return LatentDecision(sensitive=GROUP, random_state=0, **given)
 
 
-def _model(make: Callable[[], Any], train: Rows, test: Rows) -> tuple[Any, Any]:
-    model = make().fit(train.x.with_columns(pl.Series(GROUP, train.s)), train.d)
-    scores = model.predict_proba(test.x.with_columns(pl.Series(GROUP, test.s)))[:, 1]
-    return scores, model.bias_mechanism_[:, :, 1]
-
-
-METHODS: dict[str, Callable[[], Any]] = {
-    "FairPC()": lambda: FairPC(GROUP),
-    "FairPC(given)": lambda: FairPC(GROUP, given=STRATUM),
-    "LatentDecision()": lambda: LatentDecision(sensitive=GROUP, random_state=0),
-    "LatentDecision(given)": lambda: LatentDecision(sensitive=GROUP, given=STRATUM, random_state=0),
+METHODS = {
+    "HGB on D": classifier(Boosting),
+    "FairPC()": classifier(lambda seed: FairPC(GROUP), table=grouped),
+    "FairPC(given)": classifier(lambda seed: FairPC(GROUP, given=STRATUM), table=grouped),
+    "LatentDecision()": classifier(lambda seed: latent(), table=grouped),
+    "LatentDecision(given)": classifier(lambda seed: latent(given=STRATUM), table=grouped),
 }
 
 
@@ -103,26 +98,12 @@ def bent(n_folds: int) -> None:
             rates = ", ".join(f"{rows.f[rows.s == s].mean():.2f}" for s in (FAVOURED, OTHER))
             truth = np.array([MECHANISMS[mechanism][s] for s in sorted((FAVOURED, OTHER))])
             found: dict[str, list[tuple[float, ...]]] = {}
-            for k, (train, test) in enumerate(folds(rows, table, mechanism)):
-                if k == n_folds:
-                    break
-                for name in ("HGB on D", *METHODS):
-                    start = time.process_time()
-                    fitted = (
-                        _boosting(train, test)
-                        if name not in METHODS
-                        else _model(METHODS[name], train, test)
-                    )
-                    seconds = time.process_time() - start
-                    scores, mechanism_found = fitted
-                    error = (
-                        np.nan
-                        if mechanism_found is None
-                        else float(np.abs(mechanism_found - truth).max())
-                    )
-                    right = float(((scores > 0.5) == test.f).mean())
-                    auc = float(roc_auc_score(test.f, scores))
-                    found.setdefault(name, []).append((right, auc, error, seconds))
+            for name, run, test in runs(METHODS, islice(folds(rows, table, mechanism), n_folds)):
+                learned = getattr(run.fitted.model, "bias_mechanism_", np.full((2, 2, 2), np.nan))
+                error = float(np.abs(learned[:, :, 1] - truth).max())
+                right = float((run.decided.decisions == test.f).mean())
+                auc = float(roc_auc_score(test.f, run.decided.scores))
+                found.setdefault(name, []).append((right, auc, error, run.cpu))
             for name, values in found.items():
                 right, auc, error, seconds = np.mean(values, axis=0)
                 shown = "" if np.isnan(error) else f"{error:.3f}"

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from adult_like import paper_data
+from clock import timed
 from fairpc.circuit.flows import prepare
 from fairpc.data import Table
 from fairpc.structure import (
@@ -42,8 +43,6 @@ else:
     sys.path[:0] = [str(tests), str(tests / "structure")]
     import cell_folds
 
-T = TypeVar("T")
-
 
 def random_rows(n: int, m: int, seed: int = 0) -> Table:
     """Binary rows, each column a noisy copy of one of two earlier ones: no tree holds them."""
@@ -57,16 +56,6 @@ def random_rows(n: int, m: int, seed: int = 0) -> Table:
     return Table.of(rows, arities=[2] * m)
 
 
-def timed(run: Callable[[], T], repeats: int = 3) -> tuple[T, float]:
-    """What ``run`` gives back, and the median seconds it took."""
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
-        result = run()
-        seconds.append(time.process_time() - start)
-    return result, float(np.median(seconds))
-
-
 def warm_up() -> None:
     table = random_rows(300, 5)
     learn_cells([table], validation=[table], method=Strudel(stop=Stop(max_splits=3)))
@@ -76,18 +65,18 @@ def warm_up() -> None:
 def chow_liu_trees() -> None:
     for n, m in ((10_000, 200), (1_000_000, 20)):
         table = random_rows(n, m)
-        _, seconds = timed(partial(chow_liu, table))
+        _, seconds = timed(partial(chow_liu, table), 3)
         print(f"  {m} features × {n:,} rows: {seconds:.3f} s")
     table = random_rows(10_000, 200)
     rng = np.random.default_rng(0)
     weighted = Table.of(table.codes, rng.gamma(1.0, size=table.n_rows), arities=table.arities)
     print(
         f"  the same 200 × 10,000, weights that are no whole numbers: "
-        f"{timed(partial(chow_liu, weighted))[1]:.3f} s"
+        f"{timed(partial(chow_liu, weighted), 3)[1]:.3f} s"
     )
     holes = np.where(rng.random(table.codes.shape) < 0.2, -1, table.codes)
     missing = Table.of(holes, arities=table.arities)
-    print(f"  the same, a fifth missing: {timed(partial(chow_liu, missing))[1]:.3f} s")
+    print(f"  the same, a fifth missing: {timed(partial(chow_liu, missing), 3)[1]:.3f} s")
 
 
 def split_against_evaluation() -> None:
@@ -101,8 +90,8 @@ def split_against_evaluation() -> None:
     split = (time.process_time() - start) / n_splits
     circuit = search.best().circuit(0)
     prepare(circuit.graph, distinct)(circuit.parameters)
-    _, counting = timed(lambda: prepare(circuit.graph, distinct)(circuit.parameters))
-    _, evaluation = timed(lambda: circuit.log_likelihood(distinct.codes))
+    _, counting = timed(lambda: prepare(circuit.graph, distinct)(circuit.parameters), 3)
+    _, evaluation = timed(lambda: circuit.log_likelihood(distinct.codes), 3)
     print(
         f"  20 features × {table.n_rows:,} rows ({distinct.n_rows:,} distinct), {n_splits} splits,"
     )
@@ -125,14 +114,14 @@ def folds() -> None:
             "gain": partial(learn_cells, part.train, method="gain", trees="cell"),
         }
         for label, run in runs.items():
-            learned, seconds = timed(run)
+            learned, seconds = timed(run, 3)
             print(f"  {name}, {label}: {seconds:.3f} s, {len(learned.history) - 1} splits")
 
 
 def wide() -> None:
     table = random_rows(10_000, 200)
     for method in (Strudel(stop=Stop(max_splits=500)), Gain(stop=Stop(max_splits=500))):
-        learned, seconds = timed(partial(learn_cells, [table], method=method), 1)
+        learned, seconds = timed(partial(learn_cells, [table], method=method))
         print(
             f"  200 features × 10,000 rows, {type(method).__name__}, "
             f"{len(learned.history) - 1} splits: {seconds:.2f} s"
@@ -147,7 +136,7 @@ def long() -> None:
         ("noise, fractional weights", Table.of(noise, rng.gamma(1.0, size=1_000_000))),
     ):
         run = partial(learn_cells, [table], method=Strudel(stop=Stop(max_splits=300)))
-        learned, seconds = timed(run, 1)
+        learned, seconds = timed(run)
         print(
             f"  20 features × 1,000,000 rows, {label} ({table.merged()[0].n_rows:,} distinct), "
             f"{len(learned.history) - 1} splits: {seconds:.2f} s"
@@ -178,7 +167,7 @@ def gain_against_strudel() -> None:
             for p in parts:
                 held_out = p.validation if label == "Strudel" else None
                 run = partial(learn_cells, p.train, validation=held_out, **options)
-                learned, seconds = timed(run, 1)
+                learned, seconds = timed(run)
                 rows.append((p.held_out(learned), learned.n_parameters, seconds))
             score, size, seconds = np.mean(rows, axis=0)
             print(f"  {name:13} {label:24} {score:9.4f} {size:7.0f} {seconds:7.3f} s")
@@ -257,7 +246,7 @@ def published_folds() -> None:
         for k in range(cell_folds.N_FOLDS):
             part = fold(k)
             run = partial(learn_cells, part.train, validation=part.validation)
-            learned, seconds = timed(run, 1)
+            learned, seconds = timed(run)
             rows.append((part.held_out(learned), learned.n_parameters, learned.best_split, seconds))
         score, size, splits, seconds = np.mean(rows, axis=0)
         print(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.paper.sources import REAL_WORLD, PaperTable, Sources
+from reproduction.sources import REAL_WORLD, PaperTable, Sources
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 RAW = Path(os.environ.get("FAIRPC_DATA", _SHARED / "raw"))

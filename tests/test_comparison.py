@@ -17,6 +17,7 @@ import fairpc
 from auditing.tables import fitted, table
 from fairpc.baselines import LR, FairLR, Rand
 from fairpc.comparison import Comparison, compare, default_models
+from fairpc.comparison.runner import in_threads, one_by_one, run_jobs
 from fairpc.data import talk
 from fairpc.errors import ComparisonError, LeakWarning, MetricError, SameAsLabelWarning
 from fairpc.estimators import LatNB, TwoNB
@@ -75,6 +76,27 @@ def test_words_for_missing_hold_for_labels_and_groups() -> None:
     methods = {"NB": LatNB(missing_values=("?",))}
     record = compare(methods, X, y, sensitive_features=s, cv=3)
     assert sum(score.n_test for score in record.scores) == int(((y != "?") & (s != "?")).sum())
+
+
+def test_jobs_that_were_kept_are_not_run_again() -> None:
+    kept = {"b": 20}
+    ran: list[str] = []
+    over: list[str] = []
+
+    class Store:
+        get = staticmethod(kept.get)
+        put = staticmethod(kept.__setitem__)
+
+    def work(job: str) -> int:
+        ran.append(job)
+        return ord(job)
+
+    for spread in (one_by_one, in_threads(2)):
+        found = run_jobs(work, ["a", "b", "c"], spread=spread, kept=Store(), done=over.append)
+        assert found == [ord("a"), 20, ord("c")]
+        assert set(ran) == {"a", "c"}
+    assert len(ran) == 2
+    assert sorted(over) == ["a", "a", "b", "b", "c", "c"]
 
 
 def test_means_and_deviations(found: Comparison) -> None:

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[1] / "benchmarks" / "figure_two.py"
+from scripts import script
 
-
-def loaded() -> Any:
-    """The script as a module: the folder of benchmarks has names that the tests have too."""
-    spec = spec_from_file_location("figure_two", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-figure_two = loaded()
+figure_two = script("figure_two")
 CELLS, VARIABLES = figure_two.CELLS, figure_two.VARIABLES
 P_D, P_DF, P_S = figure_two.P_D, figure_two.P_DF, figure_two.P_S
 P_X1, P_X2 = figure_two.P_X1, figure_two.P_X2

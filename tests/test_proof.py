@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +12,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+from fairpc.comparison.runner import Decided
+from scripts import script
 
-
-def loaded(name: str) -> Any:
-    """A script as a module: the folder of benchmarks has names that the tests have too."""
-    spec = spec_from_file_location(name, BENCHMARKS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-bent_labels = loaded("bent_labels")
-label_bias_summary = loaded("label_bias_summary")
-label_bias = loaded("label_bias")
-failing = loaded("failing")
-rivals = loaded("rivals")
-ranks = loaded("ranks")
-proof_tables = loaded("proof_tables")
-proof_pictures = loaded("proof_pictures")
-proof = loaded("proof")
+bent_labels = script("bent_labels")
+label_bias_summary = script("label_bias_summary")
+label_bias = script("label_bias")
+failing = script("failing")
+rivals = script("rivals")
+ranks = script("ranks")
+proof_tables = script("proof_tables")
+proof_pictures = script("proof_pictures")
+proof = script("proof")
 FAVOURED, OTHER = bent_labels.FAVOURED, bent_labels.OTHER
 MECHANISMS = bent_labels.MECHANISMS
 
@@ -214,7 +203,7 @@ def test_labels_are_seen_of_those_who_were_granted_something() -> None:
 def test_wrong_groups_are_written_down_and_true_ones_are_judged() -> None:
     rows = failing.inject_failing("compas", "strong", "groups", 0.2)
     assert (rows.s != rows.groups).mean() == pytest.approx(0.2, abs=0.02)
-    decided = label_bias.Decided(None, (rows.groups == FAVOURED).astype(float))
+    decided = Decided(None, (rows.groups == FAVOURED).astype(float))
     assert proof.judge(decided, rows)["gap"] == 1
 
 

@@ -286,7 +286,6 @@ CALLS = {
     "unknown data": Bad("data iris -o i.csv", ("'iris'", "german")),
     "unknown version": Bad("data german -o g.csv --version two", ("'two'", "raw, paper")),
     "data to nowhere": Bad("data german", ("-o german.csv",)),
-    "unknown exhibit": Bad("paper figure-9", ("figure-9",)),
 }
 
 CASES = FILES | COLUMNS | CALLS

@@ -111,5 +111,5 @@ def test_equal_rates_refuses_what_it_cannot_do(
 def test_every_command_that_writes_takes_the_same_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    for command in ("demo", "fit", "predict", "audit", "explain", "file", "export", "paper"):
+    for command in ("demo", "fit", "predict", "audit", "explain", "file", "export"):
         assert "-o, --output" in called(capsys, command, "--help").out

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,24 +12,14 @@ from sklearn.tree import DecisionTreeClassifier
 from fairpc import FairPC, LatentDecision
 from fairpc.datasets import load_adult
 from fairpc.estimators.classifiers import TableClassifier
+from scripts import script
 
 pytestmark = pytest.mark.slow
 
 N_DRAWS = 40
 
 
-def loaded(name: str) -> Any:
-    """A benchmark as a module."""
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / f"{name}.py"
-    spec = spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-latent_sets = loaded("latent_sets")
+latent_sets = script("latent_sets")
 
 
 def logistic() -> LatentDecision:

@@ -9,8 +9,8 @@ from scipy.stats import binomtest
 from evidence.arrays import published, repeated
 from fairpc.datasets import load_compas
 from fairpc.evidence import parity, test_assumptions
-from fairpc.paper.sources import Sources
 from published import paper_folder, use_raw_compas
+from reproduction.sources import Sources
 
 
 def test_gaps_cover_by_person_only() -> None:

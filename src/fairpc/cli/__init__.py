@@ -11,7 +11,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -69,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(given: list[str], *, last: bool) -> NoReturn:
     """Run a command, and end with its code; ``last`` if the program then ends."""
     rest = [word for word in given if word != "--debug"]
+    if rest[:1] == ["paper"]:
+        complain("the paper's experiments left fairpc: run `python -m reproduction` in a checkout")
+        raise SystemExit(BAD_INPUT)
     try:
         with ending_on_signals(last=last), warnings.catch_warnings():
             warnings.showwarning = _note
@@ -429,42 +431,4 @@ def _data(
     """Write a data set that comes with the package to a table file.
 
     Example: fairpc data german -o german.csv
-    """
-
-
-@_command("paper", "paper.run")
-def _paper(
-    name: Annotated[
-        str,
-        opt.argument(
-            "NAME",
-            "real-world, circuits, protocol, tests, bars, trade-off, curves, synthetic, init, "
-            "missing, guarantee, recipe, or all",
-        ),
-    ],
-    data_dir: Annotated[
-        Path | None,
-        opt.option("DIR", "The authors' folder (processed/, …, circuits/); else our loaders."),
-    ] = None,
-    splits: Annotated[
-        Path | None,
-        opt.option("DIR", "The authors' folds, a folder per table; else our own."),
-    ] = None,
-    quick: Annotated[bool, opt.option(None, "2 folds instead of 10.", "--quick")] = False,
-    output: Annotated[
-        Path | None,
-        # The last name is that of 0.2.0.
-        opt.option(
-            "DIR", "Folder for the files; fairpc-paper unless --json.", "--output", "-o", "--out"
-        ),
-    ] = None,
-    cache: Annotated[
-        Path | None, opt.option("DIR", "Folder in which finished runs are kept.")
-    ] = None,
-    *,
-    screen: Screen,
-) -> None:
-    """Run the paper's experiments.
-
-    Tables go to the terminal, files into a folder.
     """

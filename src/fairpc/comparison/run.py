@@ -6,12 +6,10 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from threading import Lock
-from time import perf_counter
 from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -21,13 +19,11 @@ import polars as pl
 from fairpc import metrics
 from fairpc.baselines import default_baselines
 from fairpc.cluster.table import spread
+from fairpc.comparison.runner import in_threads, run_jobs, run_method
 from fairpc.comparison.table import MethodTable
-from fairpc.data.frame import take_rows
 from fairpc.errors import ComparisonError, FairpcError, MetricError, MissingExtraError
 from fairpc.errors.arrays import check_choice
-from fairpc.errors.signals import interruptible_waits
 from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
-from fairpc.evidence.classifiers import few_threads
 from fairpc.evidence.plain import Record, fields_of
 from fairpc.metrics import Fold, stratified_folds
 from fairpc.plots import trade_off
@@ -202,12 +198,14 @@ def compare(
                 what = f"{job[0]}, fold {job[1] + 1}"
                 progress(Progress(what, next(begun), len(jobs), "fit"))
 
-    if client is None:
-        return work.comparison(jobs, _in_threads(work, jobs, report, n_jobs))
-    outcomes = []
-    for job, outcome in zip(jobs, spread(client, _Work.__call__, work, jobs), strict=True):
+    def reported(job: Job) -> FoldScore | str:
         report(job)
-        outcomes.append(outcome)
+        return work(job)
+
+    if client is None:
+        outcomes = run_jobs(reported, jobs, spread=in_threads(_n_threads(n_jobs)))
+    else:
+        outcomes = run_jobs(work, jobs, spread=partial(_on_cluster, client), done=report)
     return work.comparison(jobs, outcomes)
 
 
@@ -240,24 +238,14 @@ def _named_methods(
     return named
 
 
-def _in_threads(
-    work: _Work, jobs: Sequence[Job], report: Callable[[Job], None], n_jobs: int | None
-) -> list[FoldScore | str]:
+def _n_threads(n_jobs: int | None) -> int:
     if n_jobs == 0:
         raise ComparisonError("n_jobs is 0: give a number of threads, or -1 for all cores")
-    threads = 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
+    return 1 if n_jobs is None else n_jobs if n_jobs > 0 else os.cpu_count() or 1
 
-    def run(job: Job) -> FoldScore | str:
-        report(job)
-        return work(job)
 
-    pool = ThreadPoolExecutor(threads)
-    interruptible_waits()
-    try:
-        return list(pool.map(run, jobs))
-    finally:
-        # Whoever interrupts does not wait for the fits that have begun.
-        pool.shutdown(wait=False, cancel_futures=True)
+def _on_cluster(client: Any, work: Any, jobs: Sequence[Job]) -> Iterable[tuple[int, Any]]:
+    return enumerate(spread(client, _Work.__call__, work, jobs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,36 +272,26 @@ class _Work:
         with warnings.catch_warnings():
             # A rare level that only the test rows have is read as missing; that is no news here.
             warnings.simplefilter("ignore", UserWarning)
-            began = perf_counter()
-            with few_threads(len(train)):
-                model = table.fit(self.methods[name], train)
-            seconds = perf_counter() - began
-            probabilities = table.call(model, "predict_proba", train, test)
-            decided = np.array([str(c) for c in table.call(model, "predict", train, test)])
-            likelihood = math.nan
-            if hasattr(model, "score_samples"):
-                given = take_rows(table.y, test)
-                values = table.call(model, "score_samples", train, test, given)
-                likelihood = float(np.mean(values))
-        classes, wanted = [str(c) for c in model.classes_], table.classes[table.positive]
-        if wanted not in classes:
+            run = run_method(table.method(self.methods[name]), train, test)
+        found, wanted = run.decided, table.classes[table.positive]
+        if found.scores is None:
             raise ComparisonError(
                 f"class {wanted!r} is absent from the training rows of fold {number + 1}: give "
                 "fewer folds or more rows"
             )
-        s, score, chosen = table.s[test], probabilities[:, classes.index(wanted)], decided == wanted
-        labels = np.array(table.classes)[table.d[test]]
+        s, chosen, labels = table.s[test], found.decisions == wanted, table.labels[test]
+        likelihood = math.nan if found.log_likelihood is None else found.log_likelihood.mean()
         return FoldScore(
             method=name,
             fold=number,
             n_test=len(test),
-            accuracy=float(np.mean(decided == labels)),
+            accuracy=float(np.mean(found.decisions == labels)),
             f1=_or_none(metrics.f1, labels == wanted, chosen, positive=True),
-            auc=_or_none(metrics.auc, labels == wanted, score, positive=True),
-            log_likelihood=likelihood if math.isfinite(likelihood) else None,
-            discrimination=_or_none(metrics.largest_gap, score, s),
+            auc=_or_none(metrics.auc, labels == wanted, found.scores, positive=True),
+            log_likelihood=float(likelihood) if math.isfinite(likelihood) else None,
+            discrimination=_or_none(metrics.largest_gap, found.scores, s),
             selection_gap=_or_none(metrics.largest_gap, chosen.astype(float), s),
-            fit_seconds=seconds,
+            fit_seconds=run.seconds,
         )
 
     def comparison(self, jobs: Sequence[Job], outcomes: Sequence[FoldScore | str]) -> Comparison:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -14,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from fairpc.baselines import Baseline
+from fairpc.comparison.runner import Decided, FittedMethod, Method
 from fairpc.data.columns import identifiers
 from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.frame import Frame, exactly, read_frame, take_rows
@@ -25,6 +27,7 @@ from fairpc.errors import ComparisonError, FairpcError, LeakWarning, SameAsLabel
 from fairpc.errors.arrays import Array, Bools, Codes, Ints
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.tables import GivenTable
+from fairpc.evidence.classifiers import few_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +108,32 @@ class MethodTable:
         """Say which columns give the label away: with them, every method looks good."""
         for leak in self.leaks:
             warn_caller(leak)
+
+    @property
+    def labels(self) -> Array:
+        """Classes of the rows, as text."""
+        return np.array(self.classes)[self.d]
+
+    def method(self, estimator: Any) -> Method:
+        """An estimator as a method, which is given numbers of rows."""
+
+        def fit(train: Ints, seed: int) -> FittedMethod:
+            with few_threads(len(train)):
+                model = self.fit(estimator, train)
+            return FittedMethod(partial(self._decided, model, train), model)
+
+        return fit
+
+    def _decided(self, model: Any, train: Ints, test: Ints) -> Decided:
+        """Scores of the positive class, or None where the model never saw it; classes, as text."""
+        classes, wanted = [str(c) for c in model.classes_], self.classes[self.positive]
+        scores = self.call(model, "predict_proba", train, test)
+        decisions = np.array([str(c) for c in self.call(model, "predict", train, test)])
+        likelihood = None
+        if hasattr(model, "score_samples"):
+            likelihood = self.call(model, "score_samples", train, test, take_rows(self.y, test))
+        known = scores[:, classes.index(wanted)] if wanted in classes else None
+        return Decided(known, decisions, likelihood)
 
     def filled_for(self, estimator: Any) -> bool:
         """Whether cells must be filled for a method."""

@@ -16,14 +16,14 @@ from fairpc.datasets.synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
 from fairpc.fair.initial import cells_of
 from fairpc.fair.top import Layout, build
 from fairpc.metrics import accuracy, wilcoxon
-from fairpc.paper import criteria
-from fairpc.paper.distributions import FAIRPC_RAND
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_bound, signed
-from fairpc.paper.figures import Figure, panels, point
-from fairpc.paper.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS, METHODS, Outcome
-from fairpc.paper.runs import Study, held_out_gap
-from fairpc.paper.sources import PaperTable, folds_in_words
 from fairpc.structure import learn_cells
+from reproduction import criteria
+from reproduction.distributions import FAIRPC_RAND
+from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_bound, signed
+from reproduction.figures import Figure, panels, point
+from reproduction.methods import DISTRIBUTIONS, FAIR_CLASSIFIERS, METHODS, Outcome
+from reproduction.runs import Study, held_out_gap
+from reproduction.sources import PaperTable, folds_in_words
 
 SIZES: Final = tuple(range(10, 31))
 QUICK_SIZES: Final = (10, 20)

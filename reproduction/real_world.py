@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.metrics import accuracy, f1, rate_f1
-from fairpc.paper import criteria
-from fairpc.paper.criteria import Criterion
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_value
-from fairpc.paper.figures import LOOKS, Figure, legend_below, panels, point
-from fairpc.paper.methods import ALL_METHODS, DISTRIBUTIONS, FAIR_CLASSIFIERS, Outcome
-from fairpc.paper.runs import Study, held_out_gap
-from fairpc.paper.sources import TITLES, PaperTable
+from reproduction import criteria
+from reproduction.criteria import Criterion
+from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_value
+from reproduction.figures import LOOKS, Figure, legend_below, panels, point
+from reproduction.methods import ALL_METHODS, DISTRIBUTIONS, FAIR_CLASSIFIERS, Outcome
+from reproduction.runs import Study, held_out_gap
+from reproduction.sources import TITLES, PaperTable
 
 BARS: Final = ("2NB", "LatNB", "NLatPC", "FairPC")
 """The bars from left to right, as in the paper."""
@@ -31,13 +31,14 @@ BAR_PANELS: Final = {
 }
 POINTS: Final = ("FairPC", *FAIR_CLASSIFIERS, "LR", "Rand")
 QUALITIES: Final = {"accuracy": "accuracy", "rate_f1": "F1 from rates"}
-_COLUMNS: Final = {
-    "log_likelihood": "LL",
+PAPERS_COLUMNS: Final = {
     "log_likelihood_all": "LL (all)",
     "accuracy": "accuracy",
     "rate_f1": "F1",
     "discrimination": "discrimination",
 }
+"""What the paper's table prints."""
+COLUMNS: Final = {"log_likelihood": "LL"} | PAPERS_COLUMNS
 
 # Log-likelihood (over all rows), accuracy, F1 from rates, discrimination: table "Comparison on
 # real world datasets".
@@ -71,8 +72,7 @@ Scores = dict[tuple[str, str], Record]
 
 def printed(dataset: str, method: str) -> dict[str, float]:
     """The printed line of a method, by the names of our numbers; empty where there is none."""
-    keys = ("log_likelihood_all", "accuracy", "rate_f1", "discrimination")
-    return dict(zip(keys, PRINTED.get((dataset, method), ()), strict=False))
+    return dict(zip(PAPERS_COLUMNS, PRINTED.get((dataset, method), ()), strict=False))
 
 
 def measure(table: PaperTable, fold: int, outcome: Outcome) -> Record:
@@ -83,6 +83,8 @@ def measure(table: PaperTable, fold: int, outcome: Outcome) -> Record:
         "f1": f1(d, guess),
         "rate_f1": rate_f1(d, guess),
         "discrimination": abs(held_out_gap(table, fold, outcome)),
+        "log_likelihood": outcome.mean_log_likelihood,
+        "log_likelihood_all": outcome.log_likelihood_all,
     }
 
 
@@ -91,11 +93,8 @@ def scores(study: Study, methods: Sequence[str] = ALL_METHODS) -> Scores:
     found = {}
     for table in study.real_world[0]:
         for method in methods:
-            outcomes = study.real_world_runs[table.name, method]
-            folds = [measure(table, k, o) for k, o in enumerate(outcomes)]
-            for fold, outcome in zip(folds, outcomes, strict=True):
-                fold["log_likelihood"] = outcome.mean_log_likelihood
-                fold["log_likelihood_all"] = outcome.log_likelihood_all
+            outcomes = enumerate(study.real_world_runs[table.name, method])
+            folds = [measure(table, k, outcome) for k, outcome in outcomes]
             values = {key: np.array([fold[key] for fold in folds]) for key in folds[0]}
             found[table.name, method] = {
                 "dataset": table.name,
@@ -130,12 +129,12 @@ def table(study: Study) -> Exhibit:
 
 def _table_grid(table: PaperTable, found: Scores) -> Grid:
     n = table.name
-    lines = [(m, *(_cell(found, n, m, key) for key in _COLUMNS)) for m in ALL_METHODS]
+    lines = [(m, *(_cell(found, n, m, key) for key in COLUMNS)) for m in ALL_METHODS]
     title = (
         f"{table.title}: {len(table.rows.names) + 1} features with S, "
         f"{table.rows.n_rows:,} rows, {len(table.folds)} folds"
     )
-    return Grid(("method", *_COLUMNS.values()), lines, title)
+    return Grid(("method", *COLUMNS.values()), lines, title)
 
 
 def _cell(found: Scores, name: str, method: str, key: str) -> str:
@@ -267,11 +266,8 @@ def bars(study: Study) -> Exhibit:
 
 def _spreads(study: Study, table: PaperTable, method: str) -> Record:
     """Mean and standard deviation over the folds of each quantity."""
-    outcomes = study.real_world_runs[table.name, method]
-    folds = [
-        measure(table, k, o) | {"log_likelihood": o.mean_log_likelihood}
-        for k, o in enumerate(outcomes)
-    ]
+    outcomes = enumerate(study.real_world_runs[table.name, method])
+    folds = [measure(table, k, outcome) for k, outcome in outcomes]
     record: Record = {"dataset": table.name, "method": method}
     for key in BAR_PANELS:
         values = [fold[key] for fold in folds]

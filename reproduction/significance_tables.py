@@ -14,12 +14,12 @@ import numpy as np
 
 from fairpc.errors.arrays import Ints
 from fairpc.metrics import TestResult, mcnemar, wilcoxon
-from fairpc.paper import criteria
-from fairpc.paper.criteria import LEVEL, Criterion
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, p_value
-from fairpc.paper.methods import FAIR_CLASSIFIERS, Outcome
-from fairpc.paper.runs import Study
-from fairpc.paper.sources import REAL_WORLD, TITLES, PaperTable
+from reproduction import criteria
+from reproduction.criteria import LEVEL, Criterion
+from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, p_value
+from reproduction.methods import FAIR_CLASSIFIERS, Outcome
+from reproduction.runs import Study
+from reproduction.sources import REAL_WORLD, TITLES, PaperTable
 
 # Table "Pairwise Wilcoxon test p-values for test log-likelihoods"; 0 is printed 0.00E+00.
 WILCOXON: Final[dict[tuple[str, str], tuple[float, float, float]]] = {

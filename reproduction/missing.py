@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 
 from fairpc.metrics import accuracy
-from fairpc.paper import criteria
-from fairpc.paper.distributions import FAIRPC_EQUAL
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number
-from fairpc.paper.figures import LOOKS, Figure, legend_below, panels
-from fairpc.paper.methods import Outcome
-from fairpc.paper.runs import Study, Task, held_out_gap
-from fairpc.paper.sources import TITLES, folds_in_words
+from reproduction import criteria
+from reproduction.distributions import FAIRPC_EQUAL
+from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, number
+from reproduction.figures import LOOKS, Figure, legend_below, panels
+from reproduction.methods import Outcome
+from reproduction.runs import Study, Task, held_out_gap
+from reproduction.sources import TITLES, folds_in_words
 
 SHARES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99)
 QUICK_SHARES: Final = (0.0, 0.2, 0.4, 0.6, 0.8, 0.99)

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 
 from fairpc.circuit.em import Step
+from fairpc.comparison.runner import Decided, FittedMethod, Method
 from fairpc.errors import LearningError
 from fairpc.errors.arrays import Floats
 from fairpc.fair.distribution import FairDistribution
@@ -27,6 +28,7 @@ from fairpc.fair.fit import Fitted, Observer, Options, fit_parameters
 from fairpc.fair.initial import initial_model, learn_structure
 from fairpc.fair.priors import agreeing_mechanism
 from fairpc.fair.recipe import AUTO, fit_auto
+from fairpc.fair.restarts import aligned
 from fairpc.fair.rows import Rows
 from fairpc.fair.top import Model
 from fairpc.structure import CellCircuits
@@ -151,6 +153,22 @@ def fit_method(method: str, fold: FoldRows, seed: int, missing: float | None = N
     options = PROTOCOL if start.layout.latent else _CLOSED_FORM
     watched = {"test": fold.test} if method == "FairPC" else {}
     return fit_parameters(start, fold.train, watched, options)
+
+
+def distribution(name: str, missing: float | None = None) -> Method:
+    """One of them as a method, which learns from training and validation rows of a fold."""
+
+    def learn(fold: FoldRows, seed: int) -> FittedMethod:
+        fitted = fit_method(name, fold, seed, missing)
+        return FittedMethod(partial(decided, aligned(fitted.distribution)), fitted)
+
+    return learn
+
+
+def decided(model: FairDistribution, test: Rows) -> Decided:
+    """Decisions about test rows, and their likelihoods."""
+    scores = model.decision(test.s, test.x)[:, 1]
+    return replace(Decided.by_half(scores), log_likelihood=log_likelihood(model, test))
 
 
 def _start(method: str, fold: FoldRows, rng: np.random.Generator) -> FairDistribution:

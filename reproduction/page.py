@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fairpc.data.atomic import write_atomically
-from fairpc.paper import (
+from reproduction import (
     circuits,
     guarantee,
     learning,
@@ -19,8 +19,8 @@ from fairpc.paper import (
     significance_tables,
     synthetic,
 )
-from fairpc.paper.criteria import HALF_DIGIT, LAST_DIGIT
-from fairpc.paper.exhibit import (
+from reproduction.criteria import HALF_DIGIT, LAST_DIGIT
+from reproduction.exhibit import (
     Claim,
     Exhibit,
     Grid,
@@ -33,9 +33,10 @@ from fairpc.paper.exhibit import (
     signed,
     write,
 )
-from fairpc.paper.methods import DISTRIBUTIONS
-from fairpc.paper.runs import Study
-from fairpc.paper.sources import TITLES, Sources
+from reproduction.methods import DISTRIBUTIONS
+from reproduction.real_world import COLUMNS, PAPERS_COLUMNS
+from reproduction.runs import Study
+from reproduction.sources import TITLES, Sources
 
 EXHIBITS: Final[dict[str, Callable[[Study], Exhibit]]] = {
     "real-world": real_world.table,
@@ -53,12 +54,6 @@ EXHIBITS: Final[dict[str, Callable[[Study], Exhibit]]] = {
 }
 """What makes the exhibit of each name, in the order of the page."""
 PAGE: Final = "reproduction.md"
-_KEYS: Final = {
-    "log_likelihood_all": "LL (all)",
-    "accuracy": "accuracy",
-    "rate_f1": "F1",
-    "discrimination": "discrimination",
-}
 FOLDER: Final = "reproduction"
 """Beside the page: its figures, and every number as CSV and JSON."""
 
@@ -92,7 +87,7 @@ def page_text(exhibits: Sequence[Exhibit], study: Study) -> str:
 def _opening(sources: Sources) -> str:
     data = "the authors' files" if sources.data_dir is not None else "the package's own loaders"
     folds = "the authors' folds" if sources.splits is not None else "stratified folds of our own"
-    words = ["fairpc paper all"]
+    words = ["python -m reproduction all"]
     words += ["--data-dir DIR"] if sources.data_dir is not None else []
     words += ["--splits DIR/splits"] if sources.splits is not None else []
     words += ["--quick"] if sources.quick else []
@@ -124,7 +119,7 @@ def _bounds(claims: Sequence[Claim]) -> str:
     lines = [(c.says, c.where, c.rule, c.why) for c in criteria]
     head = ("the paper says", "where", "judged by", "why so")
     return (
-        "## How we judge\n\nRules and bounds are in one file, `fairpc.paper.criteria`.\n\n"
+        "## How we judge\n\nRules and bounds are in one file, `reproduction/criteria.py`.\n\n"
         + markdown_table(Grid(head, lines, numeric=False))
     )
 
@@ -139,7 +134,8 @@ def _printed(records: Records) -> str:
             if not math.isfinite(apart):
                 cells.append("—")
                 continue
-            errors = abs(apart) / r[f"{key}_error"]
+            error = r[f"{key}_error"]
+            errors = abs(apart) / error if error else math.inf  # two folds may be equal
             exact += abs(apart) < HALF_DIGIT
             if abs(apart) < LAST_DIGIT:
                 close += 1
@@ -148,10 +144,10 @@ def _printed(records: Records) -> str:
                 near += errors <= 2
                 cells.append(f"**{signed(apart)}** ({number(errors, 1)})")
                 if errors > 2:
-                    far.append(f"{TITLES[r['dataset']]} {r['method']} {_KEYS[key]}")
+                    far.append(f"{TITLES[r['dataset']]} {r['method']} {PAPERS_COLUMNS[key]}")
         if cells:
             lines.append((f"{TITLES[r['dataset']]} {r['method']}", *cells))
-    head = ("ours minus the paper's", *_KEYS.values())
+    head = ("ours minus the paper's", *PAPERS_COLUMNS.values())
     total = close + near + len(far)
     return (
         "## Every number of the paper's table of real-world results\n\n"
@@ -225,7 +221,7 @@ def _own_files(published: Records) -> list[str]:
     for key in ("accuracy", "rate_f1"):
         (r,) = published.where(dataset="german", quantity=key)
         words.append(
-            f"{_KEYS[key]} {number(r['paper'])} in the paper, {number(r['published'])} by its "
+            f"{COLUMNS[key]} {number(r['paper'])} in the paper, {number(r['published'])} by its "
             f"circuits, {number(r['ours'])} by ours, which differs from them by "
             f"{number(abs(r['difference']) / r['difference_error'], 1)} paired standard errors"
         )
@@ -241,7 +237,7 @@ def _own_files(published: Records) -> list[str]:
         f"{TITLES[r['dataset']]} {circuits.QUANTITIES[r['quantity']]} {signed(r['difference'], 4)} "
         f"({number(r['difference_error'], 4)})"
         for r in published
-        if r["quantity"] in (*circuits.CELLS[1:], "log_likelihood") and not circuits.within(r)
+        if r["quantity"] in {*COLUMNS} - {"log_likelihood_all"} and not circuits.within(r)
     ]
     return [
         "**German, FairPC.** The paper's accuracy and F1 do not follow from its own files. Scored "

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.paper.methods import ALL_METHODS
-from fairpc.paper.reproduction import EXHIBITS
-from fairpc.paper.sources import REAL_WORLD
+from reproduction.methods import ALL_METHODS
+from reproduction.page import EXHIBITS
+from reproduction.sources import REAL_WORLD
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "reproduction.md"

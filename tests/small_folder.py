@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.metrics import stratified_folds
-from fairpc.paper.runs import Runner, Study
-from fairpc.paper.sources import ROLES, Sources
+from reproduction.runs import Runner, Study
+from reproduction.sources import ROLES, Sources
 
 N_ROWS = 240
 N_FOLDS = 4

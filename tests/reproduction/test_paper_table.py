@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.paper.methods import ALL_METHODS
-from fairpc.paper.real_world import Scores, scores
-from fairpc.paper.runs import Runner, Study
-from fairpc.paper.sources import REAL_WORLD, Sources
 from published import paper_folder
+from reproduction.methods import ALL_METHODS
+from reproduction.real_world import Scores, scores
+from reproduction.runs import Runner, Study
+from reproduction.sources import REAL_WORLD, Sources
 
 # Held-out log-likelihood, accuracy, F1 from rates, |discrimination|: means of ten folds.
 EXPECTED: dict[tuple[str, str], tuple[float | None, float, float, float]] = {

@@ -12,13 +12,13 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.paper import criteria
-from fairpc.paper.distributions import FAIRPC_AUTO
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Records, number, spread
-from fairpc.paper.figures import Figure, legend_below, panels, point
-from fairpc.paper.methods import DISTRIBUTIONS
-from fairpc.paper.runs import Study, held_out_gap
-from fairpc.paper.sources import TITLES
+from reproduction import criteria
+from reproduction.distributions import FAIRPC_AUTO
+from reproduction.exhibit import Claim, Exhibit, Grid, Records, number, spread
+from reproduction.figures import Figure, legend_below, panels, point
+from reproduction.methods import DISTRIBUTIONS
+from reproduction.runs import Study, held_out_gap
+from reproduction.sources import TITLES
 
 METHODS: Final = (*DISTRIBUTIONS, FAIRPC_AUTO)
 PROMISING: Final = ("FairPC", "LatNB", "NLatPC")

@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.paper.criteria import LEVEL
-from fairpc.paper.distributions import FAIRPC_AUTO
-from fairpc.paper.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
-from fairpc.paper.methods import Outcome
-from fairpc.paper.runs import Study, held_out_gap
-from fairpc.paper.significance_tables import likelihood_test, prediction_test
-from fairpc.paper.sources import PaperTable, drawn, folds_in_words, title_of
+from reproduction.criteria import LEVEL
+from reproduction.distributions import FAIRPC_AUTO
+from reproduction.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
+from reproduction.methods import Outcome
+from reproduction.runs import Study, held_out_gap
+from reproduction.significance_tables import likelihood_test, prediction_test
+from reproduction.sources import PaperTable, drawn, folds_in_words, title_of
 
 SEED: Final = 20_261
 """Of folds and draws that are used here and nowhere else."""

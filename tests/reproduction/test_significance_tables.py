@@ -10,10 +10,10 @@ import pytest
 
 from fairpc.fair.rows import Rows
 from fairpc.metrics import mcnemar, wilcoxon
-from fairpc.paper import significance_tables
-from fairpc.paper.methods import METHODS, Outcome
-from fairpc.paper.significance_tables import likelihood_test, pooled_rows, prediction_test
-from fairpc.paper.sources import PaperTable, own_folds
+from reproduction import significance_tables
+from reproduction.methods import METHODS, Outcome
+from reproduction.significance_tables import likelihood_test, pooled_rows, prediction_test
+from reproduction.sources import PaperTable, own_folds
 
 PAIR = ("NLatPC", "FairPC")
 PERSONS = np.repeat(np.arange(200), 3)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.paper import criteria
-from fairpc.paper.criteria import Criterion
-from fairpc.paper.exhibit import Claim, claim_grid, markdown_table
+from reproduction import criteria
+from reproduction.criteria import Criterion
+from reproduction.exhibit import Claim, claim_grid, markdown_table
 
 FOLDER = Path(criteria.__file__).parent
 ALL = {name: c for name, c in vars(criteria).items() if isinstance(c, Criterion)}

@@ -11,8 +11,9 @@ import pytest
 from fairpc.errors import FairpcError, FileFormatError, LearningError
 from fairpc.fair.initial import initial_model
 from fairpc.fair.rows import Rows
-from fairpc.paper import methods
-from fairpc.paper.distributions import (
+from published import paper_folder
+from reproduction import methods
+from reproduction.distributions import (
     FAIRPC_AUTO,
     FAIRPC_EQUAL,
     FAIRPC_RAND,
@@ -24,11 +25,10 @@ from fairpc.paper.distributions import (
     moved_labels,
     with_holes,
 )
-from fairpc.paper.methods import ALL_METHODS, Outcome, load, run, save
-from fairpc.paper.runs import Runner, Task
-from fairpc.paper.sources import Sources, drawn, own_folds, read_table
-from paper.folder import N_ROWS, small_folder
-from published import paper_folder
+from reproduction.methods import ALL_METHODS, Outcome, load, run, save
+from reproduction.runs import Runner, Task
+from reproduction.sources import Sources, drawn, own_folds, read_table
+from small_folder import N_ROWS, small_folder
 
 
 @pytest.fixture(scope="module")

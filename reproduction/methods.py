@@ -1,17 +1,18 @@
 """The methods of the experiments: how each is fitted to a fold, and what it did there.
 
 Classifiers see training rows only (paper, Section "Experiments"); how the distributions are
-fitted is in :mod:`fairpc.paper.distributions`.
+fitted is in :mod:`reproduction.distributions`.
 """
 
 from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -20,15 +21,17 @@ import numpy.typing as npt
 from fairpc import baselines
 from fairpc.circuit import Circuit
 from fairpc.circuit.graph import SUM
+from fairpc.comparison.runner import Decided, FittedMethod, Method, Run, run_method
 from fairpc.data.atomic import read_whole, write_atomically
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.errors.arrays import Floats
+from fairpc.fair.fit import Fitted
 from fairpc.fair.restarts import aligned
-from fairpc.paper.distributions import (
+from reproduction.distributions import (
     FAIRPC_AUTO,
     STARTS,
     FoldRows,
-    fit_method,
+    distribution,
     log_likelihood,
 )
 
@@ -56,6 +59,14 @@ class Outcome:
     mechanism: Floats = field(default_factory=_NOTHING)  #: P(D = d | Df = f, S = s), [s, f, d]
     curve: Floats = field(default_factory=_NOTHING)  #: mean test log-likelihood, per EM iteration
     mechanism_curve: Floats = field(default_factory=_NOTHING)  #: the mechanism, per EM iteration
+
+    @classmethod
+    def of(cls, run: Run) -> Outcome:
+        """What the decisions of a run say."""
+        found = run.decided
+        likelihood = np.empty(0) if found.log_likelihood is None else found.log_likelihood
+        scores = np.asarray(found.scores, np.float64)
+        return cls(scores, found.decisions.astype(np.int8), run.seconds, likelihood)
 
     @property
     def mean_log_likelihood(self) -> float:
@@ -102,21 +113,16 @@ def run(method: str, fold: FoldRows, seed: int, missing: float | None = None) ->
         fold: training, validation and test rows.
         seed: of all chance in it.
         missing: share of the training cells that are hidden, the structure being that of complete
-            rows; see :func:`fairpc.paper.distributions.fit_with_holes`. None: complete rows.
+            rows; see :func:`reproduction.distributions.fit_with_holes`. None: complete rows.
     """
     if not is_distribution(method):
-        return _run_classifier(method, fold, seed)
-    began = perf_counter()
-    fitted = fit_method(method, fold, seed, missing)
-    seconds = perf_counter() - began
-    model, test = aligned(fitted.distribution), fold.test
-    scores = model.decision(test.s, test.x)[:, 1]
+        return Outcome.of(run_method(_classifier(method), fold.train, fold.test, seed))
+    done = run_method(distribution(method, missing), fold, fold.test, seed)
+    fitted: Fitted = done.fitted.model
+    model = aligned(fitted.distribution)
     everywhere = [log_likelihood(model, rows) for rows in fold.parts if rows.n_rows]
-    outcome = Outcome(
-        scores=scores,
-        predicted=(scores > 0.5).astype(np.int8),
-        seconds=seconds,
-        log_likelihood=log_likelihood(model, test),
+    outcome = replace(
+        Outcome.of(done),
         log_likelihood_all=float(np.concatenate(everywhere).mean()),
         n_parameters=float(free_parameters(model.circuit)),
         parity_gap=float(model.parity_gap()[1]),
@@ -130,16 +136,29 @@ def run(method: str, fold: FoldRows, seed: int, missing: float | None = None) ->
     return replace(outcome, mechanism=model.mechanism, mechanism_curve=curve)
 
 
-def _run_classifier(method: str, fold: FoldRows, seed: int) -> Outcome:
+def estimator_method(
+    make: Callable[[int], Any], features: Callable[[Any], Any] = attrgetter("x")
+) -> Method:
+    """A classifier with the surface of FairPC, made from a seed; rows have labels d, groups s."""
+
+    def fit(train: Any, seed: int) -> FittedMethod:
+        model = make(seed).fit(features(train), train.d, sensitive_features=train.s)
+
+        def decide(test: Any) -> Decided:
+            scores = model.predict_proba(features(test), sensitive_features=test.s)
+            return Decided.by_half(scores[:, 1])
+
+        return FittedMethod(decide, model)
+
+    return fit
+
+
+def _classifier(method: str) -> Method:
     if method not in (*FAIR_CLASSIFIERS, "LR", "Rand"):
         known = ", ".join(dict.fromkeys((*ALL_METHODS, *STARTS, FAIRPC_AUTO)))
         raise LearningError(f"there is no method {method!r}: choose one of {known}")
-    train, test = fold.train, fold.test
-    chance = {"random_state": seed} if method == "Rand" else {}
-    model = getattr(baselines, method)(**chance)
-    began = perf_counter()
-    model.fit(train.x.astype(np.float64), train.d, sensitive_features=train.s)
-    seconds = perf_counter() - began
-    features = test.x.astype(np.float64)
-    scores = model.predict_proba(features, sensitive_features=test.s)[:, 1]
-    return Outcome(np.asarray(scores, np.float64), (scores > 0.5).astype(np.int8), seconds)
+    kind = getattr(baselines, method)
+    return estimator_method(
+        lambda seed: kind(random_state=seed) if method == "Rand" else kind(),
+        lambda rows: rows.x.astype(np.float64),
+    )

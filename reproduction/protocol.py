@@ -13,21 +13,15 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.paper.distributions import FAIRPC_EQUAL, LATNB_MOVED
-from fairpc.paper.exhibit import Exhibit, Grid, Record, Records, number, signed
-from fairpc.paper.methods import Outcome
-from fairpc.paper.real_world import measure, printed
-from fairpc.paper.runs import Study, Task
-from fairpc.paper.sources import TITLES, PaperTable
+from reproduction.distributions import FAIRPC_EQUAL, LATNB_MOVED
+from reproduction.exhibit import Exhibit, Grid, Record, Records, number, signed
+from reproduction.methods import Outcome
+from reproduction.real_world import PAPERS_COLUMNS, measure, printed
+from reproduction.runs import Study, Task
+from reproduction.sources import TITLES, PaperTable
 
 N_STARTS: Final = 20
 QUICK_STARTS: Final = 2
-QUANTITIES: Final = {
-    "log_likelihood_all": "LL (all)",
-    "accuracy": "accuracy",
-    "rate_f1": "F1",
-    "discrimination": "discrimination",
-}
 
 
 def exhibit(study: Study) -> Exhibit:
@@ -76,7 +70,7 @@ def _record(task: Task, outcome: Outcome) -> Record:
 def _fairpc(tables: Sequence[PaperTable], records: Records) -> Grid:
     lines = []
     for table in tables:
-        for key, words in QUANTITIES.items():
+        for key, words in PAPERS_COLUMNS.items():
             ours, theirs = (
                 np.array(records.values(key, dataset=table.name, method=m))
                 for m in ("FairPC", FAIRPC_EQUAL)
@@ -104,7 +98,7 @@ def means_of_starts(records: Records, dataset: str, key: str) -> list[float]:
 def _latnb(tables: Sequence[PaperTable], records: Records) -> Grid:
     lines = []
     for table in tables:
-        for key, words in QUANTITIES.items():
+        for key, words in PAPERS_COLUMNS.items():
             means = means_of_starts(records, table.name, key)
             theirs = printed(table.name, "LatNB")[key]
             # The printed number has three digits: half of the last is rounding.

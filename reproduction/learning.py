@@ -17,13 +17,13 @@ from fairpc.errors.arrays import Floats
 from fairpc.evidence import AssumptionTest, test_assumptions
 from fairpc.evidence.assumptions import SMALLEST_P
 from fairpc.metrics import auc, wilcoxon
-from fairpc.paper import criteria, synthetic
-from fairpc.paper.distributions import FAIRPC_RAND, FAIRPC_RAND_TOP
-from fairpc.paper.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_bound, spread
-from fairpc.paper.figures import Figure, legend_below, panels
-from fairpc.paper.methods import Outcome
-from fairpc.paper.runs import Runs, Study
-from fairpc.paper.sources import TITLES, PaperTable, folds_in_words
+from reproduction import criteria, synthetic
+from reproduction.distributions import FAIRPC_RAND, FAIRPC_RAND_TOP
+from reproduction.exhibit import Claim, Exhibit, Grid, Record, Records, number, p_bound, spread
+from reproduction.figures import Figure, legend_below, panels
+from reproduction.methods import Outcome
+from reproduction.runs import Runs, Study
+from reproduction.sources import TITLES, PaperTable, folds_in_words
 
 STARTS: Final = {
     "FairPC": "prior",

@@ -19,10 +19,12 @@ from typing import Any, Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+import fairpc
+from fairpc.comparison.runner import run_jobs
 from fairpc.data.hashing import fingerprint
 from fairpc.metrics import discrimination
-from fairpc.paper.distributions import FoldRows
-from fairpc.paper.methods import (
+from reproduction.distributions import FoldRows
+from reproduction.methods import (
     ALL_METHODS,
     Outcome,
     is_distribution,
@@ -30,11 +32,11 @@ from fairpc.paper.methods import (
     run,
     save,
 )
-from fairpc.paper.sources import PaperTable, Sources
+from reproduction.sources import PaperTable, Sources
 
 _FORMAT: Final = 1
-_CLASSIFIER_CODE: Final = ("baselines",)
-_DISTRIBUTION_CODE: Final = ("circuit", "data", "fair", "structure")
+_CLASSIFIER_CODE: Final = ("baselines", "comparison")
+_DISTRIBUTION_CODE: Final = ("circuit", "comparison", "data", "fair", "structure")
 _LIBRARIES: Final = ("fairlearn", "numpy", "scikit-learn", "scipy")
 
 Runs = dict[tuple[str, str], list[Outcome]]
@@ -89,27 +91,31 @@ class Runner:
 
     def __call__(self, tasks: Sequence[Task], what: str) -> list[Outcome]:
         """Outcomes in the order of the tasks; ``what`` names them beside the bar."""
-        found = {i: kept for i, task in enumerate(tasks) if (kept := load(self._path(task)))}
-        left = [i for i in range(len(tasks)) if i not in found]
         with _bar(self.progress) as bar:
-            shown = bar.add_task(what, total=len(tasks), completed=len(found))
-            for i, outcome in self._results(tasks, left):
-                found[i] = outcome
-                bar.advance(shown)
-        return [found[i] for i in range(len(tasks))]
+            shown = bar.add_task(what, total=len(tasks))
+            options: Any = {"kept": self, "done": lambda task: bar.advance(shown)}
+            return run_jobs(Task.run, tasks, spread=self._by_fold, **options)
 
-    def _results(self, tasks: Sequence[Task], some: Sequence[int]) -> Iterable[tuple[int, Outcome]]:
+    def get(self, task: Task) -> Outcome | None:
+        """What was kept of a task."""
+        return load(self._path(task))
+
+    def put(self, task: Task, outcome: Outcome) -> None:
+        """Keep an outcome."""
+        save(outcome, self._path(task))
+
+    def _by_fold(self, work: Any, tasks: Sequence[Task]) -> Iterable[tuple[int, Outcome]]:
+        """Tasks of one fold, which share its structure, one after another; folds side by side."""
         joblib: Any = import_module("joblib")
-        folds: dict[tuple[int, int], list[_Job]] = {}
-        for i in some:
-            key = id(tasks[i].table), tasks[i].fold
-            folds.setdefault(key, []).append((i, tasks[i], self._path(tasks[i])))
+        folds: dict[tuple[int, int], list[tuple[int, Task]]] = {}
+        for i, task in enumerate(tasks):
+            folds.setdefault((id(task.table), task.fold), []).append((i, task))
         n_jobs = min(self.n_jobs or joblib.cpu_count(), max(len(folds), 1))
         if n_jobs == 1:
-            return (found for jobs in folds.values() for found in _work(jobs))
+            return (found for jobs in folds.values() for found in _work(work, jobs))
         with joblib.parallel_config(backend="loky", n_jobs=n_jobs, inner_max_num_threads=1):
             pool = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-            results = pool(joblib.delayed(_work_apart)(jobs) for jobs in folds.values())
+            results = pool(joblib.delayed(_work_apart)(work, jobs) for jobs in folds.values())
         return (found for every in results for found in every)
 
     def _path(self, task: Task) -> Path:
@@ -127,34 +133,26 @@ def _bar(shown: bool) -> Progress:
     return Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), disable=not shown)
 
 
-_Job = tuple[int, Task, Path]
-"""Number of a task among all, the task, and where its outcome is kept."""
-
-
-def _work(jobs: Sequence[_Job]) -> Iterator[tuple[int, Outcome]]:
-    """Run the tasks of one fold, which share its structure, and keep their outcomes."""
+def _work(work: Any, jobs: Sequence[tuple[int, Task]]) -> Iterator[tuple[int, Outcome]]:
     rows = jobs[0][1].rows
-    for index, task, path in jobs:
-        outcome = task.run(rows)
-        save(outcome, path)
-        yield index, outcome
+    return ((index, work(task, rows)) for index, task in jobs)
 
 
-def _work_apart(jobs: Sequence[_Job]) -> list[tuple[int, Outcome]]:
+def _work_apart(work: Any, jobs: Sequence[tuple[int, Task]]) -> list[tuple[int, Outcome]]:
     """The same in a process apart, which leaves the other cores to other processes."""
     os.environ.setdefault("FAIRPC_THREADS", "1")
-    return list(_work(jobs))
+    return list(_work(work, jobs))
 
 
 @cache
 def _code(packages: tuple[str, ...]) -> str:
     """Hash of the source of some of our packages, and of the versions of libraries."""
-    root = Path(__file__).resolve().parents[1]
+    here, root = Path(__file__).parent, Path(fairpc.__file__).parent
     files = [path for name in packages for path in sorted((root / name).rglob("*.py"))]
     digest = hashlib.sha256()
     own = ("distributions.py", "methods.py") if packages == _DISTRIBUTION_CODE else ("methods.py",)
-    for path in (*files, *(root / "paper" / name for name in own)):
-        digest.update(f"{path.relative_to(root).as_posix()};".encode())
+    for path in (*files, *(here / name for name in own)):
+        digest.update(f"{path.name};".encode())
         digest.update(path.read_bytes())
     for name in _LIBRARIES:
         try:

@@ -10,13 +10,13 @@ import pytest
 
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.errors import FileFormatError
-from fairpc.paper import circuits
-from fairpc.paper.circuits import column_order, own_fold, read_circuits, score
-from fairpc.paper.distributions import FAIRPC_EQUAL
-from fairpc.paper.runs import Runner, Study, Task
-from fairpc.paper.sources import PaperTable, Sources
-from paper.folder import small_folder, small_study
 from published import paper_folder
+from reproduction import circuits
+from reproduction.circuits import column_order, own_fold, read_circuits, score
+from reproduction.distributions import FAIRPC_EQUAL
+from reproduction.runs import Runner, Study, Task
+from reproduction.sources import PaperTable, Sources
+from small_folder import small_folder, small_study
 
 OWN_FOLDS = {
     "compas": list(range(10)),

@@ -15,8 +15,8 @@ import numpy as np
 
 from fairpc.data.atomic import write_atomically
 from fairpc.evidence.plain import plain
-from fairpc.paper.criteria import Criterion
-from fairpc.paper.figures import Figure, pictures
+from reproduction.criteria import Criterion
+from reproduction.figures import Figure, pictures
 
 Record = dict[str, Any]
 

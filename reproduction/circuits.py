@@ -23,27 +23,20 @@ from fairpc.circuit.psdd import read_psdd
 from fairpc.data import Table
 from fairpc.errors import FileFormatError
 from fairpc.errors.arrays import Codes, Floats, Ints
-from fairpc.paper.distributions import FAIRPC_EQUAL, PROTOCOL
-from fairpc.paper.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
-from fairpc.paper.methods import Outcome, free_parameters
-from fairpc.paper.real_world import measure, printed
-from fairpc.paper.runs import Study
-from fairpc.paper.sources import ROLES, TITLES, PaperTable
+from reproduction.distributions import FAIRPC_EQUAL, PROTOCOL
+from reproduction.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
+from reproduction.methods import Outcome, free_parameters
+from reproduction.real_world import COLUMNS, PAPERS_COLUMNS, measure, printed
+from reproduction.runs import Study
+from reproduction.sources import ROLES, TITLES, PaperTable
 
-QUANTITIES: Final = {
-    "log_likelihood": "LL",
-    "log_likelihood_all": "LL (all)",
-    "accuracy": "accuracy",
-    "rate_f1": "F1",
-    "discrimination": "discrimination",
+QUANTITIES: Final = COLUMNS | {
     "n_parameters": "free parameters",
     "p_d1_given_df1_s1": "P(D=1 | 1, 1)",
     "p_d1_given_df1_s0": "P(D=1 | 1, 0)",
     "p_d1_given_df0_s1": "P(D=1 | 0, 1)",
     "p_d1_given_df0_s0": "P(D=1 | 0, 0)",
 }
-CELLS: Final = ("log_likelihood_all", "accuracy", "rate_f1", "discrimination")
-"""What the paper's table prints of FairPC."""
 _DIGITS: Final = {
     "log_likelihood": 4,
     "log_likelihood_all": 4,
@@ -257,11 +250,7 @@ def _same_in_words(same: Sequence[str], n_folds: int) -> str:
 
 
 def _measured(table: PaperTable, fold: int, outcome: Outcome) -> dict[str, float]:
-    found = measure(table, fold, outcome) | {
-        "log_likelihood": outcome.mean_log_likelihood,
-        "log_likelihood_all": outcome.log_likelihood_all,
-        "n_parameters": outcome.n_parameters,
-    }
+    found = measure(table, fold, outcome) | {"n_parameters": outcome.n_parameters}
     for f, s in ((1, 1), (1, 0), (0, 1), (0, 0)):
         found[f"p_d1_given_df{f}_s{s}"] = float(outcome.mechanism[s, f, 1])
     return found
@@ -341,7 +330,7 @@ def _by_number_in_words(by_number: dict[str, float], records: Records) -> str:
 
 
 def _in_words(records: Records) -> str:
-    cells = [r for r in records if r["quantity"] in CELLS]
+    cells = [r for r in records if r["quantity"] in PAPERS_COLUMNS]
     apart = [r for r in cells if not within(r)]
     listed = "; ".join(
         f"{TITLES[r['dataset']]} {QUANTITIES[r['quantity']]} {signed(r['difference'], 4)} "
