@@ -1,37 +1,25 @@
-"""Pictures and summaries: complete where they can be, honest about what they leave out.
-
-In their layouts edges point down, nothing overlaps and few edges cross.
-"""
+"""Pictures and summaries: complete where they can be, honest about what they leave out."""
 
 from __future__ import annotations
 
 import re
 import time
 import xml.etree.ElementTree as ET
-from itertools import pairwise
+from pathlib import Path
 from random import Random
+from shutil import which
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairpc.circuit import Circuit, CircuitBuilder
-from fairpc.circuit.graph import SUM
-from fairpc.circuit.picture import (
-    MAX_ANALYSED,
-    MAX_COMPARED,
-    Edge,
-    Layout,
-    depth,
-    layered,
-    summary,
-    to_html,
-    to_svg,
-)
+from fairpc.circuit.picture import MAX_ANALYSED, MAX_COMPARED, depth, drawn, summary
 from strategies import any_circuits, examples
 
-SVG = "{http://www.w3.org/2000/svg}"
+NODE = re.compile(r'^  (\d+) \[label="((?:[^"\\]|\\.)*)", shape=(\w+),.*?(dashed)?"?\]$')
+EDGE = re.compile(r'^  (\d+) -> (\d+)(?: \[label="([^"]+)"\])?$')
+MORE = re.compile(r'^  label="… ([\d,]+) more nodes?"$')
 
 
 def small() -> Circuit:
@@ -65,75 +53,65 @@ def huge(n_sums: int = 3_000) -> Circuit:
     return b.build(nodes[0])
 
 
-def parse(svg: str) -> ET.Element:
-    return ET.fromstring(svg)
+def read(dot: str) -> tuple[dict[int, tuple[str, str, bool]], list[tuple[str, str, str]], int]:
+    """Label, shape and dashed rim of each node; edges with their weights; how many more there are.
+
+    Every line between the style and the end is one of these.
+    """
+    assert dot.startswith("digraph {\n")
+    assert dot.endswith("\n}\n")
+    nodes, edges, more = {}, [], 0
+    for line in dot.splitlines()[5:-1]:
+        if node := NODE.match(line):
+            label = node[2].replace("\\n", "\n").replace("\\\\", "\\").replace('\\"', '"')
+            nodes[int(node[1])] = (label.replace("&amp;", "&"), node[3], bool(node[4]))
+        elif edge := EDGE.match(line):
+            edges.append((edge[1], edge[2], edge[3] or ""))
+        else:
+            rest = MORE.match(line)
+            assert rest, line
+            more = int(rest[1].replace(",", ""))
+    return nodes, edges, more
 
 
-def count(root: ET.Element, style: str) -> int:
-    return sum(style in (e.get("class") or "").split() for e in root.iter())
+def labels(dot: str) -> list[str]:
+    return [label for label, *_ in read(dot)[0].values()]
 
 
-def texts(root: ET.Element) -> list[str]:
-    return [e.text or "" for e in root.iter(f"{SVG}text")]
-
-
-def test_a_small_circuit_is_drawn_whole() -> None:
-    root = parse(to_svg(small()))
-    assert {s: count(root, s) for s in ("sum", "product", "indicator", "edge")} == {
-        "sum": 3,
-        "product": 2,
-        "indicator": 5,
-        "edge": 12,
-    }
-    shown = texts(root)
-    assert sorted(t for t in shown if "=" in t) == ["S = 0", "S = 1", "X = 0", "X = 1", "X = 2"]
-    assert sorted(t for t in shown if t.startswith(".")) == sorted(
+def test_a_small_circuit_is_written_whole() -> None:
+    nodes, edges, more = read(small().to_dot())
+    assert sorted(label for label, *_ in nodes.values()) == sorted(
+        ["+", "+", "+", "×", "×", "S = 0", "S = 1", "X = 0", "X = 1", "X = 2"]
+    )
+    assert len(edges) == 12
+    assert sorted(weight for *_, weight in edges if weight) == sorted(
         [".7", ".3", ".2", ".3", ".5", ".6", ".3", ".1"]
     )
-    assert not any("more" in t for t in shown)
+    assert not any(cut for *_, cut in nodes.values())
+    assert more == 0
 
 
 def test_values_are_shown_by_their_labels() -> None:
-    labels = {"S": ("women", "men")}
-    root = parse(to_svg(small(), labels=labels))
-    shown = [t for t in texts(root) if "=" in t]
-    assert sorted(shown) == ["S = men", "S = women", "X = 0", "X = 1", "X = 2"]
-    hints = [e.findtext(f"{SVG}title") for e in root.iter(f"{SVG}g")]
-    assert "indicator node 0 [S = women]" in hints
-    boxes = parse(to_svg(tied(), labels={"X": ("low", "high")}))
-    titles = [e.findtext(f"{SVG}title") or "" for e in boxes.iter(f"{SVG}g")]
-    assert any("X: low .1, high .9" in title for title in titles)
-
-
-def test_it_says_what_it_is() -> None:
-    root = parse(to_svg(small()))
-    assert root.get("role") == "img"
-    assert root.get("aria-label") == "Circuit over 2 variables: 10 nodes, 12 edges"
-    title, description = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
-    assert title is not None
-    assert title.text == "Circuit over 2 variables"
-    assert description is not None
-    hints = [e.findtext(f"{SVG}title") for e in root.iter(f"{SVG}g")]
-    assert "sum node 9" in hints
-    assert "indicator node 0 [S = 0]" in hints
-
-
-def test_it_needs_nothing_from_elsewhere() -> None:
-    svg = to_svg(tied()).replace("http://www.w3.org/2000/svg", "")
-    assert not re.search(r"https?:|href|url\(|@import|<script|<image|<use", svg)
-    rules = re.findall(r"[^{}]+(?={)", re.search(r"<style>(.*)</style>", svg)[1])  # type: ignore[index]
-    assert rules
-    assert all(rule.startswith(".fairpc-circuit ") for rule in rules)
+    shown = labels(small().to_dot(labels={"S": ("women", "men")}))
+    assert sorted(label for label in shown if "=" in label) == [
+        "S = men",
+        "S = women",
+        "X = 0",
+        "X = 1",
+        "X = 2",
+    ]
 
 
 def test_larger_circuits_have_boxes_for_distributions() -> None:
-    root = parse(to_svg(tied()))
-    assert count(root, "distribution") == 4
-    assert count(root, "sum") == 3
-    assert count(root, "indicator") == 4  # S and F; those of X are in the boxes
-    assert texts(root).count("X") == 4
-    assert ".1 .9" in texts(root)
-    assert not any("more" in t for t in texts(root))
+    shown = labels(tied().to_dot())
+    assert sorted(label for label in shown if "\n" in label) == [
+        "X\n.1 .9",
+        "X\n.3 .7",
+        "X\n.4 .6",
+        "X\n.6 .4",
+    ]
+    assert shown.count("+") == 3
+    assert sum("=" in label for label in shown) == 4  # S and F; those of X are in the boxes
 
 
 def test_boxes_order_values_and_are_only_complete_distributions() -> None:
@@ -141,70 +119,60 @@ def test_boxes_order_values_and_are_only_complete_distributions() -> None:
     a = b.sum([b.indicator("A", v) for v in (5, 4, 3, 2, 1, 0)], [0.05, 0.1, 0.15, 0.2, 0.2, 0.3])
     some = b.sum([b.indicator("B", 0), b.indicator("B", 0)], [0.5, 0.5])
     c = b.sum([b.indicator("C", 1), b.indicator("C", 0)], [0.25, 0.75])
-    root = parse(to_svg(b.build(b.product(a, some, c))))
-    assert count(root, "distribution") == 2
-    assert ".3 .2 .2 …" in texts(root)
-    assert ".75 .25" in texts(root)
-    assert count(root, "sum") == 1
+    shown = labels(b.build(b.product(a, some, c)).to_dot())
+    assert sorted(label for label in shown if "\n" in label) == ["A\n.3 .2 .2 …", "C\n.75 .25"]
+    assert shown.count("+") == 1
 
 
 @pytest.mark.parametrize("max_nodes", [1, 2, 7, 30, 60, 200])
-def test_of_a_large_circuit_the_top_is_drawn_and_the_rest_counted(max_nodes: int) -> None:
+def test_of_a_large_circuit_the_top_is_written_and_the_rest_counted(max_nodes: int) -> None:
     circuit = huge()
     assert circuit.graph.n_nodes > 1_900
-    root = parse(to_svg(circuit, max_nodes))
-    shapes = sum(count(root, s) for s in ("sum", "product", "indicator", "distribution"))
-    assert shapes <= max_nodes
-    assert shapes >= min(max_nodes, 60) * 0.9
-    (rest,) = [t for t in texts(root) if "more node" in t]
-    hidden = int(rest.removeprefix("… ").split()[0].replace(",", ""))
-    inside = 2 * len({t for t in texts(root) if re.fullmatch(r"V\d", t)})
-    assert hidden + shapes + inside == circuit.graph.n_nodes
-    assert count(root, "cut") > 0
-    assert float(root.get("width") or 0) < 1_200
+    nodes, edges, more = read(circuit.to_dot(max_nodes))
+    assert min(max_nodes, 60) * 0.9 <= len(nodes) <= max_nodes
+    inside = 2 * len({label.split("\n")[0] for label, *_ in nodes.values() if "\n" in label})
+    assert more + len(nodes) + inside == circuit.graph.n_nodes
+    for node, (label, _, cut) in nodes.items():
+        drawn_below = {child for parent, child, _ in edges if parent == str(node)}
+        below = set() if "\n" in label else set(map(str, circuit.graph.children(node).tolist()))
+        assert cut == (drawn_below != below)
 
 
 def test_a_wide_root_is_cut() -> None:
     b = CircuitBuilder({"A": 500})
-    root = parse(to_svg(b.build(b.sum([b.indicator(0, v) for v in range(499)]))))
-    assert count(root, "indicator") == 12
-    assert "… 487 more nodes" in texts(root)
+    nodes, _, more = read(b.build(b.sum([b.indicator(0, v) for v in range(499)])).to_dot())
+    assert (len(nodes), more) == (13, 487)
 
 
 def test_one_more_node_is_singular() -> None:
     b = CircuitBuilder({"A": 2})
-    assert "… 1 more node<" in to_svg(b.build(b.sum([b.indicator(0, 0)])), 1)
+    assert '"… 1 more node"' in b.build(b.sum([b.indicator(0, 0)])).to_dot(1)
 
 
 @settings(max_examples=examples(300))
 @given(any_circuits(), st.sampled_from([5, 60]))
-def test_any_circuit_can_be_drawn(circuit: Circuit, max_nodes: int) -> None:
-    root = parse(to_svg(circuit, max_nodes))
-    width, height = float(root.get("width") or 0), float(root.get("height") or 0)
-    for rect in root.iter(f"{SVG}rect"):
-        x, w = float(rect.get("x") or 0), float(rect.get("width") or 0)
-        assert 0 <= x <= x + w <= width
-        assert 0 <= float(rect.get("y") or 0) <= height
+def test_any_circuit_can_be_written(circuit: Circuit, max_nodes: int) -> None:
+    nodes, edges, more = read(circuit.to_dot(max_nodes))
+    assert {int(end) for edge in edges for end in edge[:2]} <= nodes.keys()
+    assert circuit.graph.root in nodes
     if circuit.graph.n_nodes <= max_nodes:
-        assert not any("more node" in t for t in texts(root))
+        assert more == 0
 
 
 @given(st.text(min_size=1, max_size=30))
-def test_any_name_can_be_drawn(name: str) -> None:
+def test_any_name_can_be_written(name: str) -> None:
     b = CircuitBuilder({name: 2})
-    root = parse(to_svg(b.build(b.categorical(0))))
-    labels = [t for t in texts(root) if t.endswith((" = 0", " = 1"))]
-    assert len(labels) == 2
-    if name.isprintable() and len(name) <= 20:
-        assert f"{name} = 0" in labels
-    assert len(summary(b.build(b.categorical(0))).splitlines()) == 7
-
-
-def test_markup_in_names_is_text() -> None:
-    b = CircuitBuilder({"<b>&\"'": 2})
     circuit = b.build(b.categorical(0))
-    assert "<b>" not in to_svg(circuit)
-    assert "<b>" not in to_html(circuit)
+    shown = [label for label in labels(circuit.to_dot()) if label.endswith((" = 0", " = 1"))]
+    assert len(shown) == 2
+    if name.isprintable() and len(name) <= 20 and not set(name) & set("\\&"):
+        assert f"{name} = 0" in shown
+    assert len(summary(circuit).splitlines()) == 7
+
+
+def test_what_means_something_in_dot_is_text() -> None:
+    b = CircuitBuilder({'"\\&lt;\\': 2})
+    assert 'label="\\"\\\\&amp;lt;\\\\ = 0"' in b.build(b.categorical(0)).to_dot()
 
 
 @pytest.mark.parametrize(
@@ -213,11 +181,51 @@ def test_markup_in_names_is_text() -> None:
 )
 def test_weights_have_two_or_three_digits(weight: float, shown: str) -> None:
     b = CircuitBuilder({"A": 2})
-    assert shown in texts(parse(to_svg(b.build(b.categorical(0, [weight, 1 - weight])))))
+    _, edges, _ = read(b.build(b.categorical(0, [weight, 1 - weight])).to_dot())
+    assert shown in [written for *_, written in edges]
 
 
-def test_the_same_circuit_gives_the_same_picture() -> None:
-    assert to_svg(huge()) == to_svg(huge())
+@pytest.mark.skipif(which("dot") is None, reason="Graphviz is not installed")
+@settings(max_examples=20)
+@given(st.text(min_size=1, max_size=15).filter(str.isprintable))
+def test_graphviz_draws_names_as_they_are(name: str) -> None:
+    b = CircuitBuilder({name: 2})
+    root = ET.fromstring(drawn(b.build(b.categorical(0)).to_dot()))
+    shown = {"".join(text.itertext()) for text in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert shown == {"+", ".5", f"{name} = 0", f"{name} = 1"}
+
+
+def of_path(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a script the only program that is found, and call it dot."""
+    program = folder / "dot"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_graphviz_gets_the_text_and_its_element_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = 'read -r first; echo "<!DOCTYPE svg><svg><!-- $1 $first --></svg>"'
+    of_path(tmp_path, script, monkeypatch)
+    html = small()._repr_html_()
+    assert "<svg><!-- -Tsvg digraph { --></svg>" in html
+    assert "10: 3 sums" in html
+
+
+@pytest.mark.parametrize("script", ["exit 1", "echo no drawing"])
+def test_a_circuit_is_not_drawn_where_graphviz_fails(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_path(tmp_path, script, monkeypatch)
+    assert drawn(small().to_dot()) == ""
+
+
+def test_without_graphviz_a_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    html = small()._repr_html_()
+    assert "The circuit is not drawn: install Graphviz" in html
+    assert "10: 3 sums" in html
 
 
 def test_summary() -> None:
@@ -285,104 +293,3 @@ def test_depth_is_the_longest_path(circuit: Circuit) -> None:
         return 1 + max(map(longest, below)) if below else 0
 
     assert depth(circuit.graph) == longest(circuit.graph.root)
-
-
-def test_html_has_picture_and_summary() -> None:
-    html = to_html(tied())
-    assert "<svg" in html
-    assert "12 in 6 blocks" in html
-    assert "overflow-x:auto" in html
-    assert np.sum(tied().graph.kind == SUM) == 7
-
-
-GAP = 10.0
-
-
-def crossings(edges: list[Edge], layout: Layout) -> int:
-    """Pairs of straight pieces between two layers that cross, by the definition."""
-    pieces: list[tuple[int, float, float]] = []
-    for (a, b), bends in zip(edges, layout.bends, strict=True):
-        xs = [layout.x[a], *bends, layout.x[b]]
-        pieces += [(layout.layer[a] + i, u, v) for i, (u, v) in enumerate(pairwise(xs))]
-    return sum(
-        p[0] == q[0] and (p[1] - q[1]) * (p[2] - q[2]) < -1e-9
-        for i, p in enumerate(pieces)
-        for q in pieces[:i]
-    )
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> tuple[list[Edge], list[float]]:
-    """Graphs with one top, parents before children."""
-    rnd = draw(st.randoms(use_true_random=False))
-    n = rnd.randrange(1, 25)
-    edges = [(rnd.randrange(child), child) for child in range(1, n)]
-    for _ in range(rnd.randrange(0, n)):
-        a, b = sorted((rnd.randrange(n), rnd.randrange(n)))
-        if a != b:
-            edges.append((a, b))
-    return edges, [float(rnd.randrange(20, 90)) for _ in range(n)]
-
-
-@settings(max_examples=examples(500))
-@given(graphs())
-def test_edges_point_down_and_nothing_overlaps(graph: tuple[list[Edge], list[float]]) -> None:
-    edges, widths = graph
-    layout = layered(edges, widths, GAP)
-    assert layout.layer[0] == 0
-    for (a, b), bends in zip(edges, layout.bends, strict=True):
-        assert layout.layer[b] > layout.layer[a]
-        assert len(bends) == layout.layer[b] - layout.layer[a] - 1
-    for level in range(layout.n_layers):
-        row = sorted(
-            (layout.x[i], widths[i]) for i in range(len(widths)) if layout.layer[i] == level
-        )
-        assert row
-        for (x, w), (u, v) in pairwise(row):
-            assert u - x >= (w + v) / 2 + GAP - 1e-6
-    left = min(x - w / 2 for x, w in zip(layout.x, widths, strict=True))
-    assert left >= -1e-6
-
-
-def test_a_layer_is_the_longest_path() -> None:
-    layout = layered([(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)], [20.0] * 4, GAP)
-    assert layout.layer == [0, 1, 2, 3]
-    assert [len(b) for b in layout.bends] == [0, 0, 1, 0, 2]
-
-
-def test_a_parent_sits_over_the_middle_of_its_children() -> None:
-    layout = layered([(0, 1), (0, 2), (0, 3)], [20.0] * 4, GAP)
-    assert layout.x[1:] == pytest.approx([10, 40, 70])
-    assert layout.x[0] == pytest.approx(40)
-
-
-def test_trees_have_no_crossings() -> None:
-    rnd = Random(1)
-    for _ in range(30):
-        n = rnd.randrange(2, 40)
-        edges = [(rnd.randrange(child), child) for child in range(1, n)]
-        assert crossings(edges, layered(edges, [20.0] * n, GAP)) == 0
-
-
-def test_crossings_that_can_be_avoided_are_avoided() -> None:
-    # Two stars whose leaves were listed crosswise: 1 owns the even ones, 2 the odd ones.
-    edges = [(0, 1), (0, 2), *((1 + leaf % 2, leaf) for leaf in range(3, 13))]
-    assert crossings(edges, layered(edges, [20.0] * 13, GAP)) == 0
-
-
-def test_sweeps_take_out_crossings(monkeypatch: pytest.MonkeyPatch) -> None:
-    rnd = Random(2)
-    found = {}
-    graphs = []
-    for _ in range(20):
-        edges = [(0, i) for i in range(1, 7)]
-        edges += [(rnd.randrange(1, 7), leaf) for leaf in range(7, 17) for _ in range(2)]
-        graphs.append(edges)
-    for sweeps in (12, 0):
-        monkeypatch.setattr("fairpc.circuit.picture._ORDER_SWEEPS", sweeps)
-        found[sweeps] = sum(crossings(e, layered(e, [20.0] * 17, GAP)) for e in graphs)
-    assert found[12] < 0.6 * found[0]
-
-
-def test_one_node() -> None:
-    assert layered([], [30.0], GAP) == Layout([15.0], [0], [])

@@ -170,6 +170,28 @@ def test_a_page_without_a_circuit_says_so_and_has_no_questions() -> None:
     assert 'type="application/json"' not in page
 
 
+def with_drawing(svg: str) -> str:
+    known = facts.german()[1]
+    assert known.circuit is not None
+    return render(replace(known, circuit=replace(known.circuit, svg=svg)))
+
+
+def test_a_drawing_is_copied_without_what_could_act() -> None:
+    page = with_drawing(
+        '<svg width="9pt" onload="alert(2)" style="x"><script>alert(2)</script>'
+        '<a href="https://example.org"><text>a link</text></a>'
+        '<g class="node" id="n"><title>1</title><text x="1" fill="red">S = 0</text></g></svg>'
+    )
+    assert '<svg width="9pt"><g><text x="1" fill="red">S = 0</text></g></svg>' in page
+    assert "Sums are marked +" in page
+
+
+def test_a_page_without_a_drawing_says_how_to_get_one() -> None:
+    page = with_drawing("")
+    assert "The circuit is not drawn: with Graphviz installed, the next audit draws it." in page
+    assert "Drawing of the circuit" not in page
+
+
 def test_a_rejection_is_said_in_the_first_lines() -> None:
     known = facts.german()[1]
     headline = "These rows contradict the assumptions."

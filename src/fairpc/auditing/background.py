@@ -14,7 +14,7 @@ from fairpc.auditing.job import Job
 from fairpc.auditing.strata import ARGUED
 from fairpc.auditing.verdict import DISCLAIMER
 from fairpc.circuit.file import to_dict
-from fairpc.circuit.picture import depth, summary, to_svg
+from fairpc.circuit.picture import depth, drawn, summary
 from fairpc.errors import AuditError, EachWay, Phrase, counted
 from fairpc.estimators.base import CircuitClassifier
 from fairpc.estimators.latent import LatentDecision
@@ -112,7 +112,7 @@ class CircuitFacts:
     n_components: int  #: circuits mixed inside each P(x | f, s)
     variables: tuple[str, ...]  #: names, in the order of the columns
     summary: str  #: size and properties, a line each
-    svg: str  #: a drawing; of a large circuit its top
+    svg: str  #: a drawing; of a large circuit its top; empty where Graphviz is not installed
 
 
 def circuit_facts(job: Job) -> CircuitFacts:
@@ -132,7 +132,7 @@ def circuit_facts(job: Job) -> CircuitFacts:
         n_components=layout.n_components,
         variables=graph.names,
         summary=summary(circuit),
-        svg=to_svg(circuit, labels=model.coding_.value_names(*names)),
+        svg=drawn(circuit.to_dot(labels=model.coding_.value_names(*names))),
     )
 
 

@@ -208,6 +208,20 @@ class Circuit:
 
         return to_html(self)
 
+    def to_dot(
+        self, max_nodes: int = 60, *, labels: Mapping[str, Sequence[str]] | None = None
+    ) -> str:
+        """The circuit in the DOT language of Graphviz, root on top.
+
+        Of a circuit with more than ``max_nodes`` nodes the top layers are written, with dashed
+        rims where children are left out, and the rest is counted. Beyond a dozen nodes, a sum
+        over all indicators of one variable is a box with the variable and its probabilities.
+        ``labels`` names the values of some variables; of the others numbers are shown.
+        """
+        from fairpc.circuit.picture import to_dot
+
+        return to_dot(self, max_nodes, labels or {})
+
     def with_parameters(self, parameters: npt.ArrayLike) -> Circuit:
         """The same structure with other parameters."""
         return Circuit(self.graph, np.asarray(parameters, np.float64))

@@ -34,9 +34,10 @@ _FROM_SCORES: Final = "LatentDecision"
 _LISTED: Final = 12
 _LINES: Final = 6
 
-_TAGS: Final = {"svg", "title", "desc", "g", "rect", "circle", "path", "text"}
-_PLACES: Final = {"width", "height", "viewBox", "x", "y", "rx", "cx", "cy", "r", "d", "transform"}
-_ATTRIBUTES: Final = {"class", "role", "aria-label"} | _PLACES
+_TAGS: Final = {"svg", "g", "polygon", "ellipse", "path", "text"}
+_PLACES: Final = {"width", "height", "viewBox", "x", "y", "cx", "cy", "rx", "ry", "d", "points"}
+_STYLES: Final = {"fill", "stroke", "stroke-dasharray", "text-anchor", "font-family", "font-size"}
+_ATTRIBUTES: Final = {"transform"} | _PLACES | _STYLES
 
 INDICATOR: Final = 0
 SUM: Final = 2
@@ -160,16 +161,17 @@ def circuit(_: Audit, found: facts.CircuitFacts) -> Iterator[view.Block]:
     names = ("Nodes", "Edges", "Parameters", "Depth", "Components per cell")
     sizes = (found.n_nodes, found.n_edges, found.n_parameters, found.depth, found.n_components)
     yield view.KeyNumbers([*zip(names, map(text.count, sizes), strict=True)])
-    if found.svg:  # an audit that was read from a file has no drawing
-        drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by this package
+    note = "The circuit is not drawn: with Graphviz installed, the next audit draws it."
+    if found.svg:
+        drawn = ET.fromstring(text.visible(found.svg))  # noqa: S314 - drawn by Graphviz
         yield view.Drawing("Drawing of the circuit, root on top", _copied(drawn))
-        marks = "Sums are marked +, products ×. Only the top of a large circuit is drawn."
-        yield view.Paragraph(marks, "note")
+        note = "Sums are marked +, products ×. Only the top of a large circuit is drawn."
+    yield view.Paragraph(note, "note")
     yield view.Plain(found.summary)
 
 
 def _copied(part: ET.Element) -> Markup:
-    """A drawing with known shapes and attributes only; its colours are in the page's style."""
+    """A drawing with known shapes and attributes only."""
     tag = part.tag.rpartition("}")[2]
     if tag not in _TAGS:
         return Markup("")
