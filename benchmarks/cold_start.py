@@ -4,9 +4,7 @@
     python benchmarks/cold_start.py --against OLD    and before ÷ after, OLD being a checkout
     python benchmarks/cold_start.py fit              one of the two alone
 
-Each run is a process with an empty cache; a second one then finds all in it. Seconds are of the
-processor, of the process that the user waits for: those of the processes that help it are not in
-them, and are seen in the run without any (FAIRPC_THREADS=1).
+Each run is a process with an empty cache; a second one then finds all in it.
 """
 
 from __future__ import annotations
@@ -59,15 +57,13 @@ main(sys.argv[2:])
 ROLES = ("--label", "loan_status", "--positive", "good", "--sensitive", "sex")
 
 
-def ran(checkout: Path, cache: Path, *words: str, **more: str) -> dict[str, Any]:
+def ran(checkout: Path, cache: Path, *words: str) -> dict[str, Any]:
     """Seconds of each kernel that this run compiled, of the processor, and on the wall."""
     told = cache / "told.json"
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "-c", RUN, str(told), *words],
-        env=os.environ
-        | {"PYTHONPATH": str(checkout / "src"), "NUMBA_CACHE_DIR": str(cache)}
-        | more,
+        env=os.environ | {"PYTHONPATH": str(checkout / "src"), "NUMBA_CACHE_DIR": str(cache)},
         cwd=cache,
         stdout=subprocess.DEVNULL,
         check=True,
@@ -83,35 +79,25 @@ def words_of(command: str, cache: Path) -> tuple[str, ...]:
 
 
 def measured(checkout: Path, command: str) -> dict[str, dict[str, Any]]:
-    """A run with an empty cache, one after it, and one with an empty cache and no help."""
-    found = {}
-    for name, more in (("cold", {}), ("cold, no help", {"FAIRPC_THREADS": "1"})):
-        with tempfile.TemporaryDirectory(
-            prefix="fairpc-cold-", ignore_cleanup_errors=True
-        ) as folder:
-            cache = Path(folder)
-            if command == "fit":
-                ran(checkout, cache, "data", "german", "-o", str(cache / "german.csv"))
-            words = words_of(command, cache)
-            found[name] = ran(checkout, cache, *words, **more)
-            if not more:
-                found["warm"] = ran(checkout, cache, *words)
-    return found
+    """A run with an empty cache, and one after it."""
+    with tempfile.TemporaryDirectory(prefix="fairpc-cold-") as folder:
+        cache = Path(folder)
+        if command == "fit":
+            ran(checkout, cache, "data", "german", "-o", str(cache / "german.csv"))
+        words = words_of(command, cache)
+        return {name: ran(checkout, cache, *words) for name in ("cold", "warm")}
 
 
 def show(command: str, found: dict[str, dict[str, Any]]) -> None:
     print(f"fairpc {command}")
-    for name in ("cold", "cold, no help", "warm"):
-        run = found[name]
+    for name, run in found.items():
         compiled = sum(run["kernels"].values())
         print(
-            f"    {name:14s} {len(run['kernels']):3d} kernels in {compiled:5.2f} s; "
+            f"    {name:5s} {len(run['kernels']):3d} kernels in {compiled:5.2f} s; "
             f"{run['cpu']:5.1f} s of the processor, {run['wall']:5.1f} s on the wall"
         )
-    kernels = found["cold, no help"]["kernels"]
-    for name, seconds in sorted(kernels.items(), key=lambda item: -item[1]):
-        own = found["cold"]["kernels"].get(name)
-        print(f"        {name:44s} {seconds:5.2f}   {'' if own is None else f'{own:5.2f}'}")
+    for name, seconds in sorted(found["cold"]["kernels"].items(), key=lambda item: -item[1]):
+        print(f"        {name:44s} {seconds:5.2f}")
 
 
 def waited(found: dict[str, dict[str, Any]]) -> float:

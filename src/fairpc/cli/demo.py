@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fairpc.cli.ahead import compile_aside, compile_rest
 from fairpc.cli.audit import show_verdict, told
 from fairpc.cli.compare import show as show_comparison
 from fairpc.cli.fit import estimator as model_of
@@ -47,7 +46,6 @@ class Demo:
 def run(output: str, seed: int, screen: Screen) -> None:
     """Fit, compare, audit, and write the report."""
     check_writable(output)
-    compile_aside(("trees", "losses"))
     began = perf_counter()
     warned = Warned()
     with warned.watching():
@@ -74,10 +72,8 @@ def demonstrate(seed: int, screen: Screen) -> Demo:
     from fairpc.refits.workbench import progress
 
     train, test = _table("train"), _table("test")
-    # First, while another process compiles what the fit needs.
     with progress(screen.shows_progress, None) as step:
         other = _compared({"LR": LR()}, train, test, step)
-    compile_rest(("passes", "boxes"))
     learner = Learner(structure=STRUCTURE, seed=seed)
     estimator = model_of(learner, ROLES, verbose=screen.shows_progress)
     began = perf_counter()

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fairpc.cli.ahead import STAGES, compile_aside
 from fairpc.cli.options import LATENT, THRESHOLD, Engine, Keeping, Learner, Roles, TextFormat, named
 from fairpc.cli.screen import Screen, grid, print_json, say
 from fairpc.cli.strata import alike, show_strata, strata_facts
@@ -82,8 +81,6 @@ def run(
     in_memory = learner.model == LATENT
     if in_memory:
         _refuse_streaming(keeping, engine)
-    else:
-        compile_aside(tuple(STAGES))
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
         learner = replace(learner, given=strata_columns(learner.given, roles, files))

@@ -35,7 +35,6 @@ class _Compilation(event.Listener):  # type: ignore[misc]
     """
 
     def __init__(self) -> None:
-        self.first: list[Callable[[], None]] = []
         self._said = False
         self._depth = 0
         self._lock = Lock()
@@ -53,8 +52,6 @@ class _Compilation(event.Listener):  # type: ignore[misc]
             logging.getLogger("fairpc").info(
                 "compiling what this needs for the first time: some seconds, and then it is kept"
             )
-            for call in self.first:
-                call()
 
     def on_end(self, event: Any) -> None:
         if _is_ours(event):
@@ -70,11 +67,6 @@ def _is_ours(event: Any) -> bool:
 
 _compilation = _Compilation()
 event.register("numba:compile", _compilation)
-
-
-def at_first_compilation(call: Callable[[], None]) -> None:
-    """Call this once, when the first kernel of this process is about to be compiled and kept."""
-    _compilation.first.append(call)
 
 
 class _NoCache:
