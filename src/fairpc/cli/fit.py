@@ -90,10 +90,6 @@ def run(
         compile_aside(tuple(STAGES))
     warned = Warned()
     with opened(table, text) as files, client_of(engine) as client, about(files.source):
-        if files.folder is not None and keeping.checkpoint is not None:
-            raise LearningError(
-                "--checkpoint needs a table that is a file of its own: write it to Parquet first"
-            )
         learner = replace(learner, given=strata_columns(learner.given, roles, files))
         weight = weight_column(learner.weight, learner.given, roles, files)
         large = engine.clustered or keeping != Keeping() or is_large(files)

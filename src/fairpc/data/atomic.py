@@ -9,16 +9,15 @@ import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from fairpc.errors import FileFormatError
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 AnyPath = str | os.PathLike[str]
 
@@ -78,7 +77,7 @@ def _begun(target: Path) -> tuple[Path, int | None]:
     while True:
         temporary = target.with_name(f".{_cut(target.name)}.fairpc-{secrets.token_hex(8)}.tmp")
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        if fcntl is None:  # Windows renames no file that is open
+        if sys.platform == "win32":  # which renames no file that is open
             os.close(descriptor)
             return temporary, None
         with contextlib.suppress(OSError):  # not all file systems have locks
@@ -90,7 +89,9 @@ def _begun(target: Path) -> tuple[Path, int | None]:
 
 def _remove_left_overs(folder: Path) -> None:
     """Remove what writers left that were killed: files of ours, by their name, that none locks."""
-    for path in folder.glob(".*.fairpc-*.tmp") if fcntl is not None else ():
+    if sys.platform == "win32":
+        return
+    for path in folder.glob(".*.fairpc-*.tmp"):
         if replaced_by(path.name) is None or path.is_symlink() or not path.is_file():
             continue
         with contextlib.suppress(OSError):

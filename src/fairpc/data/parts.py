@@ -17,6 +17,7 @@ import numpy as np
 
 from fairpc.data.atomic import read_sealed, read_whole, write_atomically, write_sealed
 from fairpc.data.distinct import CodedRows, Distinct, Packing
+from fairpc.data.files import Reading
 from fairpc.data.schema import Record
 from fairpc.errors import FileFormatError
 
@@ -97,10 +98,8 @@ class Parts(RowParts):
             raise FileFormatError(
                 f"{path} is gone or damaged (its checksum does not fit): fit again, in a new folder"
             )
-        try:
+        with Reading(str(path)):
             frame = pl.read_ipc(io.BytesIO(data))
-        except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise FileFormatError(f"{path} holds no rows ({error}): fit again") from error
         if frame.height != self.rows[k] or frame.columns != _columns(self.packing):
             raise FileFormatError(f"{path} is of another table: fit again, in a new folder")
         codes = np.empty((len(frame), len(arities)), np.int16, order="F")
