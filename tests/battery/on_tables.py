@@ -11,7 +11,6 @@ import csv
 import gzip
 import io
 import random
-import sqlite3
 import sys
 import zipfile
 from collections.abc import Callable
@@ -86,7 +85,7 @@ _OPTIONS: Final[tuple[tuple[str, ...], ...]] = (
     *(("--delimiter", "\0"), ("--delimiter", "\n"), ("--encoding", "zlib"), ("--delimiter", "")),
 )
 _FORMATS: Final = (".csv", ".tsv", ".parquet", ".arrow")
-_CONTAINERS: Final = (".sqlite", ".xlsx", ".csv.gz")
+_CONTAINERS: Final = (".xlsx", ".csv.gz")
 """Files with tables inside, which are read and not written."""
 
 
@@ -204,29 +203,20 @@ def _write(table: pl.DataFrame, path: Path) -> None:
         table.write_ipc(path)
     elif path.suffix == ".gz":
         path.write_bytes(gzip.compress(table.write_csv().encode()))
-    elif path.suffix == ".xlsx":
-        _write_sheet(table, path)
     else:
-        with contextlib.closing(sqlite3.connect(path)) as database, database:
-            names = ", ".join('"' + name.replace('"', '""') + '"' for name in table.columns)
-            with contextlib.suppress(sqlite3.Error):  # names that differ in case, or are empty
-                database.execute(f"CREATE TABLE t ({names})")
-                cells = [[_cell(v) for v in row] for row in table.iter_rows()]
-                marks = ", ".join("?" * table.width)
-                database.executemany(f"INSERT INTO t VALUES ({marks})", cells)
+        _write_sheet(table, path)
 
 
-def _cell(value: Any) -> Any:
-    """What SQLite can hold; it has no booleans."""
-    odd = isinstance(value, bool) or not isinstance(value, str | int | float | None)
-    return str(value).lower() if odd else value
+def _cell(value: Any) -> str:
+    """A cell as text."""
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _write_sheet(table: pl.DataFrame, path: Path) -> None:
     """A workbook of one sheet, in which every cell is text."""
     rows = [
         table.columns,
-        *(["" if v is None else str(_cell(v)) for v in r] for r in table.iter_rows()),
+        *([_cell(v) for v in r] for r in table.iter_rows()),
     ]
     cells = "".join(
         "<row>"

@@ -38,9 +38,8 @@ Table = Annotated[
     str,
     argument(
         "TABLE",
-        "CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook or "
-        "a table of a database (book.xlsx::Loans, bank.sqlite::loans, bank.duckdb::loans); or - "
-        "for stdin.",
+        "CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook "
+        "(book.xlsx::Loans); or - for stdin.",
     ),
 ]
 ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]

@@ -83,7 +83,8 @@ def run(
         scored = Scored(model, files, added, bounds, decision, unseen)
         with files.reading():
             rows, total = files.scan(), 0
-            schema = dict(rows.collect_schema()) | scored.added
+            # A row, not the schema alone: what polars cannot read is the table's fault.
+            schema = dict(rows.head(1).collect(engine="streaming").schema) | scored.added
             if screen.on_terminal:  # it costs a look at the file
                 total = int(rows.select(pl.len()).collect(engine="streaming").item())
         with progress(screen.shows_progress, None) as step:

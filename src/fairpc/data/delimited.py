@@ -1,12 +1,10 @@
-"""Text tables (CSV, TSV and the like): their delimiter and header, and what is wrong with them."""
+"""Text tables (CSV, TSV and the like): their delimiter and header, and rows of another width."""
 
 from __future__ import annotations
 
-import codecs
 import csv
-import io
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,16 +15,13 @@ from fairpc.errors import EachWay, FileFormatError
 if TYPE_CHECKING:
     import polars as pl
 
-DELIMITERS: Final = (",", ";", "\t", "|")
+DELIMITERS: Final = ",;\t|"
 NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 
-_HEAD: Final = 2**20
-_SAMPLE: Final = 50
-_PIECE: Final = 2**20
-_LONGEST: Final = 2**26  # bytes of a line: it must fit into memory several times
+_SAMPLE: Final = 1 << 16
 _NOWHERE: Final = "\x1f"  # "unit separator": a delimiter that text tables do not use
 _AS_TEXT: Final[Mapping[str, Any]] = {"infer_schema": False, "glob": False}
-_FOREIGN: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ENCODED: Final = EachWay("", ", or give its encoding, such as --encoding cp1252")
 
 
 class NotUtf8Error(FileFormatError):
@@ -68,10 +63,18 @@ def read_dialect(path: Path, source: str, delimiter: str | None = None) -> Diale
             f"the delimiter {delimiter!r} is no single character of ASCII that can separate "
             "values: give one, such as ';'"
         )
-    _check_bytes(path, source)
-    text = _head(path, source)
-    chosen = delimiter or _sniff(text)
-    names = _header(text, chosen, source)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            chosen = delimiter or _sniffed(file.read(_SAMPLE))
+            file.seek(0)
+            names = next((tuple(row) for row in csv.reader(file, delimiter=chosen) if row), ())
+    except UnicodeDecodeError as error:
+        raise _not_unicode(source, error) from None
+    except csv.Error as error:
+        raise FileFormatError(
+            f"{source}, line 1: the header cannot be read ({error}): give names of columns"
+        ) from None
+    _check_names(names, source)
     return Dialect(chosen, names, _check_lines(path, source, chosen, len(names)))
 
 
@@ -81,127 +84,51 @@ def _separates(delimiter: str) -> bool:
     return single and (delimiter.isprintable() or delimiter == "\t")
 
 
-def _check_bytes(path: Path, source: str) -> None:
-    """Refuse what is not UTF-8 text, with the number of the first line at fault."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    lines, run = 1, 0
-    with path.open("rb") as file:
-        while True:
-            piece = file.read(_PIECE)
-            run = len(piece) - 1 - piece.rfind(b"\n") + (0 if b"\n" in piece else run)
-            if run > _LONGEST:
-                line = lines + piece.count(b"\n")
-                raise FileFormatError(
-                    f"{source}, line {line}: it has more than {_LONGEST:,} bytes: give a table "
-                    "whose rows end with line feeds"
-                )
-            if lines == 1 and piece.startswith(_FOREIGN):
-                raise NotUtf8Error(
-                    f"{source} is written in UTF-16: save it as UTF-8",
-                    EachWay("", ", or give --encoding utf-16"),
-                )
-            if b"\0" in piece:
-                raise FileFormatError(
-                    f"{source} is a binary file: give CSV, TSV, Parquet or Feather (Arrow)"
-                )
-            try:
-                decoder.decode(piece, final=not piece)
-            except UnicodeDecodeError as error:
-                line = lines + piece[: max(error.start, 0)].count(b"\n")
-                raise NotUtf8Error(
-                    f"{source}, line {line}: its bytes are not UTF-8: save the file as UTF-8",
-                    EachWay("", ", or give its encoding, such as --encoding cp1252"),
-                ) from None
-            if not piece:
-                return
-            lines += piece.count(b"\n")
-
-
-def _head(path: Path, source: str) -> str:
-    """The first lines, whole ones only."""
-    with path.open("rb") as file:
-        data = file.read(_HEAD)
-    text = data.decode("utf-8-sig", errors="ignore")
-    if not text.strip():
-        raise FileFormatError(f"{source} is empty: give a table with a header line and rows")
-    if "\n" not in text and "\r" in text:
-        raise FileFormatError(
-            f"{source} ends its lines with bare carriage returns: save it with line feeds (Unix) "
-            "or both (Windows)"
-        )
-    if len(data) == _HEAD:
-        if "\n" not in text:
-            raise FileFormatError(
-                f"{source} has a first line of more than {_HEAD:,} bytes: give a table with a "
-                "header line"
-            )
-        text = text[: text.rindex("\n") + 1]
-    return text
-
-
-def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    """Rows of the first lines that are not blank, as far as they can be read."""
+def _sniffed(text: str) -> str:
+    """The delimiter that the first lines suggest; a comma where they suggest none."""
     try:
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-            if row and any(cell.strip() for cell in row):
-                yield row
+        return csv.Sniffer().sniff(text, DELIMITERS).delimiter
     except csv.Error:
-        return
+        return DELIMITERS[0]
 
 
-def _sniff(text: str) -> str:
-    """The delimiter under which most first rows are as wide as the header; then the widest."""
-
-    def rank(delimiter: str) -> tuple[float, int]:
-        widths = [len(row) for row, _ in zip(_rows(text, delimiter), range(_SAMPLE), strict=False)]
-        if not widths or widths[0] < 2:
-            return 0.0, 0
-        return sum(w == widths[0] for w in widths) / len(widths), widths[0]
-
-    best = max(DELIMITERS, key=rank)
-    return best if rank(best)[1] else DELIMITERS[0]
-
-
-def _header(text: str, delimiter: str, source: str) -> tuple[str, ...]:
-    names = tuple(next(_rows(text, delimiter), []))
-    if not names:
-        raise FileFormatError(f"{source}, line 1: the header cannot be read: give names of columns")
+def _check_names(names: tuple[str, ...], source: str) -> None:
+    if not any(name.strip() for name in names):
+        raise FileFormatError(f"{source} is empty: give a table with a header line and rows")
     if len(names) > MAX_COLUMNS:
         raise FileFormatError(
             f"{source} has {len(names):,} columns: at most {MAX_COLUMNS:,} can be learned from, "
             "drop those that say nothing about the decision"
         )
-    refuse_copies(names, source)
-    return names
-
-
-def refuse_copies(names: Sequence[str], source: str) -> None:
-    """A FileFormatError where a name stands for two columns."""
-    for name, count in Counter(names).most_common(1):
-        if count > 1:
-            raise FileFormatError(
-                f"{source}: column {name!r} appears {count} times: column names must differ, "
-                "rename or drop the copies"
-            )
+    name, count = Counter(names).most_common(1)[0]
+    if count > 1:
+        raise FileFormatError(
+            f"{source}: column {name!r} appears {count} times: column names must differ, "
+            "rename or drop the copies"
+        )
 
 
 def _check_lines(path: Path, source: str, delimiter: str, width: int) -> bool:
-    """Refuse rows of another width than the header's; the answer is whether lines are blank."""
+    """Refuse rows of another width than the header's; the answer is whether lines are blank.
+
+    Polars would fill a row that is too short.
+    """
     import polars as pl
 
     line, quote = pl.col("line"), '"'
     quotes = line.str.count_matches(quote, literal=True)
     bare = pl.when(quotes > 0).then(line.str.replace_all('"(?:[^"]|"")*"', "")).otherwise(line)
     found = bare.str.count_matches(delimiter, literal=True) + 1
-    blank = line.is_null() | (line.str.strip_chars() == "")
-    wrong = ~blank & (found != width)
+    wrong = found != width
     whole: Any = {"quote_char": None, "has_header": False, "new_columns": ["line"]}
     lines = pl.scan_csv(path, separator=_NOWHERE, **whole, **_AS_TEXT)
-    facts = {"odd": ((quotes % 2) == 1).any(), "blank": blank.any(), "wrong": wrong.any()}
+    facts = {"odd": ((quotes % 2) == 1).any(), "blank": line.is_null().any(), "wrong": wrong.any()}
     facts |= {"row": wrong.arg_max(), "found": found.get(wrong.arg_max())}
     try:
         seen = lines.select(**facts).collect(engine="streaming").row(0, named=True)
-    except pl.exceptions.PolarsError:
+    except pl.exceptions.PolarsError as error:
+        if "utf-8" in str(error):
+            raise _not_unicode(source, error) from None
         seen = {"odd": True}
     if seen["odd"]:
         # Values that hold line breaks: the rows must be read one by one.
@@ -213,29 +140,16 @@ def _check_lines(path: Path, source: str, delimiter: str, width: int) -> bool:
 
 def _check_rows(path: Path, source: str, delimiter: str, width: int) -> bool:
     """As ``_check_lines``, row by row; a row may span lines."""
-    seen: list[str] = []
-
-    def remembered(file: Any) -> Iterator[str]:
-        for text in file:
-            seen.append(text)
-            yield text
-
     blank, first = False, 1
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(remembered(file), delimiter=delimiter, strict=True)
+        reader = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             for row in reader:
-                if not row or not "".join(seen).strip():
-                    blank = True
-                elif len(seen) == 1 and seen[0].count('"') % 2:
-                    raise FileFormatError(
-                        f"{source}, line {first}: a quotation mark stands inside a value: put the "
-                        "value into quotation marks and double the mark"
-                    )
-                elif len(row) != width:
+                if row and len(row) != width:
                     raise _ragged(source, first, len(row), width, delimiter)
-                seen.clear()
-                first = reader.line_num + 1
+                blank, first = blank or not row, reader.line_num + 1
+        except UnicodeDecodeError as error:
+            raise _not_unicode(source, error) from None
         except csv.Error as error:
             raise FileFormatError(
                 f"{source}, line {first}: it cannot be read ({error}): look for a quotation mark "
@@ -251,3 +165,7 @@ def _ragged(source: str, line: int, found: int, width: int, delimiter: str) -> F
         f"(delimiter: {name}): correct the line",
         EachWay("", ", or give --delimiter if it is another one"),
     )
+
+
+def _not_unicode(source: str, error: Exception) -> NotUtf8Error:
+    return NotUtf8Error(f"{source} is not UTF-8 ({error}): save it as UTF-8", _ENCODED)

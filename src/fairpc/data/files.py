@@ -1,11 +1,11 @@
-"""Table files: CSV, TSV, Parquet, Feather (Arrow); scanned lazily, read and written in batches."""
+"""Table files: CSV, TSV, Parquet, Feather (Arrow), Excel; read and written in batches."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
-import re
-import struct
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -16,22 +16,22 @@ from queue import Full, Queue
 from threading import Event
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
-from fairpc.data import containers
 from fairpc.data.atomic import AnyPath, replacing
-from fairpc.data.containers import Scratch
-from fairpc.data.delimited import Dialect, read_dialect, refuse_copies
+from fairpc.data.delimited import Dialect, NotUtf8Error, read_dialect
 from fairpc.data.forks import need_threads
 from fairpc.data.frame import exactly
-from fairpc.errors import FileFormatError, TableError
+from fairpc.errors import FileFormatError, MissingExtraError, TableError
 
 if TYPE_CHECKING:
     import polars as pl
 
-Format = Literal["text", "parquet", "arrow"]
+Format = Literal["text", "parquet", "arrow", "workbook"]
 Types = Mapping[str, Any]
 """Polars' type of each column."""
-_MAX_FOOTER: Final = 16 * 2**20
-"""Most bytes behind the rows of an Arrow file that are read for the names of its columns."""
+SHEET: Final = "::"
+"""What stands between a workbook and the name of a sheet."""
+MOST_BYTES: Final = 1 << 30
+"""Bytes of a workbook when it is unpacked, at most: it is read as a whole."""
 
 SUFFIXES: Final[Mapping[str, Format]] = {
     **dict.fromkeys((".csv", ".tsv", ".tab", ".txt", ".data"), "text"),
@@ -39,18 +39,20 @@ SUFFIXES: Final[Mapping[str, Format]] = {
     **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
 }
 KNOWN: Final = "CSV (.csv), TSV (.tsv), Parquet (.parquet) or Feather (.feather, .arrow)"
-_ALONE: Final = "give it by itself, not in a folder or a pattern, or export the table as CSV"
+_QUERY: Final = "copy a query of it to Parquet"
 
-_MAGIC: Final[Mapping[bytes, Format]] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+_MAGIC: Final[Mapping[bytes, Format]] = {
+    b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+    b"PK\x03\x04": "workbook",
+}
 _REFUSED: Final = {
     b"\x1f\x8b": ("compressed with gzip", "unpack it first"),
     b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it first"),
-    b"PK\x03\x04": ("a zip archive or a workbook", f"unpack it, or {_ALONE}"),
     b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "export it as CSV"),
     b"\xff\xff\xff\xff": ("an Arrow stream", "write it as a file, such as Feather or Parquet"),
     b"FEA1": ("Feather of version 1", "write it again as Feather 2 or Parquet"),
-    b"SQLite format 3": ("a database", _ALONE),
-    b"%PDF": ("a PDF document", "export the table as CSV"),
+    b"SQLite format 3": ("a database", _QUERY),
     b"{": ("JSON, in which models are written, not tables", "give a table, such as CSV or Parquet"),
 }
 
@@ -62,10 +64,10 @@ class TableFiles:
     Attributes:
         source: the table as the user called it.
         paths: the files, in the order of their names.
-        format: text, Parquet or Arrow.
+        format: text, Parquet, Arrow or a sheet of a workbook.
         dialects: of each file, where they are text.
         types: of the columns, where files differ in them.
-        folder: where a copy is, if the table was inside another file; it goes with this.
+        sheet: the rows, where they are a sheet of a workbook.
     """
 
     source: str
@@ -73,7 +75,7 @@ class TableFiles:
     format: Format
     dialects: tuple[Dialect, ...] = ()
     types: Types | None = None
-    folder: Scratch | None = None
+    sheet: pl.DataFrame | None = None
 
     @property
     def delimiter(self) -> str:
@@ -84,6 +86,8 @@ class TableFiles:
         """The rows of all files; the values of text files are text."""
         import polars as pl
 
+        if self.sheet is not None:
+            return self.sheet.lazy()
         if self.format == "text":
             parts = [d.scan(p) for p, d in zip(self.paths, self.dialects, strict=True)]
             names = exactly(self.dialects[0].names)
@@ -139,24 +143,21 @@ class Reading:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        import polars as pl
-
-        if isinstance(error, pl.exceptions.DuplicateError):
-            raise FileFormatError(
-                f"{self.source} cannot be read ({reason_of(error)}): column names must differ, "
-                "rename or drop the copies"
-            ) from error
-        # A panic is no Exception: who catches those would let it end the program.
-        if isinstance(error, (pl.exceptions.PolarsError, pl.exceptions.PanicException)):
-            raise FileFormatError(
-                f"{self.source} cannot be read ({reason_of(error)}): it is damaged or of another "
-                "kind, write it again"
-            ) from error
         if isinstance(error, OSError):
-            raise FileFormatError(
-                f"{self.source} cannot be read ({reason_of(error)}): it was cut, moved or removed "
-                "meanwhile, write it again"
-            ) from error
+            why = "it was cut, moved or removed meanwhile"
+        elif _gave_up(error):
+            why = "it is damaged or of another kind"
+        else:
+            return
+        raise FileFormatError(
+            f"{self.source} cannot be read ({reason_of(error)}): {why}, write it again"
+        ) from error
+
+
+def _gave_up(error: BaseException | None) -> bool:
+    """Whether a library gave up; a panic is no Exception, and would end the program."""
+    library = type(error).__module__.partition(".")[0]
+    return library in ("polars", "pyo3_runtime", "_fastexcel", "zipfile")
 
 
 def in_batches(frame: pl.LazyFrame, size: int) -> Iterator[pl.DataFrame]:
@@ -185,38 +186,23 @@ def in_batches(frame: pl.LazyFrame, size: int) -> Iterator[pl.DataFrame]:
             stopped.set()
 
 
-def reason_of(error: BaseException) -> str:
-    """The first line of what another library says; of a panic, what it is about."""
-    said = str(error).strip()
-    inside = _PANIC.search(said)
-    return (inside[1] if inside else said).partition("\n")[0].rstrip(".:")[:200]
-
-
-_PANIC: Final = re.compile(r'(?:Panic\(Id\(\d+\), |ErrString\()"(.*?)(?:\\n|"|$)')
+def reason_of(error: BaseException | None) -> str:
+    """The first line of what another library says."""
+    return str(error).strip().partition("\n")[0].rstrip(".:")[:200]
 
 
 def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = None) -> TableFiles:
     """The table of a file, of a folder, or of files that match a pattern such as 'data/*.parquet'.
 
-    A sheet of a workbook, or a table of a database, is named after two colons, as in
-    'bank.sqlite::loans'.
-    The format is told by the first bytes, not by the name. ``source`` is what
-    errors call the table, by default its path.
+    A sheet of a workbook is named after two colons, as in 'book.xlsx::Loans'. The
+    format is told by the first bytes, not by the name. ``source`` is what errors
+    call the table, by default its path.
     """
     need_threads("to read a file")
     given = os.fspath(path)
     called = source or given
-    file, inside = containers.split(given)
+    file, name = _split(given)
     paths = _paths(file, called)
-    kind = containers.kind_of(paths[0]) if len(paths) == 1 and Path(file).is_file() else None
-    if kind is not None:
-        copy, folder = containers.copied(paths[0], kind, inside, source or file)
-        return TableFiles(called, (copy,), "parquet", folder=folder)
-    if inside is not None:
-        raise FileFormatError(
-            f"{file} has no tables inside that could be named ({inside!r}): name a sheet of an "
-            "Excel workbook, or a table of an SQLite or DuckDB database"
-        )
     formats = [_format(p, called if len(paths) == 1 else str(p)) for p in paths]
     for p, one in zip(paths, formats, strict=True):
         if one != formats[0]:
@@ -224,8 +210,14 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
                 f"{called}: {p.name} is {one} and {paths[0].name} is {formats[0]}: give files of "
                 "one format"
             )
+    if formats == ["workbook"]:
+        return TableFiles(called, paths, "workbook", sheet=_sheet(paths[0], name, source or file))
+    if formats[0] == "workbook" or name is not None:
+        raise FileFormatError(
+            f"{called} is not one workbook: give one by itself, and only then the name of a sheet "
+            f"after {SHEET!r}"
+        )
     if formats[0] != "text":
-        _refuse_unknown_types(paths, formats[0], called)
         types = _types(paths, formats[0]) if len(paths) > 1 else None
         return TableFiles(called, paths, formats[0], types=types)
     dialects = tuple(
@@ -263,77 +255,42 @@ def _unmapped(path: Path) -> str:
     return f"file://{plain}" if bare else path.resolve().as_uri()
 
 
-def _refuse_unknown_types(paths: tuple[Path, ...], kind: Format, called: str) -> None:
-    """A FileFormatError where polars panics at names given twice, unions, intervals, time zones.
-
-    It is asked for a row before all else, because it writes its own account of a panic past Python
-    to stderr, and no longer than this may stderr be closed.
-    """
-    for path in paths:
-        source = called if len(paths) == 1 else str(path)
-        if kind == "arrow":
-            refuse_copies(_arrow_names(path), source)
-        with Reading(source), _without_stderr():
-            _scan((path,), kind).head(1).collect(engine="streaming")
+def _split(given: str) -> tuple[str, str | None]:
+    """The path of a file and the name of a sheet in it, None where it is not named."""
+    path, mark, name = given.rpartition(SHEET)
+    return (path, name) if mark and not Path(given).exists() else (given, None)
 
 
-def _arrow_names(path: Path) -> list[str]:
-    """Names of the columns of an Arrow file, from its last bytes; none where they cannot be read.
+def _sheet(path: Path, name: str | None, called: str) -> pl.DataFrame:
+    """The rows of a sheet, of the only one where none is named."""
+    import polars as pl
 
-    Polars counts equal ones once, and then panics. What is behind the rows is a FlatBuffer: places
-    count from themselves, and what a table has at which place is in a list that it points to.
-    """
-    footer = _arrow_footer(path)
-
-    def at(kind: str, place: int) -> int:
-        (found,) = struct.unpack_from(kind, footer, place)
-        return int(found)
-
-    def below(table: int, field: int) -> int:
-        fields = table - at("<i", table)
-        here = at("<H", fields + 4 + 2 * field) if 4 + 2 * field < at("<H", fields) else 0
-        return table + here + at("<I", table + here) if here else len(footer)
-
-    names: list[str] = []
-    try:
-        columns = below(below(at("<I", 0), 1), 1)  # the fields of the schema of the footer
-        left = len(footer)
-        for k in range(at("<I", columns)):
-            place = columns + 4 + 4 * k
-            text = below(place + at("<I", place), 0)
-            left -= at("<I", text) + 4
-            if left < 0:  # texts that overlap would be more than there is
-                return []
-            names.append(footer[text + 4 : text + 4 + at("<I", text)].decode())
-    except (struct.error, UnicodeDecodeError):
-        return []
-    return names
-
-
-def _arrow_footer(path: Path) -> bytes:
-    """What an Arrow file says of its columns and batches; nothing where it is too long."""
-    end = len(b"ARROW1") + 4
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - end, 0))
-        length = int.from_bytes(file.read(4), "little")
-        if not 0 < length <= min(size - end, _MAX_FOOTER):
-            return b""
-        file.seek(size - end - length)
-        return file.read(length)
-
-
-@contextlib.contextmanager
-def _without_stderr() -> Iterator[None]:
-    """A block in which nothing reaches the stderr of the process."""
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    try:
-        os.dup2(nowhere, 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
+    with Reading(called):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        if size > MOST_BYTES:
+            raise FileFormatError(
+                f"{called} has {size:,} bytes when it is unpacked and the limit is "
+                f"{MOST_BYTES:,}: export the sheet as CSV"
+            )
+        try:
+            whole: Any = {"infer_schema_length": None, "raise_if_empty": False}
+            found: dict[str, pl.DataFrame] = pl.read_excel(path, sheet_id=0, **whole)
+        except ImportError:
+            raise MissingExtraError(
+                f"{called} is an Excel workbook, which needs fastexcel: pip install "
+                "'fairpc[excel]', or export the sheet as CSV"
+            ) from None
+    sheets = {title: sheet for title, sheet in found.items() if sheet.width}
+    chosen = sheets if name is None else {title: sheets[title] for title in sheets if title == name}
+    if len(chosen) != 1:
+        shown = ", ".join(map(repr, sheets)) or "no sheet with a header"
+        example = next(iter(sheets), "Sheet1")
+        raise FileFormatError(
+            f"{called} has {shown}: name one sheet, as in '{called}{SHEET}{example}'"
+        )
+    (sheet,) = chosen.values()
+    return sheet
 
 
 def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
@@ -393,7 +350,7 @@ def is_part(path: AnyPath, table: AnyPath) -> bool:
     """
     given, target = os.fspath(table), Path(os.path.realpath(path))
     try:
-        file, _ = containers.split(given)
+        file, _ = _split(given)
         files = _paths(file, given)
     except FileFormatError:
         return False  # who reads the table says why it cannot be read
@@ -414,6 +371,10 @@ def _format(path: Path, called: str) -> Format:
             head = file.read(16)
     except PermissionError:
         raise FileFormatError(f"{called} may not be read: ask for permission") from None
+    if head[8:12] == b"DUCK" and b"\0" in head:
+        raise FileFormatError(f"{called} is a database: {_QUERY}")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise NotUtf8Error(f"{called} is written in UTF-16: save it as UTF-8, or give its encoding")
     for magic, known in _MAGIC.items():
         if head.startswith(magic):
             return known
@@ -450,62 +411,46 @@ def write_table(
     Only a few batches are in memory at a time. Files that end in .tsv or .tab
     have tabs, whatever the ``delimiter``.
     """
+    try:
+        if not isinstance(target, str | os.PathLike):
+            for i, batch in enumerate(batches):
+                target.write(batch.write_csv(separator=delimiter, include_header=not i).encode())
+            return
+        chosen = format_of(target)
+        if Path(target).suffix.lower() in (".tsv", ".tab"):
+            delimiter = "\t"
+        with replacing(target) as temporary:
+            _sink(batches, schema, temporary, chosen, delimiter)
+    except BaseException as error:
+        if not _gave_up(error):
+            raise
+        called = os.fspath(target) if isinstance(target, str | os.PathLike) else "the table"
+        raise TableError(
+            f"{called} cannot be written ({reason_of(error)}): make room, write Parquet "
+            "instead of text, or drop the column that is named"
+        ) from error
+
+
+def _sink(
+    batches: Iterable[pl.DataFrame],
+    schema: Mapping[str, Any],
+    path: Path,
+    chosen: Format,
+    delimiter: str,
+) -> None:
+    import polars as pl
     from polars.io.plugins import register_io_source
 
-    if not isinstance(target, str | os.PathLike):
-        for i, batch in enumerate(batches):
-            target.write(batch.write_csv(separator=delimiter, include_header=not i).encode())
-        return
-    chosen = format_of(target)
-    if chosen == "text":
-        batches = map(_with_dates_of_calendar, batches)
     rows = register_io_source(lambda *_: iter(batches), schema=dict(schema))
-    if Path(target).suffix.lower() in (".tsv", ".tab"):
-        delimiter = "\t"
-    with replacing(target) as temporary:
-        _sink(rows, temporary, chosen, delimiter, os.fspath(target))
-
-
-def _with_dates_of_calendar(batch: pl.DataFrame) -> pl.DataFrame:
-    """The batch; a TableError where text has no word for a date, at which polars would panic."""
-    import polars as pl
-
-    for name, kind in batch.schema.items():
-        if isinstance(kind, pl.Date | pl.Datetime):
-            days = batch[name].cast(pl.Datetime("ms")).dt.epoch("ms") // 86_400_000
-            if (days.abs() > _MOST_DAYS).any():
-                raise TableError(
-                    f"column {name!r} has a date more than 260,000 years away, which has no text: "
-                    "write Parquet, or drop the column"
-                )
-    return batch
-
-
-_MOST_DAYS: Final = 95_000_000
-
-
-def _sink(rows: pl.LazyFrame, path: Path, chosen: Format, delimiter: str, called: str) -> None:
-    import polars as pl
-
-    try:
-        if chosen == "text":
-            rows.sink_csv(path, separator=delimiter)
-        elif chosen == "parquet":
-            rows.sink_parquet(path, row_group_size=_ROW_GROUP)
-        else:
-            rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        failed = _OS_ERROR.search(str(error))
-        if failed is not None:  # a full disk, say: no format would help
-            raise OSError(int(failed[1]), os.strerror(int(failed[1]))) from error
-        repair = "write Parquet, which holds any column"
-        if chosen == "parquet":
-            repair = "drop or convert the column that is named"
-        raise TableError(f"{called} cannot be written ({reason_of(error)}): {repair}") from error
+    if chosen == "text":
+        rows.sink_csv(path, separator=delimiter)
+    elif chosen == "parquet":
+        rows.sink_parquet(path, row_group_size=_ROW_GROUP)
+    else:
+        rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
 
 
 _ROW_GROUP: Final = 1 << 17
-_OS_ERROR: Final = re.compile(r"\(os error (\d+)\)")
 
 
 def common_types(files: Sequence[tuple[Path, Types]]) -> Types | None:

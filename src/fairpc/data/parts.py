@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 
 from fairpc.data.distinct import CodedRows, Distinct, Packing
+from fairpc.data.files import Reading
 from fairpc.errors import FileFormatError
 
 T = TypeVar("T")
@@ -79,9 +80,9 @@ class Parts(RowParts):
 
         path, arities = _path(self.folder, k), self.packing.arities
         try:
-            with path.open("rb") as file:
+            with path.open("rb") as file, Reading(str(path)):
                 frame = pl.read_ipc(file)
-        except (OSError, pl.exceptions.PolarsError) as error:
+        except (OSError, FileFormatError) as error:
             raise FileFormatError(f"{path} is gone or damaged ({error}): fit again") from error
         codes = np.empty((len(frame), len(arities)), np.int16, order="F")
         for j in range(len(arities)):

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from fairpc.data.containers import Scratch
 from fairpc.data.distinct import UNBOUNDED, Distinct, DistinctSum
 from fairpc.data.files import Reading, TableFiles, find, in_batches
 from fairpc.data.forks import need_threads
@@ -230,8 +229,6 @@ class LazySource(Source):
     bytes_per_row: float = 0.0
     reading: Reading = _LAZY
     paths: tuple[Path, ...] = ()
-    called: str = ""  #: what the user calls its files
-    folder: Scratch | None = None  #: where the files are, if they are a copy that goes with this
 
     @property
     def n_rows(self) -> float | None:
@@ -272,8 +269,7 @@ class LazySource(Source):
         for (frame, n_rows), path in zip(self.pieces, self.paths, strict=False):
             for start in range(0, n_rows, READ_ROWS):
                 piece = frame.select(exactly(columns)).slice(start, READ_ROWS)
-                file = str(path) if self.folder is None else self.called
-                yield _Reading(partial(piece.collect, engine="streaming"), file, start)
+                yield _Reading(partial(piece.collect, engine="streaming"), str(path), start)
         if not self.pieces:
             for batch in in_batches(self.frame.select(exactly(columns)), BATCH_ROWS):
                 yield _Reading(batch.clone)
@@ -328,8 +324,7 @@ def source_of(files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: f
                 raise files.no_rows()
             pieces = tuple((prepare(scan), n) for scan, n in zip(scans, rows, strict=True))
             per_row = n_bytes / sum(rows)
-        place = files.paths, files.source, files.folder
-        return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), *place)
+        return LazySource(frame, names, pieces, n_bytes, per_row, files.reading(), files.paths)
 
 
 @dataclass
