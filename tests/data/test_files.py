@@ -9,9 +9,12 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairpc.data import files
 from fairpc.data.distinct import Distinct
 from fairpc.data.files import find, format_of, is_part, scan, write_table
 from fairpc.data.fit_encoding import fit_coding
@@ -96,6 +100,24 @@ def test_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
     (tmp_path / "readme.md").write_text("no table")
     for path in (tmp_path, tmp_path / "*.parquet"):
         assert scan(path).collect()["part"].to_list() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+
+
+def test_a_short_table_may_be_read_before_anyone_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Late(ThreadPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            begun = super().submit(*args, **kwargs)
+            time.sleep(0.3)
+            return begun
+
+    monkeypatch.setattr(files, "ThreadPoolExecutor", Late)
+    found: list[pl.DataFrame] = []
+    reader = Thread(target=lambda: found.extend(files.in_batches(FRAME.lazy(), 100)), daemon=True)
+    reader.start()
+    reader.join(60)
+    assert not reader.is_alive()
+    assert pl.concat(found).equals(FRAME)
 
 
 def test_what_is_part_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

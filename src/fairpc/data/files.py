@@ -175,13 +175,18 @@ def in_batches(frame: pl.LazyFrame, size: int) -> Iterator[pl.DataFrame]:
                 return False
         return True  # nobody asks for more
 
+    def read() -> None:
+        try:
+            frame.sink_batches(hand_over, chunk_size=size, engine="streaming")
+        finally:
+            hand_over(None)  # in this thread: the other one empties the queue
+
     with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(frame.sink_batches, hand_over, chunk_size=size, engine="streaming")
-        run.add_done_callback(lambda _: hand_over(None))
+        reading = pool.submit(read)
         try:
             while (batch := made.get()) is not None:
                 yield batch
-            run.result()
+            reading.result()
         finally:
             stopped.set()
 
