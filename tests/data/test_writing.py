@@ -34,7 +34,7 @@ KEPT = [
     ["$5", "€5"],  # two currencies
     ["5 %", "5"],  # a share and something else
     ["1,2,3", "4,5"],
-    ["12.05.2020", "01.02.2021"],
+    ["12/05/2020", "01/02/2021"],
     ["01,5", "02,5"],  # leading zeros are codes
     ["5 apples", "6 apples"],
     ["1,23.4", "5"],
