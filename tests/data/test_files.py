@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from fairpc.data import files
 from fairpc.data.distinct import Distinct
-from fairpc.data.files import find, format_of, is_part, scan, write_table
+from fairpc.data.files import find, format_of, is_part, write_table
 from fairpc.data.fit_encoding import fit_coding
 from fairpc.data.source import Roles, open_source
 from fairpc.data.table_coding import RowEncoder
@@ -99,7 +99,7 @@ def test_a_folder_and_a_pattern_are_one_table(tmp_path: Path) -> None:
         FRAME.with_columns(pl.lit(i).alias("part")).write_parquet(tmp_path / f"{i}.parquet")
     (tmp_path / "readme.md").write_text("no table")
     for path in (tmp_path, tmp_path / "*.parquet"):
-        assert scan(path).collect()["part"].to_list() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+        assert find(path).read()["part"].to_list() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
 def test_a_short_table_may_be_read_before_anyone_asks_for_it(

@@ -220,7 +220,7 @@ def _undecided(
     much = "over 99%" if min(rates[label]) > 0.5 else "under 1%"
     return {
         "decisions": f"the model decides {label!r} for {much} of every group, so decisions "
-        "can hardly differ: choose another threshold"
+        "can hardly differ: choose another threshold, or fit another model"
     }
 
 

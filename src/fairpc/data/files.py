@@ -236,11 +236,6 @@ def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = No
     return TableFiles(called, paths, "text", dialects)
 
 
-def scan(path: AnyPath, *, delimiter: str | None = None) -> pl.LazyFrame:
-    """The rows of a file, folder or pattern, lazily; the values of text files are text."""
-    return find(path, delimiter=delimiter).scan()
-
-
 def _scan(paths: tuple[Path, ...], kind: Format) -> pl.LazyFrame:
     import polars as pl
 

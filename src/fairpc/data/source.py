@@ -247,18 +247,18 @@ class LazySource(Source):
         """As said; no more than ``READ_ROWS`` are in memory per thread."""
 
         def task(part: _Reading) -> tuple[int, list[T]]:
-            rows = part.load()
+            with self.reading:
+                rows = part.load()
             batches = rows.iter_slices(BATCH_ROWS) if len(rows) else ()
             return len(rows), [part.done(work, k, batch) for k, batch in enumerate(batches)]
 
         done = 0
         need_threads("to read a table that is not in memory")
-        with self.reading:
-            for n, results in _in_order(task, self._readings(list(columns)), default_threads()):
-                done += n
-                yield from results
-                if watch is not None:
-                    watch(self._progress(stage, done))
+        for n, results in _in_order(task, self._readings(list(columns)), default_threads()):
+            done += n
+            yield from results
+            if watch is not None:
+                watch(self._progress(stage, done))
         if watch is not None and self.n_bytes is not None:
             watch(Progress(stage, self.n_bytes, self.n_bytes, "bytes"))
 
@@ -271,8 +271,9 @@ class LazySource(Source):
                 piece = frame.select(exactly(columns)).slice(start, READ_ROWS)
                 yield _Reading(partial(piece.collect, engine="streaming"), str(path), start)
         if not self.pieces:
-            for batch in in_batches(self.frame.select(exactly(columns)), BATCH_ROWS):
-                yield _Reading(batch.clone)
+            with self.reading:
+                for batch in in_batches(self.frame.select(exactly(columns)), BATCH_ROWS):
+                    yield _Reading(batch.clone)
 
     def _progress(self, stage: str, rows: int) -> Progress:
         if self.n_bytes is None:
