@@ -440,3 +440,8 @@ def test_odds_of_a_class_that_is_nowhere_possible_are_shifted_all_the_same() -> 
     q, share, rate = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0.25, 0.75]), [0.7, 0.3]
     found = score_mechanism.balanced(q, share, np.array(rate))
     np.testing.assert_allclose(found, [rate, rate], atol=1e-12)
+
+
+def test_odds_of_a_group_that_a_stratum_lacks_are_left_as_they_are() -> None:
+    q, rate = np.array([[0.6, 0.4], [0.1, 0.9]]), np.array([0.7, 0.3])
+    np.testing.assert_allclose(score_mechanism.balanced(q, np.zeros(2), rate), q)

@@ -374,6 +374,8 @@ def balance(q: Floats, share: Floats, rate: Floats) -> Floats:
     """What the odds of each class are multiplied by, so that the mean of all leaves is P(f)."""
     # Of a class that no leaf leaves possible no odds could be shifted.
     factors, q = np.ones(len(rate)), np.maximum(q, LEAST)
+    if not share.any():  # a group that a stratum lacks
+        return factors
     for _ in range(100):
         mean = share @ q
         if np.abs(mean - rate).max() < 1e-12:
