@@ -90,7 +90,7 @@ $(VENV)/.package: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'build>=1.2' 'twine>=6'
 	@touch $@
 
-OLDEST := tests/circuit tests/estimators/test_models.py tests/estimators/test_older_files.py tests/test_query.py
+OLDEST := tests/circuit tests/models/test_models.py tests/models/test_older_files.py tests/models/test_query.py
 
 oldest: ## tests of the core with the oldest dependencies that are allowed, in .venv-oldest
 	$(PYTHON) -m venv .venv-oldest

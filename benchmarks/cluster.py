@@ -21,18 +21,17 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fairpc.circuit.flows import FlowPlan
-from fairpc.circuit.graph import Circuit
-from fairpc.cluster import client as cluster
-from fairpc.cluster import plan as cluster_plan
-from fairpc.cluster.exchange import exchanged
-from fairpc.cluster.parts import DaskParts
-from fairpc.data.distinct import Distinct, Packing
-from fairpc.errors.arrays import Floats
-from fairpc.fair.initial import Structure, initial_model, learn_structure
-from fairpc.fair.rows import Rows
-from fairpc.fair.top import Layout
-from fairpc.fair.training_rows import PartedRows
+from fairpc.circuit import Circuit, FlowPlan
+from fairpc.cluster import _client as cluster
+from fairpc.cluster import _plan as cluster_plan
+from fairpc.cluster._exchange import exchanged
+from fairpc.cluster._parts import DaskParts
+from fairpc.core import Floats
+from fairpc.data import Distinct, Packing
+from fairpc.models import Rows
+from fairpc.models._initial import Structure, initial_model, learn_structure
+from fairpc.models._top import Layout
+from fairpc.models._training_rows import PartedRows
 
 FEATURES = 38
 SAMPLE = 50_000

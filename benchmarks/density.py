@@ -19,8 +19,8 @@ from typing import Final
 
 import numpy as np
 
+from fairpc.core import Codes
 from fairpc.data import Table
-from fairpc.errors.arrays import Codes
 from fairpc.structure import learn
 
 SETS: Final = ("nltcs", "plants", "baudio", "accidents", "dna")

@@ -25,12 +25,10 @@ import numpy.typing as npt
 
 from adult_like import DF, Codes, adult_rows, latent_circuit, with_holes
 from clock import best, timed
-from fairpc.circuit import Circuit
-from fairpc.circuit.em import fit, laplace
-from fairpc.circuit.flows import RowPlan, prepare
-from fairpc.circuit.program import Program
-from fairpc.data import Table
-from fairpc.data.table import check_codes
+from fairpc.circuit import Circuit, RowPlan, laplace, prepare
+from fairpc.circuit._em import fit
+from fairpc.circuit._program import Program
+from fairpc.data import Table, check_codes
 from numpy_twin import flows as twin_flows
 from numpy_twin import log_values as twin_log_values
 
@@ -175,7 +173,7 @@ import time; start = time.perf_counter(); cpu = time.process_time()
 import sys; sys.path.insert(0, {here!r})
 import numpy as np
 from fairpc.circuit import CircuitBuilder
-from fairpc.circuit.flows import prepare, row_flows
+from fairpc.circuit._flows import prepare, row_flows
 from fairpc.data import Table
 b = CircuitBuilder({{"S": 2, "X": 3}})
 cells = [b.product(b.indicator("S", s), b.categorical("X", [.2, .3, .5])) for s in range(2)]

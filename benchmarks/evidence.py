@@ -16,14 +16,8 @@ import numpy.typing as npt
 
 from adult_like import needed, paper_table
 from clock import run_parts
-from fairpc.evidence import (
-    AssumptionTest,
-    ParityMonitor,
-    identified_set,
-    parity,
-    test_assumptions,
-)
-from fairpc.evidence.monitor import MonitorMethod
+from fairpc.evidence import AssumptionTest, ParityMonitor, identified_set, parity, test_assumptions
+from fairpc.evidence._monitor import MonitorMethod
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

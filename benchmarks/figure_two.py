@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.em import fit, laplace, maximum_likelihood
-from fairpc.circuit.flows import prepare, row_flows
-from fairpc.circuit.graph import SUM, Circuit
-from fairpc.cli.screen import grid, print_json, say
-from fairpc.data.table import MISSING, Table
-from fairpc.errors.arrays import Codes
+from fairpc.circuit import SUM, Circuit, CircuitBuilder, laplace, prepare
+from fairpc.circuit._em import fit, maximum_likelihood
+from fairpc.circuit._flows import row_flows
+from fairpc.cli._screen import grid, print_json, say
+from fairpc.core import Codes
+from fairpc.data import Table
+from fairpc.data._table import MISSING
 
 Facts = dict[str, Any]
 

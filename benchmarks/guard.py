@@ -19,12 +19,10 @@ import numpy as np
 
 from bent_labels import FAVOURED, Rows, inject, read
 from fairpc.datasets import load_compas, load_german, make_synthetic
-from fairpc.estimators import FairPC, LatNB
-from fairpc.estimators.base import em_options
-from fairpc.estimators.guard import Findings, em_refit, findings, forest_refit
-from fairpc.estimators.training import rows_in_order
-from fairpc.fair.distinct_rows import DistinctRows
-from fairpc.fair.forest import ForestDistribution
+from fairpc.models import FairPC, ForestDistribution, LatNB, rows_in_order
+from fairpc.models._base import em_options
+from fairpc.models._distinct_rows import DistinctRows
+from fairpc.models._guard import Findings, em_refit, findings, forest_refit
 
 
 def found(model: Any, X: Any, y: Any, s: Any) -> tuple[Findings | None, float, float]:

@@ -26,8 +26,8 @@ from sklearn.tree import DecisionTreeClassifier
 from bent_labels import Rows
 from fairpc import FairPC, LatentDecision, LatNB
 from fairpc.baselines import Reduction, Reweight
-from fairpc.comparison.runner import Decided, FittedMethod, Method, Run, run_method
-from fairpc.estimators.classifiers import TableClassifier
+from fairpc.comparison._runner import Decided, FittedMethod, Method, Run, run_method
+from fairpc.models import TableClassifier
 from reproduction.methods import estimator_method
 
 Floats = npt.NDArray[np.float64]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
 from bent_labels import FAVOURED, N_FOLDS, OTHER, READ, Rows, find_folder, folds, generator, read
-from fairpc.comparison.runner import Run
+from fairpc.comparison._runner import Run
 from label_bias import METHODS as EVERY
 from label_bias import runs
 

@@ -30,8 +30,8 @@ from sklearn.metrics import roc_auc_score
 from clock import timed
 from fairpc import FairPC, LatentDecision
 from fairpc.datasets import load_adult, make_synthetic
-from fairpc.datasets.synthetic import FAIR_RATE, MECHANISM
-from fairpc.estimators.classifiers import TableClassifier
+from fairpc.datasets._synthetic import FAIR_RATE, MECHANISM
+from fairpc.models import TableClassifier
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -20,7 +20,7 @@ import polars as pl
 from scipy.special import expit
 
 from fairpc import LatentDecision
-from fairpc.estimators.classifiers import TableClassifier
+from fairpc.models import TableClassifier
 
 BENT: Final = np.array([[0.02, 0.6], [0.1, 0.95]])
 HOURS: Final = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])

@@ -21,8 +21,9 @@ from unittest import mock
 from clock import timed
 from fairpc import FairPC, LatentDecision, load
 from fairpc.datasets import load_adult
-from fairpc.estimators import circuit_file, file
-from fairpc.fair.forest import Forest
+from fairpc.models import Forest
+from fairpc.models import _circuit_file as circuit_file
+from fairpc.models import _file as file
 
 ROUNDS = 40
 

@@ -18,7 +18,7 @@ import numpy as np
 from adult_like import paper_table
 from fairpc import FairPC
 from fairpc.datasets import load_adult
-from fairpc.fair.distribution import FairDistribution
+from fairpc.models import FairDistribution
 
 SIZE = 3
 SHARES = (0.01, 0.001, 0.0)

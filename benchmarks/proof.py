@@ -52,15 +52,16 @@ from bent_labels import (
 )
 from failing import FAILURES, HELD, inject_failing
 from failing import TABLES as FAILING_TABLES
-from fairpc.comparison.runner import Decided, Method, run_jobs, run_method
+from fairpc.comparison._runner import Decided, Method, run_jobs, run_method
 from fairpc.evidence import (
     AssumptionTest,
     GroupBounds,
     GroupRange,
+    Interval,
+    clopper_pearson,
     identified_set,
     test_assumptions,
 )
-from fairpc.evidence.intervals import Interval, clopper_pearson
 from label_bias import METHODS as FIRST
 from label_bias import Floats, with_group
 from label_bias_summary import summary

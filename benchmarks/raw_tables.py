@@ -24,7 +24,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from bent_labels import Rows, hide
-from fairpc.comparison.runner import Method
+from fairpc.comparison._runner import Method
 from fairpc.datasets import load_adult, load_compas, load_german
 from fairpc.metrics import largest_gap
 from label_bias import circuit, classifier, on_indicators, optimised, runs

@@ -20,17 +20,16 @@ import numpy.typing as npt
 
 from adult_like import needed
 from clock import timed
-from fairpc.fair.components import TREES, learn_component
-from fairpc.fair.distinct_rows import joined
-from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import fit
-from fairpc.fair.forest_fit import fit_forest
-from fairpc.fair.initial import Structure, cells_of, learn_structure
-from fairpc.fair.mixture import assemble
-from fairpc.fair.recipe import AUTO, Stage, fit_auto
-from fairpc.fair.rows import Rows
-from fairpc.fair.top import TopRates
 from fairpc.metrics import accuracy, discrimination
+from fairpc.models import FairDistribution, Rows
+from fairpc.models._components import TREES, learn_component
+from fairpc.models._distinct_rows import joined
+from fairpc.models._fit import fit
+from fairpc.models._forest_fit import fit_forest
+from fairpc.models._initial import Structure, cells_of, learn_structure
+from fairpc.models._mixture import assemble
+from fairpc.models._recipe import AUTO, Stage, fit_auto
+from fairpc.models._top import TopRates
 from reproduction.distributions import (
     FAIRPC_AUTO,
     PROTOCOL,

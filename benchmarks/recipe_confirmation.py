@@ -24,15 +24,11 @@ import numpy.typing as npt
 import polars as pl
 
 from bent_labels import MECHANISMS, find_folder, inject, read
-from fairpc.data.fit_encoding import fit_coding
-from fairpc.data.frame import read_frame
-from fairpc.data.source import FrameSource, Roles
-from fairpc.data.table_coding import RowEncoder
-from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Options, fit
-from fairpc.fair.recipe import AUTO, fit_auto
-from fairpc.fair.rows import Rows
+from fairpc.data import FrameSource, Roles, RowEncoder, fit_coding, read_frame
 from fairpc.metrics import discrimination, mcnemar, wilcoxon
+from fairpc.models import FairDistribution, Rows
+from fairpc.models._fit import Options, fit
+from fairpc.models._recipe import AUTO, fit_auto
 from reproduction.sources import drawn
 from strata_models import BENT, HOURS, STRATUM, stratified
 

@@ -30,10 +30,10 @@ from fairpc import (
 )
 from fairpc.circuit import Circuit
 from fairpc.datasets import make_synthetic
-from fairpc.datasets.synthetic import FAIR_RATE, MECHANISM
-from fairpc.estimators.classifiers import TableClassifier
+from fairpc.datasets._synthetic import FAIR_RATE, MECHANISM
 from fairpc.evidence import test_assumptions
-from fairpc.fair.top import Layout, Top
+from fairpc.models import TableClassifier
+from fairpc.models._top import Layout, Top
 
 TABLES = ("adult", "compas", "german")
 FIRST_SEED = 10_000  # tables of earlier seeds chose how intervals are made
@@ -251,7 +251,8 @@ def _widths(rate: float, bent: npt.NDArray[np.float64], seed: int) -> tuple[floa
 
 
 def speed() -> None:
-    from fairpc.refits.workbench import Subject, Workbench
+    from fairpc.models import Subject
+    from fairpc.models._refit_plan import Workbench
 
     for name in TABLES:
         model, (x, y, s) = fitted(name)

@@ -22,7 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from bent_labels import FAVOURED, OTHER, Codes, Rows
-from fairpc.comparison.runner import Decided, FittedMethod, Method
+from fairpc.comparison._runner import Decided, FittedMethod, Method
 from label_bias import (
     Boosts,
     Floats,

@@ -78,11 +78,7 @@ def make_files(folder: Path, n: int, wide: bool = False) -> None:
 
 def measure(source: str, structure: str, memory: str | None) -> None:
     """In a process of its own: a warm-up that loads the kernels, then one fit; prints JSON."""
-    from fairpc.data.distinct import Distinct
-    from fairpc.data.files import find
-    from fairpc.data.fit_encoding import fit_coding
-    from fairpc.data.source import Roles, source_of
-    from fairpc.data.table_coding import RowEncoder
+    from fairpc.data import Distinct, Roles, RowEncoder, find, fit_coding, source_of
 
     table = source_of(find(source))
     features = tuple(name for name in table.names if name not in ("sex", "label"))
@@ -118,8 +114,7 @@ def measure(source: str, structure: str, memory: str | None) -> None:
 def measure_audit(source: str, memory: str | None) -> None:
     """In a process of its own: a model of the first rows, its audit and its scores; prints JSON."""
     from fairpc import FairPC, audit
-    from fairpc.data.files import find
-    from fairpc.data.source import source_of
+    from fairpc.data import find, source_of
 
     table = source_of(find(source))
     head = table.frame.head(50_000).collect()
@@ -281,13 +276,10 @@ class Sample:
 
 def sampled(rows: int, wide: bool) -> Sample:
     """Measure a table: both passes, a merge, what EM does with its distinct rows."""
-    from fairpc.circuit.flows import plan_bytes, plan_once
-    from fairpc.data.distinct import Distinct, add_distinct
-    from fairpc.data.fit_encoding import fit_coding
-    from fairpc.data.source import Roles, open_source
-    from fairpc.data.table_coding import RowEncoder
-    from fairpc.fair.initial import Structure, initial_model, learn_structure
-    from fairpc.fair.rows import Rows
+    from fairpc.circuit import plan_bytes, plan_once
+    from fairpc.data import Distinct, Roles, RowEncoder, add_distinct, fit_coding, open_source
+    from fairpc.models import Rows
+    from fairpc.models._initial import Structure, initial_model, learn_structure
 
     with tempfile.TemporaryDirectory(prefix="fairpc-scale-") as folder:
         make_files(Path(folder), rows, wide)

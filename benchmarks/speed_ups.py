@@ -29,7 +29,7 @@ from against import ran
 from clock import best, timed
 from fairpc import FairPC
 from fairpc.evidence import test_assumptions
-from fairpc.fair.fit import Options, fit
+from fairpc.models._fit import Options, fit
 from models import median_fold
 
 Figures = dict[str, float]

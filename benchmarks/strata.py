@@ -18,7 +18,7 @@ import numpy.typing as npt
 from clock import run_parts
 from fairpc.datasets import load_adult, load_compas
 from fairpc.evidence import StrataTest, compare_strata, test_assumptions
-from fairpc.evidence.candidate_strata import column_strata
+from fairpc.evidence._candidate_strata import column_strata
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -178,7 +178,7 @@ def line() -> None:
 
 def _line_p(process: Process, n: int, seed: int, departure: float) -> float:
     """The p-value of the line alone, which takes no classifier."""
-    from fairpc.evidence.lines import lines, rate_variances
+    from fairpc.evidence._lines import lines, rate_variances
 
     _, y, s, a = process.draw(np.random.default_rng([20_000 + seed, n]), n, departure)
     cell = s * len(process.pi) + a
@@ -194,7 +194,7 @@ def kept() -> None:
     """Rates drawn around a line: how often the true one is lost, and what the limit is."""
     from scipy.stats import chi2
 
-    from fairpc.evidence.lines import lines
+    from fairpc.evidence._lines import lines
 
     slope, start = 0.55 / 0.85, 0.05 - 0.1 * 0.55 / 0.85
     print(f"strata | P(Df=1 | a) within .5 ± | true line lost at .05, of {N_LINE} | mean limit")

@@ -21,7 +21,7 @@ import numpy as np
 
 from adult_like import paper_data
 from clock import timed
-from fairpc.circuit.flows import prepare
+from fairpc.circuit import prepare
 from fairpc.data import Table
 from fairpc.structure import (
     CellSearch,
@@ -35,8 +35,8 @@ from fairpc.structure import (
 )
 
 if TYPE_CHECKING:
-    from fairpc.structure.cells import Trees
-    from fairpc.structure.search import Method
+    from fairpc.structure._cells import Trees
+    from fairpc.structure._search import Method
     from structure import cell_folds
 else:
     tests = Path(__file__).resolve().parents[1] / "tests"

@@ -10,8 +10,9 @@ from typing import Final
 
 from rich.text import Text
 
-from fairpc.cli.screen import complain, console, grid
-from fairpc.errors import FairpcError, counted
+from fairpc.cli._screen import complain, console, grid
+from fairpc.core import counted
+from fairpc.errors import FairpcError
 from reproduction.exhibit import Exhibit, as_json, write
 from reproduction.figures import check_extra
 from reproduction.page import EXHIBITS, write_page

@@ -16,13 +16,11 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.circuit import Circuit
-from fairpc.circuit.em import laplace, maximize
-from fairpc.circuit.flows import prepare
-from fairpc.circuit.psdd import read_psdd
+from fairpc.circuit import Circuit, laplace, maximize, prepare
+from fairpc.circuit._psdd import read_psdd
+from fairpc.core import Codes, Floats, Ints
 from fairpc.data import Table
 from fairpc.errors import FileFormatError
-from fairpc.errors.arrays import Codes, Floats, Ints
 from reproduction.distributions import FAIRPC_EQUAL, PROTOCOL
 from reproduction.exhibit import Exhibit, Grid, Record, Records, number, p_value, signed
 from reproduction.methods import Outcome, free_parameters

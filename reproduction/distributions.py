@@ -19,18 +19,17 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.circuit.em import Step
-from fairpc.comparison.runner import Decided, FittedMethod, Method
+from fairpc.circuit import Step
+from fairpc.comparison._runner import Decided, FittedMethod, Method
+from fairpc.core import Floats
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Floats
-from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.fit import Fitted, Observer, Options, fit_parameters
-from fairpc.fair.initial import initial_model, learn_structure
-from fairpc.fair.priors import agreeing_mechanism
-from fairpc.fair.recipe import AUTO, fit_auto
-from fairpc.fair.restarts import aligned
-from fairpc.fair.rows import Rows
-from fairpc.fair.top import Model
+from fairpc.models import FairDistribution, Rows
+from fairpc.models._fit import Fitted, Observer, Options, fit_parameters
+from fairpc.models._initial import initial_model, learn_structure
+from fairpc.models._priors import agreeing_mechanism
+from fairpc.models._recipe import AUTO, fit_auto
+from fairpc.models._restarts import aligned
+from fairpc.models._top import Model
 from fairpc.structure import CellCircuits
 
 FAIRPC_EQUAL: Final = "FairPC, D = Df"

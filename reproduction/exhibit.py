@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpc.data.atomic import write_atomically
-from fairpc.evidence.plain import plain
+from fairpc.core import write_atomically
+from fairpc.evidence import plain
 from reproduction.criteria import Criterion
 from reproduction.figures import Figure, pictures
 

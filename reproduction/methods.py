@@ -19,14 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc import baselines
-from fairpc.circuit import Circuit
-from fairpc.circuit.graph import SUM
-from fairpc.comparison.runner import Decided, FittedMethod, Method, Run, run_method
-from fairpc.data.atomic import read_whole, write_atomically
+from fairpc.circuit import SUM, Circuit
+from fairpc.comparison._runner import Decided, FittedMethod, Method, Run, run_method
+from fairpc.core import Floats, read_whole, write_atomically
 from fairpc.errors import FileFormatError, LearningError
-from fairpc.errors.arrays import Floats
-from fairpc.fair.fit import Fitted
-from fairpc.fair.restarts import aligned
+from fairpc.models._fit import Fitted
+from fairpc.models._restarts import aligned
 from reproduction.distributions import (
     FAIRPC_AUTO,
     STARTS,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from fairpc.data.atomic import write_atomically
+from fairpc.core import write_atomically
 from reproduction import (
     circuits,
     guarantee,

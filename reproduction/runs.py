@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import fairpc
-from fairpc.comparison.runner import run_jobs
-from fairpc.data.hashing import fingerprint
+from fairpc.comparison._runner import run_jobs
+from fairpc.core import fingerprint
 from fairpc.metrics import discrimination
 from reproduction.distributions import FoldRows
 from reproduction.methods import (

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.errors.arrays import Ints
+from fairpc.core import Ints
 from fairpc.metrics import TestResult, mcnemar, wilcoxon
 from reproduction import criteria
 from reproduction.criteria import LEVEL, Criterion

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from fairpc import datasets
+from fairpc.core import Array, Ints
 from fairpc.errors import FairpcError, FileFormatError
-from fairpc.errors.arrays import Array, Ints
-from fairpc.fair.rows import Rows
 from fairpc.metrics import Fold, read_folds, stratified_folds
+from fairpc.models import Rows
 
 if TYPE_CHECKING:
     from fairpc.circuit import Circuit

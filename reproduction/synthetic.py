@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.circuit import Circuit, CircuitBuilder
-from fairpc.datasets.synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
-from fairpc.fair.initial import cells_of
-from fairpc.fair.top import Layout, build
+from fairpc.datasets._synthetic import FAIR_RATE, GROUP_RATE, MECHANISM
 from fairpc.metrics import accuracy, wilcoxon
+from fairpc.models._initial import cells_of
+from fairpc.models._top import Layout, build
 from fairpc.structure import learn_cells
 from reproduction import criteria
 from reproduction.distributions import FAIRPC_RAND

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 import oracle
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import Circuit
+from fairpc.circuit import Circuit, CircuitBuilder
 
 Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

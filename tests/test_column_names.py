@@ -13,7 +13,7 @@ import pytest
 
 from cli.calls import called
 from fairpc import FairPC, LatentDecision, LatNB, audit, load
-from fairpc.data import files
+from fairpc.data import _files as files
 from fairpc.query import Vocabulary, parse
 
 PLAIN = ("group", "label", "kind", "size", "since", "seen")
@@ -190,7 +190,7 @@ def test_commands(suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_streamed_commands(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cli.tables.STREAMED_BYTES", 100)
+    monkeypatch.setattr("fairpc.cli._tables.STREAMED_BYTES", 100)
 
     def run(names: tuple[str, ...], frame: pl.DataFrame) -> Any:
         source = str(write(frame, tmp_path / "t.csv"))

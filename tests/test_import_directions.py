@@ -1,90 +1,76 @@
-"""Who may import whom: each module of the package is parsed, and its imports compared with a table.
+"""Who may import whom: each module is parsed, and its imports compared with CONTRIBUTING.md.
 
-An import counts wherever it stands: at the top, inside a function, or under
-``TYPE_CHECKING`` (to know a type is to depend on it).
+An import counts wherever it stands: at the top, inside a function, or under ``TYPE_CHECKING`` (to
+know a type is to depend on it).
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[1] / "src" / "fairpc"
+REPOSITORY = Path(__file__).resolve().parents[1]
+PACKAGE = REPOSITORY / "src" / "fairpc"
+CONTRIBUTING = (REPOSITORY / "CONTRIBUTING.md").read_text("utf-8")
 
-CORE = {"data", "threads", "boosting", "circuit", "structure", "fair"}
-PLAIN = {"evidence", "metrics"}
-MODELS = CORE | PLAIN | {"estimators", "query"}
-
-# What each part of the package may import besides itself and ``errors``.
-ALLOWED: dict[str, set[str]] = {
-    "errors": set(),
-    "threads": set(),
-    "data": set(),
-    "boosting": {"data"},
-    "circuit": {"data", "threads"},
-    "structure": {"data", "circuit"},
-    "fair": {"data", "threads", "boosting", "circuit", "structure"},
-    "evidence": {"boosting", "threads"},
-    "metrics": set(),
-    "query": {"data", "circuit", "fair"},
-    "plots": PLAIN,
-    "estimators": CORE | PLAIN | {"query", "plots", "cluster"},
-    "baselines": {"data", "metrics"},
-    "datasets": {"data", "circuit", "fair"},
-    "cluster": {"data", "circuit"},
-    "refits": MODELS,
-    "exporting": MODELS,
-    "comparison": MODELS | {"refits", "baselines", "plots", "cluster"},
-    "auditing": MODELS | {"refits", "baselines", "comparison"},
-    "report": {"auditing"},
-    "filings": {"auditing", "data", "report"},
-    "cli": MODELS
-    | {"refits", "auditing", "baselines", "comparison", "datasets", "plots", "report"}
-    | {"cluster", "exporting", "filings"},
-}
-# The package's own __init__ names what is public, and nothing names the command line.
 ROOT = ""
-ALLOWED[ROOT] = set(ALLOWED) - {"cli"}
-# Methods that open what lies above their record: each import is late, in one function, and named
-# here. ``Audit.save`` writes the page; ``model.plot.tradeoff`` compares, then draws.
-LATE: dict[str, set[str]] = {
-    "auditing/_audit.py": {"report"},
-    "plots.py": {"comparison"},
-}
-# What lies beside the package, and is not in the wheel.
+"""The package's own ``__init__``."""
 OUTSIDE = {"reproduction", "benchmarks"}
-# What may be taken from the package itself rather than from one of its parts.
+"""What lies beside the package, and is not in the wheel."""
 ROOT_NAMES = {"__version__"}
+"""What may be taken from the package itself rather than from a room."""
+COMPILING = "fairpc.core._compiling"
+"""Imported by itself: it loads the compiler, which ``fairpc.core`` must not."""
 
 
-def part_of(path: Path) -> str:
-    """Part of the package that a file belongs to: its folder, or its name at the top."""
+def listed(first: str) -> list[str]:
+    """The lines of an indented listing of CONTRIBUTING.md that begins with this."""
+    lines = CONTRIBUTING.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"    {first}"))
+    stop = next(i for i in range(start, len(lines)) if not lines[i].startswith("    "))
+    return [line[4:] for line in lines[start:stop]]
+
+
+def directions() -> dict[str, set[str]]:
+    """Room -> what it may import besides itself, read from the listing."""
+    allowed: dict[str, set[str]] = {}
+    for line in listed("core:"):
+        room, _, names = line.partition(":")
+        words = {name.strip() for name in names.split(",")} - {"nothing"}
+        for word in [w for w in words if w.startswith("what ")]:
+            words.remove(word)
+            words |= allowed[word.split()[1]]
+        allowed[room] = set(allowed) if words == {"every room above"} else words
+    return allowed
+
+
+ROOMS = directions()
+SINGLE = {p.stem for p in PACKAGE.glob("*.py")} - {"__init__"}
+"""Modules that only re-export, under names that people import; no room imports them."""
+ALLOWED = ROOMS | dict.fromkeys(SINGLE, set(ROOMS) - {"cli"}) | {ROOT: {*ROOMS, *SINGLE} - {"cli"}}
+
+
+def room_of(path: Path) -> str:
     first = path.parts[0].removesuffix(".py")
     return ROOT if first == "__init__" else first
 
 
-def _absolute(node: ast.ImportFrom, path: Path) -> str:
-    """The dotted module that ``from … import`` names, relative dots resolved."""
-    if not node.level:
-        return node.module or ""
-    folders = ("fairpc", *path.parts[:-1])
-    base = folders[: len(folders) - node.level + 1]
-    return ".".join([*base, *filter(None, [node.module])])
-
-
-def _modules(node: ast.AST, path: Path) -> Iterator[str]:
-    """Dotted names that one statement or call imports."""
+def _imported(node: ast.AST) -> Iterator[str]:
+    """Dotted modules that one statement or call imports."""
     match node:
         case ast.Import(names=names):
             yield from (alias.name for alias in names)
-        case ast.ImportFrom(names=names):
-            module = _absolute(node, path)
-            if module == "fairpc":
-                yield from (f"fairpc.{a.name}" for a in names if a.name not in ROOT_NAMES)
-            else:
+        case ast.ImportFrom(module="fairpc", names=names):
+            yield from (f"fairpc.{a.name}" for a in names if a.name not in ROOT_NAMES)
+        case ast.ImportFrom(module=str(module), names=names):
+            room = re.fullmatch(r"fairpc\.\w+", module)
+            inner = [a.name for a in names if room and a.name.startswith("_")]
+            yield from (f"{module}.{name}" for name in inner)
+            if len(inner) < len(names):
                 yield module
         case ast.Call(
             func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
@@ -93,26 +79,20 @@ def _modules(node: ast.AST, path: Path) -> Iterator[str]:
             yield module
 
 
-def _late(tree: ast.AST) -> set[ast.AST]:
-    """Nodes inside a function: run when it is called, not when the module is imported."""
-    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef))
-    return {inner for function in functions for inner in ast.walk(function)}
-
-
 def violations(source: str, path: Path) -> list[str]:
-    """Imports of ``source``, the module at ``path`` under the package, that the table forbids."""
-    here = part_of(path)
-    tree = ast.parse(source)
-    late = _late(tree)
+    """Imports of ``source``, the module at ``path`` under the package, that are not allowed."""
+    here = room_of(path)
     found = []
-    for node in ast.walk(tree):
-        for module in _modules(node, path):
+    for node in ast.walk(ast.parse(source)):
+        for module in _imported(node):
             package, _, rest = module.partition(".")
-            target = rest.partition(".")[0]
-            allowed = {here, "errors", *ALLOWED[here]}
-            if node in late:
-                allowed |= LATE.get(path.as_posix(), set())
-            if package in OUTSIDE or (package == "fairpc" and target not in allowed):
+            target, _, inner = rest.partition(".")
+            ours = package == "fairpc"
+            kernels = path.stem.endswith("_kernels") and inner.endswith("_kernels")
+            wrong = ours and target not in {here, *ALLOWED[here]}
+            private = ours and target != here and inner and not kernels and module != COMPILING
+            own = module == f"fairpc.{here}" and path.stem != "__init__"
+            if package in OUTSIDE or wrong or private or own:
                 found.append(f"{path}:{node.lineno} imports {module}")  # type: ignore[attr-defined]
     return found
 
@@ -121,8 +101,9 @@ def files() -> list[Path]:
     return sorted(p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py"))
 
 
-def test_every_part_is_in_the_table() -> None:
-    assert {part_of(path) for path in files()} <= set(ALLOWED)
+def test_every_room_has_a_direction() -> None:
+    assert {room_of(path) for path in files()} == set(ALLOWED)
+    assert len(ROOMS) <= 13
 
 
 @pytest.mark.parametrize("path", files(), ids=str)
@@ -130,61 +111,74 @@ def test_directions(path: Path) -> None:
     assert violations((PACKAGE / path).read_text("utf-8"), path) == []
 
 
-def test_the_table_has_no_cycle() -> None:
-    ready: set[str] = set()
-    while ready != set(ALLOWED):
-        step = {part for part, targets in ALLOWED.items() if targets - {"errors"} <= ready}
-        assert step > ready, f"a cycle among {sorted(set(ALLOWED) - ready)}"
-        ready = step
+def test_inner_modules_say_that_they_are_private() -> None:
+    inner = [path for path in files() if len(path.parts) > 1 and path.name != "__init__.py"]
+    assert [path for path in inner if not path.name.startswith("_")] == []
 
 
-def test_nothing_imports_the_command_line() -> None:
-    assert not any("cli" in targets for targets in ALLOWED.values())
+def _module(path: Path) -> str:
+    return ".".join(("fairpc", *path.with_suffix("").parts)).removesuffix(".__init__")
+
+
+def _reached() -> dict[str, set[str]]:
+    """Module -> modules that it imports, late ones included; types alone are left out."""
+    known = {_module(path): PACKAGE / path for path in files()}
+    reached: dict[str, set[str]] = {}
+    for module, file in known.items():
+        tree = ast.parse(file.read_text("utf-8"))
+        typed = [
+            n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CH" in ast.dump(n.test)
+        ]
+        passed = {inner for block in typed for inner in ast.walk(block)}
+        imported = {m for node in ast.walk(tree) if node not in passed for m in _imported(node)}
+        reached[module] = (imported & set(known)) - {module}
+    return reached
+
+
+def test_modules_have_no_cycle() -> None:
+    left = _reached()
+    while ready := {m for m, targets in left.items() if not targets & set(left)}:
+        left = {m: targets for m, targets in left.items() if m not in ready}
+    on_cycles = {m: sorted(targets & set(left)) for m, targets in left.items()}
+    assert on_cycles == {}
 
 
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("circuit/em.py", "import fairpc.fair"),
-        ("circuit/em.py", "from fairpc.structure.vtree import balanced"),
-        ("circuit/em.py", "from fairpc import structure"),
-        ("circuit/em.py", "from fairpc import FairPC"),
-        ("circuit/em.py", "import fairpc"),
-        ("circuit/em.py", "from ..structure import vtree"),
-        ("circuit/em.py", "from .. import structure"),
-        ("circuit/__init__.py", "from ..structure import vtree"),
-        ("circuit/em.py", "def f():\n    from fairpc.fair import fit"),
-        ("circuit/em.py", "if TYPE_CHECKING:\n    from fairpc.fair import Distribution"),
-        ("circuit/em.py", "import importlib\nimportlib.import_module('fairpc.fair.fit')"),
-        ("data/table.py", "from fairpc.circuit import Circuit"),
-        ("evidence/parity.py", "from fairpc.data import Table"),
-        ("metrics/scores.py", "from fairpc.evidence import parity"),
-        ("report/page.py", "from fairpc.estimators import FairPC"),
-        ("cluster/plan.py", "from fairpc.fair import fit"),
-        ("auditing/gaps.py", "from fairpc.cli import main"),
-        ("auditing/_audit.py", "from fairpc.report import render"),
-        ("auditing/gaps.py", "def f():\n    from fairpc.report import render"),
+        ("circuit/_em.py", "import fairpc.models"),
+        ("circuit/_em.py", "from fairpc.structure import learn"),
+        ("circuit/_em.py", "from fairpc import structure"),
+        ("circuit/_em.py", "from fairpc import FairPC"),
+        ("circuit/_em.py", "def f():\n    from fairpc.models import FairPC"),
+        ("circuit/_em.py", "if TYPE_CHECKING:\n    from fairpc.models import FairPC"),
+        ("circuit/_em.py", "import importlib\nimportlib.import_module('fairpc.models')"),
+        ("circuit/_em.py", "from fairpc.data._table import Table"),
+        ("circuit/_em.py", "from fairpc.data import _table"),
+        ("circuit/_em.py", "from fairpc.circuit import Graph"),
+        ("data/_table.py", "from fairpc.circuit import Circuit"),
+        ("evidence/_gaps.py", "from fairpc.data import Table"),
+        ("cluster/_plan.py", "from fairpc.models import FairPC"),
+        ("auditing/_gaps.py", "from fairpc.cli import main"),
         ("__init__.py", "from fairpc.cli import main"),
-        ("errors.py", "from fairpc.data import Table"),
-        ("cli/fit.py", "from reproduction.runs import Study"),
+        ("cli/_fit.py", "from reproduction.runs import Study"),
     ],
 )
 def test_a_wrong_direction_is_found(path: str, source: str) -> None:
-    assert len(violations(source, Path(path))) == 1
+    assert violations(source, Path(path))
 
 
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("circuit/em.py", "import numpy\nfrom fairpc.circuit.graph import Graph"),
-        ("circuit/em.py", "from fairpc.errors import CircuitError\nfrom fairpc.data import Table"),
-        ("circuit/em.py", "from .graph import Graph\nfrom ..data import Table"),
-        ("circuit/em.py", "from fairpc import __version__, data"),
-        ("structure/strudel.py", "def f():\n    from fairpc.circuit import flows"),
-        ("report/page.py", "from fairpc.auditing import Audit"),
-        ("auditing/_audit.py", "def f():\n    from fairpc.report import render"),
-        ("cli/fit.py", "from fairpc.estimators import FairPC"),
-        ("circuit/em.py", "import fairpcx.fair"),
+        ("circuit/_em.py", "import numpy\nfrom fairpc.circuit._graph import Graph"),
+        ("circuit/_em.py", "from fairpc.core import CircuitError\nfrom fairpc.data import Table"),
+        ("circuit/_em.py", "from fairpc import __version__, data"),
+        ("circuit/_graph.py", "from fairpc.circuit import _queries as queries"),
+        ("circuit/_kernels.py", "from fairpc.core._compiling import kernel"),
+        ("structure/_split.py", "def f():\n    from fairpc.circuit import Circuit"),
+        ("cli/_fit.py", "from fairpc.models import FairPC"),
+        ("circuit/_em.py", "import fairpcx.models"),
     ],
 )
 def test_a_right_direction_passes(path: str, source: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 import oracle
-from fairpc.circuit.graph import Circuit
+from fairpc.circuit import Circuit
 from strategies import Case, any_circuits, cases, circuits, deterministic_circuits, examples
 
 

@@ -13,7 +13,6 @@ from auditing.tables import fitted, table
 from fairpc.baselines import LR, Rand
 from fairpc.comparison import compare
 from fairpc.errors import MissingExtraError, PlotError
-from fairpc.estimators import FairPC, LatNB
 from fairpc.evidence import (
     ParityMonitor,
     equal_rates,
@@ -22,6 +21,7 @@ from fairpc.evidence import (
     parity_curve,
     test_assumptions,
 )
+from fairpc.models import FairPC, LatNB
 from fairpc.plots import draw, joint_set, trade_off
 
 matplotlib = pytest.importorskip("matplotlib")

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fairpc.comparison.runner import Decided
+from fairpc.comparison._runner import Decided
 from scripts import script
 
 bent_labels = script("bent_labels")

@@ -9,11 +9,21 @@ if TYPE_CHECKING:
     from fairpc import circuit, data, errors, evidence, metrics, structure
     from fairpc.auditing import Audit, audit
     from fairpc.comparison import Comparison, compare
-    from fairpc.errors import FairpcError
-    from fairpc.estimators import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
+    from fairpc.core import FairpcError
     from fairpc.exporting import export
-    from fairpc.fair.knowledge import Knowledge
-    from fairpc.refits import bootstrap_mechanism, sensitivity, stability, suggest_anchors
+    from fairpc.models import (
+        FairPC,
+        Knowledge,
+        LatentDecision,
+        LatNB,
+        NLatPC,
+        TwoNB,
+        bootstrap_mechanism,
+        load,
+        sensitivity,
+        stability,
+        suggest_anchors,
+    )
 
     __version__: str
 
@@ -47,21 +57,21 @@ __all__ = [
 _HOME = {
     "Audit": "fairpc.auditing",
     "Comparison": "fairpc.comparison",
-    "FairPC": "fairpc.estimators",
-    "FairpcError": "fairpc.errors",
-    "Knowledge": "fairpc.fair.knowledge",
-    "LatNB": "fairpc.estimators",
-    "LatentDecision": "fairpc.estimators",
-    "NLatPC": "fairpc.estimators",
-    "load": "fairpc.estimators",
-    "TwoNB": "fairpc.estimators",
+    "FairPC": "fairpc.models",
+    "FairpcError": "fairpc.core",
+    "Knowledge": "fairpc.models",
+    "LatNB": "fairpc.models",
+    "LatentDecision": "fairpc.models",
+    "NLatPC": "fairpc.models",
+    "load": "fairpc.models",
+    "TwoNB": "fairpc.models",
     "audit": "fairpc.auditing",
-    "bootstrap_mechanism": "fairpc.refits",
+    "bootstrap_mechanism": "fairpc.models",
     "compare": "fairpc.comparison",
     "export": "fairpc.exporting",
-    "sensitivity": "fairpc.refits",
-    "stability": "fairpc.refits",
-    "suggest_anchors": "fairpc.refits",
+    "sensitivity": "fairpc.models",
+    "stability": "fairpc.models",
+    "suggest_anchors": "fairpc.models",
 }
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 
-from fairpc.errors import MissingExtraError, PlotError
-from fairpc.errors.arrays import Floats
+from fairpc.core import Floats, MissingExtraError, PlotError
 from fairpc.evidence import (
     AssumptionTest,
     EqualRates,

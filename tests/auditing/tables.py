@@ -10,11 +10,10 @@ import numpy as np
 import polars as pl
 
 from fairpc.auditing import Audit
-from fairpc.auditing.job import Job, Settings
-from fairpc.auditing.reading import ReadTable
-from fairpc.auditing.rows import audited_rows
-from fairpc.estimators import FairPC, LatNB, NLatPC, TwoNB
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.auditing._job import Job, Settings
+from fairpc.auditing._reading import ReadTable
+from fairpc.auditing._rows import audited_rows
+from fairpc.models import CircuitClassifier, FairPC, LatNB, NLatPC, TwoNB
 
 QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
 MODELS = {"FairPC": FairPC, "NLatPC": NLatPC, "LatNB": LatNB, "TwoNB": TwoNB}

@@ -8,8 +8,8 @@ import pytest
 
 from auditing.tables import QUICK, fitted, table
 from fairpc.auditing import audit
-from fairpc.estimators import FairPC, LatNB
 from fairpc.metrics import accuracy
+from fairpc.models import FairPC, LatNB
 
 
 def test_trade_off_is_out_of_sample_and_says_how() -> None:

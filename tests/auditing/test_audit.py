@@ -14,14 +14,15 @@ import pytest
 
 import fairpc
 from auditing.tables import QUICK, fitted, plain_json, table
-from fairpc.auditing import Audit, audit, background, group_gaps
+from fairpc.auditing import Audit, audit, group_gaps
+from fairpc.auditing import _background as background
 from fairpc.auditing._audit import AT_ONCE, STEPS
-from fairpc.circuit.file import from_dict
+from fairpc.circuit import from_dict
 from fairpc.errors import AuditError, TableError
-from fairpc.estimators import FairPC, LatNB
 from fairpc.evidence import parity, test_assumptions
-from fairpc.fair.knowledge import Knowledge
 from fairpc.metrics import accuracy, auc
+from fairpc.models import FairPC, LatNB
+from fairpc.models._knowledge import Knowledge
 from fairpc.refits import Progress
 
 FINDINGS = (

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from fairpc import LatNB, audit
-from fairpc.auditing.categories import _median
-from fairpc.auditing.gaps import ParityFacts
+from fairpc.auditing import ParityFacts
+from fairpc.auditing._categories import _median
 
 QUICK: dict[str, Any] = {"n_seeds": 1, "n_starts": 0, "n_replicates": 0, "baselines": False}
 

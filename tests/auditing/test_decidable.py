@@ -8,8 +8,8 @@ import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import audit
-from fairpc.auditing.assumptions import AssumptionFacts, assumption_test
-from fairpc.auditing.rows import AuditedRows
+from fairpc.auditing._assumptions import AssumptionFacts, assumption_test
+from fairpc.auditing._rows import AuditedRows
 
 
 @pytest.mark.parametrize(("n_distinct", "n_seeds"), [(50, 11), (7000, 7), (20_000, 3), (10**6, 3)])

@@ -14,10 +14,10 @@ import pytest
 from auditing.tables import QUICK, plain_json, table
 from fairpc import FairPC, LatentDecision
 from fairpc.auditing import Audit, audit
-from fairpc.auditing.learning import ScoreLearning
+from fairpc.auditing._learning import ScoreLearning
 from fairpc.errors import AuditError
-from fairpc.estimators.classifiers import TableClassifier
 from fairpc.evidence import ParityMonitor
+from fairpc.models import TableClassifier
 
 
 @cache

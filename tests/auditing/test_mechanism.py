@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, plain_json, table
-from fairpc.auditing import audit, mechanism
-from fairpc.auditing.assumptions import assumption_test
-from fairpc.auditing.mechanism import Turned
-from fairpc.auditing.rows import AuditedRows
+from fairpc.auditing import _mechanism as mechanism
+from fairpc.auditing import audit
+from fairpc.auditing._assumptions import assumption_test
+from fairpc.auditing._mechanism import Turned
+from fairpc.auditing._rows import AuditedRows
 from fairpc.errors import AuditError
-from fairpc.fair.distribution import FairDistribution
-from fairpc.refits.bootstrap import Draws
+from fairpc.models import Draws, FairDistribution
 
 
 def test_intervals_and_starts_on_training_rows() -> None:

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 from auditing.tables import MODELS, QUICK, fitted, plain_json, table
-from estimators.drifting import drifting
 from fairpc.auditing import audit
+from fairpc.auditing._page import render
 from fairpc.datasets import load_adult, load_compas
 from fairpc.errors import DriftWarning
-from fairpc.estimators import FairPC, LatNB
-from fairpc.report import render
+from fairpc.models import FairPC, LatNB
+from models.drifting import drifting
 
 
 def contradicting() -> tuple[pl.DataFrame, Any, Any]:

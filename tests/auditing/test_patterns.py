@@ -11,9 +11,9 @@ import pytest
 from auditing.tables import QUICK, fitted, table
 from fairpc import LatentDecision
 from fairpc.auditing import Audit, audit
-from fairpc.auditing import patterns as patterns_module
-from fairpc.auditing.patterns import FoundPattern, PatternTable
-from fairpc.estimators.classifiers import TableClassifier
+from fairpc.auditing import _patterns as patterns_module
+from fairpc.auditing._patterns import FoundPattern, PatternTable
+from fairpc.models import TableClassifier
 
 THRESHOLD = 0.02
 """So small that both tables have patterns."""

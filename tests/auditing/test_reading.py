@@ -15,20 +15,19 @@ import pytest
 from auditing.tables import QUICK, fitted, plain_json, settings, table
 from closeness import assert_close
 from fairpc.auditing import Audit, audit
-from fairpc.auditing import reading as reading_module
-from fairpc.auditing.reading import read_table
+from fairpc.auditing import _reading as reading_module
+from fairpc.auditing._reading import read_table
 from fairpc.datasets import load_adult, load_german
 from fairpc.errors import AuditError, CodesError, FileFormatError, TableError, TableWarning
-from fairpc.estimators import FairPC, LatNB
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.models import CircuitClassifier, FairPC, LatNB
 
 SAMPLED: dict[str, Any] = {"max_rows": 150, "max_test_rows": 150}
 
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 61)
-    monkeypatch.setattr("fairpc.data.source.READ_ROWS", 122)
+    monkeypatch.setattr("fairpc.data._source.BATCH_ROWS", 61)
+    monkeypatch.setattr("fairpc.data._source.READ_ROWS", 122)
 
 
 def few_values(n: int = 900, seed: int = 0) -> pl.DataFrame:

@@ -10,7 +10,7 @@ import pytest
 
 from auditing.tables import QUICK, fitted, table
 from fairpc.auditing import Audit, audit
-from fairpc.auditing.saved import MAX_BYTES
+from fairpc.core import MAX_BYTES
 from fairpc.errors import FileFormatError
 
 

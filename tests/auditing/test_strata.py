@@ -10,15 +10,16 @@ import numpy as np
 import polars as pl
 import pytest
 
+from auditing.facts import rejected_without_strata
 from auditing.tables import QUICK, plain_json
 from auditing.tables import fitted as plain_model
 from auditing.tables import table as plain_table
 from fairpc import FairPC, LatNB
-from fairpc.auditing import Audit, audit, strata
-from fairpc.auditing.strata import ARGUED, GapParts, OwnStrata, StrataFacts
+from fairpc.auditing import Audit, audit
+from fairpc.auditing import _strata as strata
+from fairpc.auditing._strata import ARGUED, GapParts, OwnStrata, StrataFacts
 from fairpc.evidence import parity, test_assumptions
 from fairpc.refits import Progress
-from report.facts import rejected_without_strata
 
 
 @cache

@@ -12,11 +12,11 @@ import pytest
 
 from auditing.tables import QUICK, fitted, job_of_table, table
 from fairpc.auditing import Audit, audit
-from fairpc.auditing.assumptions import assumption_facts, assumption_test, learned_rate
-from fairpc.auditing.gaps import GapChange, change_words, outcome
-from fairpc.estimators import LatNB
-from fairpc.evidence.assumptions_within import CrossFit
-from fairpc.report import render
+from fairpc.auditing._assumptions import assumption_facts, assumption_test, learned_rate
+from fairpc.auditing._gaps import GapChange, change_words, outcome
+from fairpc.auditing._page import render
+from fairpc.evidence import CrossFit
+from fairpc.models import LatNB
 
 
 def admissions(n: int = 2000) -> pl.DataFrame:

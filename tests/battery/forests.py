@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from battery.mutations import changed_tree
-from fairpc.fair.forest import FOREST_FIELDS
+from fairpc.models._forest import FOREST_FIELDS
 
 _PLANTED: Final = {*FOREST_FIELDS, "group_rate", "decision_rate", "mechanism"}
 

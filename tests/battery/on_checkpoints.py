@@ -21,7 +21,7 @@ from battery.attacks import Difference, Suite, Verdict
 from battery.mutations import changed_bytes, changed_tree, dumps
 from battery.on_models import people
 from fairpc import LatNB, load
-from fairpc.fair import checkpoint
+from fairpc.models import _checkpoint as checkpoint
 
 _THEIRS: Final = ("fit.bak", "fit~", ".fit.tmp", ".fit.0123456789abcdef.tmp", "fit.json")
 """Names that look like those of a checkpoint, and are not."""

@@ -17,11 +17,11 @@ from battery.attacks import Difference, Suite, Verdict
 from battery.forests import changed_model
 from battery.mutations import changed_bytes, dumps, equal
 from fairpc import FairPC, LatentDecision, LatNB, NLatPC, TwoNB, load
-from fairpc.circuit.file import from_dict
-from fairpc.circuit.file import to_dict as circuit_content
+from fairpc.circuit import from_dict
+from fairpc.circuit import to_dict as circuit_content
 from fairpc.errors import FairpcError, NotAnsweredError
-from fairpc.estimators.classifiers import TableClassifier
-from fairpc.estimators.file import _checksum
+from fairpc.models import TableClassifier
+from fairpc.models._file import _checksum
 from fairpc.query import Vocabulary, parse
 
 _ROWS: Final = 240
@@ -142,7 +142,7 @@ def _circuits(content: Any) -> list[dict[str, Any]]:
 
 def _unchecked(circuit: dict[str, Any]) -> dict[str, Any]:
     """The circuit with the checksum that its reader computes."""
-    from fairpc.circuit import file
+    from fairpc.circuit import _file as file
 
     arrays = {n: np.array(v, np.int64) for n, v in circuit["nodes"].items()}
     arrays["arities"] = np.array(circuit["variables"]["arities"], np.int64)

@@ -1,4 +1,4 @@
-"""Parameters within bounds by a general optimiser; shares no code with fairpc.circuit.bounds."""
+"""Parameters within bounds by a general optimiser; shares no code with fairpc.circuit._bounds."""
 
 from __future__ import annotations
 

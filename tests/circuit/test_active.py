@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from fairpc.circuit import active, program
-from fairpc.circuit import flows as flows_module
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.flows import RowPlan, prepare, row_flows
-from fairpc.circuit.graph import Circuit
-from fairpc.circuit.program import Program, Projection
-from fairpc.data.table import Table
-from fairpc.errors.arrays import Codes
+from fairpc.circuit import Circuit, CircuitBuilder, RowPlan, prepare
+from fairpc.circuit import _active as active
+from fairpc.circuit import _flows as flows_module
+from fairpc.circuit import _program as program
+from fairpc.circuit._flows import row_flows
+from fairpc.circuit._program import Program, Projection
+from fairpc.core import Codes
+from fairpc.data import Table
 from strategies import Case, cases, examples, many
 
 

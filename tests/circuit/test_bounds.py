@@ -10,11 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from circuit.oracle_bounds import Array, best_value, value
-from fairpc.circuit.bounds import Bounds, filled
-from fairpc.circuit.em import em, em_of_sets, fit, laplace, maximize
-from fairpc.circuit.flows import prepare
-from fairpc.circuit.graph import Graph
-from fairpc.data.table import Table
+from fairpc.circuit import Bounds, Graph, em, em_of_sets, filled, laplace, maximize, prepare
+from fairpc.circuit._em import fit
+from fairpc.data import Table
 from fairpc.errors import CircuitError
 from strategies import Case, cases, examples
 
@@ -146,7 +144,7 @@ def test_bounds_that_say_nothing_change_nothing(case: Case, seed: int) -> None:
 
 
 def test_bounds_that_leave_nothing_are_refused() -> None:
-    from fairpc.circuit.builder import CircuitBuilder
+    from fairpc.circuit import CircuitBuilder
 
     b = CircuitBuilder({"A": 2})
     graph = b.build(b.categorical(0, [0.5, 0.5])).graph

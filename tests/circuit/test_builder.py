@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import oracle
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM
+from fairpc.circuit import INDICATOR, PRODUCT, SUM, CircuitBuilder
 from fairpc.errors import CircuitError
 
 

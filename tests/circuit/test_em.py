@@ -13,11 +13,19 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 import oracle
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.em import AnyStep, Stopping, em, fit, laplace, maximize, maximum_likelihood
-from fairpc.circuit.flows import prepare
-from fairpc.circuit.graph import Circuit, Graph
-from fairpc.data.table import Table
+from fairpc.circuit import (
+    AnyStep,
+    Circuit,
+    CircuitBuilder,
+    Graph,
+    Stopping,
+    em,
+    laplace,
+    maximize,
+    prepare,
+)
+from fairpc.circuit._em import fit, maximum_likelihood
+from fairpc.data import Table
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
 from strategies import Case, cases, examples
 

@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fairpc.circuit.graph import (
-    INDICATOR,
-    PRODUCT,
-    SUM,
-    Circuit,
-    Graph,
-    check_parameters,
-    variable_index,
-)
-from fairpc.data.table import MAX_ARITY
+from fairpc.circuit import INDICATOR, PRODUCT, SUM, Circuit, Graph
+from fairpc.circuit._graph import check_parameters, variable_index
+from fairpc.data import MAX_ARITY
 from fairpc.errors import CircuitError, FairpcError
 from strategies import any_circuits, examples
 

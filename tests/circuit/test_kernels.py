@@ -15,8 +15,8 @@ import fairpc
 USE = """
 import numpy as np
 from fairpc.circuit import CircuitBuilder, em
-from fairpc.circuit.flows import prepare, row_flows
-from fairpc.circuit.program import Listed
+from fairpc.circuit._flows import prepare, row_flows
+from fairpc.circuit._program import Listed
 from fairpc.data import Table
 
 Listed.left = 0  # small plans would be made in Python

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairpc.circuit import Circuit, CircuitBuilder
-from fairpc.circuit.picture import MAX_ANALYSED, MAX_COMPARED, depth, drawn, summary
+from fairpc.circuit import Circuit, CircuitBuilder, depth, drawn, summary
+from fairpc.circuit._picture import MAX_ANALYSED, MAX_COMPARED
 from strategies import any_circuits, examples
 
 NODE = re.compile(r'^  (\d+) \[label="((?:[^"\\]|\\.)*)", shape=(\w+),.*?(dashed)?"?\]$')

@@ -10,15 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 import oracle
-from fairpc.circuit import properties
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import INDICATOR, SUM, Circuit, Graph
-from fairpc.circuit.properties import (
-    Properties,
-    Property,
-    deterministic_by_enumeration,
-    require,
-)
+from fairpc.circuit import INDICATOR, SUM, Circuit, CircuitBuilder, Graph, require
+from fairpc.circuit import _properties as properties
+from fairpc.circuit._properties import Properties, Property, deterministic_by_enumeration
 from fairpc.errors import PropertyError
 from strategies import any_circuits, deterministic_circuits, examples
 

@@ -19,8 +19,7 @@ from circuit.psdd_files import (
     joint,
     without_last,
 )
-from fairpc.circuit import CircuitBuilder, read_psdd
-from fairpc.circuit.graph import SUM
+from fairpc.circuit import SUM, CircuitBuilder, read_psdd
 from fairpc.errors import CircuitError
 
 

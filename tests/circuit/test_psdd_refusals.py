@@ -226,7 +226,7 @@ HOSTILE = {
 def test_hostile_files_cost_little(folder: Folder, case: str) -> None:
     text, words = HOSTILE[case]
     folder.psdd.write_text(text)
-    assert_refused(refusal("fairpc.circuit.psdd", "read_psdd", folder.psdd), words)
+    assert_refused(refusal("fairpc.circuit._psdd", "read_psdd", folder.psdd), words)
 
 
 def test_hostile_pair(folder: Folder) -> None:
@@ -237,7 +237,7 @@ def test_hostile_pair(folder: Folder) -> None:
     nodes = (f"L {2 * i + 1} {2 * i + 1} {i + 2}\n" for i in range(n))
     repeats = f"T 9999999 {2 * n} 1 -1\n"
     folder.psdd.write_text(f"psdd {n + 1}\n" + "".join(nodes) + repeats)
-    found = refusal("fairpc.circuit.psdd", "read_psdd", folder.psdd, folder.vtree)
+    found = refusal("fairpc.circuit._psdd", "read_psdd", folder.psdd, folder.vtree)
     assert_refused(found, "is over variable 1 and vtree node 58000 is not its leaf")
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import oracle
 from circuit.psdd_files import LARGER, SMALL, Folder, joint, random_circuit, without_last
-from fairpc.circuit import Circuit, CircuitBuilder, read_psdd, write_psdd
-from fairpc.circuit.graph import PRODUCT, SUM, Graph
+from fairpc.circuit import PRODUCT, SUM, Circuit, CircuitBuilder, Graph, read_psdd, write_psdd
 from fairpc.errors import CircuitError, PropertyError
 from strategies import examples
 

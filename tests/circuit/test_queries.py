@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import oracle
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
+from fairpc.circuit import INDICATOR, PRODUCT, SUM, Circuit, CircuitBuilder, Graph
 from fairpc.errors import CircuitError, CodesError, EvidenceError, PropertyError
 from strategies import (
     Case,

@@ -8,13 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
-from fairpc.circuit import rewritten
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.flows import prepare
-from fairpc.circuit.graph import PRODUCT, Circuit
-from fairpc.circuit.program import DOT
-from fairpc.data import Table
-from fairpc.data.table import check_codes
+from fairpc.circuit import PRODUCT, Circuit, CircuitBuilder, prepare
+from fairpc.circuit import _rewritten as rewritten
+from fairpc.circuit._program import DOT
+from fairpc.data import Table, check_codes
 from fairpc.structure import Stop, Strudel, learn_cells
 from strategies import Case, cases, examples, many
 

@@ -48,8 +48,9 @@ def check_queries(case: Case) -> None:
 
 def check_flows(case: Case) -> None:
     """Expected flows, plans by both paths and MPE of a deterministic circuit."""
-    from fairpc.circuit.flows import prepare, row_flows
-    from fairpc.data.table import Table
+    from fairpc.circuit import prepare
+    from fairpc.circuit._flows import row_flows
+    from fairpc.data import Table
 
     c, codes = case.circuit, case.codes
     truth = oracle.expected_flows(c, codes)

@@ -44,8 +44,8 @@ def test_a_streamed_audit_is_the_audit(
         kept = [",".join(cell for j, cell in enumerate(line) if j != place) for line in lines]
         (fitted / table).write_text("\n".join(kept) + "\n")
     whole, said = audited(fitted, table, capsys)
-    monkeypatch.setattr("fairpc.cli.tables.STREAMED_BYTES", 0)
-    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 100)
+    monkeypatch.setattr("fairpc.cli._tables.STREAMED_BYTES", 0)
+    monkeypatch.setattr("fairpc.data._source.BATCH_ROWS", 100)
     ours, also_said = audited(fitted, table, capsys)
     # How long work takes is said by the clock.
     without = [[w for w in words.splitlines() if " s: " not in w] for words in (said, also_said)]
@@ -59,7 +59,7 @@ def test_a_streamed_audit_is_the_audit(
 def test_the_page_and_the_exit_code(
     fitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cli.tables.STREAMED_BYTES", 0)
+    monkeypatch.setattr("fairpc.cli._tables.STREAMED_BYTES", 0)
     page = fitted / "report.html"
     found, _ = audited(
         fitted, "t.csv", capsys, "-o", str(page), "--no-trade-off", "--fail-over", "0.001"
@@ -71,7 +71,7 @@ def test_the_page_and_the_exit_code(
 def test_bad_input_is_one_sentence(
     fitted: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cli.tables.STREAMED_BYTES", 0)
+    monkeypatch.setattr("fairpc.cli._tables.STREAMED_BYTES", 0)
     model = str(fitted / "m.fairpc")
     (fitted / "empty.csv").write_text("age,job,sex,hired\n")
     (fitted / "short.csv").write_text(small_table(300) + "41,clerk\n")

@@ -345,7 +345,7 @@ def test_a_full_disk_leaves_no_part_behind(folder: Path, output: str) -> None:
         "big.csv",
         "-o",
         output,
-        prelude="import fairpc.estimators\n" + prelude,
+        prelude="import fairpc.models\n" + prelude,
     )
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
@@ -371,7 +371,7 @@ def test_a_refusal_to_write_is_one_sentence(
     def refuse(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", "a temporary name")
 
-    monkeypatch.setattr("fairpc.data.atomic.os.open", refuse)
+    monkeypatch.setattr("fairpc.core._whole_files.os.open", refuse)
     for call in (("fit", "t.csv", *FIT, "-o", "n.fairpc"), ("data", "german", "-o", "g.csv")):
         ended = called(capsys, *call)
         assert ended.code == 2
@@ -453,10 +453,10 @@ def test_a_constant_beyond_the_calendar_is_dropped_as_any_other(folder: Path) ->
 
 def test_any_other_panic_has_not_the_code_of_a_gap(tmp_path: Path) -> None:
     prelude = """
-import fairpc.cli.data, polars as pl
+import fairpc.cli._data, polars as pl
 def panic(*_, **__):
     raise pl.exceptions.PanicException("entered unreachable code")
-fairpc.cli.data.run = panic
+fairpc.cli._data.run = panic
 """
     ended = outside(tmp_path, "data", "german", "-o", "g.csv", prelude=prelude)
     assert ended.returncode == 2

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import fairpc.cli.demo as demo
+import fairpc.cli._demo as demo
 from cli.calls import called
-from fairpc.cli.options import with_options
-from fairpc.cli.screen import Screen
-from fairpc.cli.tables import N_ROWS, LabelledTable
-from fairpc.data.source import Warned
-from fairpc.evidence.assumptions import WHAT_TO_DO
+from fairpc.cli._options import with_options
+from fairpc.cli._screen import Screen
+from fairpc.cli._tables import N_ROWS, LabelledTable
+from fairpc.data import Warned
+from fairpc.evidence._assumptions import WHAT_TO_DO
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 from cli.calls import called
-from estimators.drifting import drifting
-from fairpc.cli.options import with_options
-from fairpc.estimators import load
+from fairpc.cli._options import with_options
+from fairpc.models import load
+from models.drifting import drifting
 
 
 def written(folder: Path, kind: str) -> Path:

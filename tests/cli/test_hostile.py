@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 
 from cli.calls import FIT, called, names, small_table
-from fairpc.data.files import write_table
+from fairpc.core import shown as spelt
+from fairpc.data import write_table
 from fairpc.errors import FileFormatError, TableError
-from fairpc.errors import shown as spelt
 
 ESCAPE = "\x1b[31mred\x9b\u202e"
 
@@ -126,7 +126,7 @@ def test_endless_input_is_stopped(
             buffer[:] = (b"1,2,3\n" * (len(buffer) // 6 + 1))[: len(buffer)]
             return len(buffer)
 
-    monkeypatch.setattr("fairpc.cli.tables.STDIN_BYTES", 5_000_000)
+    monkeypatch.setattr("fairpc.cli._tables.STDIN_BYTES", 5_000_000)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(cast(Any, Endless()))))
     ended = called(capsys, "predict", "m.fairpc", "-", "-o", "out.csv", *more)
     assert ended.code == 2
@@ -161,7 +161,7 @@ def test_a_full_disk_is_said_to_be_full(tmp_path: Path, suffix: str) -> None:
     program = f"""
 import resource, signal, sys
 import polars as pl
-from fairpc.data.files import write_table
+from fairpc.data._files import write_table
 from fairpc.errors import TableError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 rows = pl.DataFrame({{"x": [k / 7 for k in range(100_000)]}})

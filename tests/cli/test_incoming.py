@@ -173,7 +173,7 @@ def test_what_a_fit_was_told_of_its_table_holds_for_the_next(
 def test_the_columns_are_shown_before_the_fit(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fairpc.estimators.base import CircuitClassifier
+    from fairpc.models import CircuitClassifier
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
@@ -213,7 +213,7 @@ def test_gaps_by_levels(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     import numpy as np
     import polars as pl
 
-    from fairpc.cli.levels import gaps_by_level
+    from fairpc.cli._levels import gaps_by_level
 
     assert called(capsys, "fit", "t.csv", *FIT, "-o", "m.fairpc", "-q").code == 0
     model, table = load("m.fairpc"), pl.read_csv("t.csv")

@@ -83,7 +83,7 @@ def test_a_fit_says_what_its_classifiers_learn(
         hired=pl.when(lowered).then(pl.lit("no")).otherwise("hired"),
     ).write_csv("b.csv")
     lines: list[str] = []
-    monkeypatch.setattr("fairpc.cli.fit.talking", lambda name, shown: nullcontext(lines.append))
+    monkeypatch.setattr("fairpc.cli._fit.talking", lambda name, shown: nullcontext(lines.append))
     found = answer(capsys, "fit", "b.csv", *ROLES, "--model", "latent", "-o", "n.fairpc")
     assert found["twice"]
     assert lines == [
@@ -131,7 +131,7 @@ def test_predict_in_parts_is_what_the_model_says(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("fairpc.cli.predict.BATCH", 100)
+    monkeypatch.setattr("fairpc.cli._predict.BATCH", 100)
     frame = pl.read_csv("t.csv")
     frame.write_parquet("t.parquet")
     loaded = fairpc.load(model)

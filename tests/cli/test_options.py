@@ -11,9 +11,10 @@ import typer
 
 from fairpc import FairPC
 from fairpc.cli import app
-from fairpc.cli.options import ARGUMENTS, Keeping, Learner, Roles, TextFormat, named
-from fairpc.cli.tables import about
-from fairpc.errors import Argument, LearningError, TableError
+from fairpc.cli._options import ARGUMENTS, Keeping, Learner, Roles, TextFormat, named
+from fairpc.cli._tables import about
+from fairpc.core import Argument
+from fairpc.errors import LearningError, TableError
 
 NUMERIC, CATEGORICAL = Argument("numeric", "…"), Argument("categorical", "…")
 OPTIONS = {

@@ -11,8 +11,8 @@ import pytest
 
 import fairpc
 from cli.calls import answer, called, names
-from estimators.test_strata import table
 from fairpc.cli import main
+from models.test_strata import table
 
 ROLES = ("--label", "label", "--sensitive", "sex", "--structure", "chow-liu")
 

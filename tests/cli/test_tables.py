@@ -160,8 +160,8 @@ def test_predict_says_how_many_rows_are_done_where_the_total_is_not_known(
 ) -> None:
     lines: list[str] = []
     shown = nullcontext(lambda now: lines.append(now.line))
-    monkeypatch.setattr("fairpc.cli.predict.progress", lambda verbose, callback: shown)
-    monkeypatch.setattr("fairpc.cli.predict.BATCH", 50)
+    monkeypatch.setattr("fairpc.cli._predict.progress", lambda verbose, callback: shown)
+    monkeypatch.setattr("fairpc.cli._predict.BATCH", 50)
     assert called(capsys, "predict", "m.fairpc", "t.csv", "-o", "o.csv").code == 0
     assert lines == [f"{n} rows so far" for n in (0, 50, 100, 120)]
 
@@ -170,7 +170,7 @@ def test_predict_in_many_batches(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     called(capsys, "predict", "m.fairpc", "t.csv", "-o", "whole.csv")
-    monkeypatch.setattr("fairpc.cli.predict.BATCH", 7)
+    monkeypatch.setattr("fairpc.cli._predict.BATCH", 7)
     table = (folder / "t.csv").read_text().replace("cook", "pilot")
     (folder / "t.csv").write_text(table)
     ended = called(capsys, "predict", "m.fairpc", "t.csv", "-o", "parts.csv")
@@ -188,7 +188,7 @@ def test_predict_in_many_batches(
 def test_an_error_in_a_later_batch_ends_well(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fairpc.cli.predict.BATCH", 7)
+    monkeypatch.setattr("fairpc.cli._predict.BATCH", 7)
     with (folder / "t.csv").open("a") as file:
         file.write("old,clerk,F,yes\n")
     ended = called(capsys, "predict", "m.fairpc", "t.csv", "-o", "o.parquet")
@@ -249,7 +249,7 @@ def test_a_column_of_new_values_alone_is_refused_unless_it_is_allowed(
 def test_a_value_of_the_fit_in_any_row_will_do(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fairpc.cli.tables._FIRST", 5)
+    monkeypatch.setattr("fairpc.cli._tables._FIRST", 5)
     header, *lines = (folder / "t.csv").read_text().replace("cook", "clerk").splitlines()
     new = [line.replace("clerk", "pilot").replace("smith", "pilot") for line in lines]
     tables = {"late": [*new, "30,smith,F,yes"], "few": new[:19], "all": new[:20]}

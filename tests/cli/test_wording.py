@@ -25,9 +25,9 @@ from cli.calls import answer
 from fairpc import FairPC, LatentDecision, load
 from fairpc.auditing import audit
 from fairpc.cli import app
-from fairpc.cli.options import named, with_options
-from fairpc.errors import EachWay, Phrase
-from fairpc.estimators.guard import RATE_ADVICE
+from fairpc.cli._options import named, with_options
+from fairpc.core import EachWay, Phrase
+from fairpc.models._guard import RATE_ADVICE
 
 ROOT = Path(fairpc.__file__).parent
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")

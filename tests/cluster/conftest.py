@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairpc.cluster.client import connected
+from fairpc.cluster import connected
 
 pytest.importorskip("distributed", reason="the cluster's tests need fairpc[cluster]")
 

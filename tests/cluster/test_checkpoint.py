@@ -12,11 +12,11 @@ from cluster.test_fit import SMALL, partitioned
 from cluster.test_table import written
 from decisions import table
 from fairpc import LatNB
-from fairpc.circuit.em import Step
-from fairpc.cluster.table import file_table
-from fairpc.data.files import find
+from fairpc.circuit import Step
+from fairpc.cluster import file_table
+from fairpc.data import find
 from fairpc.errors import LearningError
-from fairpc.fair import checkpoint
+from fairpc.models import _checkpoint as checkpoint
 
 SETTINGS: dict[str, Any] = {"random_state": 0, "max_iter": 30, "tol": 0.0}
 
@@ -38,7 +38,7 @@ def stopping_at(n: int, steps: list[int]) -> Any:
 def test_em_over_rows_on_workers_goes_on(
     kind: str, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster.exchange.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 100)
     monkeypatch.setattr(checkpoint, "EVERY", 0.0)
     frame = table(900).drop("weight")
     pattern = written(tmp_path, "parquet", frame)
@@ -63,7 +63,7 @@ def test_em_over_rows_on_workers_goes_on(
 def test_a_frame_with_other_rows_is_another_table(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster.exchange.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 100)
     frame = table(900).drop("weight")
     kept: dict[str, Any] = {"max_memory": SMALL, "checkpoint": tmp_path / "fit"}
     callback = stopping_at(3, [])

@@ -14,9 +14,10 @@ import pytest
 
 from decisions import table
 from fairpc import LatNB
-from fairpc.cluster import client as module
-from fairpc.cluster.client import SETTINGS, check_workers, connected, finish
-from fairpc.cluster.table import blamed, is_dask
+from fairpc.cluster import _client as module
+from fairpc.cluster import connected, is_dask
+from fairpc.cluster._client import SETTINGS, check_workers, finish
+from fairpc.cluster._table import blamed
 from fairpc.errors import ClusterError, MissingExtraError
 
 
@@ -159,8 +160,8 @@ def test_a_fit_says_which_worker_lacks_a_module(module: str, lacking: Any) -> No
 
 
 def test_tasks_without_workers_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairpc.cluster.client.LOOK", 0.2)
-    monkeypatch.setattr("fairpc.cluster.client.PATIENCE", 1.0)
+    monkeypatch.setattr("fairpc.cluster._client.LOOK", 0.2)
+    monkeypatch.setattr("fairpc.cluster._client.PATIENCE", 1.0)
     with cluster(0) as (_, client):
         assert check_workers(client) == 0
         with pytest.raises(ClusterError, match="has had no workers for 1 seconds: start some"):
@@ -183,7 +184,7 @@ def test_a_partition_that_needs_a_module_that_is_not_there_says_so() -> None:
 
 
 def test_workers_that_come_late_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairpc.cluster.client.LOOK", 0.2)
+    monkeypatch.setattr("fairpc.cluster._client.LOOK", 0.2)
     with cluster(0) as (local, client):
         future = client.submit(abs, -1)
         local.scale(1)

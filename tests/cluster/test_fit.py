@@ -13,11 +13,11 @@ import pytest
 from sklearn.base import clone
 
 from decisions import table
-from estimators.test_strata import table as strata_table
 from fairpc import FairPC, LatNB
-from fairpc.circuit.em import Step
-from fairpc.data.points import MOST
+from fairpc.circuit import Step
+from fairpc.data._quantile_sketch import MOST
 from fairpc.errors import TableError
+from models.test_strata import table as strata_table
 
 dask = pytest.importorskip("dask", reason="needs fairpc[cluster]")
 dd = pytest.importorskip("dask.dataframe", reason="needs fairpc[cluster]")
@@ -29,7 +29,7 @@ SMALL = "200KB"
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of about a hundred rows, so that both workers have several."""
-    monkeypatch.setattr("fairpc.cluster.exchange.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 100)
 
 
 def partitioned(frame: pl.DataFrame, n: int) -> Any:

@@ -8,10 +8,11 @@ import pytest
 
 from cluster.test_fit import SMALL, partitioned
 from decisions import table
-from estimators.test_checkpoint import same
 from fairpc import FairPC
-from fairpc.fair import forest_fit, score_mechanism
-from fairpc.fair.choice import LabelGain
+from fairpc.models import _forest_fit as forest_fit
+from fairpc.models import _score_mechanism as score_mechanism
+from fairpc.models._choice import LabelGain
+from models.test_checkpoint import same
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +28,7 @@ def test_a_dask_frame_gives_the_forest_of_the_table_in_memory(
     client: Any, structure: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gain = LabelGain(-0.5, 0.1, 0.01)
-    monkeypatch.setattr("fairpc.estimators.base.compare_labels", lambda *given: gain)
+    monkeypatch.setattr("fairpc.models._base.compare_labels", lambda *given: gain)
     frame = table(500).drop("weight")
     settings: dict[str, Any] = {"structure": structure, "random_state": 0}
     here = FairPC("sex", **settings).fit(frame.drop("label"), frame["label"])
@@ -40,7 +41,7 @@ def test_a_dask_frame_gives_the_forest_of_the_table_in_memory(
 def test_a_forest_of_rows_that_stay_on_the_workers(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster.exchange.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 100)
     frame = table(1500).drop("weight")
     fitted = [
         FairPC("sex", structure="forest", random_state=0).fit(

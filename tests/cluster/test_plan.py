@@ -13,18 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.circuit import Circuit
-from fairpc.circuit.em import fit
-from fairpc.circuit.flows import prepare
-from fairpc.cluster.exchange import exchanged, tree_sum
-from fairpc.cluster.parts import DaskParts
-from fairpc.cluster.plan import ROOT, Flows, HeldParts, Preparation, added, leaf, placed
-from fairpc.data.distinct import CodedRows, Distinct, Packing, add_distinct
-from fairpc.data.table import Table
+from fairpc.circuit import Circuit, prepare
+from fairpc.circuit._em import fit
+from fairpc.cluster._exchange import exchanged, tree_sum
+from fairpc.cluster._parts import DaskParts
+from fairpc.cluster._plan import ROOT, Flows, HeldParts, Preparation, added, leaf, placed
+from fairpc.data import CodedRows, Distinct, Packing, Table, add_distinct
 from fairpc.errors import CodesError
-from fairpc.fair.fit import Options
-from fairpc.fair.fit import fit as fit_model
-from fairpc.fair.rows import Rows
+from fairpc.models import Rows
+from fairpc.models._fit import Options
+from fairpc.models._fit import fit as fit_model
 
 
 def naive_bayes(arities: tuple[int, ...]) -> Circuit:
@@ -59,7 +57,7 @@ def pieces(packing: Packing) -> list[Distinct]:
 def parts_of(
     client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> DaskParts:
-    monkeypatch.setattr("fairpc.cluster.exchange.PART_ROWS", 60)
+    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 60)
     n_rows = sum(piece.n_rows for piece in pieces)
     return DaskParts.of(client, exchanged(client, client.scatter(pieces), n_rows), packing)
 
@@ -72,7 +70,7 @@ def test_every_row_is_in_one_part(
     pieces: list[Distinct],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster.exchange.MOST_BUCKETS", n_buckets)
+    monkeypatch.setattr("fairpc.cluster._exchange.MOST_BUCKETS", n_buckets)
     parts = parts_of(client, packing, pieces, monkeypatch)
     whole = add_distinct(pieces)
     found = client.gather(list(parts.futures))
@@ -174,7 +172,7 @@ def test_a_group_that_fell_to_a_busy_worker_goes_to_a_free_one(
         patched.setattr(client, "nthreads", lambda: {only: 2})
         first = plan(circuit.parameters)
     assert {len(plans) for plans in client.run(ready_plans).values()} == {0, len(parts)}
-    monkeypatch.setattr("fairpc.cluster.plan.LOOK", 0.0)
+    monkeypatch.setattr("fairpc.cluster._plan.LOOK", 0.0)
     second = plan(circuit.parameters)
     assert sorted(len(plans) for plans in client.run(ready_plans).values()) == [2, 3]
     assert first[0] == second[0]
@@ -201,7 +199,7 @@ CIRCUIT = naive_bayes(PACKING.arities)
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> HeldParts:
-    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: 1 << 30)
+    monkeypatch.setattr("fairpc.cluster._plan._room", lambda: 1 << 30)
     return made()
 
 
@@ -238,7 +236,7 @@ def test_parts_without_room_give_the_same_flows(
 ) -> None:
     """Room for one part and a half beside those that are held already."""
     full = held._size
-    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: full + full // 2)
+    monkeypatch.setattr("fairpc.cluster._plan._room", lambda: full + full // 2)
     some = made()
     assert list(some._ready) == [0]
     sets = np.stack([CIRCUIT.parameters, CIRCUIT.graph.uniform()])
@@ -253,7 +251,7 @@ def test_parts_without_room_give_the_same_flows(
 
 def test_room_is_given_back(held: HeldParts, monkeypatch: pytest.MonkeyPatch) -> None:
     full = held._size
-    monkeypatch.setattr("fairpc.cluster.plan._room", lambda: 2 * full)
+    monkeypatch.setattr("fairpc.cluster._plan._room", lambda: 2 * full)
     other = made()
     assert len(other._ready) == 3
     assert not made()._ready

@@ -16,10 +16,10 @@ from cli.calls import called
 from decisions import table
 from fairpc import LatNB, TwoNB, compare
 from fairpc.baselines import LR
-from fairpc.cluster.table import file_table, spread
-from fairpc.data.files import find
+from fairpc.cluster import file_table, spread
+from fairpc.data import find
 from fairpc.errors import ComparisonError, FileFormatError, TableError
-from fairpc.estimators import load
+from fairpc.models import load
 
 FIT = ("--label", "label", "--sensitive", "sex", "--model", "LatNB", "--drop", "weight", "--json")
 
@@ -36,8 +36,8 @@ def written(folder: Path, kind: str, frame: pl.DataFrame) -> str:
 def test_files_give_the_model_of_a_fit_on_one_machine(
     kind: str, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 70)
-    monkeypatch.setattr("fairpc.cluster.table.BATCH_ROWS", 70)
+    monkeypatch.setattr("fairpc.data._source.BATCH_ROWS", 70)
+    monkeypatch.setattr("fairpc.cluster._table.BATCH_ROWS", 70)
     pattern = written(tmp_path, kind, table(600).drop("weight"))
     lazy = file_table(find(pattern), client=client)
     assert len(lazy.places) == (3 if kind == "csv" else 9)

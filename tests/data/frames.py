@@ -12,13 +12,18 @@ import polars as pl
 import pytest
 from hypothesis import strategies as st
 
-from fairpc.data.columns import Options
-from fairpc.data.encoding import Encoding
-from fairpc.data.fit_encoding import fit_features, resolve
-from fairpc.data.frame import read_frame
-from fairpc.data.source import FrameSource, Roles, apart_name
-from fairpc.data.summary import summarise_source
-from fairpc.data.table import check_weights
+from fairpc.data import (
+    Encoding,
+    FrameSource,
+    Options,
+    Roles,
+    apart_name,
+    check_weights,
+    read_frame,
+    resolve,
+)
+from fairpc.data._fit_encoding import fit_features
+from fairpc.data._summary import summarise_source
 from published import RAW
 
 Columns = dict[str, list[Any]]

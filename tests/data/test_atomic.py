@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from fairpc.data.atomic import check_writable, read_whole, write_atomically
+from fairpc.core import check_writable, read_whole, write_atomically
 from fairpc.errors import FileFormatError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX permissions and pipes")
@@ -166,7 +166,7 @@ def test_a_missing_file_is_missing(tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sys
-from fairpc.data.atomic import replacing
+from fairpc.core._whole_files import replacing
 with replacing(sys.argv[1]) as temporary:
     temporary.write_text("secret")
     print(temporary.name, flush=True)
@@ -203,7 +203,7 @@ def test_what_a_killed_writer_left_is_private_and_the_next_run_removes_it(tmp_pa
 
 WRITER = """
 import sys
-from fairpc.data.atomic import write_atomically
+from fairpc.core._whole_files import write_atomically
 a, b = (letter * 3_000_000 for letter in (b"a", b"b"))
 print("ready", flush=True)
 while True:

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.data import values as texts_as_values
-from fairpc.data.categories import distinct_numbers, is_integral, look_up_text
-from fairpc.data.column_summary import ColumnSummary, RowClasses
-from fairpc.data.groups import fit_groups
-from fairpc.data.points import MOST, RUNS, Points
-from fairpc.data.summary import _numbered, values_at
-from fairpc.data.values import number_texts, read_values
+from fairpc.data import _values as texts_as_values
+from fairpc.data import distinct_numbers, fit_groups, number_texts, read_values
+from fairpc.data._categories import is_integral, look_up_text
+from fairpc.data._column_summary import ColumnSummary, RowClasses
+from fairpc.data._quantile_sketch import MOST, RUNS, Points
+from fairpc.data._summary import _numbered, values_at
 from fairpc.errors import TableWarning
 
 

@@ -23,12 +23,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairpc.data import files
-from fairpc.data.distinct import Distinct
-from fairpc.data.files import find, format_of, is_part, write_table
-from fairpc.data.fit_encoding import fit_coding
-from fairpc.data.source import Roles, open_source
-from fairpc.data.table_coding import RowEncoder
+from fairpc.data import (
+    Distinct,
+    Roles,
+    RowEncoder,
+    find,
+    fit_coding,
+    format_of,
+    is_part,
+    open_source,
+    write_table,
+)
+from fairpc.data import _files as files
 from fairpc.errors import FileFormatError, MissingExtraError, TableError
 
 FRAME = pl.DataFrame({"a b": [1, 2, None], 'q"': ["x", 'y,"z', None], "ü": [0.5, None, 1e-300]})
@@ -309,7 +315,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_not_blamed_on_the_output(tmp_pat
 
 CUT = """
 import os, sys
-from fairpc.data.files import find
+from fairpc.data._files import find
 from fairpc.errors import FileFormatError
 path = sys.argv[1]
 try:
@@ -397,7 +403,7 @@ def test_a_sheet_of_a_workbook_is_a_table(tmp_path: Path) -> None:
 
 def test_what_is_no_workbook_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = workbook(tmp_path / "b.xlsx", "loans")
-    monkeypatch.setattr("fairpc.data.files.MOST_BYTES", 100)
+    monkeypatch.setattr("fairpc.data._files.MOST_BYTES", 100)
     with pytest.raises(FileFormatError, match="bytes when it is unpacked and the limit is 100"):
         find(path)
     monkeypatch.undo()

@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import frames
-from fairpc.data.binning import bin_labels
-from fairpc.data.encoding import Encoding
-from fairpc.data.schema import Column
+from fairpc.data import Column, Encoding
+from fairpc.data._binning import bin_labels
 from fairpc.errors import CodesError, TableError, TableWarning
 
 
@@ -388,9 +387,9 @@ def test_numbers_at_the_ends_of_double_precision(values: list[float], numbers: s
 def test_many_rows_take_edges_from_joined_points(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).normal(size=(20_000, 1))
     exact = frames.fit_encoding(x).columns[0].edges
-    monkeypatch.setattr("fairpc.data.summary.FEW_ROWS", 5_000)
-    monkeypatch.setattr("fairpc.data.points.MOST", 5_000)
-    monkeypatch.setattr("fairpc.data.points.RUNS", 1_000)
+    monkeypatch.setattr("fairpc.data._summary.FEW_ROWS", 5_000)
+    monkeypatch.setattr("fairpc.data._quantile_sketch.MOST", 5_000)
+    monkeypatch.setattr("fairpc.data._quantile_sketch.RUNS", 1_000)
     assert frames.fit_encoding(x).columns[0].edges == pytest.approx(exact, abs=0.1)
     ids = np.random.default_rng(0).permutation(20_000)[:, None] * 1000
     with pytest.raises(TableError, match="no column is left to learn from: column 'x0' is not"):

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from fairpc.data.hashing import RowSample, row_hash, row_uniform
+from fairpc.core import RowSample, row_hash, row_uniform
 
 MASK = (1 << 64) - 1
 

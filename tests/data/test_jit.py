@@ -50,7 +50,7 @@ def refuse(self):
 
 caching._CacheLocator.ensure_cache_path = refuse
 import numpy as np
-from fairpc.data.table import Table
+from fairpc.data._table import Table
 from fairpc.structure import learn
 
 codes = np.random.default_rng(0).integers(0, 2, (60, 3)).astype(np.int16)

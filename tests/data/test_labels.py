@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import frames
-from fairpc.data.groups import Groups, fit_groups
-from fairpc.data.labels import Labels, fit_labels
+from fairpc.data import Groups, Labels, fit_groups, fit_labels
 from fairpc.errors import TableError, TableWarning
 
 

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from fairpc import FairPC, LatentDecision, LatNB
-from fairpc.data.leaks import FEWEST, Leak, set_leaks
+from fairpc.data import set_leaks
+from fairpc.data._leaks import FEWEST, Leak
 from fairpc.errors import LeakWarning, SameAsLabelWarning
 
 

@@ -14,12 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import frames
-from fairpc.data.binning import bin_codes, bin_labels
-from fairpc.data.encoding import Encoding
-from fairpc.data.groups import Groups, fit_groups
-from fairpc.data.hashing import fingerprint
-from fairpc.data.labels import Labels, fit_labels
-from fairpc.data.schema import Column
+from fairpc.core import fingerprint
+from fairpc.data import Column, Encoding, Groups, Labels, fit_groups, fit_labels
+from fairpc.data._binning import bin_codes, bin_labels
 from fairpc.errors import FileFormatError, TableError
 
 

@@ -15,28 +15,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data import frames
-from fairpc.data import points as points_module
-from fairpc.data import summary as summary_module
-from fairpc.data.column_summary import Numbers
-from fairpc.data.columns import Options
-from fairpc.data.distinct import Distinct, DistinctSum, Packing, add_distinct
-from fairpc.data.fit_encoding import fit_coding
-from fairpc.data.frame import read_frame
-from fairpc.data.groups import fit_groups
-from fairpc.data.labels import fit_labels
-from fairpc.data.points import Points, add_points
-from fairpc.data.source import (
+from fairpc.data import (
+    Distinct,
+    DistinctSum,
     FrameSource,
     LazySource,
+    Options,
+    Packing,
     Progress,
     Roles,
+    RowEncoder,
     Source,
-    SumTree,
+    TableCoding,
+    add_distinct,
+    fit_coding,
+    fit_groups,
+    fit_labels,
     is_source,
     open_source,
+    read_frame,
 )
-from fairpc.data.summary import Summary, add_summaries, listed, summarise
-from fairpc.data.table_coding import RowEncoder, TableCoding
+from fairpc.data import _quantile_sketch as points_module
+from fairpc.data import _summary as summary_module
+from fairpc.data._column_summary import Numbers
+from fairpc.data._quantile_sketch import Points, add_points
+from fairpc.data._source import SumTree
+from fairpc.data._summary import Summary, add_summaries, listed, summarise
 from fairpc.errors import CodesError, FileFormatError, TableError
 
 
@@ -250,8 +254,8 @@ def test_bins_of_many_numbers_are_off_by_less_than_a_thousandth_of_rank(
 def test_too_many_texts_leave_the_heavy_ones_and_an_open_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fairpc.data.column_summary.MOST", 64)
-    monkeypatch.setattr("fairpc.data.column_summary.RUNS", 32)
+    monkeypatch.setattr("fairpc.data._column_summary.MOST", 64)
+    monkeypatch.setattr("fairpc.data._column_summary.RUNS", 32)
     monkeypatch.setattr(summary_module, "FEW_ROWS", 1)
     rng = np.random.default_rng(3)
     n = 3000
@@ -347,8 +351,8 @@ def write(frame: pl.DataFrame, folder: Path, kind: str) -> Any:
 def test_two_passes_over_a_table_merge_its_rows(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 77)
-    monkeypatch.setattr("fairpc.data.source.READ_ROWS", 154)
+    monkeypatch.setattr("fairpc.data._source.BATCH_ROWS", 77)
+    monkeypatch.setattr("fairpc.data._source.READ_ROWS", 154)
     frame = table()
     source = open_source(write(frame, tmp_path, kind))
     features = tuple(n for n in source.names if n not in ("sex", "label", "weight"))
@@ -435,7 +439,7 @@ def test_columns_with_equal_counts_are_no_copies_unless_row_by_row(tmp_path: Pat
 def test_a_batch_without_weight_is_left_out_and_a_table_without_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 50)
+    monkeypatch.setattr("fairpc.data._source.BATCH_ROWS", 50)
     frame = table(300)
     weight = frame["weight"].to_numpy().copy()
     weight[:50] = weight[100:150] = 0
@@ -457,8 +461,8 @@ def test_a_batch_without_weight_is_left_out_and_a_table_without_is_refused(
 def test_what_is_wrong_with_rows_is_said_with_their_file_and_where_they_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.data.source.BATCH_ROWS", 50)
-    monkeypatch.setattr("fairpc.data.source.READ_ROWS", 100)
+    monkeypatch.setattr("fairpc.data._source.BATCH_ROWS", 50)
+    monkeypatch.setattr("fairpc.data._source.READ_ROWS", 100)
     frame = table(200)
     frame.write_parquet(tmp_path / "0.parquet")
     bad = frame["weight"].to_numpy().copy()

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from fairpc.data import talk
+from fairpc.core import _progress as talk
 
 
 def test_a_pipe_gets_a_line_now_and_then(

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.data.column_summary import ColumnSummary, Numbers, RowClasses, add_columns
-from fairpc.data.values import AS_NUMBERS, Values
-from fairpc.data.writing import CURRENCIES, PERCENT, Writing, writings
+from fairpc.data import Values, Writing
+from fairpc.data._column_summary import ColumnSummary, Numbers, RowClasses, add_columns
+from fairpc.data._values import AS_NUMBERS
+from fairpc.data._writing import CURRENCIES, PERCENT, writings
 from fairpc.errors import TableError
 
 READ = [

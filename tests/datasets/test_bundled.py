@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from fairpc.datasets import Dataset, load_adult, load_compas, load_german
-from fairpc.datasets.record import BUNDLED
+from fairpc.datasets._record import BUNDLED
 from fairpc.errors import FairpcError, FileFormatError
 from published import paper_folder, use_raw_compas
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairpc.datasets import Dataset, load_adult, load_compas, load_german, make_synthetic
-from fairpc.datasets.record import read_notes
+from fairpc.datasets._record import read_notes
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "data.md"
 VERSIONS = {

@@ -13,18 +13,16 @@ from sklearn.tree import DecisionTreeClassifier
 
 from evidence.arrays import drawn, published, revealing
 from fairpc.errors import MetricError
-from fairpc.evidence import identified_set, test_assumptions
-from fairpc.evidence.classifiers import Features, design, distinct, learners
-from fairpc.evidence.crossfit import (
+from fairpc.evidence import Sample, deal, identified_set, test_assumptions
+from fairpc.evidence._crossfit import (
     ClassRates,
     GroupRows,
     best_cut,
     cross_fitted,
-    deal,
     joint_bound,
     separate_bound,
 )
-from fairpc.evidence.intervals import Sample
+from fairpc.learners import Features, design, distinct, learners
 
 FIGURES = {
     "adult": (0.294, 0.129, 0.02),

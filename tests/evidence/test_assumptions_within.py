@@ -15,9 +15,8 @@ from scipy.stats import chi2
 
 import oracle
 from fairpc.errors import MetricError
-from fairpc.evidence import StrataTest, test_assumptions
-from fairpc.evidence.assumptions_within import CrossFit
-from fairpc.evidence.lines import Limits, lines, looked_at, region
+from fairpc.evidence import CrossFit, StrataTest, test_assumptions
+from fairpc.evidence._lines import Limits, lines, looked_at, region
 
 Floats = npt.NDArray[np.float64]
 BENT = np.array([[0.10, 0.95], [0.05, 0.60]])

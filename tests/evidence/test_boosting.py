@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from fairpc.evidence import boosting
-from fairpc.evidence.boosting import binned, boosted, cells
+from fairpc.learners import _label_boosting as boosting
+from fairpc.learners._label_boosting import binned, boosted, cells
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ import pytest
 
 from fairpc.errors import MetricError
 from fairpc.evidence import compare_strata, parity, test_assumptions
-from fairpc.evidence.candidate_strata import column_strata
+from fairpc.evidence._candidate_strata import column_strata
 
 
 def explained(seed: int = 1, n: int = 5000) -> tuple[pl.DataFrame, Any, Any]:

@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from fairpc.evidence import classifiers
-from fairpc.evidence.classifiers import (
-    Features,
+from fairpc.learners import Features, chosen, learners
+from fairpc.learners import _label_classifiers as classifiers
+from fairpc.learners._label_classifiers import (
     Learner,
-    chosen,
     coefficients,
-    learners,
     logistic_probabilities,
     strongest,
 )

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import oracle
+from fairpc.core import Floats, Positions
 from fairpc.errors import FileFormatError
-from fairpc.errors.arrays import Floats, Positions
-from fairpc.evidence import ends as module
-from fairpc.evidence.crossfit import ClassRates, best_cut
-from fairpc.evidence.ends import GroupEnds, Known, LabelEnds, held_out_rates, label_ends
-from fairpc.evidence.identified import GroupRange
-from fairpc.evidence.intervals import Sample
+from fairpc.evidence import Known, LabelEnds, Sample, label_ends
+from fairpc.evidence import _ends as module
+from fairpc.evidence._crossfit import ClassRates, best_cut
+from fairpc.evidence._ends import GroupEnds, held_out_rates
+from fairpc.evidence._identified import GroupRange
 from oracle import LabelRange
 from strategies import examples
 

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from fairpc.core import Floats
 from fairpc.errors import FileFormatError
-from fairpc.errors.arrays import Floats
-from fairpc.evidence.crossfit import ClassRates
-from fairpc.evidence.ends import GroupEnds, Known, label_ends
-from fairpc.evidence.ends_within import SharedEnds, WithinEnds, ends_of, ends_within
-from fairpc.evidence.intervals import Sample
+from fairpc.evidence import Known, Sample, SharedEnds, WithinEnds, ends_of, ends_within, label_ends
+from fairpc.evidence._crossfit import ClassRates
+from fairpc.evidence._ends import GroupEnds
 from strategies import examples
 
 BENT = np.array([[0.02, 0.6], [0.1, 0.95], [0.05, 0.8]])

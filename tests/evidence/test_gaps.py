@@ -11,17 +11,17 @@ import pytest
 
 from evidence.arrays import published
 from fairpc.errors import MetricError
-from fairpc.evidence import equal_rates, parity, parity_curve
-from fairpc.evidence.intervals import (
+from fairpc.evidence import (
     Sample,
     clopper_pearson,
+    equal_rates,
     kish,
-    koopman,
     mean_sample,
-    newcombe,
+    parity,
+    parity_curve,
     rate_sample,
-    welch,
 )
+from fairpc.evidence._intervals import koopman, newcombe, welch
 
 # difference, its interval, ratio, its interval: last group against first, labels as decisions.
 FIGURES = {

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 from fairpc.errors import FileFormatError, MetricError
 from fairpc.evidence import ParityMonitor
-from fairpc.evidence.monitor import GRID, MonitorMethod, bets, difference_region, log_growth
+from fairpc.evidence._monitor import GRID, MonitorMethod, bets, difference_region, log_growth
 
 STEPS = 10_000
 METHODS: tuple[MonitorMethod, ...] = ("mixture", "betting")

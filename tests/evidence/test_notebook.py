@@ -9,16 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairpc.auditing.verdict import Verdict
-from fairpc.evidence import (
-    ParityMonitor,
-    equal_rates,
-    identified_set,
-    parity,
-    parity_curve,
-)
-from fairpc.evidence.notebook import MOST, html
-from fairpc.fair.distribution import BiasAccount
+from fairpc.auditing import Verdict
+from fairpc.evidence import ParityMonitor, equal_rates, identified_set, parity, parity_curve
+from fairpc.evidence._notebook import MOST, html
+from fairpc.models import BiasAccount
 
 ALLOWED = {"div", "p", "strong", "bdi", "details", "summary", "ul", "li"}
 ALLOWED |= {"table", "thead", "tbody", "tr", "th", "td"}

@@ -17,9 +17,9 @@ from fairpc.evidence import (
     identified_set,
     parity,
     parity_curve,
+    plain,
     test_assumptions,
 )
-from fairpc.evidence.plain import plain
 
 SCORES = [0.2, 0.8, 0.3, 0.7]
 GROUPS = ["m", "m", "w", "w"]

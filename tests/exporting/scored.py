@@ -17,22 +17,15 @@ import polars as pl
 from hypothesis import strategies as st
 
 import fairpc
-from fair.distributions import distributions
-from fair.forests import Sizes, forests, random_forest, shares
 from fairpc import FairPC, LatNB, NLatPC, TwoNB
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.data.encoding import Encoding
-from fairpc.data.groups import Groups
-from fairpc.data.labels import Labels
-from fairpc.data.schema import Column
-from fairpc.data.table_coding import TableCoding
-from fairpc.errors.arrays import Floats
-from fairpc.estimators.base import CircuitClassifier
-from fairpc.exporting.program import Scorer
-from fairpc.fair.distribution import FairDistribution
-from fairpc.fair.forest import ForestDistribution
-from fairpc.fair.strata import Strata
-from fairpc.fair.top import Layout, TopRates, build
+from fairpc.circuit import CircuitBuilder
+from fairpc.core import Floats
+from fairpc.data import Column, Encoding, Groups, Labels, TableCoding
+from fairpc.exporting._program import Scorer
+from fairpc.models import CircuitClassifier, FairDistribution, ForestDistribution, Strata
+from fairpc.models._top import Layout, TopRates, build
+from models.distributions import distributions
+from models.forests import Sizes, forests, random_forest, shares
 
 MODELS: dict[str, type[CircuitClassifier]] = {
     "FairPC": FairPC,

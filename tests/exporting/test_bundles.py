@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import oracle
 from exporting.scored import by_onnx, expected, model_of
-from fair.forests import Sizes, forests, random_forest
-from fairpc.data.schema import Column
-from fairpc.errors.arrays import Floats
-from fairpc.exporting.bundles import BITS, Bundles, blocks
-from fairpc.fair.forest import Forest, ForestDistribution
-from fairpc.fair.top import Layout, TopRates
+from fairpc.core import Floats
+from fairpc.data import Column
+from fairpc.exporting._bundles import BITS, Bundles, blocks
+from fairpc.models import Forest, ForestDistribution
+from fairpc.models._top import Layout, TopRates
+from models.forests import Sizes, forests, random_forest
 from strategies import examples
 
 UNBOUNDED = 2**40

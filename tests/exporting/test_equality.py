@@ -28,11 +28,10 @@ from exporting.scored import (
     imported,
     naive,
 )
-from fairpc.data.schema import Column, Dropped
-from fairpc.data.writing import Writing
+from fairpc.core import Floats
+from fairpc.data import Column, Dropped, Writing
 from fairpc.errors import NotAnsweredError
-from fairpc.errors.arrays import Floats
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.models import CircuitClassifier
 from strategies import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairpc.errors.TableWarning")

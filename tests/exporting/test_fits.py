@@ -16,9 +16,8 @@ from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite, expected
 from fairpc import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.datasets import load_german
 from fairpc.errors import NotAnsweredError
-from fairpc.estimators.base import CircuitClassifier
-from fairpc.exporting.program import Scorer
-from fairpc.fair.forest import ForestDistribution
+from fairpc.exporting._program import Scorer
+from fairpc.models import CircuitClassifier, ForestDistribution
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -85,7 +84,7 @@ def test_three_classes_and_no_group_at_all(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(score(model, hidden, tmp_path), truth, rtol=0, atol=1e-12)
 
 
-OLDER = Path(__file__).parents[1] / "estimators" / "files"
+OLDER = Path(__file__).parents[1] / "models" / "files"
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in OLDER.glob("v*.json")))

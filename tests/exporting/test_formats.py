@@ -17,12 +17,11 @@ import pytest
 
 import fairpc
 from exporting.scored import Fitted, by_onnx, by_python, expected, model_of, naive
-from fair.forests import Sizes, random_forest
-from fairpc.data.schema import Column
-from fairpc.data.writing import Writing
+from fairpc.data import Column, Writing
 from fairpc.errors import MissingExtraError, NotAnsweredError, OptionError
-from fairpc.exporting import formats
-from fairpc.exporting.program import TINIEST, Densities, Scorer
+from fairpc.exporting import _formats as formats
+from fairpc.exporting._program import TINIEST, Densities, Scorer
+from models.forests import Sizes, random_forest
 
 SMALL = (Column("age", "number", edges=(30.0, 40.0)), Column("job", "category", levels=("a", "b")))
 
@@ -159,7 +158,7 @@ def test_masses_of_a_large_forest_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bundles of boxes, and what is looked up at once, get smaller where tables are too large."""
-    from fairpc.exporting import onnx_forest
+    from fairpc.exporting import _onnx_forest as onnx_forest
 
     forest = random_forest(Random(6), Sizes((3, 3, 2, 4, 2, 3, 2), n_leaves=12))
     columns = tuple(

@@ -18,11 +18,10 @@ import pytest
 
 import fairpc
 from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite, expected, imported, naive
-from fairpc.data.schema import Column
-from fairpc.data.writing import Writing
+from fairpc.core import Floats
+from fairpc.data import Column, Writing
 from fairpc.errors import NotAnsweredError, TableError
-from fairpc.errors.arrays import Floats
-from fairpc.estimators.base import CircuitClassifier
+from fairpc.models import CircuitClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairpc.errors.TableWarning")
 

@@ -88,8 +88,8 @@ def _circuit(names: tuple[str, ...], joint: np.ndarray) -> Circuit:
 
 
 def _table(rng: np.random.Generator) -> PaperTable:
-    from fairpc.fair.rows import Rows
     from fairpc.metrics import Fold
+    from fairpc.models import Rows
 
     s, d, x = rng.integers(0, 2, (3, 60))
     rows = Rows.of(s, d, x[:, None], arities=[2], names=["x"])

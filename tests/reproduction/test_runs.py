@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fairpc.errors import FairpcError, FileFormatError, LearningError
-from fairpc.fair.initial import initial_model
-from fairpc.fair.rows import Rows
+from fairpc.models import Rows
+from fairpc.models._initial import initial_model
 from published import paper_folder
 from reproduction import methods
 from reproduction.distributions import (
@@ -277,7 +277,7 @@ def test_starts_of_the_authors(method: str, folder: Path) -> None:
 @pytest.mark.parametrize("method", ["NLatPC", "2NB"])
 def test_one_update_is_all_where_nothing_is_hidden(method: str, folder: Path) -> None:
     """The closed form, against what 500 iterations of the general fit end with."""
-    from fairpc.fair.fit import Options, fit
+    from fairpc.models._fit import Options, fit
 
     task = Task(Sources(folder, folder / "splits").table("adult"), 0, method)
     rows = task.rows

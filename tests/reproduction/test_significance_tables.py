@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fairpc.fair.rows import Rows
 from fairpc.metrics import mcnemar, wilcoxon
+from fairpc.models import Rows
 from reproduction import significance_tables
 from reproduction.methods import METHODS, Outcome
 from reproduction.significance_tables import likelihood_test, pooled_rows, prediction_test

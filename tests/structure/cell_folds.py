@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.data.table import Table
-from fairpc.fair.rows import Rows
+from fairpc.data import Table
 from fairpc.metrics import Fold as Parts
+from fairpc.models import Rows
 from fairpc.structure import CellCircuits
 from published import paper_table
 

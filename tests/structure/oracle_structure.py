@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit.graph import INDICATOR, PRODUCT, Circuit, Graph
+from fairpc.circuit import INDICATOR, PRODUCT, Circuit, Graph
 
 Row = Sequence[int]
 Codes = npt.NDArray[np.integer[Any]]

@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.graph import Circuit
-from fairpc.data.table import Table
-from fairpc.structure.compile import Shape, compile_tree, graft_skeleton, vtree_of_tree
-from fairpc.structure.parameters import LearnedCell, Smoothing
-from fairpc.structure.split import CellRows, SplitState
-from fairpc.structure.trees import chow_liu
+from fairpc.circuit import Circuit, CircuitBuilder
+from fairpc.data import Table
+from fairpc.structure import Smoothing
+from fairpc.structure._compile import Shape, compile_tree, graft_skeleton, vtree_of_tree
+from fairpc.structure._parameters import LearnedCell
+from fairpc.structure._split import CellRows, SplitState
+from fairpc.structure._trees import chow_liu
 
 
 @st.composite

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.data.table import Table
+from fairpc.data import Table
 from fairpc.errors import CodesError, LearningError
 from fairpc.structure import Gain, Strudel, chow_liu, learn, learn_cells, learn_mixture
-from fairpc.structure.cells import hold_out
-from fairpc.structure.trees import completed, pair_counts
+from fairpc.structure._cells import hold_out
+from fairpc.structure._trees import completed, pair_counts
 from structure import oracle_structure as oracle
 from structure.tables import random_table, tables
 

@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.data.table import Table
+from fairpc.circuit import CircuitBuilder
+from fairpc.data import Table
 from fairpc.errors import LearningError
-from fairpc.structure import learn
-from fairpc.structure.compile import (
+from fairpc.structure import graft, learn
+from fairpc.structure._compile import (
     Shape,
     compile_tree,
-    graft,
     parents_and_depths,
     tree_circuit,
     vtree_of_tree,
 )
-from fairpc.structure.parameters import tree_counts
-from fairpc.structure.trees import Tree, chow_liu, offsets, pair_counts
+from fairpc.structure._parameters import tree_counts
+from fairpc.structure._trees import Tree, chow_liu, offsets, pair_counts
 from structure import oracle_structure as oracle
 from structure.tables import circuit_of, state_of, tables
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from fairpc.circuit.builder import CircuitBuilder
+from fairpc.circuit import CircuitBuilder
+from fairpc.core import Codes, Floats, Integers
 from fairpc.data import Table
 from fairpc.errors import LearningError
-from fairpc.errors.arrays import Codes, Floats, Integers
 from fairpc.structure import Ensemble, HiddenTree, Tree, learn, learn_ensemble
-from fairpc.structure.ensemble import fit_member
-from fairpc.structure.hidden import clustered_start, marginals
+from fairpc.structure._ensemble import fit_member
+from fairpc.structure._hidden import clustered_start, marginals
 
 QUICK = Ensemble(clusters=(2,), n_more=1, passes=3)
 ARITIES = [2, 3, 2, 6]

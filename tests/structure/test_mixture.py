@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.data.table import Table
+from fairpc.data import Table
 from fairpc.errors import LearningError
 from fairpc.structure import (
     bootstrap_weights,
@@ -16,7 +16,7 @@ from fairpc.structure import (
     learn_mixture,
     soft_clusters,
 )
-from fairpc.structure.mixture import Diversity
+from fairpc.structure._mixture import Diversity
 from structure import oracle_structure as oracle
 from structure.tables import random_table
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.data.table import Table
+from fairpc.circuit import CircuitBuilder
+from fairpc.data import Table
 from fairpc.errors import LearningError
 from fairpc.structure import (
     CellSearch,
     Gain,
+    Smoothing,
     Step,
     Stop,
     Strudel,
@@ -24,8 +25,7 @@ from fairpc.structure import (
     chow_liu,
     learn_cells,
 )
-from fairpc.structure.parameters import Smoothing
-from fairpc.structure.split import SplitState
+from fairpc.structure._split import SplitState
 from structure import oracle_structure as oracle
 from structure.tables import circuit_of, random_table, state_of, tables
 

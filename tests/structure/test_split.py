@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.data.table import Table
-from fairpc.structure.parameters import Smoothing
-from fairpc.structure.search import Gain, Search, Stop, Strudel
-from fairpc.structure.split import SplitState
+from fairpc.data import Table
+from fairpc.structure import Smoothing, Stop, Strudel
+from fairpc.structure._search import Gain, Search
+from fairpc.structure._split import SplitState
 from structure import oracle_structure as oracle
 from structure.tables import circuit_of, random_table, state_of, tables
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.data.table import Table
+from fairpc.data import Table
 from fairpc.errors import LearningError
-from fairpc.structure.trees import (
+from fairpc.structure._trees import (
     Tree,
     chow_liu,
     mutual_information,

@@ -15,35 +15,30 @@ from typing import Any, Final, Self
 
 import numpy.typing as npt
 
-from fairpc.auditing import (
-    agreement,
-    assumptions,
-    background,
-    decidable,
-    gaps,
-    mechanism,
-    patterns,
-    strata,
-)
-from fairpc.auditing.agreement import GroupMetrics, ScoreCurves, TradeOff
-from fairpc.auditing.background import CircuitFacts, Limits, Provenance, WhatIf
-from fairpc.auditing.decidable import Decidable
-from fairpc.auditing.gaps import LabelDisparity, ParityFacts
-from fairpc.auditing.job import Classifier, Job, Settings, Step
-from fairpc.auditing.learning import Learning, ScoreLearning, learning
-from fairpc.auditing.mechanism import MechanismFacts
-from fairpc.auditing.patterns import PatternFacts
-from fairpc.auditing.reading import ReadTable, read_table
-from fairpc.auditing.saved import read_json, record
-from fairpc.auditing.strata import StrataFacts
-from fairpc.auditing.table import TableFacts, table_facts
-from fairpc.auditing.verdict import Verdict, verdict
-from fairpc.data.atomic import AnyPath, write_atomically
-from fairpc.data.source import Progress as ReadingProgress
-from fairpc.errors import AuditError, TableWarning
-from fairpc.estimators.decisions import FittedDecisions, check_not_dask
-from fairpc.evidence.plain import plain
-from fairpc.refits.workbench import Report
+from fairpc.auditing import _agreement as agreement
+from fairpc.auditing import _assumptions as assumptions
+from fairpc.auditing import _background as background
+from fairpc.auditing import _decidable as decidable
+from fairpc.auditing import _gaps as gaps
+from fairpc.auditing import _mechanism as mechanism
+from fairpc.auditing import _patterns as patterns
+from fairpc.auditing import _strata as strata
+from fairpc.auditing._agreement import GroupMetrics, ScoreCurves, TradeOff
+from fairpc.auditing._background import CircuitFacts, Limits, Provenance, WhatIf
+from fairpc.auditing._decidable import Decidable
+from fairpc.auditing._gaps import LabelDisparity, ParityFacts
+from fairpc.auditing._job import Classifier, Job, Settings, Step
+from fairpc.auditing._learning import Learning, ScoreLearning, learning
+from fairpc.auditing._mechanism import MechanismFacts
+from fairpc.auditing._patterns import PatternFacts
+from fairpc.auditing._reading import ReadTable, read_table
+from fairpc.auditing._strata import StrataFacts
+from fairpc.auditing._table import TableFacts, table_facts
+from fairpc.auditing._verdict import Verdict, verdict
+from fairpc.core import AnyPath, AuditError, TableWarning, read_json, record, write_atomically
+from fairpc.data import Progress as ReadingProgress
+from fairpc.evidence import plain
+from fairpc.models import FittedDecisions, Report, check_not_dask
 
 FORMAT: Final = "fairpc audit"
 VERSION: Final = 1
@@ -138,7 +133,7 @@ class Audit:
 
     def _page(self) -> str:
         # The page lies above the facts and reads nothing but them: imported late, here alone.
-        from fairpc.report import render
+        from fairpc.auditing._page import render
 
         return render(self)
 

@@ -5,10 +5,27 @@
 Compiled kernels are imported at the first query.
 """
 
-from fairpc.circuit.builder import CircuitBuilder
-from fairpc.circuit.file import load_circuit, save_circuit
-from fairpc.circuit.graph import Circuit, Graph
-from fairpc.circuit.psdd import read_psdd, write_psdd
+from fairpc.circuit._bounds import SLACK, Bounds, filled
+from fairpc.circuit._builder import CircuitBuilder
+from fairpc.circuit._em import (
+    AnyStep,
+    SetsStep,
+    Step,
+    Stopping,
+    em,
+    em_of_sets,
+    laplace,
+    log_prior,
+    maximize,
+)
+from fairpc.circuit._file import from_dict, load_circuit, parse_json, save_circuit, to_dict
+from fairpc.circuit._flows import FlowPlan, PartPlan, RowPlan, plan_bytes, plan_once, prepare
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Circuit, Graph
+from fairpc.circuit._picture import depth, drawn, summary
+from fairpc.circuit._properties import require
+from fairpc.circuit._psdd import read_psdd, write_psdd
+from fairpc.circuit._queries import expectation_of_sum, refuse_impossible, sample_given
+from fairpc.circuit._vtree import Vtree
 
 __all__ = [
     "Circuit",

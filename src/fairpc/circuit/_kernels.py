@@ -27,8 +27,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairpc.core._compiling import inner_kernel, kernel
 from fairpc.data._kernels import pair_ids
-from fairpc.data.jit import inner_kernel, kernel
 
 # Values are mantissa · SCALE^exponent in the extended-range kernels.
 SCALE = 2.0**256

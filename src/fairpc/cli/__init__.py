@@ -15,10 +15,9 @@ from typing import Annotated, Final, NoReturn
 
 import typer
 
-from fairpc.cli import options as opt
-from fairpc.cli.screen import Screen, complain
-from fairpc.errors import AdvisingWarning, FairpcError
-from fairpc.errors.signals import ending_on_signals
+from fairpc.cli import _options as opt
+from fairpc.cli._screen import Screen, complain
+from fairpc.core import AdvisingWarning, FairpcError, ending_on_signals
 
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130

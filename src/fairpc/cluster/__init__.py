@@ -1,1 +1,4 @@
-"""The same fit on Dask: tables in partitions on many machines, and a plan of EM over them."""
+"""Sources and plans on Dask, for the same fit."""
+
+from fairpc.cluster._client import connected, need_dask
+from fairpc.cluster._table import by_partition, file_table, frame_table, is_dask, spread

@@ -1,6 +1,64 @@
-"""Several methods on the same folds: agreement with the label beside gaps between groups."""
+"""Several methods on the same folds: baselines, metrics, agreement beside gaps between groups."""
 
-from fairpc.baselines import default_baselines
-from fairpc.comparison.run import Comparison, FoldScore, compare, default_models
+from fairpc.comparison._baseline import Baseline
+from fairpc.comparison._baselines import (
+    LR,
+    FairLR,
+    Rand,
+    Reduction,
+    Reweight,
+    ThresholdOptimizer,
+    default_baselines,
+)
+from fairpc.comparison._run import Comparison, FoldScore, compare, default_models
+from fairpc.comparison._scores import (
+    CalibrationBin,
+    accuracy,
+    auc,
+    brier,
+    calibration,
+    discrimination,
+    f1,
+    group_means,
+    largest_gap,
+    mean_log_likelihood,
+    rate_f1,
+    selection_rates,
+)
+from fairpc.comparison._significance import TestResult, mcnemar, wilcoxon
+from fairpc.comparison._table import typed_columns
+from fairpc.learners import Fold, folds_of, read_folds, stratified_folds
 
-__all__ = ["Comparison", "FoldScore", "compare", "default_baselines", "default_models"]
+__all__ = [
+    "LR",
+    "Baseline",
+    "CalibrationBin",
+    "Comparison",
+    "FairLR",
+    "Fold",
+    "FoldScore",
+    "Rand",
+    "Reduction",
+    "Reweight",
+    "TestResult",
+    "ThresholdOptimizer",
+    "accuracy",
+    "auc",
+    "brier",
+    "calibration",
+    "compare",
+    "default_baselines",
+    "default_models",
+    "discrimination",
+    "f1",
+    "folds_of",
+    "group_means",
+    "largest_gap",
+    "mcnemar",
+    "mean_log_likelihood",
+    "rate_f1",
+    "read_folds",
+    "selection_rates",
+    "stratified_folds",
+    "wilcoxon",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.data.jit import kernel
+from fairpc.core._compiling import kernel
 
 DENSE = 1 << 12  # a direct table of this many pairs is always worth it
 

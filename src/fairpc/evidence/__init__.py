@@ -1,38 +1,69 @@
 """What data can decide and what they cannot: tests and intervals on plain arrays, for any model."""
 
-from fairpc.evidence.assumptions import (
+from fairpc.evidence._assumptions import (
+    MIN_ROWS,
     AssumptionTest,
     BentSet,
     ClassBound,
     GroupBounds,
     test_assumptions,
 )
-from fairpc.evidence.assumptions_within import (
+from fairpc.evidence._assumptions_within import (
+    CrossFit,
     GroupMechanism,
     StrataTest,
     StratumRates,
     StratumTest,
     TestsByStratum,
 )
-from fairpc.evidence.candidate_strata import CandidateStrata, StrataComparison, compare_strata
-from fairpc.evidence.gaps import GroupMean, PairGap, Parity, ParityCurve, parity, parity_curve
-from fairpc.evidence.gaps_within import PairWithin, ParityWithin, StratumGap
-from fairpc.evidence.identified import (
+from fairpc.evidence._candidate_strata import (
+    CandidateStrata,
+    StrataComparison,
+    compare_strata,
+    compared,
+)
+from fairpc.evidence._crossfit import Watch, deal
+from fairpc.evidence._drift import Bounds, GroupRates, LabelFit, LabelledRows
+from fairpc.evidence._ends import LEVEL, Known, LabelEnds, label_ends
+from fairpc.evidence._ends_within import SharedEnds, StrataEnds, WithinEnds, ends_of, ends_within
+from fairpc.evidence._gaps import (
+    SMALL,
+    GroupMean,
+    PairGap,
+    Parity,
+    ParityCurve,
+    parity,
+    parity_curve,
+)
+from fairpc.evidence._gaps_within import PairWithin, ParityWithin, StratumGap
+from fairpc.evidence._identified import (
     GroupRange,
     IdentifiedSet,
     MechanismRange,
     class_bounds,
     identified_set,
 )
-from fairpc.evidence.identified_within import (
+from fairpc.evidence._identified_within import (
     GroupWithin,
     IdentifiedByStratum,
     IdentifiedWithin,
     StratumWithin,
 )
-from fairpc.evidence.monitor import MonitorGap, ParityMonitor
-from fairpc.evidence.strata import LeftOut
-from fairpc.evidence.thresholds import EqualRates, GroupThreshold, equal_rates
+from fairpc.evidence._intervals import (
+    Interval,
+    Sample,
+    clopper_pearson,
+    kish,
+    mean_sample,
+    quantile,
+    rate_sample,
+    some_of,
+    wilson,
+)
+from fairpc.evidence._monitor import MonitorGap, ParityMonitor
+from fairpc.evidence._serialised import Record, fields_of, plain
+from fairpc.evidence._strata import LeftOut
+from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates
 
 __all__ = [
     "AssumptionTest",

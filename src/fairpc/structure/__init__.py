@@ -13,20 +13,29 @@ are the densities without determinism, whose states are hidden and fitted by EM 
 own. Compiled kernels are imported when something is learned.
 """
 
-from fairpc.structure.cells import CellCircuits, CellSearch, learn, learn_cells
-from fairpc.structure.compile import compile_tree, graft, tree_circuit, vtree_of_tree
-from fairpc.structure.ensemble import Ensemble, HiddenTrees, learn_ensemble
-from fairpc.structure.hidden import HiddenTree
-from fairpc.structure.mixture import (
+from fairpc.structure._cells import CellCircuits, CellSearch, learn, learn_cells
+from fairpc.structure._compile import compile_tree, graft, tree_circuit, vtree_of_tree
+from fairpc.structure._ensemble import Ensemble, HiddenTrees, learn_ensemble
+from fairpc.structure._hidden import HiddenTree
+from fairpc.structure._mixture import (
     Mixture,
     bootstrap_weights,
     component_weights,
     learn_mixture,
     soft_clusters,
 )
-from fairpc.structure.parameters import Smoothing
-from fairpc.structure.search import HELD_OUT, METHODS, MODEL_METHODS, Gain, Step, Stop, Strudel
-from fairpc.structure.trees import Tree, chow_liu
+from fairpc.structure._parameters import Smoothing
+from fairpc.structure._search import (
+    HELD_OUT,
+    METHODS,
+    MODEL_METHODS,
+    Gain,
+    ModelMethod,
+    Step,
+    Stop,
+    Strudel,
+)
+from fairpc.structure._trees import Tree, chow_liu
 
 __all__ = [
     "HELD_OUT",

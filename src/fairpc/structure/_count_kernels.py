@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.data.jit import strict_inner_kernel, strict_kernel
+from fairpc.core._compiling import strict_inner_kernel, strict_kernel
 
 
 @strict_kernel

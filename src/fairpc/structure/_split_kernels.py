@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.data.jit import strict_inner_kernel, strict_kernel
+from fairpc.core._compiling import strict_inner_kernel, strict_kernel
 from fairpc.structure._state_kernels import (
     ALIVE,
     FIRST,

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairpc.data.jit import strict_inner_kernel, strict_kernel
+from fairpc.core._compiling import strict_inner_kernel, strict_kernel
 
 VNODE, FIRST, SIZE, PARENTS, MARK = range(5)
 NODE, LEFT, RIGHT, VALUE, NEXT, ROWS, ALIVE = range(7)

@@ -1,0 +1,322 @@
+"""Agreement with the observed label, which may be biased: metrics, curves, beside other methods."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from fairpc.auditing._job import Job
+from fairpc.auditing._rows import AuditedRows
+from fairpc.comparison import CalibrationBin as CalibrationBin
+from fairpc.comparison import (
+    Comparison,
+    Rand,
+    auc,
+    calibration,
+    compare,
+    default_baselines,
+)
+from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning
+from fairpc.data import Groups, code_values, decode, read_frame, read_values
+from fairpc.evidence import kish, mean_sample, plain, quantile, rate_sample, wilson
+from fairpc.models import series_of
+
+CAPTION: Final = (
+    "Measured against the observed label, which may be biased: agreement with it is not the same "
+    "as being right, and a model that undoes a bias must disagree with it."
+)
+_TRADE_OFF_CAPTION: Final = (
+    "Accuracy, F1 and AUC are measured against the observed label, which may be biased: more "
+    "agreement is not simply better."
+)
+_SEEN: Final = (
+    " The classifiers were learned from these rows, so their scores follow the labels more closely "
+    "here than on others. How scores are calibrated on rows that were not seen is shown where the "
+    "report tells how the model was learned."
+)
+_ROC_POINTS: Final = 101
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval, and the rows it is made of; None where there are none."""
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    n: int
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return None if self.lower is None or self.upper is None else (self.lower, self.upper)
+
+
+@dataclass(frozen=True)
+class GroupMetric:
+    """One group, or all rows."""
+
+    group: str | None  #: its name; None for all rows
+    n: int  #: labelled rows
+    accuracy: Estimate  #: share of rows whose decision is the observed label
+    selection_rate: Estimate  #: share decided positively
+    true_positive_rate: Estimate  #: share decided positively among rows labelled positive
+    false_positive_rate: Estimate  #: share decided positively among rows labelled otherwise
+    precision: Estimate  #: share labelled positive among rows decided positively
+    auc: Estimate  #: chance that a row labelled positive scores above one labelled otherwise
+    brier: Estimate  #: mean squared difference of score and label
+
+
+@dataclass(frozen=True)
+class GroupMetrics:
+    """Metrics per group against the observed label."""
+
+    positive: str  #: the class that rates are of, against all others
+    level: float  #: of each interval by itself
+    caption: str  #: what they are measured against
+    on_training_rows: bool  #: whether the rows are those of the fit, so that the numbers flatter
+    groups: tuple[GroupMetric, ...]  #: all rows first, then each group
+
+
+def group_metrics(job: Job) -> GroupMetrics:
+    """Metrics of the labelled rows."""
+    rows, level = job.rows, job.settings.level
+    labelled = rows.d >= 0
+    return GroupMetrics(
+        positive=rows.classes[rows.positive],
+        level=level,
+        caption=CAPTION,
+        on_training_rows=bool(rows.same_rows_as_fit),
+        groups=tuple(_metric(rows, part & labelled, name, level) for name, part in rows.parts()),
+    )
+
+
+def _metric(rows: AuditedRows, part: Bools, name: str | None, level: float) -> GroupMetric:
+    truth, chosen = rows.d == rows.positive, rows.decided == rows.positive
+    score = rows.scores[:, rows.positive]
+
+    def rate(hits: Bools, others: Bools) -> Estimate:
+        among = part & others
+        if not among.any():
+            return Estimate(None, None, None, 0)
+        sample = rate_sample(hits[among].astype(np.float64), *rows.weighing(among).values())
+        low, high = wilson(sample.mean, sample.size, quantile((1 + level) / 2))
+        return Estimate(sample.mean, low, high, rows.number(among))
+
+    every = rows.every
+    return GroupMetric(
+        group=name,
+        n=rows.number(part),
+        accuracy=rate(rows.decided == rows.d, every),
+        selection_rate=rate(chosen, every),
+        true_positive_rate=rate(chosen, truth),
+        false_positive_rate=rate(chosen, ~truth),
+        precision=rate(truth, chosen),
+        auc=_auc(rows, truth, score, part, level),
+        brier=_mean(rows, (score - truth) ** 2, part, level),
+    )
+
+
+def _mean(rows: AuditedRows, values: Floats, among: Bools, level: float) -> Estimate:
+    n = rows.number(among)
+    if not n:
+        return Estimate(None, None, None, 0)
+    mean = float(np.average(values[among], weights=rows.each_weight[among]))
+    sample = mean_sample(values[among], *rows.weighing(among).values())
+    half = quantile((1 + level) / 2, max(sample.freedom, 1.0)) * math.sqrt(sample.variance)
+    low, high = max(0.0, sample.mean - half), min(1.0, sample.mean + half)
+    return Estimate(mean, min(low, mean), max(high, mean), n)
+
+
+def _auc(rows: AuditedRows, truth: Bools, score: Floats, part: Bools, level: float) -> Estimate:
+    """Area with Hanley and McNeil's interval (1982), on the logit scale; on numbers of persons."""
+    n = rows.number(part)
+    if not (truth & part).any() or not (~truth & part).any():
+        return Estimate(None, None, None, n)
+    area = auc(
+        truth[part].astype(np.intp), score[part], positive=1, sample_weight=rows.each_weight[part]
+    )
+    p, q = _size(rows, truth & part), _size(rows, ~truth & part)
+    one, two = area / (2 - area), 2 * area**2 / (1 + area)
+    spread = area * (1 - area) + (p - 1) * (one - area**2) + (q - 1) * (two - area**2)
+    if not 0 < area < 1:
+        return Estimate(area, None, None, n)
+    half = quantile((1 + level) / 2) * math.sqrt(max(spread, 0.0) / (p * q)) / (area * (1 - area))
+    middle = math.log(area / (1 - area))
+    # An area just below 1, by rounding, has a logit whose exponential is no float.
+    low, high = (1 / (1 + math.exp(min(-end, 700.0))) for end in (middle - half, middle + half))
+    return Estimate(area, low, high, n)
+
+
+def _size(rows: AuditedRows, among: Bools) -> float:
+    weights, persons, counts = rows.weighing(among).values()
+    size = kish(np.ones(int(among.sum())) if weights is None else weights, counts)
+    return size if persons is None else min(size, float(len(np.unique(persons))))
+
+
+@dataclass(frozen=True)
+class RocCurve:
+    """True against false positive rates of one group, None for all rows, over thresholds."""
+
+    group: str | None
+    false_positive_rate: tuple[float, ...]
+    true_positive_rate: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ScoreCurves:
+    """How scores relate to the observed label, by group."""
+
+    positive: str  #: the class
+    caption: str  #: what the curves are measured against
+    #: of P(decision); all rows first, then each group with both classes. Thinned.
+    roc: tuple[RocCurve, ...]
+    #: of P(decision): it is not meant to match a biased label
+    decision_calibration: tuple[CalibrationBin, ...]
+    #: of P(D), the label as the model expects it: that one is
+    observed_calibration: tuple[CalibrationBin, ...]
+
+
+def score_curves(job: Job) -> ScoreCurves:
+    """Curves of the labelled rows; calibration of those whose group is known too."""
+    rows = job.rows
+    roc = tuple(
+        _roc(rows, part, name)
+        for name, part in rows.parts()
+        if len(np.unique(rows.d[part & (rows.d >= 0)] == rows.positive)) == 2
+    )
+    return ScoreCurves(
+        positive=rows.classes[rows.positive],
+        caption=CAPTION + (_SEEN if job.model._needs_table and rows.same_rows_as_fit else ""),
+        roc=roc,
+        decision_calibration=_calibration(rows, rows.scores),
+        observed_calibration=_calibration(rows, rows.observed),
+    )
+
+
+def _roc(rows: AuditedRows, part: Bools, name: str | None) -> RocCurve:
+    from sklearn.metrics import roc_curve
+
+    here = part & (rows.d >= 0)
+    labels, scores = rows.d[here] == rows.positive, rows.scores[here, rows.positive]
+    false, true, _ = roc_curve(labels, scores, sample_weight=rows.each_weight[here])
+    if len(false) > _ROC_POINTS:
+        # Evenly along the curve, so that its bends are kept.
+        length = false + true
+        kept = np.unique(np.searchsorted(length, np.linspace(0, length[-1], _ROC_POINTS)))
+        kept = np.union1d(kept, [0, len(false) - 1])
+        false, true = false[kept], true[kept]
+    return RocCurve(name, tuple(false.tolist()), tuple(true.tolist()))
+
+
+def _calibration(rows: AuditedRows, scores: Floats) -> tuple[CalibrationBin, ...]:
+    here = (rows.d >= 0) & (rows.s >= 0)
+    if not here.any():
+        return ()
+    labels, weights = (rows.d[here] == rows.positive).astype(np.intp), rows.each_weight[here]
+    positive = scores[here, rows.positive]
+    bins = calibration(labels, positive, rows.s[here], positive=1, sample_weight=weights)
+    return tuple(replace(b, group=rows.groups[int(b.group)]) for b in bins)
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """Agreement with the label against gaps between groups, method by method."""
+
+    audited: str  #: name of the audited model among the methods
+    how: str  #: how each number comes from rows that a method has not seen
+    caption: str  #: what the numbers are measured against
+    guessing: str | None  #: name of the method that guesses, which only marks the bottom
+    n_rows: int  #: what was compared on
+    n_folds: int
+    #: per method the mean over folds of each score, and its ``…_sd``
+    methods: tuple[Mapping[str, Any], ...]
+    failures: Mapping[str, str]  #: method -> why it could not be run
+    filled: tuple[str, ...]  #: methods whose missing cells were filled, because they take none
+
+
+def trade_off(job: Job) -> TradeOff:
+    """Compare on folds of a sample of the rows.
+
+    The training rows of the model are no test of it: it is fitted again on each training part,
+    with its settings. On other rows it is taken as it is; whether some of them are training rows
+    a fingerprint cannot tell, so that is said. No method sees columns that the fit did not have.
+    """
+    model, rows, settings = job.model, job.sample, job.settings
+    if not settings.baselines:
+        raise AuditError("a comparison with other methods was not asked for")
+    if not (rows.d >= 0).any():
+        raise AuditError("no label is known: methods cannot be compared without labels")
+    from sklearn.frozen import FrozenEstimator
+
+    name = type(model).__name__
+    audited = model if rows.same_rows_as_fit else FrozenEstimator(model)
+    methods = {name: audited} | default_baselines(settings.random_state)
+    with warnings.catch_warnings():
+        for kind in (LeakWarning, SameAsLabelWarning):  # the fit told of them
+            warnings.simplefilter("ignore", kind)
+        found = compare(
+            methods,
+            _grouped(rows.as_at_fit(), model.coding_.groups),
+            rows.labels,
+            sensitive_features=rows.sensitive,
+            cv=settings.cv,
+            groups=rows.persons,
+            positive=model.positive_class_,
+            random_state=settings.random_state,
+            progress=job.within("trade_off"),
+        )
+    return TradeOff(
+        audited=name,
+        how=_how(found, job),
+        caption=_TRADE_OFF_CAPTION,
+        guessing=next((name for name, m in methods.items() if isinstance(m, Rand)), None),
+        n_rows=found.n_rows,
+        n_folds=found.n_folds,
+        methods=tuple(plain(method) for method in found.means()),
+        failures=found.failures,
+        filled=found.filled,
+    )
+
+
+def _grouped(table: Any, groups: Groups) -> Any:
+    """A frame whose sensitive columns hold what the model calls their values: bins of numbers too.
+
+    A text file says 37.0 where a group of the model is 30 to 40.
+    """
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return table
+    read, named = read_frame(table), []
+    for column in groups.columns:
+        if column.name in frame.columns:
+            values = read_values(column.name, read.column(column.name), groups.missing_values)
+            names = decode(column, code_values(column, values, warn=False))
+            named.append(series_of(frame, column.name, np.array(names, dtype=object)))
+    return frame.with_columns(*named).to_native()
+
+
+def _how(found: Comparison, job: Job) -> str:
+    model, n_all = job.model, job.rows.n_rows
+    name = type(model).__name__
+    sample = "" if found.n_rows == n_all else f"a random sample of {found.n_rows:,} of "
+    alike = ", which count alike here" if job.sample.weights is not None else ""
+    rows = f"{sample}the {n_all:,} audited rows{alike}, in {found.n_folds} folds"
+    if job.rows.same_rows_as_fit:
+        chosen = ""
+        if model.threshold_.values != (model.threshold,):
+            chosen = f" Its threshold there is that of its settings, {model.threshold:g}."
+        return (
+            f"On {rows}: every method, {name} with the settings of the audited model, was fitted "
+            f"again without the rows of a fold and tested on them.{chosen}"
+        )
+    return (
+        f"On {rows}: {name} is the audited model as it is, not fitted again; its numbers are "
+        "for unseen rows only if none of these rows was used in its fit. The other methods were "
+        "fitted to the audited rows outside a fold and tested on it."
+    )

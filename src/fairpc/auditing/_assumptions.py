@@ -1,0 +1,288 @@
+"""The test of the assumptions on the audited rows: plain, and within the strata of a model.
+
+Classifiers learn once. Strata change only which rates are compared, so the plain test, that within
+strata that share a mechanism, and columns tried as strata are of the same splits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.auditing._job import Job
+from fairpc.auditing._numbers import counted, p_words, share
+from fairpc.auditing._rows import AuditedRows
+from fairpc.comparison import typed_columns
+from fairpc.core import Array, AuditError, Bools, Positions
+from fairpc.data import read_frame
+from fairpc.evidence import (
+    MIN_ROWS,
+    AssumptionTest,
+    BentSet,
+    CrossFit,
+    StrataTest,
+    TestsByStratum,
+    Watch,
+    some_of,
+    test_assumptions,
+)
+from fairpc.models import FittedDecisions, LatentDecision
+
+MOST_SEEDS: Final = 11
+FEWEST_SEEDS: Final = 3
+_SEED_ROWS: Final = 60_000
+_GROUP_ROWS: Final = 250
+_FEW_GROUPS: Final = 10
+"""Rows that take as long as a group does beyond its own, and groups up to which that is little."""
+_RULED_OUT: Final = 0.01
+"""Level at which rows are said to rule a learned rate out; above it, only to speak against it."""
+_SEEN: Final = 5e-4  # a smaller difference of two shares does not show in their digits
+
+
+@dataclass(frozen=True)
+class Bar:
+    """P(Df = label) as far as one group leaves it open."""
+
+    group: str
+    n: int
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
+class ConfidenceSet:
+    """P(Df = label): a bar per group, and their overlap."""
+
+    label: str  #: the class
+    lower: float  #: lower end of the overlap; ``lower > upper`` is empty
+    upper: float  #: upper end
+    empty: bool  #: whether it is, for this class
+    groups: tuple[Bar, ...]  #: a bar each
+
+
+@dataclass(frozen=True)
+class AssumptionFacts:
+    """The test of the assumptions on the audited rows."""
+
+    rejected: bool  #: whether no P(Df) is left at the level
+    p_value: float  #: smallest 1 − level at which none is; not said to be under 1e-12
+    p_words: str  #: the same for a sentence: "= 0.032", "< 0.001"
+    level: float  #: of the confidence set
+    method: str  #: how it was computed, as are the next two
+    n_seeds: int
+    classifiers: tuple[tuple[str, int], ...]
+    n_rows: int  #: rows that were used: a sample of a large table, with label and group known
+    n_known: int  #: all audited rows with label and group known
+    #: of the positive class; of every class where there are more than two
+    sets: tuple[ConfidenceSet, ...]
+    #: the sets where features may change the odds of a label given Df and S, by at most gamma
+    bending: tuple[BentSet, ...]
+    tolerance: str  #: how much of that undoes a rejection, in words; empty where none was
+    summary: str  #: in words
+    what_to_do: tuple[str, ...]  #: after a rejection; empty otherwise
+
+
+@dataclass(frozen=True)
+class LearnedRate:
+    """P(Df = label) as the model learned it, beside what the test leaves possible."""
+
+    label: str  #: the class; of several the one that is farthest outside
+    learned: float
+    lower: float  #: least possible P(Df = label), with the confidence of the test
+    upper: float  #: largest
+    level: float  #: of the test
+    outside: bool  #: whether what was learned is not between the two
+    sentence: str  #: in words
+    #: smallest 1 − level at which it is outside; None where it is not, or the label has more than
+    #: two classes
+    p_value: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """The plain test, and what it was made of."""
+
+    rows: AuditedRows  #: a sample of a large table
+    kept: Bools  #: those of them that were tested: label, group and stratum are known
+    table: Array  #: the features of these as they came
+    asked: dict[str, Any]  #: what the test was told besides the rows
+    plain: AssumptionTest
+    fit: CrossFit | None  #: the splits; None for more than two classes
+
+    @property
+    def labels(self) -> Positions:
+        return self.rows.d[self.kept].astype(np.intp)
+
+    @property
+    def groups(self) -> Positions:
+        return self.rows.s[self.kept].astype(np.intp)
+
+
+def assumption_test(job: Job) -> Tested:
+    """Test on rows with label and group, in groups that have every class and 10 rows.
+
+    11 ways of splitting unless told otherwise, down to 3 where many rows differ, on which one way
+    hardly differs from another, or where groups are many.
+    """
+    settings, n_seeds = job.settings, job.settings.n_seeds
+    rows = job.drawn.sample(settings.max_test_rows, settings.random_state)
+    known = (rows.d >= 0) & (job.strata.codes(rows.x) >= 0)
+    kept = rows.comparable(known, MIN_ROWS, every_class=True)
+    # The features as they came: bins were chosen with labels, which a held-out fold may not see.
+    frame, features = read_frame(rows.table), rows.features
+    if frame.from_array:  # Columns of an array are known by position.
+        frame = replace(frame, names=features.names_in)
+    columns = typed_columns(frame, features.missing_values, job.model.decimal)
+    table = columns[list(features.names)].to_numpy()[kept]
+    if n_seeds is None:
+        many = _GROUP_ROWS * max(len(rows.groups_in(kept)) - _FEW_GROUPS, 0)
+        affordable = _SEED_ROWS // max(rows.n_distinct + many, 1)
+        # The median over an odd number is one of them.
+        n_seeds = min(MOST_SEEDS, max(FEWEST_SEEDS, affordable - 1 + affordable % 2))
+    asked: dict[str, Any] = {
+        "positive": rows.positive if len(rows.classes) == 2 else None,
+        "classifier": None if settings.classifier == "best" else settings.classifier,
+        # Audits with different seeds have no split in common.
+        "seeds": [(settings.random_state * n_seeds + k) % 2**32 for k in range(n_seeds)],
+        "clusters": some_of(rows.persons, kept),
+        "sample_weight": some_of(rows.weights, kept),
+    }
+    watch = _splits_of(job, "decidable.test")
+    given = table, rows.d[kept].astype(np.intp), rows.s[kept].astype(np.intp)
+    if len(rows.classes) > 2:
+        plain = test_assumptions(*given, level=settings.level, progress=watch, **asked)
+        return Tested(rows, kept, table, asked, plain, None)
+    fit = CrossFit.of(*given, progress=watch, **asked)
+    return Tested(rows, kept, table, asked, fit.plain(settings.level), fit)
+
+
+def test_within_strata(job: Job) -> StrataTest | TestsByStratum | None:
+    """Parity within the strata of the model, on the rows of the plain test; None without strata."""
+    if not job.strata:
+        return None
+    tested = job.tested
+    if tested is None:
+        raise AuditError(job.left_out["decidable.test"])
+    where, level = job.strata.codes(tested.rows.x)[tested.kept], job.settings.level
+    if job.strata.within:
+        given = tested.table, tested.labels, tested.groups
+        asked = tested.asked | {"given": where, "mechanism": "within"}
+        watch = _splits_of(job, "strata.test")
+        by_stratum: TestsByStratum = test_assumptions(*given, level=level, progress=watch, **asked)
+        return by_stratum
+    if tested.fit is None:
+        raise AuditError(
+            "the label has more than two classes: the test within strata that share a mechanism "
+            "needs two"
+        )
+    codes, places = np.unique(where, return_inverse=True)
+    return tested.fit.within(tuple(codes.tolist()), places.astype(np.intp), level)
+
+
+test_within_strata.__test__ = False  # type: ignore[attr-defined]
+
+
+def _splits_of(job: Job, step: str) -> Watch:
+    return lambda done, total: job.tell(step, f": split {done + 1} of {total}")
+
+
+def named_test(test: AssumptionTest, rows: AuditedRows) -> AssumptionTest:
+    """A test on codes of groups and classes, told by name."""
+    groups = []
+    for found in test.groups:
+        bounds = tuple(replace(c, label=rows.classes[c.label]) for c in found.classes)
+        groups.append(replace(found, group=rows.groups[found.group], classes=bounds))
+    return replace(
+        test,
+        groups=tuple(groups),
+        classes=tuple(rows.classes[k] for k in test.classes),
+        positive=None if test.positive is None else rows.classes[test.positive],
+    )
+
+
+def assumption_facts(test: AssumptionTest, rows: AuditedRows) -> AssumptionFacts:
+    """The test's record by name, with the bars of its picture."""
+    record = named_test(test, rows)
+    return AssumptionFacts(
+        rejected=record.rejected,
+        p_value=record.p_value,
+        p_words=p_words(record.p_value),
+        level=record.level,
+        method=record.method,
+        n_seeds=record.n_seeds,
+        classifiers=record.classifiers,
+        n_rows=sum(g.n for g in record.groups),
+        n_known=rows.number((rows.d >= 0) & (rows.s >= 0)),
+        sets=_sets(record),
+        bending=record.bending,
+        tolerance=record.tolerance(),
+        summary=record.summary(),
+        what_to_do=record.what_to_do,
+    )
+
+
+def learned_rate(job: Job, test: AssumptionFacts) -> LearnedRate | None:
+    """Whether the rate of fair decisions that was learned is one that the rows leave possible."""
+    model, rows = job.model, job.rows
+    if test.rejected or job.strata or not model._latent:
+        return None
+    rates = dict(zip(rows.classes, map(float, model.fair_rate_), strict=True))
+    one = max(test.sets, key=lambda s: max(s.lower - rates[s.label], rates[s.label] - s.upper))
+    learned = rates[one.label]
+    outside = not one.lower - _SEEN <= learned <= one.upper + _SEEN
+    p = None
+    if outside and job.tested is not None and job.tested.fit is not None:
+        p = job.tested.fit.p_value_of(learned)
+    sentence = (
+        f"The model learned that {share(learned)} of fair decisions are {one.label!r}; the test of "
+        f"this audit leaves {share(one.lower)} to {share(one.upper)} possible, with "
+        f"{share(test.level, 0)} confidence, if the assumptions hold."
+    )
+    if outside:
+        sentence += _against(p)
+    sentence += _range_of_fit(model, test)
+    return LearnedRate(one.label, learned, one.lower, one.upper, test.level, outside, sentence, p)
+
+
+def _against(p: float | None) -> str:
+    """What follows from a learned rate that is outside of the range of the test."""
+    if p is None or p < _RULED_OUT:
+        said = "" if p is None else f" (p {p_words(p)})"
+        return (
+            f" So the model does not describe these rows{said}, and its mechanism must not be read "
+            "as what happened."
+        )
+    return (
+        f" What was learned is outside of that range (p {p_words(p)}): these rows speak against "
+        "it, but do not rule it out, so do not rely on its mechanism."
+    )
+
+
+def _range_of_fit(model: FittedDecisions, test: AssumptionFacts) -> str:
+    """Why the fit of a LatentDecision gave another range; nothing where it gave none."""
+    if not isinstance(model, LatentDecision):
+        return ""
+    lower, upper = model.fair_rate_set_
+    if lower > upper:
+        return ""
+    return (
+        f" The fit left {share(lower)} to {share(upper)} possible: it looked for the same range "
+        "with its own classifier and one split of its rows, the audit with other classifiers and "
+        f"{counted(test.n_seeds, 'split')}."
+    )
+
+
+def _sets(test: AssumptionTest) -> tuple[ConfidenceSet, ...]:
+    shown = test.classes if test.positive is None else (test.positive,)
+    result = []
+    for k, label in enumerate(shown):
+        lower, upper = _end(test.lower, k), _end(test.upper, k)
+        bars = tuple(Bar(g.group, g.n, _end(g.lower, k), _end(g.upper, k)) for g in test.groups)
+        result.append(ConfidenceSet(label, lower, upper, lower > upper, bars))
+    return tuple(result)
+
+
+def _end(ends: float | tuple[float, ...], k: int) -> float:
+    return ends[k] if isinstance(ends, tuple) else ends

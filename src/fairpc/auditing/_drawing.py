@@ -1,0 +1,378 @@
+"""The pictures of the page: rows of bars, estimates and ranges; curves and points; flows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from markupsafe import Markup
+
+from fairpc.auditing import _text as text
+from fairpc.auditing._svg import (
+    LETTER,
+    WIDTH,
+    Form,
+    Picture,
+    Scale,
+    bottom_axis,
+    box,
+    element,
+    left_axis,
+    limits,
+    line,
+    marker,
+    number,
+    path,
+    style,
+    words,
+)
+
+Ends = tuple[float, float]
+
+_LEFT: Final = 4.0
+_RIGHT: Final = WIDTH - 16.0
+_ROW: Final = 42.0
+_STRIP: Final = (18.0, 36.0)  # where in its row a bar is drawn; the name stands above it
+
+_AXIS: Final = 46.0  # room for the numbers left of a plane
+_KEY: Final = 20.0  # height of a line of the key
+_PLANE: Final = 240.0
+
+_FLOW: Final = 150.0
+_FLOW_TOP: Final = 24.0
+_GAP: Final = 14.0
+_BAR: Final = 12.0
+_SIDE: Final = 84.0  # room for the names on either side of a flow
+_LEAST: Final = 0.6  # a flow is never drawn thinner
+_UNSEEN: Final = 0.05  # one that is far thinner is not drawn at all
+_CLASS: Final = 2  # style of the positive class: none that the first two groups have on the page
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its name, a value, an interval, and the series whose colour it has."""
+
+    name: str
+    value: float | None
+    interval: Ends | None = None
+    series: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A vertical line at a number that matters, with its name."""
+
+    value: float
+    name: str
+
+
+def bars(rows: Sequence[Row]) -> Picture:
+    """A share per row, as a bar from zero."""
+    largest = max(row.value or 0.0 for row in rows)
+    scale = Scale(0.0, max(1.04 * largest, 1e-6), _LEFT, _RIGHT)
+    stack = _Stack(rows, scale)
+
+    def bar(row: Row, y: float) -> Iterator[Markup]:
+        if row.value is not None:
+            yield box(_LEFT, y + 20, scale(row.value) - _LEFT, 14.0, f"fill {style(row.series)}")
+
+    return stack.picture([*stack.axis(text.share_tick), *stack.each(bar)])
+
+
+def estimates(
+    rows: Sequence[Row],
+    form: Form,
+    *,
+    marks: Sequence[Mark] = (),
+    ends: Ends | None = None,
+    axis: str = "",
+) -> Picture:
+    """A point with its interval per row, against the numbers that matter."""
+    numbers = [n for row in rows for n in (row.value, *(row.interval or ())) if n is not None]
+    low, high = ends or limits([*numbers, *(mark.value for mark in marks)])
+    scale = Scale(low, high, _LEFT + 8, _RIGHT - 8)
+    stack = _Stack(rows, scale, marks, axis)
+
+    def estimate(row: Row, y: float) -> Iterator[Markup]:
+        if row.interval is not None:
+            low, high = map(scale, row.interval)
+            yield line(low, y + 27, high, y + 27, f"stem {style(row.series)}")
+        if row.value is not None:
+            yield marker(row.series, scale(row.value), y + 27)
+
+    return stack.picture([*stack.axis(form), *stack.marked(), *stack.each(estimate)])
+
+
+def ranges(
+    rows: Sequence[Row], overlap: Ends | None, *, marks: Sequence[Mark] = (), axis: str = ""
+) -> Picture:
+    """A range from 0 to 1 per row, and what all of them share, as a band and as a last row."""
+    shared = "none" if overlap is None else text.span(overlap)
+    rows = [*rows, Row("Overlap of all groups", None, None, note=shared)]
+    scale = Scale(0.0, 1.0, _LEFT + 10, _RIGHT - 10)
+    stack = _Stack(rows, scale, marks, axis)
+
+    def span(row: Row, y: float) -> Iterator[Markup]:
+        if row.interval is not None:
+            left, right = map(scale, sorted(row.interval))
+            void = " void" if row.interval[0] > row.interval[1] else ""
+            css = f"fill {style(row.series)}{void}"
+            yield box(left, y + 22, max(right - left, 2.0), 10.0, css)
+
+    body = [*stack.axis(text.share_tick)]
+    if overlap is not None:
+        left, right = map(scale, overlap)
+        band = box(left, stack.top, max(right - left, 1.5), stack.bottom - stack.top, "band")
+        last = box(left, stack.bottom - _ROW + 22, max(right - left, 2.0), 10.0, "overlap")
+        body = [band, *body, last]
+    return stack.picture([*body, *stack.each(span), *stack.marked()])
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """Rows one below the other over a common scale, with marks across them."""
+
+    rows: Sequence[Row]
+    scale: Scale
+    marks: Sequence[Mark] = ()
+    title: str = ""
+
+    @property
+    def top(self) -> float:
+        return 22.0 if self.marks else 6.0
+
+    @property
+    def bottom(self) -> float:
+        return self.top + _ROW * len(self.rows)
+
+    def picture(self, body: Sequence[Markup]) -> Picture:
+        return Picture(body, self.bottom + (40 if self.title else 24))
+
+    def axis(self, form: Form) -> Iterator[Markup]:
+        """Grid lines behind the bars, so that they never cross a name; numbers below."""
+        for tick in self.scale.ticks():
+            x = self.scale(tick)
+            for low, high in self._strips():
+                yield line(x, low, x, high, "grid")
+            yield words(x, self.bottom + 12, form(tick), "tick", "start" if x < 12 else "middle")
+        if self.title:
+            middle = (self.scale.start + self.scale.end) / 2
+            yield words(middle, self.bottom + 29, self.title, "axis", "middle")
+
+    def each(self, draw: Callable[[Row, float], Iterable[Markup]]) -> Iterator[Markup]:
+        """Each row: the name on the left and the number on the right, above what is drawn."""
+        for i, row in enumerate(self.rows):
+            y = self.top + _ROW * i
+            right = row.note or ("" if row.value is None else text.share(row.value))
+            room = int((_RIGHT - _LEFT) / LETTER - len(right) - 2)
+            yield words(_LEFT, y + 14, text.short(row.name, room), "name")
+            yield words(_RIGHT, y + 14, right, "value", "end")
+            yield from draw(row, y)
+
+    def marked(self) -> Iterator[Markup]:
+        """Vertical lines with their names on top, moved apart from each other and the edges."""
+        taken = -1e9
+        for mark in sorted(self.marks, key=lambda m: m.value):
+            x = self.scale(mark.value)
+            half = LETTER * len(mark.name) / 2
+            centre = min(max(x, _LEFT + half, taken + half + 6), max(_RIGHT - half, _LEFT + half))
+            taken = centre + half
+            for low, high in self._strips():
+                yield line(x, low - 2, x, high + 2, "reference")
+            yield words(centre, self.top - 7, mark.name, "tick", "middle")
+
+    def _strips(self) -> list[Ends]:
+        tops = (self.top + _ROW * i for i in range(len(self.rows)))
+        return [(top + _STRIP[0], top + _STRIP[1]) for top in tops]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A curve: its name and its points; ``spreads`` are intervals of y, one per point."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spreads: Sequence[Ends] = ()
+
+
+@dataclass(frozen=True)
+class Point:
+    """A named point with intervals along both axes."""
+
+    name: str
+    x: float
+    y: float
+    x_interval: Ends | None = None
+    y_interval: Ends | None = None
+
+
+@dataclass(frozen=True)
+class Plane:
+    """What the axes mean and how far they go."""
+
+    x_title: str
+    y_title: str
+    x_ends: Ends = (0.0, 1.0)
+    y_ends: Ends = (0.0, 1.0)
+    x_form: Form = text.share_tick
+    y_form: Form = text.share_tick
+
+    def frame(self, key_lines: int) -> tuple[Scale, Scale, list[Markup]]:
+        """Scales along and up, below so many lines of a key; and the axes."""
+        top = _KEY * key_lines + 26
+        x = Scale(*self.x_ends, _AXIS, WIDTH - 16)
+        y = Scale(*self.y_ends, top + _PLANE, top)
+        left = left_axis(y, x.start, x.end, self.y_form, self.y_title)
+        return x, y, [*left, *bottom_axis(x, y.end, y.start, self.x_form, self.x_title)]
+
+
+def curves(
+    plane: Plane,
+    series: Sequence[Series],
+    *,
+    diagonal: str = "",
+    marked: bool = False,
+    joined: bool = True,
+) -> Picture:
+    """Lines that differ by colour and dash, ``marked`` points besides or instead; a key above."""
+    x, y, body = plane.frame(len(series) + bool(diagonal))
+    if diagonal:
+        body.append(line(x(x.low), y(x.low), x(x.high), y(x.high), "reference"))
+    for i, one in enumerate(series):
+        body += _curve(i, one, x, y, marked, joined)
+    body += _key([one.name for one in series], diagonal, marked, joined)
+    return Picture(body, y.start + 40)
+
+
+def scatter(plane: Plane, points: Sequence[Point]) -> Picture:
+    """Points with their names in a key above, and intervals as crosses."""
+    x, y, body = plane.frame((len(points) + 1) // 2)
+    for i, point in enumerate(points):
+        px, py = x(point.x), y(point.y)
+        if point.x_interval is not None:
+            low, high = map(x, point.x_interval)
+            body.append(line(low, py, high, py, f"thin {style(i)}"))
+        if point.y_interval is not None:
+            low, high = map(y, point.y_interval)
+            body.append(line(px, low, px, high, f"thin {style(i)}"))
+    for i, point in enumerate(points):
+        body.append(marker(i, x(point.x), y(point.y), 5.5))
+    column = (WIDTH - 8) / 2
+    for i, point in enumerate(points):
+        left, row = 8 + column * (i % 2), 12 + _KEY * (i // 2)
+        body.append(marker(i, left, row - 4))
+        body.append(words(left + 12, row, text.short(point.name, int(column / LETTER) - 3), "key"))
+    return Picture(body, y.start + 40)
+
+
+@dataclass(frozen=True)
+class Area:
+    """A polygon and its name; without corners it is empty."""
+
+    name: str
+    corners: Sequence[Ends]
+
+
+def areas(plane: Plane, sets: Sequence[Area], mark: Point) -> Picture:
+    """Polygons over each other, each with its colour and dash, and a point; a key above."""
+    x, y, body = plane.frame(len(sets) + 1)
+    for i, one in enumerate(sets):
+        row = 12 + _KEY * i
+        body.append(box(6, row - 12, 28, 12, f"area {style(i)}"))
+        name = one.name if one.corners else f"{one.name}: nothing"
+        body.append(words(42, row, name, "key"))
+        points = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in one.corners)
+        if one.corners:
+            body.append(element("polygon", points=points, class_=f"area {style(i)}"))
+    row, i = 12 + _KEY * len(sets), len(sets)
+    body.append(marker(i, 20, row - 4))
+    body.append(words(42, row, text.short(mark.name, 40), "key"))
+    body.append(marker(i, x(mark.x), y(mark.y), 5.5))
+    return Picture(body, y.start + 40)
+
+
+def _curve(i: int, one: Series, x: Scale, y: Scale, marked: bool, joined: bool) -> Iterator[Markup]:
+    points = " ".join(f"{number(x(a))},{number(y(b))}" for a, b in zip(one.x, one.y, strict=True))
+    for a, (low, high) in zip(one.x, one.spreads, strict=False):
+        yield line(x(a), y(low), x(a), y(high), f"thin {style(i)}")
+    if joined:
+        yield element("polyline", points=points, class_=f"curve {style(i)}")
+    if marked:
+        for a, b in zip(one.x, one.y, strict=True):
+            yield marker(i, x(a), y(b), 3.6)
+
+
+def _key(names: Sequence[str], diagonal: str, marked: bool, joined: bool) -> Iterator[Markup]:
+    room = int((WIDTH - 44) / LETTER)
+    for i, name in enumerate(names):
+        row = 12 + _KEY * i
+        if joined:
+            yield line(6, row - 4, 34, row - 4, f"curve {style(i)}")
+        if marked:
+            yield marker(i, 20, row - 4, 3.6)
+        yield words(42, row, text.short(name, room), "key")
+    if diagonal:
+        row = 12 + _KEY * len(names)
+        yield line(6, row - 4, 34, row - 4, "reference")
+        yield words(42, row, diagonal, "key")
+
+
+def flow(classes: Sequence[str], shares: Sequence[Sequence[float]], positive: int) -> Picture:
+    """Latent decisions of a group on the left, observed labels on the right.
+
+    The positive class is on top and has the same colour on every page.
+
+    ``shares[f][d]`` is the part of the group with latent decision f and observed label d. A band
+    that keeps its class is pale; one that changes it is striped and strong.
+    """
+    order = [positive, *(k for k in range(len(classes)) if k != positive)]
+    classes, shares = [classes[k] for k in order], [[shares[f][d] for d in order] for f in order]
+    decisions, labels = list(map(sum, shares)), list(map(sum, zip(*shares, strict=True)))
+    total = sum(decisions) or 1.0
+    unit = (_FLOW - _GAP * (len(classes) - 1)) / total
+    lefts, rights = (_stack([part * unit for part in side]) for side in (decisions, labels))
+    body: list[Markup] = [
+        words(_SIDE + _BAR, 12, "latent decision Df", "axis", "end"),
+        words(WIDTH - _SIDE - _BAR, 12, "observed label D", "axis"),
+    ]
+    body += _bands(shares, unit, [y for y, _ in lefts], [y for y, _ in rights])
+    for x, beside, anchor, places, sums in (
+        (_SIDE, _SIDE - 8, "end", lefts, decisions),
+        (WIDTH - _SIDE - _BAR, WIDTH - _SIDE + 8, "start", rights, labels),
+    ):
+        for k, (y, size) in enumerate(places):
+            middle = y + size / 2
+            body.append(box(x, y, _BAR, max(size, _LEAST), f"node {style(k + _CLASS)}"))
+            body.append(words(beside, middle - 2, text.short(classes[k], 12), "name", anchor))
+            body.append(words(beside, middle + 13, text.share(sums[k] / total), "value", anchor))
+    return Picture(body, _FLOW_TOP + _FLOW + 12)
+
+
+def _stack(sizes: Sequence[float]) -> list[tuple[float, float]]:
+    """Top and size of blocks one below the other."""
+    tops = accumulate((size + _GAP for size in sizes), initial=_FLOW_TOP)
+    return [*zip(tops, sizes, strict=False)]
+
+
+def _bands(
+    shares: Sequence[Sequence[float]], unit: float, left: Sequence[float], right: Sequence[float]
+) -> Iterator[Markup]:
+    """Bands in the order of the stacks, so that none crosses without need."""
+    k, starts, ends = len(shares), list(left), list(right)
+    x, u = _SIDE + _BAR, WIDTH - _SIDE - _BAR
+    m = (x + u) / 2
+    for f in range(k):
+        for d in range(k):
+            size = shares[f][d] * unit
+            if size > _UNSEEN:
+                css = f"{'band-kept' if f == d else 'band-turned'} {style(d + _CLASS)}"
+                y, v, tall = starts[f], ends[d], max(size, _LEAST)
+                there = ("C", m, y, m, v, u, v)
+                back = ("C", m, v + tall, m, y + tall, x, y + tall)
+                yield path(css, ("M", x, y), there, ("V", v + tall), back, ("Z",))
+            starts[f] += size
+            ends[d] += size

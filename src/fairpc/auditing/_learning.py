@@ -1,0 +1,182 @@
+"""How the model was learned: the course of EM, or how scores of a classifier became those of Df."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from fairpc.auditing._job import Job
+from fairpc.auditing._numbers import counted
+from fairpc.models import (
+    STRAIGHT_LEVEL,
+    Calibration,
+    CircuitClassifier,
+    LatentDecision,
+    SecondRound,
+    TableClassifier,
+)
+
+_HISTORY_POINTS: Final = 201
+_CURVE_POINTS: Final = 51
+_KINDS: Final = {
+    "hgb": "gradient boosting",
+    "logistic": "logistic regression",
+    "forest": "a random forest",
+}
+_CALIBRATED: Final = {
+    "isotonic": "calibrated within each group by isotonic regression",
+    "sigmoid": "calibrated within each group by a sigmoid",
+    None: "taken as calibrated within each group, as the settings say",
+}
+_POINTS: Final = {
+    "prior": "Of what they leave open, the least bending was chosen, by a prior.",
+    "middle": "Of what they leave open, the middle was chosen.",
+}
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How the model was learned."""
+
+    n_iter: int  #: updates of EM
+    converged: bool  #: whether it stopped by itself
+    iterations: tuple[int, ...]  #: those that are listed; thinned where there are many
+    #: name -> value per listed iteration: "objective", "log_likelihood", …
+    curves: Mapping[str, tuple[float, ...]]
+    #: per listed iteration P(D = d | Df = f, S = s), [s, f, d]; empty without Df
+    mechanism: tuple[list[list[list[float]]], ...]
+    choices: tuple[str, ...]  #: how the structure was chosen, in words
+
+
+def _of_circuit(job: Job) -> Learning:
+    """The history of the fit, thinned."""
+    model = cast(CircuitClassifier, job.model)
+    history = model.history_
+    n = len(history["objective"])
+    listed = np.unique(np.linspace(0, n - 1, min(n, _HISTORY_POINTS)).round().astype(np.intp))
+    curves = {
+        name: tuple(values[listed].tolist())
+        for name, values in history.items()
+        if values.ndim == 1 and len(values) == n
+    }
+    mechanism = history.get("mechanism", np.empty(0))
+    latent = model._latent and len(mechanism) == n
+    return Learning(
+        n_iter=model.n_iter_,
+        converged=bool(model.converged_),
+        iterations=tuple(listed.tolist()),
+        curves=curves,
+        mechanism=tuple(mechanism[listed].tolist()) if latent else (),
+        choices=() if model.choices_ is None else model.choices_.sentences,
+    )
+
+
+@dataclass(frozen=True)
+class CalibrationCurve:
+    """From scores of the classifier to P(D = positive) in one group."""
+
+    group: str
+    scores: tuple[float, ...]
+    rates: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ScoreLearning:
+    """How scores of a classifier became those of Df."""
+
+    classifier: str  #: in words
+    n_folds: int  #: classifiers, each learned without a fold; their scores are averaged
+    per_group: bool  #: whether each group has its own
+    calibration: str | None  #: "isotonic", "sigmoid"; None where scores were taken as they are
+    select: str  #: the point of what data leave open: "prior" or "middle"
+    straight: bool  #: whether D = Df was kept, because the labels do not reject it
+    #: the same for P(S | x), for rows whose group is not known; None where such rows are refused
+    group_classifier: str | None
+    positive: str  #: the class
+    curves: tuple[CalibrationCurve, ...]  #: per group
+    sentences: tuple[str, ...]  #: in words
+
+
+def learning(job: Job) -> Learning | ScoreLearning:
+    """What there is to say of the fit."""
+    return _of_scores(job.model) if isinstance(job.model, LatentDecision) else _of_circuit(job)
+
+
+def _of_scores(model: LatentDecision) -> ScoreLearning:
+    found, names = model.score_map_, model.coding_.group_names
+    curves = tuple(_curve(*each) for each in zip(names, found.calibrations, strict=True))
+    groups = model.group_estimators_
+    return ScoreLearning(
+        classifier=_words(model.estimators_[0][0]),
+        n_folds=len(model.estimators_),
+        per_group=bool(model.per_group),
+        calibration=model.calibration,
+        select=model.select,
+        straight=found.straight,
+        group_classifier=_words(groups[0]) if groups else None,
+        positive=str(model.positive_class_),
+        curves=curves,
+        sentences=_sentences(model),
+    )
+
+
+def _curve(group: str, calibration: Calibration) -> CalibrationCurve:
+    """Over the scores of the steps, where there are steps."""
+    steps = calibration.scores if len(calibration.rates) else np.array([0.0, 1.0])
+    scores = np.linspace(steps[0], steps[-1], _CURVE_POINTS)
+    rates = np.clip(calibration(scores), 0.0, 1.0)
+    return CalibrationCurve(group, tuple(scores.tolist()), tuple(rates.tolist()))
+
+
+def _sentences(model: LatentDecision) -> tuple[str, ...]:
+    n, own = len(model.estimators_), ", one for each group" if model.per_group else ""
+    point = _POINTS[model.select]
+    if model.score_map_.straight:
+        point = (
+            "The labels are as they would be if none had been turned (D = Df, not rejected at the "
+            f"{1 - STRAIGHT_LEVEL:.0%} level), so that was kept."
+        )
+    hidden = "Rows whose group is not known are refused."
+    if model.group_estimators_:
+        hidden = (
+            "Where the group is not known, the score is a mean over the groups, weighted by how "
+            f"likely {_words(model.group_estimators_[0])} finds each of them from the features."
+        )
+    source, second = "the same scores", list[str]()
+    if model.second_round_ is not None:
+        source = "the scores of the label alone"
+        second.append(_second_round(model.second_round_))
+    return (
+        f"The label was learned from features and group by {_words(model.estimators_[0][0])}{own}, "
+        f"{counted(n, 'time')}, each time without one fold of the rows. Scores are means over "
+        "these.",
+        *second,
+        f"Scores of the rows left out were {_CALIBRATED[model.calibration]}.",
+        f"P(Df) and the mechanism come from {source}. {point}",
+        hidden,
+    )
+
+
+def _second_round(found: SecondRound) -> str:
+    """What was learned once the mechanism was known."""
+    names = [_words(classifier) for classifier in found.estimators[0]]
+    shares = " and ".join(
+        f"{share:.0%} by {name}" for name, share in zip(names, found.shares[1:], strict=True)
+    )
+    return (
+        "Once the mechanism was known, Df was learned behind the labels in the same folds: "
+        f"scores are made {found.shares[0]:.0%} by the classifiers of the label, {shares} of Df. "
+        "Under these shares the labels of the rows left out are likeliest."
+    )
+
+
+def _words(classifier: Any) -> str:
+    """What a classifier is."""
+    if isinstance(classifier, TableClassifier):
+        return _KINDS[classifier.kind]
+    steps = getattr(classifier, "steps", None)
+    name = type(steps[-1][1] if steps else classifier).__name__
+    return f"{name} at the end of a pipeline" if steps else name

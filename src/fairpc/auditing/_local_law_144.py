@@ -1,0 +1,291 @@
+"""Selection rates and impact ratios as New York City's rules on automated employment tools ask.
+
+Local Law 144 of 2021 (Administrative Code § 20-870 and following) and the rules of the Department
+of Consumer and Worker Protection, 6 RCNY § 5-300 to § 5-304. They ask for rates and ratios by sex,
+by race or ethnicity, and by both, and set no threshold for a ratio; none is printed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from fairpc.auditing import _text as text
+from fairpc.auditing import _view as view
+from fairpc.auditing._answers import Answers
+from fairpc.auditing._audit import Audit
+from fairpc.auditing._categories import Categories, CategoryRate
+from fairpc.auditing._document import Blank, Document, Entries, section
+from fairpc.auditing._document_tables import noted, thresholds
+from fairpc.core import EachWay, OptionError, Phrase
+
+LEAST_SHARE: Final = 0.02
+"""Categories with less of the data may be left out of impact ratios (§ 5-301(d))."""
+
+_IS_NOT: Final = (
+    "It is not a bias audit. An independent auditor (§ 5-300) does that, and answers for the data, "
+    "the categories and the method.",
+    "It does not say whether a tool is an automated employment decision tool, or whether it may be "
+    "used. The rules set no threshold for an impact ratio, and none is printed here.",
+    "It is not legal advice. References are to 6 RCNY § 5-300 to § 5-304; check the text in force.",
+)
+_BOTH: Final = Phrase(
+    "Fit with the columns of sex and of race or ethnicity (",
+    EachWay("sensitive=[…, …]", "--sensitive twice"),
+    "), and audit again.",
+)
+
+
+def bias_audit_tables(audit: Audit, answers: Answers | None = None) -> Document:
+    """The tables of a bias audit, from one audit and what the auditor says."""
+    known = Answers() if answers is None else answers
+    data, made = audit.data, audit.provenance
+    left_out = _left_out(audit, known)
+    return Document.of_audit(
+        audit,
+        kind="Local Law 144 tables",
+        title=known.texts.get("model.name") or f"Decisions on {data.label}",
+        subtitle=f"New York City, selection rates and impact ratios; rows audited "
+        f"{text.name(made.date[:10])}",
+        is_not=_IS_NOT,
+        sections=(
+            section("summary", "Summary", *_summary(audit, known)),
+            section("rates", "Selection rates and impact ratios", *_rates(audit, known, left_out)),
+            section("left-out", "Categories under 2%", *_under(audit, known, left_out)),
+            section("reading", "How to read the tables", *_reading(audit)),
+        ),
+    )
+
+
+def _summary(audit: Audit, known: Answers) -> Iterator[view.Block]:
+    data = audit.data
+    yield Entries(
+        "What was audited",
+        [
+            ("Tool", known["model.name"]),
+            ("Date of the calculation", text.name(audit.provenance.date[:10])),
+            ("Independent auditor", known["ll144.auditor"]),
+            ("Distribution date of the tool", known["ll144.distribution_date"]),
+            ("Source of the data", known["data.source"]),
+            ("Date of the data", known["data.period"]),
+            ("Explanation of the data", known["data.collection"]),
+            ("Historical or test data", known["ll144.data_kind"]),
+            ("People assessed", text.count(data.n_rows)),
+            ("In an unknown category", text.count(data.n_rows - data.n_grouped)),
+            ("Selected means", f"the model decides {text.quoted(data.positive)}"),
+            ("It decides so for", thresholds(audit)),
+        ],
+    )
+    unknown = data.n_rows - data.n_grouped
+    if unknown:
+        columns = " or ".join(text.short(name, 40) for name in data.sensitive)
+        yield view.Paragraph(
+            f"{text.counted(unknown, 'person', 'people')} of unknown category are not in the "
+            f"calculations below: they lack a known value of {columns}, or have a combination "
+            "that the model was not fitted to."
+        )
+    if data.n_rows < data.n_table:
+        yield view.Paragraph(
+            f"The table has {text.count(data.n_table)} rows; the numbers are of a random sample."
+        )
+    if data.n_persons is not None:
+        yield view.Paragraph(
+            f"The rows are about {text.counted(data.n_persons, 'person', 'people')}, some of whom "
+            "repeat: rows are counted, not people."
+        )
+    if data.weighted:
+        yield view.Paragraph("Rows carry weights: rates are weighted, numbers are of rows.")
+
+
+def _rates(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[view.Block]:
+    if audit.parity is None:
+        yield view.absent(audit, "parity")
+        return
+    roles, blanks = _roles(audit, known)
+    for title, columns in roles:
+        yield view.Heading(title)
+        found = [p for p in audit.parity.categories if set(p.attributes) == set(columns)]
+        for part in found:
+            yield _selection(part, left_out)
+            yield _scoring(part, left_out)
+    yield from blanks
+    if len(audit.data.sensitive) < 2:
+        yield view.Notice(
+            "The tables by both attributes are not here.",
+            (f"The model was fitted with {text.listed(audit.data.sensitive)} alone. {_BOTH}",),
+            alert=True,
+        )
+
+
+def _roles(
+    audit: Audit, known: Answers
+) -> tuple[list[tuple[str, tuple[str, ...]]], list[view.Block]]:
+    """Which tables there are, under which title; and what the auditor still has to say."""
+    sensitive = audit.data.sensitive
+    named: dict[str, str] = {}
+    blanks: list[view.Block] = []
+    for title, key in (("Sex", "ll144.sex"), ("Race or ethnicity", "ll144.race")):
+        answer = known[key]
+        if isinstance(answer, Blank):
+            blanks.append(answer)
+        elif answer not in sensitive:
+            columns = ", ".join(map(repr, sensitive))
+            raise OptionError(
+                f"{key} is {answer!r}: the audit has the sensitive columns {columns}, name one"
+            )
+        elif answer in named:
+            raise OptionError(f"ll144.sex and ll144.race are both {answer!r}: name two columns")
+        else:
+            named[answer] = title
+    tables: list[tuple[str, tuple[str, ...]]]
+    tables = [(named.get(n) or text.short(n, 40), (n,)) for n in _ordered(sensitive, named)]
+    crossed = [p.attributes for p in _first_class(audit) if len(p.attributes) == 2]
+    both = [pair for pair in crossed if len(named) < 2 or set(pair) == set(named)]
+    tables += [(_crossed_title(pair, named), pair) for pair in both]
+    return tables, blanks
+
+
+def _ordered(sensitive: Sequence[str], named: dict[str, str]) -> list[str]:
+    """Sex and race first; other attributes only where neither is named."""
+    return list(named) if len(named) == 2 else list(sensitive)
+
+
+def _crossed_title(pair: Sequence[str], named: dict[str, str]) -> str:
+    return " × ".join(named.get(name) or text.short(name, 40) for name in pair)
+
+
+def _first_class(audit: Audit) -> list[Categories]:
+    found = () if audit.parity is None else audit.parity.categories
+    return [part for part in found if part.label == found[0].label]
+
+
+def _name(category: CategoryRate) -> str:
+    return ", ".join(category.levels)
+
+
+def _key(part: Categories, category: CategoryRate) -> str:
+    """A category by attribute and level, "sex=F, race=B": a level alone may be one of two."""
+    return ", ".join(f"{a}={v}" for a, v in zip(part.attributes, category.levels, strict=True))
+
+
+def impact_ratios(
+    part: Categories, left_out: frozenset[str], rate: str = "selection_rate"
+) -> tuple[float | None, ...]:
+    """Each rate over the largest among the categories that are not left out (§ 5-300)."""
+    kept = [c for c in part.categories if _key(part, c) not in left_out]
+    known = [getattr(c, rate) for c in kept if getattr(c, rate) is not None]
+    largest = max(known, default=0.0)
+    return tuple(
+        getattr(c, rate) / largest
+        if largest and getattr(c, rate) is not None and _key(part, c) not in left_out
+        else None
+        for c in part.categories
+    )
+
+
+def _selection(part: Categories, left_out: frozenset[str]) -> view.Table:
+    ratios = impact_ratios(part, left_out)
+    rows = [
+        (
+            text.short(_name(c)),
+            text.count(c.n),
+            text.count(c.n_selected),
+            text.share(c.selection_rate),
+            text.number(ratio),
+            _note(c, _key(part, c) in left_out),
+        )
+        for c, ratio in zip(part.categories, ratios, strict=True)
+    ]
+    head = ("Category", "Applicants", "Selected", "Selection rate", "Impact ratio", "Note")
+    by = " × ".join(text.short(name, 40) for name in part.attributes)
+    return noted(f"Selected as {text.quoted(part.label)}, by {by}", head, rows)
+
+
+def _scoring(part: Categories, left_out: frozenset[str]) -> view.Table:
+    ratios = impact_ratios(part, left_out, "scoring_rate")
+    rows = [
+        (
+            text.short(_name(c)),
+            text.count(c.n),
+            text.share(c.scoring_rate),
+            text.number(ratio),
+            _note(c, _key(part, c) in left_out),
+        )
+        for c, ratio in zip(part.categories, ratios, strict=True)
+    ]
+    head = ("Category", "Applicants", "Scoring rate", "Impact ratio", "Note")
+    by = " × ".join(text.short(name, 40) for name in part.attributes)
+    above = f"Scored above the median, {text.number(part.median)}, by {by}"
+    return noted(above, head, rows)
+
+
+def _note(category: CategoryRate, left_out: bool) -> str:
+    notes = ["left out"] if left_out else []
+    return ", ".join([*notes, *(["few rows"] if category.small else [])])
+
+
+def _left_out(audit: Audit, known: Answers) -> frozenset[str]:
+    """Categories that the auditor leaves out: each must exist, and be under 2% of the rows."""
+    wanted = known.lists.get("ll144.leave_out", ())
+    there = {_key(part, c): c for part in _first_class(audit) for c in part.categories}
+    for name in wanted:
+        if name not in there:
+            raise OptionError(
+                f"ll144.leave_out names {name!r}, which is no category of the audit: use one of "
+                f"{', '.join(map(repr, list(there)[:8]))}"
+            )
+        share = there[name].share or 0.0
+        if share >= LEAST_SHARE:
+            raise OptionError(
+                f"ll144.leave_out names {name!r}, which is {share:.1%} of the rows: only "
+                "categories under 2% may be left out"
+            )
+    return frozenset(wanted)
+
+
+def _under(audit: Audit, known: Answers, left_out: frozenset[str]) -> Iterator[view.Block]:
+    parts = _first_class(audit)
+    small = [(p, c) for p in parts for c in p.categories if (c.share or 0.0) < LEAST_SHARE]
+    if not small:
+        yield view.Paragraph("No category has less than 2% of the rows whose category is known.")
+        return
+    yield view.Paragraph(
+        "An auditor may leave a category with less than 2% of the data out of the impact ratios; "
+        "its number and rate are then still reported, with the reason (§ 5-301(d))."
+    )
+    rows = [
+        (
+            text.short(_key(p, c)),
+            text.count(c.n),
+            text.share(c.share, 2),
+            text.share(c.selection_rate),
+            text.share(c.scoring_rate),
+            "left out" if _key(p, c) in left_out else "kept",
+        )
+        for p, c in small
+    ]
+    head = ("Category", "Applicants", "Share", "Selection rate", "Scoring rate", "Impact ratio")
+    yield view.Table("Categories with less than 2% of the rows", head, rows, words={5})
+    if left_out:
+        yield view.Heading("Why they are left out")
+        yield from known.blocks("ll144.justification")
+
+
+def _reading(audit: Audit) -> Iterator[view.Block]:
+    yield view.Points(
+        [
+            "Selection rate: people selected over people assessed, in a category. Scoring rate: "
+            "the share with a score above the median of all. Which of the two applies depends on "
+            "what the tool gives to its users.",
+            "Impact ratio: the rate of a category over the largest rate among the categories of "
+            "the table. 1 is equality.",
+            "Categories are named as in the data. The rules take sex, race and ethnicity as "
+            "reported in EEO-1 Component 1: check that these are those.",
+            "The decisions are those of the model alone. People may have decided otherwise.",
+            "Of few people a rate is uncertain, and so is a ratio; the audit report has intervals.",
+            "A bias audit may be at most one year old when the tool is used (Administrative Code "
+            "§ 20-871).",
+        ]
+    )
+    if audit.data.same_rows_as_fit:
+        yield view.Paragraph("The rows are those that the model was fitted to.")

@@ -1,0 +1,281 @@
+"""The bias mechanism: P(D | Df, S), its intervals, and how many labels were turned, either way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+import numpy as np
+
+from fairpc.auditing._assumptions import named_test
+from fairpc.auditing._decidable import refit_cost
+from fairpc.auditing._job import Job
+from fairpc.auditing._numbers import number_or_none
+from fairpc.auditing._rows import AuditedRows
+from fairpc.core import AuditError, EachWay, Floats, Phrase, Positions
+from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
+from fairpc.models import (
+    STRAIGHT_LEVEL,
+    BiasAccount,
+    CircuitClassifier,
+    Draws,
+    FittedDecisions,
+    LatentDecision,
+    ScoredSubject,
+    Subject,
+    check_persons,
+    intervals,
+)
+
+REPLICATES: Final = 200
+FEWEST_REPLICATES: Final = 50
+UPDATES: Final = 500
+NAMED: Final = 6
+"""Groups that a sentence names; of more, those with the largest share of turned labels."""
+
+DRAW_WORK: Final = 1e12
+"""``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
+
+_DRAWN_ANYWAY: Final = Phrase(
+    EachWay(f"audit(…, n_replicates={REPLICATES})", "In Python, fairpc.bootstrap_mechanism")
+)
+_OF_CIRCUITS: Final = (
+    "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
+    "value may lie outside of its interval. They show how much the rows vary by chance, not what "
+    "the data leave open; see the next section."
+)
+_OF_SCORES: Final = (
+    "The intervals belong to one point among all that the data leave open, and keep the "
+    "classifiers as they are. They show how much the rows vary by chance; the true mechanism may "
+    "lie elsewhere; see the next section."
+)
+_STRAIGHT: Final = (
+    "The labels of the training rows are as they would be if none had been turned (D = Df, not "
+    f"rejected at the {1 - STRAIGHT_LEVEL:.0%} level). So the model says that none was: its scores "
+    "are those of the label, with the same mean in every group."
+)
+
+
+@dataclass(frozen=True)
+class MechanismCell:
+    """P(D = label | Df = decision, S = group)."""
+
+    group: str
+    decision: str
+    label: str
+    probability: float  #: as learned
+    interval: tuple[float, float] | None  #: bootstrap interval; None where there is none
+    count: float  #: estimated number of audited labels with this decision and label
+    training_count: float  #: the same among the training rows
+
+
+@dataclass(frozen=True)
+class Turned:
+    """Labels of one group that differ from the latent decision, estimated on the audited rows."""
+
+    group: str
+    n: float  #: weight of the group
+    up: float  #: labels turned into the positive class
+    down: float  #: labels turned out of the positive class
+    other: float  #: labels turned between other classes
+
+
+@dataclass(frozen=True)
+class MechanismFacts:
+    """What the model says about how labels came about, if its assumptions hold."""
+
+    groups: tuple[str, ...]  #: names
+    classes: tuple[str, ...]
+    positive: str  #: the positive class
+    decision_rate: tuple[float, ...]  #: P(Df = k), per class
+    #: P(Df = k | group) by group where strata let it differ, by their mix; empty without strata
+    group_decision_rate: tuple[tuple[float, ...], ...]
+    #: bootstrap intervals of these; empty where there are none
+    decision_rate_intervals: tuple[tuple[float, float], ...]
+    #: share of the positive class among the decisions of each group, estimated on the audited rows
+    #: from features and labels; NaN where a group has none
+    row_decision_rate: tuple[float, ...]
+    cells: tuple[MechanismCell, ...]  #: the table, by group, then decision, then label
+    turned: tuple[Turned, ...]  #: per group
+    level: float | None  #: of each interval; None where there are none
+    covered: str  #: what the intervals are around, and what they cover; empty without
+    n_replicates: int  #: bootstrap draws behind the intervals
+    #: one for each way in which labels of a group were turned; or that the model keeps D = Df
+    sentences: tuple[str, ...]
+    sentence: str  #: the whole in one
+
+
+def mechanism_facts(job: Job) -> MechanismFacts:
+    """The learned mechanism, and the labels it says were turned among the audited rows."""
+    model, rows = job.model, job.rows
+    if not model._latent:
+        raise AuditError(
+            f"{type(model).__name__} has no hidden decision, so no mechanism between it and the "
+            "label"
+        )
+    mechanism, training = model.bias_mechanism_, model.label_counts_
+    counts = model._turned(rows.given())
+    cells = []
+    for s, f, d in np.ndindex(mechanism.shape):
+        names = rows.groups[s], rows.classes[f], rows.classes[d]
+        share, here, at_fit = (float(of[s, f, d]) for of in (mechanism, counts, training))
+        cells.append(MechanismCell(*names, share, None, here, at_fit))
+    turned = tuple(_turned(name, counts[s], rows.positive) for s, name in enumerate(rows.groups))
+    account = BiasAccount(rows.groups, rows.classes, mechanism, counts)
+    sentences = account.sentences
+    sentence = _sentence(turned, rows.classes[rows.positive], bool((rows.s >= 0).any()))
+    if account.unturned:
+        (sentence,) = sentences
+    if isinstance(model, LatentDecision) and model.score_map_.straight:
+        sentences, sentence = (_STRAIGHT,), _STRAIGHT
+    return MechanismFacts(
+        groups=rows.groups,
+        classes=rows.classes,
+        positive=rows.classes[rows.positive],
+        decision_rate=tuple(float(p) for p in model.fair_rate_),
+        group_decision_rate=_by_group(job),
+        decision_rate_intervals=(),
+        row_decision_rate=tuple(_rate_on_rows(counts, rows.positive)),
+        cells=tuple(cells),
+        turned=turned,
+        level=None,
+        covered="",
+        n_replicates=0,
+        sentences=sentences,
+        sentence=sentence,
+    )
+
+
+def _rate_on_rows(counts: Floats, positive: int) -> list[float]:
+    totals = counts.sum(axis=(1, 2))
+    found = np.full(len(totals), np.nan)
+    np.divide(counts[:, positive].sum(axis=1), totals, out=found, where=totals > 0)
+    return [float(rate) for rate in found]
+
+
+def _by_group(job: Job) -> tuple[tuple[float, ...], ...]:
+    if not job.strata:
+        return ()
+    rates = job.model.group_decision_rate_
+    return tuple(map(tuple, rates.tolist()))
+
+
+def with_intervals(job: Job) -> MechanismFacts:
+    """The mechanism with bootstrap intervals, of a model on its own training rows.
+
+    From 50 to 200 draws unless told otherwise, as many as are quick, of all rows: as they are in
+    the table, or merged. None unasked of a model whose mechanism was chosen within a set.
+    """
+    model, settings, n_replicates = job.model, job.settings, job.settings.n_replicates
+    rows = job.drawn if job.drawn.n_rows == job.rows.n_rows else job.rows
+    if n_replicates == 0:
+        raise AuditError("intervals of the mechanism were not asked for")
+    _check_drawable(rows, job.own_test)
+    if model.warnings_:
+        raise AuditError(
+            "the fit warned that its mechanism must not be read as what happened: an interval "
+            "would look more certain than it is"
+        )
+    if n_replicates is None:
+        n_replicates = _affordable(model, rows)
+    subject, persons = _subject(model, rows)
+    draws = Draws(n_replicates, UPDATES, settings.level, persons, rows.counts)
+    # The plain test says nothing about a model with strata.
+    plain = None if job.strata or job.test is None else named_test(job.test, rows)
+    report = job.within("mechanism.intervals")
+    found = intervals(subject, draws, plain, None, settings.random_state, report)
+    if found.refused is not None:
+        raise AuditError(found.refused)
+    facts: MechanismFacts = job.found["mechanism"]
+    cells = tuple(
+        replace(cell, interval=(float(found.lower[place]), float(found.upper[place])))
+        for cell, place in zip(facts.cells, np.ndindex(found.lower.shape), strict=True)
+    )
+    ends = zip(found.fair_rate_lower.tolist(), found.fair_rate_upper.tolist(), strict=True)
+    return replace(
+        facts,
+        cells=cells,
+        decision_rate_intervals=tuple(ends),
+        level=found.level,
+        covered=_OF_SCORES if isinstance(subject, ScoredSubject) else _OF_CIRCUITS,
+        n_replicates=found.n_replicates,
+    )
+
+
+def _subject(
+    model: FittedDecisions, rows: AuditedRows
+) -> tuple[Subject | ScoredSubject, Positions | None]:
+    """What is fitted again to draws of these rows, and who each of them is about."""
+    if not isinstance(model, LatentDecision):
+        subject = Subject.of_codes(cast(CircuitClassifier, model), rows.coded())
+        return subject, check_persons(rows.persons, subject.rows)
+    given = rows.labels, rows.sensitive, rows.weights, rows.fair_labels, rows.persons
+    scored = ScoredSubject.of(model, rows.as_at_fit(), *given)
+    return scored, scored.scored.persons
+
+
+def _affordable(model: FittedDecisions, rows: AuditedRows) -> int:
+    """Draws that are made unasked; an AuditError says why there are none."""
+    if not isinstance(model, CircuitClassifier):
+        raise AuditError(
+            f"the mechanism of {type(model).__name__} was chosen among all that the data leave "
+            "open, and an interval around it would look more certain than it is: the identified "
+            f"set says what is possible. {_DRAWN_ANYWAY} says how much it varies with the rows"
+        )
+    quick = int(DRAW_WORK / (refit_cost(model, rows) * UPDATES))
+    n_replicates = min(REPLICATES, max(FEWEST_REPLICATES, quick))
+    if n_replicates > 2 * quick:
+        raise AuditError(
+            "fitting this model again to draws of these rows takes long. "
+            f"{_DRAWN_ANYWAY} does it anyway"
+        )
+    return n_replicates
+
+
+def _check_drawable(
+    rows: AuditedRows, test: AssumptionTest | StrataTest | TestsByStratum | None
+) -> None:
+    """An AuditError says what forbids intervals: other rows, or the test."""
+    if not rows.same_rows_as_fit:
+        other = "other rows were audited: audit the training rows to get them"
+        if rows.same_rows_as_fit is None:
+            other = "the model's file does not say whether these are its rows: fit it again"
+        raise AuditError(
+            f"intervals of the mechanism need a bootstrap of the training rows, but {other}"
+        )
+    if rows.n_rows < rows.n_table:
+        raise AuditError(
+            "intervals of the mechanism need a bootstrap of all training rows, but their "
+            "distinct rows do not fit into memory: allow more memory"
+        )
+    if test is None:
+        raise AuditError(
+            "the assumptions behind a mechanism could not be tested on these rows, and an "
+            "interval would look more certain than it is"
+        )
+    if test.rejected:
+        raise AuditError(
+            "these rows contradict the assumptions behind a mechanism: an interval would "
+            "have no meaning"
+        )
+
+
+def _turned(group: str, counts: Floats, positive: int) -> Turned:
+    off = counts - np.diag(np.diag(counts))
+    up, down = float(off[:, positive].sum()), float(off[positive].sum())
+    return Turned(group, float(counts.sum()), up, down, max(float(off.sum()) - up - down, 0.0))
+
+
+def _sentence(turned: tuple[Turned, ...], positive: str, grouped: bool) -> str:
+    named = turned
+    if len(turned) > NAMED:
+        named = tuple(sorted(turned, key=lambda t: -(t.up + t.down) / max(t.n, 1.0))[: NAMED - 1])
+    parts = "; ".join(
+        f"in group {t.group!r} {number_or_none(t.up)} of {t.n:,.0f} labels were turned to "
+        f"{positive!r} and {number_or_none(t.down)} away from it"
+        for t in named
+    )
+    if len(named) < len(turned):
+        parts += f"; no larger share in any of the other {len(turned) - len(named)} groups"
+    inferred = "" if grouped else " and with groups that it infers, because they are not known"
+    return f"If the assumptions hold{inferred}, the model estimates that {parts}."

@@ -1,0 +1,247 @@
+"""The audited rows as arrays: codes, scores, decisions, weights, persons.
+
+Equal rows may be one entry with a count: what is a sum over rows is then a sum over entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import AuditError, Bools, Codes, EachWay, Floats, Ints, Phrase, Positions
+from fairpc.data import Encoding, take_rows
+from fairpc.evidence import some_of
+from fairpc.models import ROWS, FittedDecisions, GivenRows, Rows, rows_fingerprint, rows_in_order
+
+_NO_GROUPS: Final = Phrase(
+    "the groups of the rows are not known: give the sensitive columns with the table",
+    EachWay(", or sensitive_features", ""),
+)
+_GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
+_EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedRows:
+    """What is known of each audited row, and what the model says of it."""
+
+    features: Encoding  #: how the model reads the columns
+    s: Codes  #: group, -1 where missing
+    d: Codes  #: observed class, -1 where missing
+    x: Codes  #: codes of the features
+    scores: Floats  #: P(decision = k | x, s), rows × classes
+    observed: Floats  #: P(D = k | x, s), rows × classes
+    decided: Positions  #: the class that ``predict`` gives
+    groups: tuple[str, ...]  #: names, in the order of the codes
+    classes: tuple[str, ...]  #: the same
+    positive: int  #: number of the positive class
+    n_table: int  #: rows of the table; more than are audited where that is a sample of them
+    weights: Floats | None = None  #: of one row of each entry; None where all rows count alike
+    counts: Floats | None = None  #: how many equal rows each entry is; None where each is one
+    persons: Positions | None = None  #: who each row is about; None where nobody repeats
+    f: Codes | None = None  #: fair decision of each row where it is known; None where none is
+    table: Any = None  #: X as given; None where equal rows are merged, as are the next three
+    labels: Any = None  #: the class of each row as the model names it, None where missing
+    sensitive: Any = None  #: groups as given
+    fair_labels: Any = None  #: known decisions as given
+    fingerprint: str = ""  #: of the rows of the table, as that of the training rows is made
+    same_rows_as_fit: bool | None = False  #: these are the rows of the fit; None if not known
+
+    @property
+    def n_rows(self) -> int:
+        return self.number(self.every)
+
+    @property
+    def every(self) -> Bools:
+        """All entries."""
+        return np.ones(len(self.s), np.bool_)
+
+    def number(self, entries: Bools) -> int:
+        """How many rows some entries are."""
+        return int(entries.sum() if self.counts is None else self.counts[entries].sum())
+
+    @property
+    def each_count(self) -> Floats:
+        return np.ones(len(self.s)) if self.counts is None else self.counts
+
+    @property
+    def each_weight(self) -> Floats:
+        """The weight of all rows of each entry."""
+        return self.each_count if self.weights is None else self.weights * self.each_count
+
+    def weighing(self, entries: Bools) -> dict[str, Any]:
+        """What functions of ``fairpc.evidence`` are told about some entries besides their values.
+
+        Weights, persons and counts, in this order; each is None where rows count alike.
+        """
+        given = {"sample_weight": self.weights, "clusters": self.persons, "counts": self.counts}
+        return {name: some_of(values, entries) for name, values in given.items()}
+
+    @property
+    def shown_classes(self) -> tuple[int, ...]:
+        """Classes that gaps are measured of: the positive one of two, every one of more."""
+        return (self.positive,) if len(self.classes) == 2 else tuple(range(len(self.classes)))
+
+    def coded(self) -> Rows:
+        """The entries as rows of codes, with all their weight."""
+        arities, names = np.array(self.features.arities, np.int64), self.features.names
+        sizes = len(self.groups), len(self.classes), arities
+        return Rows(self.s, self.d, self.x, self.each_weight, *sizes, names, self.f)
+
+    def given(self) -> GivenRows:
+        """The entries as models are asked about them."""
+        return GivenRows(self.coded(), self.as_at_fit())
+
+    def comparable(self, rows: Bools, least: int = 2, *, every_class: bool = False) -> Bools:
+        """Those of the rows whose group is known and has so many rows, or persons, among them.
+
+        And a row of every class, if that is asked. An AuditError where that leaves fewer than two
+        groups.
+        """
+        if not (self.s >= 0).any():
+            raise AuditError(_NO_GROUPS)
+        kept, persons = rows & (self.s >= 0), self.persons
+        for g in range(len(self.groups)):
+            here = kept & (self.s == g)
+            count = self.number(here) if persons is None else len(np.unique(persons[here]))
+            complete = len(np.unique(self.d[here])) == len(self.classes) or not every_class
+            if count < least or not complete:
+                kept &= self.s != g
+        if len(self.groups_in(kept)) < 2:
+            lacking = "two known rows each: give the groups of more rows"
+            if every_class:
+                lacking = f"{least} labelled rows and a row of every class"
+            raise AuditError(f"fewer than two groups have {lacking}")
+        return kept
+
+    def groups_in(self, rows: Bools) -> tuple[int, ...]:
+        """Groups that occur among the rows."""
+        return tuple(int(g) for g in np.unique(self.s[rows]) if g >= 0)
+
+    def as_at_fit(self) -> Any:
+        """The table with the columns of the fit alone: others were left out, perhaps as answers."""
+        return columns_of_fit(self.features, self.table)
+
+    def sample(self, most: int | None, seed: int) -> AuditedRows:
+        """These rows, or as many at random where more than that differ; persons stay whole."""
+        if most is None or self.n_rows <= most or self.n_distinct <= most:
+            return self
+        rng = np.random.default_rng(seed)
+        if self.persons is None:
+            return self._take(np.sort(rng.permutation(self.n_rows)[:most]))
+        order = rng.permutation(int(self.persons.max()) + 1)
+        rank = np.argsort(order)[self.persons]
+        return self._take(np.sort(np.argsort(rank, kind="stable")[:most]))
+
+    @cached_property
+    def n_distinct(self) -> int:
+        """Distinct rows of group and features."""
+        codes = np.ascontiguousarray(np.column_stack([self.s, self.x]))
+        return len(np.unique(codes.view([("", codes.dtype)] * codes.shape[1])))
+
+    def _take(self, rows: Ints) -> AuditedRows:
+        known = {name: value for name, value in vars(self).items() if value is not None}
+        taken = {name: known[name][rows] for name in _EACH if name in known}
+        given = {name: take_rows(known[name], rows) for name in _GIVEN if name in known}
+        return replace(self, **taken, **given)
+
+    def parts(self) -> Iterator[tuple[str | None, Bools]]:
+        """All rows under the name None, then the rows of each group."""
+        yield None, self.every
+        for g, name in enumerate(self.groups):
+            yield name, self.s == g
+
+
+def columns_of_fit(features: Encoding, table: Any) -> Any:
+    """A table with the columns of the fit alone, in their order; an array as it is."""
+    native = nw.from_native(table, eager_only=True, pass_through=True)
+    if not isinstance(native, nw.DataFrame):
+        return table
+    there = set(native.columns)
+    return native[[n for n in features.names_in if n in there]].to_native()
+
+
+def same_rows(model: FittedDecisions, name: str) -> bool | None:
+    """Whether rows of this name are those of the fit; older files name them in another way."""
+    known = model.data_fingerprint_
+    return name == known if known.startswith(ROWS) else None
+
+
+def audited_rows(
+    model: FittedDecisions,
+    X: Any,
+    y: Any,
+    sensitive_features: Any,
+    sample_weight: npt.ArrayLike | None,
+    clusters: npt.ArrayLike | None = None,
+    fair_labels: Any = None,
+) -> AuditedRows:
+    """Encode the table as the model does, and ask the model about every row that has weight."""
+    if y is not None:
+        model.coding_.labels.check_known(y)
+    rows = rows_in_order(model.coding_, X, y, sensitive_features, sample_weight, fair_labels)
+    name = rows_fingerprint(rows)
+    found = replace(
+        asked(model, GivenRows(rows, columns_of_fit(model.coding_.features, X))),
+        table=X,
+        labels=None if y is None else model.coding_.labels.inverse(rows.d),
+        sensitive=sensitive_features,
+        fair_labels=fair_labels,
+        weights=rows.weights,
+        persons=_persons(clusters, rows.n_rows),
+        f=rows.f,
+        fingerprint=name,
+        same_rows_as_fit=same_rows(model, name),
+    )
+    used = np.flatnonzero(rows.weights)
+    if len(used) < rows.n_rows:
+        found = replace(found._take(used), n_table=len(used))
+    alike = np.ptp(rows.weights[used]) == 0
+    return replace(found, weights=None) if alike else found
+
+
+def asked(model: FittedDecisions, given: GivenRows) -> AuditedRows:
+    """Rows, as if they counted alike, with what the model says of them."""
+    coding, rows = model.coding_, given.codes
+    scores, observed = model._answers(given)
+    positive = coding.labels.positive
+    if scores.shape[1] > 2:
+        decided = scores.argmax(axis=1)
+    else:
+        chosen = model.threshold_.decide(scores[:, positive], rows.s)
+        decided = np.where(chosen, positive, 1 - positive)
+    return AuditedRows(
+        features=coding.features,
+        s=rows.s,
+        d=rows.d,
+        x=rows.x,
+        scores=scores,
+        observed=observed,
+        decided=decided.astype(np.intp),
+        groups=coding.group_names,
+        classes=tuple(str(c) for c in coding.labels.classes),
+        positive=positive,
+        n_table=rows.n_rows,
+    )
+
+
+def _persons(clusters: npt.ArrayLike | None, n_rows: int) -> Positions | None:
+    if clusters is None:
+        return None
+    names = np.asarray(clusters)
+    if names.shape != (n_rows,):
+        raise AuditError(
+            f"clusters has shape {names.shape} and the table {n_rows} rows: give who each row "
+            "is about"
+        )
+    missing = [i for i, v in enumerate(names.tolist()) if v is None or v != v]
+    if missing:
+        raise AuditError(f"clusters is missing in row {missing[0]}: give every row a person")
+    found, ids = np.unique(names, return_inverse=True)
+    return None if len(found) == n_rows else ids.astype(np.intp)

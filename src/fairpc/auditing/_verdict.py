@@ -1,0 +1,250 @@
+"""The main findings in words. What forbids to believe the mechanism is said before anything else.
+
+That is a rejection of the assumptions or, of a model whose Df has drifted from the label, what the
+guard of its fit said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from fairpc.auditing._decidable import Decidable, decidable_facts
+from fairpc.auditing._gaps import LabelDisparity, ParityFacts
+from fairpc.auditing._job import Job
+from fairpc.auditing._mechanism import MechanismFacts
+from fairpc.auditing._numbers import counted, gap, share
+from fairpc.auditing._strata import OwnStrata, StrataFacts, strata_words
+from fairpc.auditing._table import TableFacts
+from fairpc.core import Argument, EachWay, Phrase
+from fairpc.data import SMALL
+from fairpc.evidence import Record
+from fairpc.models import LatentDecision
+
+DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
+_WIDE: Final = 0.05  # a gap in decisions that calls for a reason
+_OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
+_FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that fits these rows."
+_FROM_SCORES: Final = Phrase(
+    "Try ",
+    EachWay("LatentDecision", "--model latent"),
+    ", which keeps to what its own classifier leaves possible, or strata (",
+    Argument("given"),
+    ").",
+)
+_STRATA: Final = Phrase(
+    "Strata (",
+    Argument("given"),
+    ") may explain what it does not, and so may something that you know beforehand, which ",
+    EachWay("you can state (knowledge=…).", "a fit in Python can be told."),
+)
+_THRESHOLD: Final = Phrase(
+    "Choose a threshold before you use decisions (",
+    EachWay("choose_threshold", "fit with --threshold"),
+    ").",
+)
+_EQUAL_RATES: Final = Phrase(
+    "choose a threshold for each group (",
+    EachWay("choose_threshold with equalise=True", "fit with --equal-rates"),
+    ")",
+)
+_FIND_OUT: Final = Phrase(
+    "Find out the right decision for some people",
+    EachWay(
+        " (fair_labels=…), or state what you know beforehand (knowledge=…).",
+        ", or state what you know beforehand: a fit in Python can be told both.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Verdict(Record):
+    """A few sentences, in the order in which somebody asks: what, how sure, what now."""
+
+    headline: str  #: the first sentence
+    found: tuple[str, ...]  #: what was found
+    sure: tuple[str, ...]  #: how sure that is, besides the headline
+    to_do: tuple[str, ...]  #: what to do about it
+    #: whether the data contradict the assumptions; None where that was not tested
+    rejected: bool | None
+    #: whether the mechanism is no finding: rejected, drifted, or outside what the rows leave
+    withdrawn: bool
+    #: what the guard said when the model was fitted; empty where Df is about the label
+    drift: tuple[str, ...] = ()
+    disclaimer: str = DISCLAIMER  #: what an audit is not
+
+    _computed = ("sentences",)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All findings, the headline first; what to do is not among them."""
+        return (self.headline, *self.found, *self.sure)
+
+
+def verdict(job: Job) -> Verdict:
+    """Words for what the other sections found."""
+    decidable, drift = decidable_facts(job), job.model.warnings_
+    strata: StrataFacts | None = job.found["strata"]
+    own = None if strata is None else strata.own
+    first = [_assumptions(decidable) if own is None else _within_strata(own)]
+    # Of assumptions that are rejected no model is right, whatever its Df describes.
+    first[1 if decidable.rejected else 0 : 0] = map(_drifted, drift[:1])
+    outside = decidable.learned is not None and decidable.learned.outside
+    withdrawn = bool(decidable.rejected or drift or outside)
+    return Verdict(
+        first[0],
+        (*first[1:], *_found(job, own, withdrawn)),
+        (*drift[1:], *_sure(job, decidable, own)),
+        tuple(_to_do(job, decidable)),
+        decidable.rejected,
+        withdrawn,
+        drift,
+    )
+
+
+def _found(job: Job, own: OwnStrata | None, withdrawn: bool) -> Iterator[str]:
+    """What a reader compares first: decisions with labels. Then how labels came about."""
+    data: TableFacts = job.found["data"]
+    labels: LabelDisparity | None = job.found["labels"]
+    mechanism: MechanismFacts | None = job.found["mechanism"]
+    parity: ParityFacts | None = job.found["parity"]
+    if data.n_rows < data.n_table:
+        yield _rows(data)
+    if parity is not None and parity.change is not None:
+        yield parity.change.sentence
+    elif labels is not None:
+        yield labels.sentence
+    if own is not None:
+        yield from own.sentences[1:]
+    if mechanism is not None and not withdrawn:
+        yield mechanism.sentence
+    if parity is not None:
+        yield parity.sentences[0]
+    elif not data.n_grouped:
+        columns = "column" if len(data.sensitive) == 1 else "columns"
+        columns = f"{columns} {', '.join(map(repr, data.sensitive))}"
+        yield (
+            "Gaps between groups on these rows are not reported: the groups are not known. "
+            f"Give the sensitive {columns} with them."
+        )
+    else:
+        yield (
+            "Gaps between groups on these rows are not known: no two groups have known members "
+            "among them."
+        )
+
+
+def _sure(job: Job, decidable: Decidable, own: OwnStrata | None) -> Iterator[str]:
+    """How far the findings carry."""
+    parity: ParityFacts | None = job.found["parity"]
+    if parity is not None:
+        yield from parity.sentences[1:]
+    if own is not None:
+        yield from (*own.sentences[:1], own.argued)
+    if decidable.learned is not None:
+        yield decidable.learned.sentence
+    if decidable.identified is not None and not decidable.identified.empty:
+        yield decidable.identified.sentence
+    data: TableFacts = job.found["data"]
+    if data.n_rows == data.n_table:
+        yield _rows(data)
+
+
+def _to_do(job: Job, decidable: Decidable) -> Iterator[str]:
+    """The next steps that these findings call for, the most pressing first."""
+    parity: ParityFacts | None = job.found["parity"]
+    data: TableFacts = job.found["data"]
+    test, learned, identified = decidable.test, decidable.learned, decidable.identified
+    if decidable.rejected:
+        advice = () if test is None else test.what_to_do
+        yield from advice or ("Do not quote the mechanism, and do not defend decisions with it.",)
+    elif job.model.warnings_ or (learned is not None and learned.outside):
+        own = isinstance(job.model, LatentDecision)
+        yield f"{_FIT_OTHERWISE} {_STRATA if own else _FROM_SCORES}"
+    if parity is not None:
+        change, decisions = parity.change, max(parity.decisions, key=lambda d: d.gap)
+        if change is not None and change.outcome == "one class":
+            yield (f"{_THRESHOLD} With the present one they hardly tell people apart.")
+        if decisions.gap >= _WIDE and parity.equal_rates is not None:
+            yield (
+                f"Decisions differ by {gap(decisions.gap)} between groups. If they should not, "
+                f"{_EQUAL_RATES}; the section on parity says what that costs. Otherwise write "
+                "down why they may differ."
+            )
+    if identified is not None and identified.open is not None and identified.open >= _OPEN:
+        yield (
+            f"For {share(identified.open)} of the rows the decision depends on what these data "
+            f"cannot tell. {_FIND_OUT}"
+        )
+    small = [group.name for group in data.groups if 0 < group.n < SMALL]
+    if small:
+        yield f"Get more rows of the groups with under {SMALL}: {', '.join(map(repr, small))}."
+    if data.same_rows_as_fit:
+        yield "Audit rows that the model has not seen: agreement on its own rows is optimistic."
+    else:
+        yield "Keep this report with the model, and audit again when new rows come in."
+
+
+def _drifted(sentence: str) -> str:
+    return f"The mechanism of this model must not be read as what happened. {sentence}"
+
+
+def _assumptions(decidable: Decidable) -> str:
+    test = decidable.test
+    if test is None:
+        return (
+            "The assumptions behind a hidden fair decision were not tested on these rows: "
+            f"{decidable.untested.rstrip('.')}."
+        )
+    if test.rejected:
+        return (
+            "These rows contradict the assumptions behind a hidden fair decision "
+            f"(p {test.p_words}): no rate of fair decisions fits every group, so a mechanism "
+            "learned under them must not be read as what happened."
+        )
+    limit = 1 - test.level
+    if test.p_value < 2 * limit:
+        return (
+            "The assumptions behind a hidden fair decision only just pass on these rows "
+            f"(p {test.p_words}; below {limit:.2g} they fail). That does not show that they hold, "
+            "and the narrow range that is left does not mean that the answer is known well."
+        )
+    return (
+        "These rows do not contradict the assumptions behind a hidden fair decision "
+        f"(p {test.p_words}); that does not show that they hold."
+    )
+
+
+def _within_strata(own: OwnStrata) -> str:
+    """The same for a model whose Df is independent of S within strata only."""
+    claim = f"a hidden fair decision that is independent of the group within {strata_words(own)}"
+    test = own.test
+    if test is None:
+        why = own.untested.rstrip(".")
+        return f"The assumptions behind {claim} were not tested on these rows: {why}."
+    if test.rejected:
+        return (
+            f"These rows contradict the assumptions behind {claim} (p {test.p_words}): "
+            f"{test.outcome}, so a mechanism learned under them must not be read as what happened."
+        )
+    return (
+        f"These rows do not contradict the assumptions behind {claim} (p {test.p_words}); that "
+        "does not show that they hold."
+    )
+
+
+def _rows(data: TableFacts) -> str:
+    which = {
+        True: "the rows that the model was fitted to, so agreement with them is optimistic",
+        False: "not exactly the rows that the model was fitted to, though some may be among them",
+        None: "perhaps the rows that the model was fitted to: its file does not say",
+    }[data.same_rows_as_fit]
+    groups = f"in {len(data.groups)} groups" if data.n_grouped else "of unknown groups"
+    if data.n_rows < data.n_table:
+        return (
+            f"Audited: a random sample of {data.n_rows:,} of the {data.n_table:,} rows of the "
+            f"table, because its distinct rows do not fit into memory; {groups}. The table holds "
+            f"{which}."
+        )
+    return f"Audited: {counted(data.n_rows, 'row')} {groups}, {which}."

@@ -1,0 +1,196 @@
+"""A builder of circuits: nodes by number, equal nodes shared, parents after children."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
+from fairpc.core import CircuitError, Floats, Ints
+
+_Node = tuple[int, int, int, tuple[int, ...], int]  # kind, variable, value, children, block
+
+
+class CircuitBuilder:
+    """Builds a circuit from the leaves up.
+
+        b = CircuitBuilder({"S": 2, "X": 3})
+        cell = [b.product(b.indicator("S", s), b.categorical("X", p)) for s, p in enumerate(px)]
+        circuit = b.build(b.sum(cell, [0.7, 0.3]))
+
+    Nodes that are equal become one node: indicators, products of the same
+    children, and sums of the same children with the same *given* weights. A sum
+    without weights is there to be learned: it starts uniform and keeps
+    parameters of its own. ``tie`` names a parameter block: all sums with one
+    tie share their parameters, whatever their children.
+    """
+
+    def __init__(self, variables: Mapping[str, int]) -> None:
+        self._names = tuple(variables)
+        self._arities = tuple(int(a) for a in variables.values())
+        self._column = {name: i for i, name in enumerate(self._names)}
+        self._ids: dict[_Node, int] = {}  # the nodes, in the order of their numbers
+        self._weights: list[tuple[float, ...]] = []
+        self._ties: dict[Hashable, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def indicator(self, variable: int | str, value: int) -> int:
+        """The leaf [variable = value]."""
+        column = self._variable(variable)
+        if not 0 <= value < self._arities[column]:
+            raise CircuitError(
+                f"{self._names[column]!r} has no value {value}: its values are 0 to "
+                f"{self._arities[column] - 1}"
+            )
+        return self._ids.setdefault((INDICATOR, column, int(value), (), -1), len(self._ids))
+
+    def product(self, *children: int) -> int:
+        """The product of nodes; of a single node, that node itself."""
+        # A product commutes: sorting lets equal products meet.
+        below = tuple(sorted(map(int, children)))
+        if not below:
+            raise CircuitError("a product has no children: give it at least one")
+        if not 0 <= below[0] <= below[-1] < len(self._ids):
+            self._known(children)
+        if len(below) == 1:
+            return children[0]
+        return self._ids.setdefault((PRODUCT, -1, -1, below, -1), len(self._ids))
+
+    def sum(
+        self,
+        children: Sequence[int],
+        weights: Sequence[float] | None = None,
+        *,
+        tie: Hashable | None = None,
+    ) -> int:
+        """The mixture of ``children``; parameters are shared with every sum of the same ``tie``."""
+        self._known(children)
+        if not children:
+            raise CircuitError("a sum has no children: give it at least one")
+        below = tuple(int(c) for c in children)
+        node = SUM, -1, -1, below, self._block(below, weights, tie)
+        return self._ids.setdefault(node, len(self._ids))
+
+    def categorical(
+        self,
+        variable: int | str,
+        weights: Sequence[float] | None = None,
+        *,
+        tie: Hashable | None = None,
+    ) -> int:
+        """A discrete distribution of one variable: the sum of all its indicators."""
+        column = self._variable(variable)
+        leaves = [self.indicator(column, v) for v in range(self._arities[column])]
+        return self.sum(leaves, weights, tie=tie)
+
+    def build(self, root: int) -> Circuit:
+        """The circuit below ``root``; what is not below it is left out."""
+        self._known((root,))
+        kind, variable, value, below, block = zip(*self._ids, strict=True)
+        arities, k, x, v, b = map(np.array, (self._arities, kind, variable, value, block))
+        sizes = np.fromiter(map(len, below), np.int64)
+        child = np.fromiter(chain.from_iterable(below), np.int64)
+        widths = np.fromiter(map(len, self._weights), np.int64)
+        theta = np.fromiter(chain.from_iterable(self._weights), np.float64)
+        return circuit_below(root, self._names, arities, k, x, v, b, sizes, child, widths, theta)
+
+    def _variable(self, variable: int | str) -> int:
+        if isinstance(variable, str):
+            if variable not in self._column:
+                raise CircuitError(
+                    f"there is no variable {variable!r}: the builder has {', '.join(self._names)}"
+                )
+            return self._column[variable]
+        if not 0 <= variable < len(self._names):
+            raise CircuitError(f"there is no variable {variable}: there are {len(self._names)}")
+        return int(variable)
+
+    def _known(self, children: Sequence[int]) -> None:
+        n = len(self._ids)
+        for c in children:
+            if not 0 <= c < n:
+                raise CircuitError(f"node {n} has the unknown child {c}: build children first")
+
+    def _block(
+        self, children: tuple[int, ...], weights: Sequence[float] | None, tie: Hashable | None
+    ) -> int:
+        size = len(children)
+        given = None if weights is None else tuple(float(w) for w in weights)
+        if given is not None and len(given) != size:
+            raise CircuitError(
+                f"node {len(self._ids)} has {size} children and {len(given)} weights: "
+                "give one weight per child"
+            )
+        if tie is not None:
+            key: Hashable = ("tie", tie)
+        elif given is not None:
+            key = ("weights", children, given)
+        else:
+            key = ("free", len(self._weights))
+        if key not in self._ties:
+            self._ties[key] = len(self._weights)
+            self._weights.append(given or (1.0 / size,) * size)
+        block = self._ties[key]
+        if len(self._weights[block]) != size:
+            raise CircuitError(
+                f"node {len(self._ids)} has {size} children and tie {tie!r} has "
+                f"{len(self._weights[block])} parameters: tied sums need equally many children"
+            )
+        if given is not None and self._weights[block] != given:
+            raise CircuitError(
+                f"node {len(self._ids)} gives tie {tie!r} the weights {given}: it has "
+                f"{self._weights[block]} already; give them once"
+            )
+        return block
+
+
+def circuit_below(
+    root: int,
+    names: Sequence[str],
+    arities: Ints,
+    kind: Ints,
+    variable: Ints,
+    value: Ints,
+    block: Ints,
+    sizes: Ints,
+    child: Ints,
+    widths: Ints,
+    theta: Floats,
+) -> Circuit:
+    """The circuit below ``root``; what is not below it is left out.
+
+    ``sizes`` and ``widths`` are the numbers of children per node and of parameters per block;
+    the other arrays are as in :class:`Graph`.
+    """
+    ptr, block_ptr = (np.append(0, np.cumsum(n)) for n in (sizes, widths))
+    reached = bytearray(len(kind))
+    reached[root] = 1
+    starts, below = ptr.tolist(), child.tolist()
+    for n in range(root, -1, -1):
+        if reached[n]:
+            for c in below[starts[n] : starts[n + 1]]:
+                reached[c] = 1
+    keep = np.frombuffer(reached, np.bool_)
+    # Blocks are numbered by the first sum that uses them, so that the same
+    # nodes give the same graph however they were built.
+    number = {-1: -1}
+    blocks = [number.setdefault(b, len(number) - 1) for b in block[keep].tolist()]
+    used = np.array(list(number)[1:], np.int64)
+    ends = np.append(0, np.cumsum(widths[used]))
+    graph = Graph(
+        names=tuple(names),
+        arities=arities,
+        kind=kind[keep].astype(np.uint8),
+        variable=variable[keep].astype(np.int32),
+        value=value[keep].astype(np.int32),
+        child_ptr=np.append(0, np.cumsum(sizes[keep])),
+        child=(np.cumsum(keep) - 1)[child[np.repeat(keep, sizes)]],
+        block=np.array(blocks, np.int32),
+        block_ptr=ends,
+    )
+    shift = np.repeat(block_ptr[used] - ends[:-1], widths[used])
+    return Circuit(graph, theta[shift + np.arange(len(shift))])

@@ -1,0 +1,289 @@
+"""Parameters from data: closed form (Equation 1) and EM by expected flows (Proposition 1).
+
+Both are the same step: the new parameter is the flow of its edge over the flow
+of its sum node. Sum nodes that share parameters add their flows first. A
+Dirichlet prior adds pseudo-counts, and EM then raises the *MAP* objective
+log-likelihood + Σ prior · log θ. Parameters may have bounds (:mod:`fairpc.circuit._bounds`):
+each M-step is then the maximum within them, and the objective still never falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit._bounds import Bounds
+from fairpc.circuit._flows import FlowPlan, check_complete, prepare
+from fairpc.circuit._graph import Circuit, Graph, check_parameters
+from fairpc.circuit._properties import require
+from fairpc.core import CircuitError, EvidenceError, Floats
+from fairpc.data import Table
+
+
+def laplace(graph: Graph, alpha: float = 1.0) -> Floats:
+    """Pseudo-counts α/k for each of the k children of a sum: (count + α/k) / (total + α)."""
+    if not (np.isfinite(alpha) and alpha >= 0):
+        raise CircuitError(f"the smoothing is {alpha}: give a finite number from 0 on")
+    return alpha * graph.uniform()
+
+
+def check_prior(graph: Graph, prior: npt.ArrayLike | None) -> Floats:
+    """Pseudo-counts as an array, zeros if None."""
+    if prior is None:
+        return np.zeros(graph.n_parameters)
+    counts = np.asarray(prior, np.float64)
+    if counts.shape != (graph.n_parameters,) or not (counts >= 0).all():
+        raise CircuitError(
+            f"the prior must hold one non-negative pseudo-count for each of the "
+            f"{graph.n_parameters} parameters"
+        )
+    return counts
+
+
+def maximize(
+    graph: Graph,
+    flows: Floats,
+    prior: Floats | None = None,
+    fallback: Floats | None = None,
+    bounds: Bounds | None = None,
+) -> Floats:
+    """The M-step: each block proportional to its flows plus pseudo-counts, within the bounds.
+
+    A block that nothing flows through and that has no prior keeps ``fallback``
+    (uniform if None): the data say nothing about it. ``flows`` may hold several sets.
+    """
+    counts = flows if prior is None else flows + prior
+    by_block = np.add.reduceat(counts, graph.block_ptr[:-1], axis=-1)
+    totals = by_block.take(graph.parameter_block, axis=-1)
+    theta: Floats
+    if by_block.min(initial=1.0) > 0:
+        theta = counts / totals
+    else:
+        silent = totals <= 0
+        theta = counts / np.where(silent, 1.0, totals)
+        theta = np.where(silent, graph.uniform() if fallback is None else fallback, theta)
+    return theta if bounds is None else bounds.imposed(theta, counts)
+
+
+def objective(log_likelihood: float, parameters: Floats, prior: Floats | None) -> float:
+    """Log-likelihood + Σ prior · log θ, what EM with a Dirichlet prior raises."""
+    return log_likelihood if prior is None else log_likelihood + log_prior(parameters, prior)
+
+
+def log_prior(parameters: Floats, prior: Floats) -> float:
+    """Σ prior · log θ over the parameters that have a prior."""
+    if not prior.min(initial=1.0) > 0:
+        used = prior > 0
+        parameters, prior = parameters[used], prior[used]
+    with np.errstate(divide="ignore"):
+        return float((prior * np.log(parameters)).sum())
+
+
+def maximum_likelihood(
+    graph: Graph, table: Table, *, prior: Floats | None = None, n_threads: int | None = None
+) -> Circuit:
+    """Closed-form parameters of a deterministic circuit on complete rows (Equation 1).
+
+    With a prior they are the maximum of the MAP objective.
+    """
+    require(graph, "closed-form maximum likelihood", "deterministic")
+    check_complete(table.codes, table.names)
+    pseudo = check_prior(graph, prior)
+    log_likelihood, flows = prepare(graph, table, n_threads=n_threads)(graph.uniform())
+    _refuse_impossible_rows(log_likelihood)
+    return Circuit(graph, maximize(graph, flows, pseudo))
+
+
+@dataclass(frozen=True, eq=False)
+class AnyStep:
+    """A step of EM over whatever parameters: its number, and what it reached."""
+
+    iteration: int
+    log_likelihood: float
+    objective: float
+
+
+@dataclass(frozen=True, eq=False)
+class Step(AnyStep):
+    """One evaluation of a plan: parameters, and their flows."""
+
+    parameters: Floats
+    flows: Floats
+
+
+def em(
+    plan: FlowPlan,
+    parameters: npt.ArrayLike,
+    *,
+    prior: Floats | None = None,
+    bounds: Bounds | None = None,
+    first: int = 0,
+) -> Iterator[Step]:
+    """EM as an endless iterator of steps, the start among them; the consumer decides when to stop.
+
+    With ``bounds`` the start is brought within them, and so is every point after it. A
+    parameter that is bound to be zero has no prior.
+
+    ``first`` is the number of the first step. From the parameters of any step of an earlier run,
+    under its number, EM goes on as that run did, bit for bit.
+    """
+    graph = plan.graph
+    pseudo = None if prior is None else _prior_of_free(check_prior(graph, prior), bounds)
+    theta = check_parameters(graph, parameters)
+    if bounds is not None and not first:
+        theta = bounds.within(theta)
+    step = _evaluate(plan, first, theta, pseudo)
+    _refuse_impossible_rows(step.log_likelihood)
+    while True:
+        yield step
+        theta = maximize(graph, step.flows, pseudo, step.parameters, bounds)
+        step = _evaluate(plan, step.iteration + 1, theta, pseudo)
+
+
+def _prior_of_free(prior: Floats, bounds: Bounds | None) -> Floats:
+    """Without that of parameters that can be nothing but 0: it has nothing to say about them."""
+    return prior if bounds is None else np.where(bounds.upper <= 0, 0.0, prior)
+
+
+def _evaluate(plan: FlowPlan, iteration: int, theta: Floats, prior: Floats | None) -> Step:
+    log_likelihood, flows = plan(theta)
+    value = objective(log_likelihood, theta, prior)
+    return Step(iteration, log_likelihood, value, theta, flows)
+
+
+def _refuse_impossible_rows(log_likelihood: float) -> None:
+    if not np.isfinite(log_likelihood):
+        raise EvidenceError(
+            "some row has probability zero under the circuit: EM cannot start there; use "
+            "positive parameters, and a structure whose support covers every row"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SetsStep:
+    """One evaluation of several parameter sets at once; a value per set."""
+
+    iteration: int
+    parameters: Floats
+    log_likelihood: Floats
+    objective: Floats
+    flows: Floats
+
+
+def em_of_sets(
+    plan: FlowPlan,
+    parameters: Floats,
+    weights: Floats | None = None,
+    *,
+    prior: Floats | None = None,
+    bounds: Bounds | None = None,
+) -> Iterator[SetsStep]:
+    """EM of several parameter sets (B, P) in one plan, each with its own weights of the rows.
+
+    ``weights`` is (B, rows), or one for all; bounds may be one or one per set. Step
+    by step each set is where :func:`em` would have brought it alone.
+    """
+    graph = plan.graph
+    counts = _prior_of_free(check_prior(graph, prior), bounds)
+    pseudo = np.broadcast_to(counts, np.shape(parameters))
+    theta = np.array(parameters, np.float64)
+    if bounds is not None:
+        theta = bounds.within(theta)
+    iteration = 0
+    while True:
+        logs, flows = plan.batch(theta, weights)
+        if not iteration:
+            _refuse_impossible_rows(float(logs.min()))
+        priors = [log_prior(t, p) for t, p in zip(theta, pseudo, strict=True)]
+        yield SetsStep(iteration, theta, logs, logs + np.array(priors), flows)
+        theta = maximize(graph, flows, pseudo, theta, bounds)
+        iteration += 1
+
+
+S = TypeVar("S", bound=AnyStep)
+
+
+@dataclass(frozen=True, eq=False)
+class Reached(Generic[S]):
+    """A step, and whether EM has converged there."""
+
+    step: S
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When EM stops: after ``max_iter`` updates, or before that if it has converged.
+
+    It has converged after ``min_iter`` updates *and* when one moved the objective by less than
+    ``tol`` per unit of weight: leaving a near-fixed point, EM may hardly move for ten or
+    twenty updates. ``tol=0`` makes all updates.
+    """
+
+    max_iter: int = 500
+    tol: float = 1e-6
+    min_iter: int = 20
+
+    def until(
+        self, steps: Iterable[S], weight: float, before: float = np.nan
+    ) -> Iterator[Reached[S]]:
+        """The steps up to that at which EM stops.
+
+        ``weight`` is that of all rows; ``before`` is the objective per unit of it at the step
+        that the first one follows, if any.
+        """
+        for step in steps:
+            now = step.objective / weight
+            converged = step.iteration >= self.min_iter and abs(now - before) < self.tol
+            yield Reached(step, converged)
+            if converged or step.iteration >= self.max_iter:
+                return
+            before = now
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What EM ended with: parameters, one number per iteration, and why it stopped."""
+
+    parameters: Floats
+    log_likelihood: float
+    objective: float
+    history: dict[str, Floats]
+    n_iter: int
+    converged: bool
+
+
+def fit(
+    plan: FlowPlan,
+    parameters: npt.ArrayLike,
+    *,
+    prior: Floats | None = None,
+    bounds: Bounds | None = None,
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    min_iter: int = 20,
+    callback: Callable[[Step], object] | None = None,
+) -> Fit:
+    """Run EM until it stops (see :class:`Stopping`) and give back the last parameters.
+
+    Ctrl-C, or a callback that raises, loses nothing but the step under way:
+    iterate over ``em`` itself to keep what was found.
+    """
+    if max_iter < 0:
+        raise CircuitError(f"max_iter is {max_iter}: give a number of updates from 0 on")
+    steps = em(plan, parameters, prior=prior, bounds=bounds)
+    likelihoods, objectives = [], []
+    stopping = Stopping(max_iter, tol, min_iter)
+    for reached in stopping.until(steps, max(plan.total_weight, 1.0)):
+        step = reached.step
+        likelihoods.append(step.log_likelihood)
+        objectives.append(step.objective)
+        if callback is not None:
+            callback(step)
+    history = {"log_likelihood": np.array(likelihoods), "objective": np.array(objectives)}
+    last = step.parameters, step.log_likelihood, step.objective
+    return Fit(*last, history, step.iteration, reached.converged)

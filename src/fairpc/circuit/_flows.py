@@ -1,0 +1,475 @@
+"""Expected flows: Definitions 2-4 and Algorithm 1 of the paper's appendix, and plans for them.
+
+``prepare(graph, table)`` looks at the rows once and gives a plan;
+``plan(theta)`` gives the log-likelihood and the expected flow of each
+parameter, which is all that EM needs. Rows come in chunks, and a chunk takes
+one of two paths. Where little of the circuit is active (a complete row of a
+deterministic circuit activates one tree) only that is kept and passed over.
+Where much of it is, the rows go through the circuit itself, merged per scope.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import islice
+from typing import Final, Literal, Protocol, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit._active import ActiveTerms, active_terms
+from fairpc.circuit._graph import PRODUCT, SUM, Circuit, Graph
+from fairpc.circuit._program import CHUNK_VALUES, Program, Projection, Scaled, Workspace, kernels
+from fairpc.circuit._properties import require
+from fairpc.core import (
+    Bools,
+    Codes,
+    CodesError,
+    Floats,
+    Int32s,
+    OptionError,
+    map_in_order,
+    thread_count,
+)
+from fairpc.data import Table, check_codes, check_weights, readonly
+
+L = TypeVar("L", float, Floats)
+Path = Literal["auto", "active", "general"]
+
+KEPT_BYTES: Final = 1 << 30
+"""What plans keep of their rows between calls; rows beyond are projected anew at each call."""
+ACTIVE_ROWS: Final = 16_384
+ACTIVE_VALUES: Final = 2 * CHUNK_VALUES
+"""Chunks are larger where little of them is kept: more rows share what they have in common."""
+FEW_TERMS: Final = 100_000
+"""Handing work to threads costs as much as some ten thousand terms."""
+BATCH: Final = 32
+BATCH_NUMBERS: Final = 1 << 22
+"""Parameter sets handled in one pass, and slots × sets then in memory (twice 32 MB)."""
+SMALL_EDGES: Final = 16_384
+"""Edges of a circuit through which rows are sent faster than what is active in it is found."""
+APART_ROWS: Final = 512
+APART_VALUES: Final = 1 << 20
+
+
+class FlowPlan(Protocol):
+    """Rows made ready: parameters in, log-likelihood and expected flows out."""
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def total_weight(self) -> float: ...
+
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
+        """Log-likelihood and expected flow per parameter."""
+        ...
+
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+        """The same for several parameter sets (B, P), with one row of weights or one per set."""
+        ...
+
+
+def prepare(
+    graph: Graph, table: Table, *, path: Path = "auto", n_threads: int | None = None
+) -> RowPlan:
+    """A plan for the rows of ``table``; equal rows are merged first.
+
+    ``path`` is for comparisons: "active" keeps what is active however much it is,
+    "general" sends every row through the circuit.
+    """
+    if path not in get_args(Path):
+        raise OptionError(f"path is {path!r}: choose one of {', '.join(get_args(Path))}")
+    check_table(graph, table)
+    merged, row_of = table.merged()
+    threads = thread_count(n_threads)
+    chunks = tuple(_chunks(graph.program, merged.codes, path, threads))
+    return RowPlan(graph, merged, row_of, chunks, threads)
+
+
+def check_table(graph: Graph, table: Table) -> None:
+    """The columns of ``table`` are the variables of ``graph``, by order and arity."""
+    if table.n_variables != graph.n_variables:
+        raise CodesError(
+            f"the table has {table.n_variables} columns and the circuit {graph.n_variables} "
+            "variables: give one column per variable"
+        )
+    wide = table.arities > graph.arities
+    if wide.any():
+        j = int(np.argmax(wide))
+        raise CodesError(
+            f"column {table.names[j]!r} has arity {table.arities[j]} and variable "
+            f"{graph.names[j]!r} has {graph.arities[j]}: encode them alike"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Some distinct rows, and what is kept of them: nothing where there was no room."""
+
+    start: int
+    stop: int
+    form: ActiveTerms | Projection | None
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.stop)
+
+
+def _chunks(program: Program, codes: Codes, path: Path, n_threads: int) -> Iterator[Chunk]:
+    room = KEPT_BYTES
+    for start, stop, form in _forms(program, codes, path, n_threads):
+        room -= form.n_bytes
+        yield Chunk(start, stop, form if room >= 0 else None)
+
+
+def _forms(
+    program: Program, codes: Codes, path: Path, n_threads: int
+) -> Iterator[tuple[int, int, ActiveTerms | Projection]]:
+    """Row ranges, which depend on the data alone and not on the threads, and their forms."""
+    if path == "general":
+        yield from program.chunks(codes)
+        return
+    find = partial(active_terms, at_any_cost=path == "active")
+    projections = program.paired.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES, planned=True)
+    while some := list(islice(projections, n_threads)):
+        found = map_in_order(find, [chunk for _, _, chunk in some], n_threads)
+        for (start, stop, _), form in zip(some, found, strict=True):
+            if form is None:
+                yield from program.chunks(codes, start, stop)
+            else:
+                yield start, stop, form
+
+
+@dataclass(frozen=True, eq=False)
+class RowPlan:
+    """The plan of one table in memory."""
+
+    graph: Graph
+    table: Table
+    row_of: Int32s
+    chunks: tuple[Chunk, ...]
+    n_threads: int
+    _work: Workspace = field(default_factory=Workspace, repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows as they were given, before equal ones were merged."""
+        return len(self.row_of)
+
+    @property
+    def n_distinct(self) -> int:
+        return self.table.n_rows
+
+    @property
+    def n_active(self) -> int:
+        """Distinct rows that take the active path."""
+        return sum(len(form.root) for form in self._active)
+
+    @property
+    def total_weight(self) -> float:
+        return self.table.total_weight
+
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
+        theta = self._checked(parameters, 1)
+        w = self.distinct_weights(weights)
+
+        def task(chunk: Chunk) -> tuple[float, Floats]:
+            return self._form(chunk).flows(theta, w[chunk.rows], self._work)
+
+        return _added(map_in_order(task, self.chunks, self._threads(1)), 0.0, theta.shape)
+
+    def log_likelihood(self, parameters: Floats, weights: Floats | None = None) -> float:
+        """The same without the flows, to the bit: half the work."""
+        theta = self._checked(parameters, 1)
+        w = self.distinct_weights(weights)
+
+        def task(chunk: Chunk) -> float:
+            return self._form(chunk).log_likelihood(theta, w[chunk.rows], self._work)
+
+        return sum(map_in_order(task, self.chunks, self._threads(1)), 0.0)
+
+    def row_logs(self, parameters: Floats) -> Floats:
+        """log P of each distinct row."""
+        theta = self._checked(parameters, 1)
+
+        def task(chunk: Chunk) -> Floats:
+            return self._form(chunk).row_logs(theta, self._work)
+
+        return np.concatenate([*map_in_order(task, self.chunks, self._threads(1)), np.empty(0)])
+
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+        theta = self._checked(parameters, 2)
+        if weights is None or np.ndim(weights) == 1:
+            per_set = np.tile(self.distinct_weights(weights), (len(theta), 1))
+        else:
+            per_set = np.stack([self.distinct_weights(w) for w in np.asarray(weights)])
+        if len(per_set) != len(theta):
+            raise CodesError(
+                f"{len(theta)} parameter sets and {len(per_set)} weight vectors: give as many"
+            )
+
+        def task(work: tuple[Chunk, slice]) -> tuple[Floats, Floats]:
+            chunk, sets = work
+            form, w = self._form(chunk), per_set[sets, chunk.rows]
+            return form.flows_of_sets(theta[sets], w, self._work)
+
+        tasks = [
+            (chunk, sets) for chunk in self.chunks for sets in self._sets_of(chunk, len(theta))
+        ]
+        log_likelihood, flows = np.zeros(len(theta)), np.zeros(theta.shape)
+        found = map_in_order(task, tasks, self._threads(len(theta)))
+        for (_, sets), (more, flow) in zip(tasks, found, strict=True):
+            log_likelihood[sets] += more
+            flows[sets] += flow
+        return log_likelihood, flows
+
+    @cached_property
+    def _active(self) -> tuple[ActiveTerms, ...]:
+        return tuple(c.form for c in self.chunks if isinstance(c.form, ActiveTerms))
+
+    def _sets_of(self, chunk: Chunk, n_sets: int) -> list[slice]:
+        """Parameter sets to handle at once; all of them where the rows must be projected anew."""
+        if chunk.form is None:
+            return [slice(0, n_sets)]
+        slots = max((form.n_slots for form in self._active), default=1)
+        width = max(1, min(BATCH, BATCH_NUMBERS // slots))
+        return [slice(low, low + width) for low in range(0, n_sets, width)]
+
+    def _threads(self, n_sets: int) -> int:
+        return 1 if self._n_terms * n_sets < FEW_TERMS else self.n_threads
+
+    @cached_property
+    def _n_terms(self) -> float:
+        """Terms of all rows; without end where some do not take the active path."""
+        if len(self._active) < len(self.chunks):
+            return math.inf
+        return sum(len(form.terms) for form in self._active)
+
+    def _form(self, chunk: Chunk) -> ActiveTerms | Projection:
+        if chunk.form is not None:
+            return chunk.form
+        return self.graph.program.project(self.table.codes, chunk.start, chunk.stop)
+
+    def _checked(self, parameters: Floats, ndim: int) -> Floats:
+        theta = np.ascontiguousarray(parameters, np.float64)
+        if theta.ndim != ndim or theta.shape[-1] != self.graph.n_parameters:
+            shape = ("B, " if ndim == 2 else "") + str(self.graph.n_parameters)
+            raise CodesError(f"parameters have shape {theta.shape}: the plan takes ({shape})")
+        return readonly(theta) if ndim == 1 else theta
+
+    def distinct_weights(self, weights: Floats | None) -> Floats:
+        """Weights of the distinct rows, from those of all rows; their own if None."""
+        if weights is None:
+            return self.table.weights
+        given = check_weights(weights, self.n_rows)
+        return np.asarray(np.bincount(self.row_of, given, minlength=self.n_distinct), np.float64)
+
+
+def _added(
+    found: Iterable[tuple[L, Floats]], log_likelihood: L, shape: tuple[int, ...]
+) -> tuple[L, Floats]:
+    """Log-likelihoods and flows added up in order."""
+    flows = np.zeros(shape)
+    for more, flow in found:
+        log_likelihood += more
+        flows += flow
+    return log_likelihood, flows
+
+
+@dataclass(eq=False)
+class PartPlan:
+    """A plan over parts: their log-likelihoods and flows, added in the order of the parts.
+
+    While one part is evaluated the next is read and made ready. Parts stay in memory
+    once they are ready until one does not fit into ``kept_bytes``; each iteration reads
+    that one and those after it.
+
+    Attributes:
+        graph: the circuit's structure.
+        n_rows, total_weight: of all parts.
+        n_parts: number of parts.
+        load: gives the table of a part by its number.
+        kept_bytes: what may stay in memory between calls.
+    """
+
+    graph: Graph
+    n_rows: int
+    total_weight: float
+    n_parts: int
+    load: Callable[[int], Table]
+    kept_bytes: int = 0
+    _kept: dict[int, FlowPlan] = field(default_factory=dict, repr=False)
+    _size: int = field(default=0, repr=False)
+    _full: bool = field(default=False, repr=False)
+
+    def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
+        _refuse_weights(weights)
+        found = (plan(parameters) for plan in self._plans(1))
+        return _added(found, 0.0, (self.graph.n_parameters,))
+
+    def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
+        """Several parameter sets in one pass over the parts."""
+        _refuse_weights(weights)
+        found = (plan.batch(parameters) for plan in self._plans(len(parameters)))
+        return _added(found, np.zeros(len(parameters)), parameters.shape)
+
+    def _plans(self, n_sets: int) -> Iterator[FlowPlan]:
+        """The plan of each part in turn; a thread makes the next one ready."""
+        with ThreadPoolExecutor(1) as ahead:
+            coming = ahead.submit(self._plan, 0, n_sets)
+            for k in range(self.n_parts):
+                plan = coming.result()
+                if k + 1 < self.n_parts:
+                    coming = ahead.submit(self._plan, k + 1, n_sets)
+                yield plan
+
+    def _plan(self, k: int, n_sets: int) -> FlowPlan:
+        if k in self._kept:
+            return self._kept[k]
+        table = self.load(k)
+        if self.kept_bytes and not self._full:
+            plan = prepare(self.graph, table)
+            size = plan_bytes(plan)
+            self._full = self._size + size > self.kept_bytes
+            if not self._full:
+                self._kept[k] = plan
+                self._size += size
+                return plan
+        # At the first call too, for other sums of the same numbers have other last bits.
+        return plan_once(self.graph, table, n_sets)
+
+
+def _refuse_weights(weights: Floats | None) -> None:
+    if weights is not None:
+        raise CodesError("rows on disk have the weights they were written with: give None")
+
+
+def plan_once(graph: Graph, table: Table, n_sets: int, n_threads: int | None = None) -> RowPlan:
+    """A plan that is used once, for some parameter sets.
+
+    Finding what is active pays in many evaluations, or where it is little of a large
+    circuit; other rows go through the circuit itself.
+    """
+    small = n_sets == 1 and graph.n_edges <= SMALL_EDGES
+    return prepare(graph, table, path="general" if small else "auto", n_threads=n_threads)
+
+
+def plan_bytes(plan: RowPlan) -> int:
+    """What a plan keeps in memory."""
+    table = plan.table
+    kept = sum(chunk.form.n_bytes for chunk in plan.chunks if chunk.form is not None)
+    return kept + table.codes.nbytes + table.weights.nbytes + plan.row_of.nbytes
+
+
+def expected_flows(
+    circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
+) -> Floats:
+    """EF(n, c) of every edge, summed over weighted rows (Definition 4, Algorithm 1)."""
+    from fairpc.circuit._queries import log_marginal
+
+    g = circuit.graph
+    rows = check_codes(codes, circuit.arities, circuit.names)
+    w = check_weights(weights, len(rows))
+    total = np.zeros(g.n_edges)
+    work = Workspace()
+    for start, stop, chunk in g.program.chunks(rows):
+        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
+    node_flow = np.zeros(g.n_nodes)
+    node_flow[g.root] = w[np.isfinite(log_marginal(circuit, rows))].sum()
+    ptr = g.child_ptr.tolist()
+    for n in range(g.root, -1, -1):
+        edges = slice(ptr[n], ptr[n + 1])
+        if g.kind[n] == PRODUCT:  # each edge carries the whole flow of its node
+            total[edges] = node_flow[n]
+        np.add.at(node_flow, g.child[edges], total[edges])
+    return total
+
+
+def circuit_flows(
+    circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
+) -> Floats:
+    """F(n, c) of every edge, summed over weighted complete rows (Definition 3)."""
+    require(circuit.graph, "the circuit flow", "deterministic")
+    check_complete(check_codes(codes, circuit.arities, circuit.names), circuit.names)
+    return expected_flows(circuit, codes, weights)
+
+
+def check_complete(codes: Codes, names: tuple[str, ...]) -> None:
+    """A CodesError where some value is missing."""
+    holes = codes < 0
+    if holes.any():
+        row, column = (int(i) for i in np.argwhere(holes)[0])
+        raise CodesError(
+            f"row {row} has no value in column {names[column]!r}: this takes complete rows; "
+            "use the marginal or the expected flow"
+        )
+
+
+def row_flows(circuit: Circuit, codes: npt.ArrayLike) -> Floats:
+    """EF(n, c) of every edge for each row by itself: rows × edges, so for few rows at a time."""
+    rows = check_codes(codes, circuit.arities, circuit.names)
+    g = circuit.graph
+    theta = Scaled.of(circuit.parameters)
+    result = np.zeros((len(rows), g.n_edges))
+    for start, stop, chunk in _rows_apart(circuit, rows):
+        values, flow = _scaled_flows(chunk, theta)
+        for e in range(g.n_edges):
+            n, c = int(g.edge_node[e]), int(g.child[e])
+            passed = flow[chunk.node(n)]
+            if g.kind[n] == SUM:
+                above = np.where(passed > 0, values.log(chunk.node(n)), 0.0)
+                share = np.exp(values.log(chunk.node(c)) - above)
+                passed = passed * circuit.parameters[g.edge_parameter[e]] * share
+            result[start:stop, e] = passed
+    return result
+
+
+def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
+    """EF(n) of every node for each row by itself: bounds of some rows, and nodes × rows."""
+    theta = Scaled.of(circuit.parameters)
+    for start, stop, chunk in _rows_apart(circuit, rows):
+        val = np.empty(chunk.n_values)
+        chunk.upward(circuit.parameters, val)
+        if val[chunk.root].min() > kernels().TINY:
+            flow = np.zeros(chunk.n_values)
+            flow[chunk.root] = 1.0
+            chunk.downward(circuit.parameters, val, flow, np.zeros(circuit.graph.n_edges))
+        else:
+            flow = _scaled_flows(chunk, theta)[1]
+        yield start, stop, flow.reshape(circuit.graph.n_nodes, stop - start)
+
+
+def _rows_apart(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Projection]]:
+    """Chunks in which every row stands alone."""
+    program = circuit.graph.program
+    step = max(1, min(APART_ROWS, APART_VALUES // circuit.graph.n_nodes))
+    for start in range(0, len(rows), step):
+        stop = min(start + step, len(rows))
+        yield start, stop, program.project(rows, start, stop, merge=False)
+
+
+def _scaled_flows(chunk: Projection, theta: Scaled) -> tuple[Scaled, Floats]:
+    """Values and EF(n) with extended range; nothing flows in rows of probability zero."""
+    values = chunk.upward_scaled(theta)
+    flow = np.zeros(chunk.n_values)
+    flow[chunk.root] = np.isfinite(values.log(chunk.root))
+    chunk.downward_scaled(theta, values, flow, np.zeros(chunk.program.graph.n_edges))
+    return values, flow
+
+
+def contexts(circuit: Circuit, codes: npt.ArrayLike) -> Bools:
+    """Whether each complete row lies in the context of each node (Definition 2): rows × nodes."""
+    rows = check_codes(codes, circuit.arities, circuit.names)
+    check_complete(rows, circuit.names)
+    result = np.zeros((len(rows), circuit.graph.n_nodes), bool)
+    for start, stop, flow in node_flows(circuit, rows):
+        result[start:stop] = flow.T > 0
+    return result

@@ -1,0 +1,573 @@
+"""Circuits as ``.psdd`` and ``.vtree`` text files, the format of Juice.jl.
+
+A psdd file holds comment lines that start with ``c``, a header ``psdd COUNT``,
+and nodes, children first and the root last::
+
+    L id vtree literal                           [X = 1], or [X = 0] for a negative literal
+    T id vtree variable log(p)                   X = 1 with probability p
+    D id vtree k  {prime sub log(theta)} × k     sum of k products prime × sub
+
+A vtree file holds ``vtree COUNT``, leaves ``L id variable`` and inner nodes
+``I id left right``, the root last. Variables are numbered from 1.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from fairpc.circuit._builder import circuit_below
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Circuit, Graph, first_of
+from fairpc.circuit._properties import require
+from fairpc.circuit._vtree import NodeLines, Vtree, read_vtree, vtree_of
+from fairpc.core import (
+    AnyPath,
+    Bools,
+    CircuitError,
+    FileFormatError,
+    Floats,
+    Ints,
+    warn_caller,
+    write_atomically,
+)
+
+MAX_BYTES: Final = 32 * 2**20
+"""Largest file that is read unless the caller says otherwise."""
+TOLERANCE: Final = 1e-5
+"""How far weights may sum from one: what six significant digits of log θ can lose."""
+
+_EXACT: Final = 1e-12  # nearer to one than this, the weights are left as they are
+_MAX_VARIABLE: Final = 2**31 - 1
+_L, _T, _D = b"LTD"
+_SIZES: Final = {b"L": (4, 4), b"T": (5, 6), b"D": (7, math.inf)}  # fields of a line
+_GRAMMAR: Final = (
+    "a node is 'L id vtree literal', 'T id vtree variable log(p)' or "
+    "'D id vtree k {prime sub log(theta)} × k'"
+)
+
+
+def read_psdd(
+    psdd_path: AnyPath,
+    vtree_path: AnyPath | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Circuit:
+    """The circuit of a psdd file; variable i of the file is column i - 1.
+
+    A T is a sum over both indicators, a D a sum of products, or the product
+    itself if it has one element. Nodes that several lines name stay shared, and
+    each T and D has parameters of its own. Products have no line, so equal ones
+    are one node. Nodes that the root (the last line) does not need are left out.
+
+    Args:
+        psdd_path: the nodes.
+        vtree_path: the vtree. With it, every node is checked to sit where the file says; without
+            it, only that the decisions agree with each other on some vtree.
+        names: names of the variables, ``X1`` … ``Xn`` if None.
+        max_bytes: files larger than this are refused.
+
+    Raises:
+        FileFormatError: a file is truncated, altered or no such file; names file and line.
+    """
+    # A vtree has a line per variable, where a psdd has dozens.
+    vtree = None if vtree_path is None else read_vtree(vtree_path, max_bytes // 8)
+    lines = _Lines(NodeLines(psdd_path, "psdd", max_bytes), vtree)
+    lines.read()
+    # Counts first: of all that is wrong with a truncated file, that it is truncated says most.
+    lines.check_count()
+    n = lines.check_root()
+    if names is not None and len(names) != n:
+        raise CircuitError(
+            f"{len(names)} names were given for the {n} variables of {lines.file.path}: "
+            "give one per variable"
+        )
+    return _built(lines, names or [f"X{i}" for i in range(1, n + 1)])
+
+
+def _built(lines: _Lines, names: Sequence[str]) -> Circuit:
+    """The circuit of checked lines, on whole arrays: files are large.
+
+    Nodes are numbered as the lines need them: a literal is an indicator; a T both
+    indicators, then their sum; a decision its products, then their sum. With one element it
+    is the product itself. Of equal indicators, and of equal products, the first is used.
+    """
+    letter, number, prime, sub = map(
+        np.asarray, (lines.letter, lines.number, lines.prime, lines.sub)
+    )
+    true, decision = letter == _T, letter == _D
+    mixed = true | (decision & (number > 1))
+    size = np.where(mixed, np.where(true, 2, number), 0)
+    home = np.cumsum(size + 1) - 1  # the node of each line
+    line = np.repeat(np.arange(len(letter)), size + 1)  # the line of each node
+    is_sum = np.zeros(len(line), bool)
+    is_sum[home[mixed]] = True
+    product = decision[line] & ~is_sum
+    leaf = ~(is_sum | product)
+    variable, value = np.abs(number[line]) - 1, np.where(number[line] > 0, 1, 0)
+    value[home[true] - 2] = 0
+
+    same = np.arange(len(line))
+    same[leaf] = _first_alike(leaf, 2 * variable[leaf] + value[leaf])
+    home = same[home]
+    single, owner = decision & ~mixed, np.repeat(decision.nonzero()[0], number[decision])
+    if single.any():
+        home = _homes(home, single, single[owner], prime, sub)
+    pair = np.sort([home[prime], home[sub]], axis=0)
+    same[product] = _first_alike(product, pair[0] * len(line) + pair[1])
+
+    sizes = np.where(product, 2, 0)
+    sizes[is_sum] = size[mixed]
+    below_sum = mixed[line] & ~is_sum  # the nodes before it in its line
+    of_sum = np.repeat(is_sum, sizes)
+    child = np.empty(len(of_sum), np.int64)
+    child[of_sum] = same[below_sum]
+    child[~of_sum] = np.sort(same[pair], axis=0).T.ravel()
+    weight = np.empty(len(line))
+    weight[leaf & below_sum], weight[product] = map(np.ravel, lines.weights())
+    return circuit_below(
+        int(same[home[-1]]),
+        names,
+        np.full(len(names), 2),
+        np.select([leaf, product], [INDICATOR, PRODUCT], SUM),
+        np.where(leaf, variable, -1),
+        np.where(leaf, value, -1),
+        np.where(is_sum, np.cumsum(is_sum) - 1, -1),
+        sizes,
+        child,
+        size[mixed],
+        weight[below_sum],
+    )
+
+
+def _homes(home: Ints, single: Bools, element: Bools, prime: Ints, sub: Ints) -> Ints:
+    """Nodes of lines, where decisions with one element and equal products have one node.
+
+    One after the other, for what is equal depends on the lines above.
+    """
+    homes = home.tolist()
+    first: dict[tuple[int, int], int] = {}
+    columns = np.flatnonzero(single), prime[element], sub[element]
+    for n, p, s in zip(*(c.tolist() for c in columns), strict=True):
+        a, b = homes[p], homes[s]
+        homes[n] = first.setdefault((min(a, b), max(a, b)), homes[n])
+    return np.array(homes)
+
+
+def _first_alike(mask: Bools, keys: Ints) -> Ints:
+    """For each place of ``mask`` the first one with an equal key."""
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    return np.flatnonzero(mask)[first][inverse]
+
+
+class _Lines:
+    """The lines of a file and where they sit; a FileFormatError names the first that is wrong.
+
+    Every line has a place: its node in the vtree. Without a vtree the decisions define
+    one, and must agree about it: a place is then minus the number of a leaf's variable,
+    or the number of a pair of places, one for all primes, one for all subs of a decision.
+
+    Attributes:
+        letter, number: L, T or D, and the literal, the variable or the number of elements.
+        prime, sub: of each element of a decision, lines counted from 0.
+    """
+
+    def __init__(self, file: NodeLines, vtree: Vtree | None) -> None:
+        self.file, self._vtree = file, vtree
+        self._place_of = {} if vtree is None else {v: n for n, v in enumerate(vtree.ids.tolist())}
+        self._pairs: dict[tuple[int, int], int] = {}
+        self._at: dict[int, int] = {}  # lines by id
+        self.letter, self.number, self.prime, self.sub = (array("q") for _ in range(4))
+        self._line, self._place = array("q"), array("q")
+        self._log, self._log_p, self._log_q = array("d"), array("d"), array("d")
+
+    def read(self) -> None:
+        for line, tokens in self.file:
+            try:
+                self._read(line, tokens)
+            except FileFormatError:
+                raise
+            except (ValueError, OverflowError) as error:
+                self.file.fail(f"a field is no number of 64 bits ({error}): {_GRAMMAR}", line)
+        if not self._at:
+            self.file.fail("it has no nodes: the file is truncated")
+
+    def _read(self, line: int, tokens: list[bytes]) -> None:
+        letter, size = tokens[0], len(tokens)
+        least, most = _SIZES.get(letter, (1, 0))
+        if not least <= size <= most:
+            self.file.fail(f"this is no node: {_GRAMMAR}", line)
+        own, vtree, number = array("q", map(int, tokens[1:4]))  # refuses more than 64 bits
+        self.number.append(number)
+        if letter == b"D":
+            place = self._decision(line, own, vtree, number, tokens[4:])
+        else:
+            if not 0 < abs(number) <= _MAX_VARIABLE or (letter == b"T" and number < 0):
+                self.file.fail(f"node {own} names variable {number}: they count from 1", line)
+            place = self._leaf_place(line, own, vtree, abs(number))
+        if letter == b"T":
+            # Some tools write log(1 - p) too, before log(p).
+            self._log_p.append(float(tokens[-1]))
+            self._log_q.append(float(tokens[4]) if size == 6 else math.nan)
+        if own in self._at:
+            self.file.fail(f"node {own} is given twice: give each node its own id", line)
+        self._at[own] = len(self._at)
+        self.letter.append(letter[0])
+        self._line.append(line)
+        self._place.append(place)
+
+    def _decision(self, line: int, own: int, vtree: int, number: int, tokens: list[bytes]) -> int:
+        if len(tokens) != 3 * number:
+            self.file.fail(
+                f"node {own} declares {number:,} elements and {len(tokens):,} fields follow: "
+                "give prime, sub and log(theta) for each element",
+                line,
+            )
+        at, place = self._at, self._place
+        try:
+            primes = [at[int(token)] for token in tokens[::3]]
+            subs = [at[int(token)] for token in tokens[1::3]]
+        except KeyError as error:
+            self.file.fail(
+                f"node {own} names node {error.args[0]}, which is not above it: "
+                "list children before their parents",
+                line,
+            )
+        self.prime.extend(primes)
+        self.sub.extend(subs)
+        self._log.extend(map(float, tokens[2::3]))
+        sides = {(place[p], place[s]) for p, s in zip(primes, subs, strict=True)}
+        return self._inner_place(line, own, vtree, sides)
+
+    def _leaf_place(self, line: int, own: int, vtree: int, variable: int) -> int:
+        if self._vtree is None:
+            return -variable
+        place = self._known_place(line, vtree)
+        if self._vtree.variable[place] != variable - 1:
+            self.file.fail(
+                f"node {own} is over variable {variable} and vtree node {vtree} is not its leaf: "
+                "check that the files belong together",
+                line,
+            )
+        return place
+
+    def _inner_place(self, line: int, own: int, vtree: int, sides: set[tuple[int, int]]) -> int:
+        if self._vtree is None:
+            if len(sides) > 1:
+                self.file.fail(
+                    f"the elements of node {own} split its variables in different ways: all "
+                    "primes need the same variables, and all subs",
+                    line,
+                )
+            return self._pairs.setdefault(sides.pop(), len(self._pairs))
+        place = self._known_place(line, vtree)
+        if sides != {(self._vtree.left[place], self._vtree.right[place])}:
+            self.file.fail(
+                f"node {own} does not split its variables as vtree node {vtree} does: "
+                "primes belong to its left child, subs to its right child",
+                line,
+            )
+        return place
+
+    def _known_place(self, line: int, vtree: int) -> int:
+        if vtree not in self._place_of:
+            self.file.fail(f"there is no vtree node {vtree}: do the files belong together?", line)
+        return self._place_of[vtree]
+
+    def check_count(self) -> None:
+        """The header counts the lines; Juice.jl counts the elements as well, more or less.
+
+        So a larger count is believed if everything is below the last node: a file
+        that was cut before its root has loose ends.
+        """
+        claimed, found = self.file.count, len(self._at)
+        juice = found <= claimed <= found + len(self._log) and self._no_loose_ends()
+        if claimed != found and not juice:
+            self.file.fail(
+                f"the header declares {claimed:,} nodes and the file has {found:,}: "
+                "the file is truncated or its header is wrong"
+            )
+
+    def _no_loose_ends(self) -> bool:
+        """Whether the last line needs all others; literals may be needed by a T alone."""
+        needed = bytearray(len(self.letter))
+        needed[-1] = 1
+        literals: set[int] = set()
+        stop = len(self.prime)
+        for n in range(len(needed) - 1, -1, -1):
+            number = self.number[n]
+            start = stop - number if self.letter[n] == _D else stop
+            if needed[n]:
+                literals.update((number, -number) if self.letter[n] == _T else (number,))
+                for child in (*self.prime[start:stop], *self.sub[start:stop]):
+                    needed[child] = 1
+            stop = start
+        lines = zip(needed, self.letter, self.number, strict=True)
+        return all(used or (letter == _L and number in literals) for used, letter, number in lines)
+
+    def check_root(self) -> int:
+        """The last line is the root of the vtree, or of its own one; gives their variables."""
+        if self._vtree is None:
+            return self._check_tree(self._place[-1], list(self._pairs))
+        if self._place[-1] != self._vtree.root:
+            ids = self._vtree.ids
+            self.file.fail(
+                f"the last node is put at vtree node {ids[self._place[-1]]} and the root of the "
+                f"vtree is {ids[-1]}: the file is truncated, or the two do not belong together",
+                self._line[-1],
+            )
+        return len(self._vtree.ids) // 2 + 1
+
+    def _check_tree(self, root: int, pairs: list[tuple[int, int]]) -> int:
+        """No place occurs twice below the last line's, and the variables are 1 to n."""
+        parent = {root: root}
+        stack = [root]
+        while stack:
+            place = stack.pop()
+            for side in pairs[place] if place >= 0 else ():
+                if side in parent:
+                    at = self._place.index(_meeting(parent, place, parent[side]))
+                    self.file.fail(
+                        f"a prime and a sub of node {list(self._at)[at]} share variables: "
+                        "the two sides of a decision must be over different ones",
+                        self._line[at],
+                    )
+                parent[side] = place
+                stack.append(side)
+        variables = sorted(-place for place in parent if place < 0)
+        if variables[-1] != len(variables):
+            gap = next(i for i, v in enumerate(variables, 1) if i != v)
+            self.file.fail(
+                f"variable {gap} does not occur below the last node and variable {variables[-1]} "
+                "does: a psdd is over the variables 1 to n"
+            )
+        return len(variables)
+
+    def weights(self) -> tuple[Floats, Floats]:
+        """(1 - p, p) of each T; and of each element θ, divided by their sum if that is not 1."""
+        letter, number = np.asarray(self.letter), np.asarray(self.number)
+        true, decision = np.flatnonzero(letter == _T), np.flatnonzero(letter == _D)
+        size = number[decision]
+        log, log_p, log_q = map(np.asarray, (self._log, self._log_p, self._log_q))
+        self._check_logs(np.repeat(decision, size), log)
+        self._check_logs(true, log_p)
+        both = ~np.isnan(log_q)
+        self._check_logs(true[both], log_q[both])
+        self._check_totals(true[both], np.exp(log_p[both]) + np.exp(log_q[both]))
+        theta = np.exp(log)
+        if len(theta):
+            totals = np.add.reduceat(theta, np.cumsum(size) - size)
+            self._check_totals(decision, totals)
+            totals[np.abs(totals - 1.0) <= _EXACT] = 1.0
+            theta /= np.repeat(totals, size)
+        log_p = np.minimum(log_p, 0.0)
+        return np.stack([-np.expm1(log_p), np.exp(log_p)], axis=1), theta
+
+    def _check_logs(self, where: Ints, logs: Floats) -> None:
+        if (bad := first_of(~(logs <= TOLERANCE))) is not None:
+            own, line = list(self._at)[where[bad]], self._line[where[bad]]
+            problem = f"node {own} has the log-probability {logs[bad]:.9g}"
+            self.file.fail(f"{problem}: give a number that is not above 0", line)
+
+    def _check_totals(self, where: Ints, totals: Floats) -> None:
+        if (bad := first_of(~(np.abs(totals - 1.0) <= TOLERANCE))) is not None:
+            own, line = list(self._at)[where[bad]], self._line[where[bad]]
+            problem = f"the weights of node {own} sum to {totals[bad]:.9g}"
+            self.file.fail(f"{problem}: weights are exp(log(theta)) and must sum to 1", line)
+
+
+def _meeting(parent: dict[int, int], a: int, b: int) -> int:
+    """The lowest place above both (or one of them)."""
+    above = {a}
+    while parent[a] != a:
+        a = parent[a]
+        above.add(a)
+    while b not in above:
+        b = parent[b]
+    return b
+
+
+def write_psdd(circuit: Circuit, psdd_path: AnyPath, vtree_path: AnyPath) -> None:
+    """Write a circuit as a psdd file, and the vtree that it follows; each file whole or not at all.
+
+    What is read back is the same distribution, with weights exact to the last
+    digit of log θ. It is also the same graph, node by node, if the circuit is
+    one that ``read_psdd`` gave. In others, a product of more than two children
+    becomes a chain of products along the vtree, a sum below a sum is merged
+    into it, and products may be numbered in another order.
+
+    The format holds binary variables of smooth and structured-decomposable
+    circuits, anything else is refused. It has no names (they are written as
+    comments; give them to ``read_psdd``) and no shared parameters: each sum is
+    written with its own copy, and a warning says so. ``save_circuit`` keeps both.
+    """
+    graph = circuit.graph
+    for name, arity in zip(graph.names, graph.arities.tolist(), strict=True):
+        if arity != 2:
+            raise CircuitError(
+                f"variable {name!r} has {arity} values and a psdd file holds binary variables: "
+                "use save_circuit, or encode the variable as binary ones"
+            )
+    require(graph, "write_psdd", "smooth", "decomposable", "structured_decomposable")
+    shared = int((np.bincount(graph.block[graph.kind == SUM]) > 1).sum())
+    if shared:
+        warn_caller(
+            f"{shared} parameter block(s) are shared by several sum nodes: a psdd file cannot say "
+            "so, and each node is written with its own copy",
+        )
+    vtree = vtree_of(graph)
+    text = _Writer(circuit, vtree).text()
+    write_atomically(vtree_path, vtree.text().encode())
+    write_atomically(psdd_path, text.encode())
+
+
+_Pair = tuple[int, int]
+_NO_SUB: Final = -1
+
+
+class _Writer:
+    """Lines of a psdd file, in the order of the graph.
+
+    Every node is a mixture of pairs: (prime, sub), two lines that are
+    multiplied, or (value, -1) where it is over one variable. A product has no
+    line of its own; where one is needed, it is a decision with that one pair.
+    """
+
+    def __init__(self, circuit: Circuit, vtree: Vtree) -> None:
+        self._circuit = circuit
+        self._place = {scope: n for n, scope in enumerate(vtree.scopes())}
+        self._left, self._right = vtree.left.tolist(), vtree.right.tolist()
+        self._variable = vtree.variable.tolist()
+        self._parent = [-1] * len(self._left)
+        for n, (a, b) in enumerate(zip(self._left, self._right, strict=True)):
+            if a >= 0:
+                self._parent[a] = self._parent[b] = n
+        self._lines: list[str] = []
+        self._decisions: dict[tuple[int, int, int], int] = {}
+        self._literal: dict[tuple[int, int], int] = {}
+        self._line: dict[int, int] = {}  # of the nodes that have one so far
+        self._mixture: dict[int, dict[_Pair, float]] = {}
+
+    def text(self) -> str:
+        graph = self._circuit.graph
+        needed = _factors(graph)
+        early = needed - _numbered_by_sums(graph)
+        for n, kind in enumerate(graph.kind.tolist()):
+            children: list[int] = graph.children(n).tolist()
+            if kind == INDICATOR:
+                self._indicator(n)
+            elif len(children) == 1:
+                self._mixture[n] = self._mixture[children[0]]
+                if children[0] in self._line:
+                    self._line[n] = self._line[children[0]]
+            elif kind == PRODUCT:
+                self._mixture[n] = {self._pair(self._place_of(n), children): 1.0}
+                if n in early:
+                    self._line_of(n)
+            else:
+                self._sum(n, children, needed)
+        self._line_of(graph.root)
+        names = [f"c variable {i}: {json.dumps(name)}" for i, name in enumerate(graph.names, 1)]
+        head = ["c written by fairpc", *names, f"psdd {len(self._lines)}"]
+        return "\n".join([*head, *self._lines]) + "\n"
+
+    def _add(self, letter: str, *fields: float) -> int:
+        number = len(self._lines)
+        self._lines.append(" ".join([letter, str(number), *map(repr, fields)]))
+        return number
+
+    def _place_of(self, node: int) -> int:
+        return self._place[self._circuit.graph.scopes[node]]
+
+    def _line_of(self, node: int) -> int:
+        if node not in self._line:
+            (pair,) = self._mixture[node]
+            self._line[node] = self._decision(self._place_of(node), *pair)
+        return self._line[node]
+
+    def _decision(self, place: int, prime: int, sub: int) -> int:
+        key = (place, prime, sub)
+        if key not in self._decisions:
+            self._decisions[key] = self._add("D", place, 1, prime, sub, 0.0)
+        return self._decisions[key]
+
+    def _indicator(self, node: int) -> None:
+        graph = self._circuit.graph
+        variable, value = int(graph.variable[node]) + 1, int(graph.value[node])
+        place = self._place_of(node)
+        self._line[node] = self._add("L", place, variable if value else -variable)
+        self._literal[place, value] = self._line[node]
+        self._mixture[node] = {(value, _NO_SUB): 1.0}
+
+    def _pair(self, top: int, children: list[int]) -> _Pair:
+        """Prime and sub at vtree node ``top``: neighbours are joined until only they are left."""
+        at = {self._place_of(c): self._line_of(c) for c in children}
+        ready = list(at)
+        while ready:
+            place = self._parent[ready.pop()]
+            left, right = self._left[place], self._right[place]
+            if place != top and left in at and right in at:
+                at[place] = self._decision(place, at[left], at[right])
+                ready.append(place)
+        return at[self._left[top]], at[self._right[top]]
+
+    def _sum(self, node: int, children: list[int], needed: set[int]) -> None:
+        mixture: dict[_Pair, float] = {}
+        for child, weight in zip(children, self._circuit.weights(node).tolist(), strict=True):
+            for pair, share in self._mixture[child].items():
+                mixture[pair] = mixture.get(pair, 0.0) + weight * share
+        self._mixture[node] = mixture
+        if node not in needed:
+            return
+        place = self._place_of(node)
+        if self._left[place] < 0:
+            self._line[node] = self._leaf(place, mixture)
+        elif len(mixture) > 1:
+            fields = [f for (p, s), w in mixture.items() for f in (p, s, _log(w))]
+            self._line[node] = self._add("D", place, len(mixture), *fields)
+
+    def _leaf(self, place: int, mixture: dict[_Pair, float]) -> int:
+        """The line of a sum over one variable; if it has one value only, that of an indicator."""
+        if len(mixture) == 1:
+            return self._literal[place, next(iter(mixture))[0]]
+        false, true = mixture[0, _NO_SUB], mixture[1, _NO_SUB]
+        # The logarithm of the larger probability keeps the digits of the smaller one.
+        log_p = math.log1p(-false) + 0.0 if true > false else _log(true)
+        return self._add("T", place, self._variable[place] + 1, log_p)
+
+
+def _factors(graph: Graph) -> set[int]:
+    """Nodes that need a line: the root and the children of products, through single children."""
+    needed = {graph.root}
+    sizes = np.diff(graph.child_ptr)
+    for n in range(graph.root, -1, -1):
+        if (graph.kind[n] == PRODUCT and sizes[n] > 1) or (sizes[n] == 1 and n in needed):
+            needed.update(graph.children(n).tolist())
+    return needed
+
+
+def _numbered_by_sums(graph: Graph) -> set[int]:
+    """Products that stand just before a sum, in the order in which it has them.
+
+    When the file is read, the sum's line gives them their numbers. A line of
+    their own must come later, or they would overtake those that have none.
+    """
+    found = set()
+    for n in np.flatnonzero(graph.kind == SUM).tolist():
+        children: list[int] = graph.children(n).tolist()
+        place = {c: i for i, c in reversed(list(enumerate(children)))}
+        before, bound = n - 1, len(children)
+        while graph.kind[before] == PRODUCT and place.get(before, bound) < bound:
+            found.add(before)
+            bound = place[before]
+            before -= 1
+    return found
+
+
+def _log(weight: float) -> float:
+    return math.log(weight) if weight > 0.0 else -math.inf

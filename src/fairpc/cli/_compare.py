@@ -1,0 +1,132 @@
+"""``fairpc compare``: the models beside other methods, by cross-validation on one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from fairpc.cli._fit import FROM_SCORES, estimator, refusing_copies
+from fairpc.cli._options import LATENT, Engine, Learner, Roles, TextFormat
+from fairpc.cli._screen import Screen, grid, print_json, say
+from fairpc.cli._tables import about, check_output, client_of, labelled, opened
+from fairpc.core import FairpcError, counted
+from fairpc.data import format_of, write_table
+
+if TYPE_CHECKING:
+    from fairpc.comparison import Comparison
+
+CIRCUITS: Final = ("FairPC", "NLatPC", "LatNB", "TwoNB")
+DEFAULT: Final = ("FairPC", "TwoNB", "LR", "FairLR", "Reweight")
+_SHOWN: Final = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "auc": "AUC",
+    "log_likelihood": "log-likelihood",
+    "discrimination": "gap of scores",
+    "selection_gap": "gap of decisions",
+    "fit_seconds": "seconds",
+}
+
+
+def run(
+    table: str,
+    cv: int,
+    methods: list[str] | None,
+    output: str | None,
+    roles: Roles,
+    structure: str,
+    bins: int,
+    seed: int,
+    text: TextFormat,
+    engine: Engine,
+    screen: Screen,
+) -> None:
+    """Compare methods on the same folds of a table."""
+    from fairpc.comparison import compare
+    from fairpc.models import progress
+
+    if output is not None:
+        format_of(output)
+        check_output(output, table)
+    names, learner = methods or DEFAULT, Learner(structure=structure, bins=bins, seed=seed)
+    _estimators(names, learner, roles)  # a wrong name is refused before the table is read
+    with opened(table, text) as files, about(files.source):
+        rows = labelled(files, roles)
+        models = _estimators(names, learner, rows.roles)
+        shown = screen.shows_progress
+        with refusing_copies(), client_of(engine) as client, progress(shown, None) as step:
+            found = compare(
+                models,
+                rows.X,
+                rows.y,
+                cv=cv,
+                positive=roles.positive,
+                random_state=seed,
+                client=client,
+                progress=step,
+            )
+    if output is not None:
+        write_table([found.frame], found.frame.schema, output)
+    if screen.json:
+        print_json(found.to_dict() | {"table": rows.source, "output": output})
+    elif screen.talks:
+        size = f"{counted(found.n_rows, 'row')}, {counted(found.n_folds, 'fold')}"
+        say(f"{rows.source}: {size}", "bold")
+        show(found)
+        if output is not None:
+            say(f"The numbers are in {output}.")
+
+
+def _estimators(methods: Sequence[str], learner: Learner, roles: Roles) -> dict[str, Any]:
+    """The methods by name, not yet fitted."""
+    from fairpc.comparison import default_baselines
+
+    baselines = default_baselines(learner.seed)
+    known = (*CIRCUITS, FROM_SCORES, *baselines)
+    made: dict[str, Any] = {}
+    for name in dict.fromkeys(methods):
+        if name == "Reduction" and name not in known:
+            raise FairpcError("Reduction needs fairlearn: pip install 'fairpc[baselines]'")
+        if name not in known:
+            raise FairpcError(f"there is no method {name!r}: choose among {', '.join(known)}")
+        if name in ("FairPC", "NLatPC"):
+            made[name] = estimator(replace(learner, model=name), roles)
+        elif name in CIRCUITS:
+            made[name] = estimator(replace(learner, model=name, structure="auto"), roles)
+        elif name == FROM_SCORES:
+            made[name] = estimator(Learner(model=LATENT, seed=learner.seed), roles)
+        else:
+            made[name] = baselines[name].set_params(sensitive=roles.sensitive)
+    return made
+
+
+def show(found: Comparison) -> None:
+    """Print the means over the folds, with their standard deviations."""
+    say(f"Positive class: {found.positive}\n")
+    lines = [[row["method"], *(_cell(row, name) for name in _SHOWN)] for row in found.means()]
+    grid(("method", *_SHOWN.values()), lines)
+    say(found.caption)
+    spread = "; ± is the standard deviation over folds" if found.n_folds > 1 else ""
+    say(
+        "Gaps are the largest differences between groups, of mean scores and of the share of "
+        f"positive decisions{spread}."
+    )
+    if found.filled:
+        say(
+            f"For {', '.join(found.filled)} missing cells were filled: text with a level of its "
+            "own, numbers with the mean."
+        )
+    if found.identifiers:
+        columns = ", ".join(map(repr, found.identifiers))
+        say(f"No method was given what has a different value in every row, or nearly: {columns}.")
+    for name, reason in found.failures.items():
+        say(f"{name} could not be run: {reason}")
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    value, spread = row[name], row[f"{name}_sd"]
+    if value is None:
+        return "-"
+    digits = 1 if name == "fit_seconds" else 3
+    return f"{value:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")

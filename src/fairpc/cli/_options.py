@@ -1,0 +1,462 @@
+"""Options of the commands, each declared once: its name, type, bounds, default and help.
+
+Options that go together are a record. ``declared`` lets a command take such a record where Typer
+knows single options only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from importlib import import_module
+from inspect import Parameter, Signature, signature
+from math import isfinite
+from typing import Annotated, Any, Final, get_type_hints
+
+import typer
+
+from fairpc.cli._screen import log_to
+from fairpc.core import Argument, EachWay, OptionError, Phrase, Piece
+
+
+def argument(metavar: str, text: str) -> Any:
+    """What a command is given by position."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
+    """What a command is given by name; flags have no ``metavar``."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def output(text: str) -> Any:
+    """Where a command writes."""
+    return option("FILE", text, "--output", "-o")
+
+
+Table = Annotated[
+    str,
+    argument(
+        "TABLE",
+        "CSV, TSV, Parquet or Feather file; a folder or pattern of such; a sheet of a workbook "
+        "(book.xlsx::Loans); or - for stdin.",
+    ),
+]
+ModelFile = Annotated[str, argument("MODEL", "A file that fit wrote.")]
+AnswersFile = Annotated[
+    str | None,
+    option("FILE", "What people have to state, in TOML; `fairpc file answers` writes the form."),
+]
+Structure = Annotated[
+    str,
+    option(
+        "NAME",
+        "auto chooses on held-out rows; forest holds Df to the label; strudel is the paper's; "
+        "chow-liu is one tree.",
+    ),
+]
+Bins = Annotated[
+    int | None,
+    option("N", "Approximate bins per numeric column; 8, or 32 for a forest.", min=2, max=1000),
+]
+Seed = Annotated[int, option("N", "Random seed.", min=0, max=2**32 - 1)]
+MaxMemory = Annotated[
+    str | None,
+    option(
+        "SIZE",
+        "Memory for rows, in bytes or text like 4GB. If rows need more, fit keeps them on disk, "
+        "and audit takes a sample.",
+    ),
+]
+
+Weight = Annotated[
+    str | None,
+    option("COL", "A column of weights: how many people a row stands for. It is no feature."),
+]
+
+AllowUnseen = Annotated[
+    list[str] | None,
+    option(
+        "COL",
+        "A column that may hold 20 values or more and none that was there at fit: all count as "
+        "missing. May be repeated; otherwise such a column is an error.",
+    ),
+]
+
+ARGUMENTS: Final = {
+    "categorical": "--categorical",
+    "checkpoint": "--checkpoint",
+    "decimal": "--decimal",
+    "equal_mass": "--equal-mass",
+    "given": "--given",
+    "max_memory": "--max-memory",
+    "mechanism": "--mechanism",
+    "missing_values": "--missing",
+    "monotone": "--monotone",
+    "n_bins": "--bins",
+    "n_components": "--components",
+    "numbers": "--numbers",
+    "numeric": "--numeric",
+    "positive": "--positive",
+    "random_state": "--seed",
+    "sample_weight": "--weight",
+    "sensitive": "--sensitive",
+    "structure": "--structure",
+    "threshold": "--threshold",
+}
+"""Arguments of the models and of ``fit``, and the option that sets each."""
+
+NOT_SETTINGS: Final = ("model", "classifier", "weight", "equal_rates")
+"""Options of ``Learner`` that are no settings of a model."""
+DECIMALS: Final = (".", ",")
+THRESHOLD: Final = 0.5
+LATENT: Final = "latent"
+"""The model that has a classifier."""
+ENGINES: Final = ("local", "dask")
+NUMBERS: Final = ("density", "bins")
+GAPS: Final = ("decisions", "scores", "either")
+BENDINGS: Final = ("shared", "within")
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a text table is to be read, where that cannot be told from it."""
+
+    delimiter: Annotated[
+        str | None, option("CHAR", "Character between values, or tab; detected by default.")
+    ] = None
+    encoding: Annotated[
+        str | None, option("NAME", "Encoding of a text file that is not UTF-8: cp1252, …")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column is what, and what its values mean; of ``labels`` there is one."""
+
+    labels: Annotated[
+        list[str], option("COL", "Column of the observed decision.", "--label", show_default=False)
+    ]
+    sensitive: Annotated[
+        list[str],
+        option(
+            "COL",
+            "The sensitive attribute; may be repeated, several are crossed into groups.",
+            show_default=False,
+        ),
+    ]
+    positive: Annotated[
+        str | None, option("CLASS", "The favourable class; by default the last in sorted order.")
+    ] = None
+    numeric: Annotated[
+        list[str], option("COL", "A column that holds numbers; may be repeated.")
+    ] = field(default_factory=list)
+    categorical: Annotated[
+        list[str],
+        option("COL", "A column of names, even if they look like numbers; may be repeated."),
+    ] = field(default_factory=list)
+    drop: Annotated[list[str], option("COL", "A column to leave out; may be repeated.")] = field(
+        default_factory=list
+    )
+    missing: Annotated[
+        list[str],
+        option(
+            "TEXT",
+            "A value that means missing, such as '?'; may be repeated. Empty cells are always "
+            "missing.",
+        ),
+    ] = field(default_factory=list)
+    decimal: Annotated[
+        str | None,
+        option(
+            "MARK",
+            "The mark before decimals, . or , (1.234,50 has a comma); told by the values of each "
+            "column by default.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (None, *DECIMALS):
+            raise OptionError(
+                f"--decimal is {self.decimal!r}: give the mark before decimals, . or ,"
+            )
+        if (n := len(self.labels)) > 1:
+            raise OptionError(f"--label is given {n} times: there is one label, give it once")
+
+    @property
+    def label(self) -> str:
+        return self.labels[0]
+
+    @property
+    def sentinels(self) -> tuple[str | float, ...]:
+        """What means "missing", as text and, where it is a number, as that."""
+        return ("", *self.missing, *(n for n in map(as_number, self.missing) if n is not None))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Which model is fitted, and how; structure and components are for FairPC and NLatPC."""
+
+    model: Annotated[
+        str,
+        option(
+            "NAME",
+            "FairPC, NLatPC, LatNB or TwoNB; or latent: Df from the scores of a classifier of the "
+            "label.",
+        ),
+    ] = "FairPC"
+    classifier: Annotated[
+        str | None,
+        option(
+            "NAME",
+            "With --model latent: hgb, gradient boosting (the default); logistic, logistic "
+            "regression; forest, a random forest.",
+        ),
+    ] = None
+    structure: Structure = "auto"
+    components: Annotated[
+        int | None,
+        option("N", "Circuits mixed in each P(x | Df, S); default: auto chooses.", min=1, max=64),
+    ] = None
+    bins: Bins = None
+    numbers: Annotated[
+        str,
+        option(
+            "NAME",
+            "What is known of a number: density, the number itself; or bins, only its bin.",
+        ),
+    ] = NUMBERS[0]
+    monotone: Annotated[
+        list[str],
+        option(
+            "COL",
+            "A numeric column in whose bins the rate of the positive label only rises, or only "
+            "falls; may be repeated.",
+        ),
+    ] = field(default_factory=list)
+    given: Annotated[
+        list[str],
+        option(
+            "COL",
+            "A column that may rightly matter: Df is then independent of the group within each of "
+            "its values (a stratum), not in the whole table. May be repeated; several are crossed.",
+        ),
+    ] = field(default_factory=list)
+    mechanism: Annotated[
+        str,
+        option(
+            "NAME",
+            "With --given: shared, labels are bent alike in all strata of a group; within, each "
+            "stratum has a P(D | Df, S) of its own.",
+        ),
+    ] = BENDINGS[0]
+    weight: Weight = None
+    equal_mass: Annotated[
+        bool,
+        option(
+            None,
+            "Give Df the same mass in the training rows of every group, by a shift in each update "
+            "of EM; not in the paper, and the likelihood may fall.",
+            "--equal-mass",
+        ),
+    ] = False
+    threshold: Annotated[
+        float,
+        option(
+            "P", "P(Df = positive class) above which the decision is positive.", min=0.0, max=1.0
+        ),
+    ] = THRESHOLD
+    equal_rates: Annotated[
+        bool,
+        option(
+            None,
+            "Give each group a threshold of its own, so that the positive decision is equally "
+            "frequent in all of them in this table, as nearly as equal scores allow.",
+            "--equal-rates",
+        ),
+    ] = False
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        if self.equal_rates and self.threshold != THRESHOLD:
+            raise OptionError(
+                "--threshold is one for all groups, and --equal-rates is one for each: leave one "
+                "of the two out"
+            )
+        if self.equal_rates and self.weight is not None:
+            raise OptionError(
+                "--equal-rates counts rows, and --weight weighs them: leave one of the two out"
+            )
+        if self.numbers not in NUMBERS:
+            raise OptionError(f"--numbers is {self.numbers!r}: choose one of {', '.join(NUMBERS)}")
+        if self.mechanism not in BENDINGS:
+            raise OptionError(
+                f"--mechanism is {self.mechanism!r}: choose one of {', '.join(BENDINGS)}"
+            )
+        if self.mechanism != BENDINGS[0] and not self.given:
+            raise OptionError(
+                f"--mechanism {self.mechanism} is about strata: give their columns with --given, "
+                "or leave it out"
+            )
+        if self.classifier is not None and self.model != LATENT:
+            raise OptionError(
+                f"--classifier is for --model {LATENT}: give that, or leave --classifier out"
+            )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of a model, by the arguments that the options set."""
+        arguments = {option: name for name, option in ARGUMENTS.items()}
+        chosen = {n: v for n, v in vars(self).items() if n not in NOT_SETTINGS}
+        return {arguments[f"--{name.replace('_', '-')}"]: v for name, v in chosen.items()}
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What of a long fit is kept on disk."""
+
+    checkpoint: Annotated[
+        str | None,
+        option("FILE", "Saves the fit in a file: if it is stopped, the same command resumes it."),
+    ] = None
+    max_memory: MaxMemory = None
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who reads a table and does the work: this process, or workers of Dask."""
+
+    engine: Annotated[
+        str,
+        option(
+            "NAME", "local, or dask: workers read the table and do the work, here or on a cluster."
+        ),
+    ] = "local"
+    scheduler: Annotated[
+        str | None,
+        option(
+            "ADDRESS",
+            "Of a Dask scheduler, such as tcp://10.0.0.1:8786. Default: processes on this machine.",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise OptionError(f"--engine is {self.engine!r}: choose one of {', '.join(ENGINES)}")
+        if self.scheduler is not None and not self.clustered:
+            raise OptionError("--scheduler is an address of Dask: give --engine dask too")
+
+    @property
+    def clustered(self) -> bool:
+        return self.engine == "dask"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The gap between groups that an audit allows; None: any."""
+
+    fail_over: Annotated[
+        float | None,
+        option(
+            "GAP",
+            "End with exit code 1 if the upper bound of the gap between groups is larger, or if "
+            "these rows cannot tell.",
+            min=0.0,
+            max=1.0,
+        ),
+    ] = None
+    gap: Annotated[
+        str,
+        option("WHICH", "What --fail-over looks at: decisions, scores (their means), or either."),
+    ] = "decisions"
+
+    def __post_init__(self) -> None:
+        if self.gap not in GAPS:
+            raise OptionError(f"--gap is {self.gap!r}: use {', '.join(GAPS)}")
+
+
+def as_number(text: str) -> float | None:
+    """The finite number that a text is, if it is one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def named(*message: Piece) -> str:
+    """A message in pieces as one text, with options in place of arguments."""
+    text = "".join(map(_named, message))
+    for phrase in Phrase.all:
+        if phrase in text:
+            text = text.replace(phrase, "".join(map(_named, phrase.pieces)))
+    return text
+
+
+def with_options(value: Any) -> Any:
+    """A record with options in place of arguments, wherever its texts name some."""
+    if isinstance(value, str):
+        said = named(value)
+        return value if said == value else said
+    if isinstance(value, tuple | list):
+        return type(value)(map(with_options, value))
+    if isinstance(value, dict):
+        return {name: with_options(item) for name, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        own = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+        worded = {name: with_options(item) for name, item in own.items()}
+        return replace(value, **{n: w for n, w in worded.items() if w is not own[n]})
+    return value
+
+
+def _named(piece: Piece) -> str:
+    if isinstance(piece, EachWay):
+        return piece.shell
+    if not isinstance(piece, Argument) or piece.name not in ARGUMENTS:
+        return str(piece)
+    value = piece.value.strip("'…")
+    return f"{ARGUMENTS[piece.name]} {value}".rstrip()
+
+
+def declared(command: Callable[..., None], module: str, function: str) -> Callable[..., None]:
+    """A command as Typer wants it: each record among its parameters as the options it holds.
+
+    It is run by a function of a module, which takes the same parameters. One of them is
+    ``screen``, on which the log appears while it runs.
+    """
+    records: dict[str, Any] = {}
+    options: list[Parameter] = []
+    for parameter in signature(command, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation):
+            records[parameter.name] = parameter.annotation
+            options += _options(parameter.annotation)
+        else:
+            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+
+    def call(**given: Any) -> None:
+        made = {
+            name: record(**{each.name: given.pop(each.name) for each in fields(record)})
+            for name, record in records.items()
+        }
+        log_to(made["screen"])
+        getattr(import_module(f"fairpc.cli._{module}"), function)(**given, **made)
+
+    call.__doc__ = command.__doc__
+    # Help lists what must be given first.
+    options.sort(key=lambda each: each.default is not Parameter.empty)
+    call.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    call.__annotations__ = {}
+    return call
+
+
+def _options(record: Any) -> Iterator[Parameter]:
+    types = get_type_hints(record, include_extras=True)
+    for each in fields(record):
+        factory = each.default_factory
+        default = each.default if factory is MISSING else factory()
+        yield Parameter(
+            each.name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if default is MISSING else default,
+            annotation=types[each.name],
+        )

@@ -1,0 +1,276 @@
+"""``fairpc predict`` and ``query``: what a model says about rows of a table, or about a question.
+
+A table is streamed, however long it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from fairpc.cli._options import TextFormat
+from fairpc.cli._screen import Screen, grid, print_json, say
+from fairpc.cli._tables import (
+    STDOUT,
+    about,
+    evidence,
+    loaded,
+    note_absent,
+    opened,
+    ready,
+    target_of,
+    unseen_columns,
+)
+from fairpc.core import NotAnsweredError, OptionError, TableError, counted
+from fairpc.data import TableFiles, Warned, format_of, write_table
+from fairpc.models import (
+    PART,
+    UNKNOWN,
+    Answer,
+    Progress,
+    Query,
+    Report,
+    Vocabulary,
+    parse,
+    progress,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fairpc.models import FittedModel
+
+BATCH: Final = 50_000
+"""Rows in memory at a time; a few batches are on their way at once."""
+
+PREFIX: Final = "p_df_"
+BOUNDS: Final = (f"{PREFIX}lower", f"{PREFIX}upper")
+DECISION: Final = "decision"
+LISTED_BINS: Final = 6
+"""Bins of an answer that are all listed; of more, those that count in part."""
+FORMULA: Final = r"^[=+\-@\t\r]"
+"""How text begins that a spreadsheet takes for a formula; numbers do so too, and are none."""
+
+
+def run(
+    model_file: str,
+    table: str,
+    output: str,
+    bounds: bool,
+    decide: bool,
+    decide_as: str | None,
+    safe_csv: bool,
+    allow_unseen: list[str] | None,
+    text: TextFormat,
+    screen: Screen,
+) -> None:
+    """Append P(Df = k | row) for every class k to a table; bounds and the decision if asked."""
+    import polars as pl
+
+    decision = decide_as or (DECISION if decide else None)
+    target = target_of(output, screen, model_file, table)
+    if safe_csv and isinstance(target, str) and format_of(target) != "text":
+        raise OptionError(f"--safe-csv and -o {output}: only text has formulas, leave one out")
+    model = loaded(model_file)
+    began, warned = perf_counter(), Warned()
+    with opened(table, text, model.table_options_) as files:
+        note_absent(model, files, screen)
+        absent = [name for name in model.coding_.groups.column_names if name not in files.names()]
+        if absent:
+            screen.note(
+                f"{files.source} has no column {absent[0]!r}, the sensitive attribute: the group "
+                "is summed out, and equal mean scores are then not guaranteed even under the model"
+            )
+        added = _new_columns(model, files, bounds, decision)
+        unseen = unseen_columns(model, files, allow_unseen, screen)
+        scored = Scored(model, files, added, bounds, decision, unseen)
+        with files.reading():
+            rows, total = files.scan(), 0
+            # A row, not the schema alone: what polars cannot read is the table's fault.
+            schema = dict(rows.head(1).collect(engine="streaming").schema) | scored.added
+            if screen.on_terminal:  # it costs a look at the file
+                total = int(rows.select(pl.len()).collect(engine="streaming").item())
+        with progress(screen.shows_progress, None) as step:
+            batches = scored.batches(warned, step, total)
+            if safe_csv:
+                schema, batches = _safe_names(schema), map(_without_formulas, batches)
+            write_table(batches, schema, target, delimiter=files.delimiter)
+    screen.notes(warned)
+    facts = {
+        "model_file": model_file,
+        "table": files.source,
+        "output": output,
+        "rows": scored.rows,
+        "added": list(scored.added),
+        "positive": str(model.positive_class_),
+        "mean_score": scored.total / scored.rows,
+        "rows_without_bounds": scored.unbounded if bounds else None,
+        "notes": list(warned.sentences()),
+        "seconds": perf_counter() - began,
+    }
+    if screen.json:
+        print_json(facts)
+    else:
+        screen.note(
+            f"{counted(scored.rows, 'row')} written to "
+            f"{'stdout' if output == STDOUT else output} with {', '.join(scored.added)}; "
+            f"positive class: {model.positive_class_}, mean score {facts['mean_score']:.4f}"
+        )
+
+
+def _without_formulas(batch: pl.DataFrame) -> pl.DataFrame:
+    """A table in which no spreadsheet finds a formula: such text begins with a quotation mark."""
+    import polars as pl
+
+    text = pl.col(pl.String)
+    formula = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
+    safe = batch.with_columns(pl.when(formula).then("'" + text).otherwise(text).name.keep())
+    safe.columns = list(_safe_names(dict.fromkeys(batch.columns)))
+    return safe
+
+
+def _safe_names(columns: dict[str, Any]) -> dict[str, Any]:
+    return {f"'{n}" if re.search(FORMULA, n) else n: value for n, value in columns.items()}
+
+
+def _new_columns(
+    model: FittedModel, files: TableFiles, bounds: bool, decision: str | None
+) -> dict[str, Any]:
+    """Names and types of what is appended."""
+    import polars as pl
+
+    added: dict[str, Any] = {f"{PREFIX}{c}": pl.Float64 for c in model.classes_}
+    if bounds:
+        taken = [name for name in BOUNDS if name in added]
+        if taken:
+            raise OptionError(
+                f"the scores of a class are in {taken[0]!r}, as those of --bounds would be: leave "
+                "out --bounds, or fit with a class of another name"
+            )
+        added |= dict.fromkeys(BOUNDS, pl.Float64)
+    if decision in added:
+        raise OptionError(
+            f"--decide-as is {decision!r}, a column that has scores: give another name"
+        )
+    if decision is not None:
+        added[decision] = pl.String
+    for name in added:
+        if name in files.names():
+            instead = "call it otherwise with --decide-as, or " if name == decision else ""
+            raise TableError(
+                f"{files.source} has a column {name!r} already, which predict would write: "
+                f"{instead}rename or drop the one in the table"
+            )
+    return added
+
+
+@dataclass(eq=False)
+class Scored:
+    """A table with its scores."""
+
+    model: FittedModel
+    files: TableFiles
+    added: dict[str, Any]  #: names and types of what is appended: scores, bounds, a decision
+    bounds: bool  #: whether bounds are
+    decision: str | None  #: what the column of the decision is called, if there is one
+    unseen: tuple[str, ...]  #: columns that count as missing
+    rows: int = 0  #: that went by
+    total: float = 0.0  #: sum of their scores of the positive class
+    unbounded: int = 0  #: rows whose bounds are NaN, because the data contradict the assumptions
+
+    def batches(self, warned: Warned, step: Report, n_rows: int) -> Iterator[pl.DataFrame]:
+        """The rows with their scores, batch by batch."""
+        step(Progress("rows", 0, n_rows))
+        for batch in self.files.batches(BATCH):
+            if not batch.height:
+                continue
+            where = self.files.source
+            if self.rows:
+                where += f", in the rows from {self.rows:,} on (counted from 0 in each part)"
+            with about(where), warned.watching():
+                yield batch.with_columns(self._columns(ready(batch, self.files)))
+            self.rows += batch.height
+            step(Progress("rows", self.rows, n_rows))
+
+    def _columns(self, cells: pl.DataFrame) -> Iterator[pl.Series]:
+        """What is appended to some rows."""
+        import polars as pl
+
+        given = evidence(self.model, cells, self.unseen)
+        scores = self.model.predict_proba(**given)
+        self.total += float(scores[:, self.model.coding_.labels.positive].sum())
+        for name, score in zip(self.added, scores.T, strict=False):
+            yield pl.Series(name, score)
+        if self.bounds:
+            found = self.model.predict_bounds(**given)
+            self.unbounded += int(np.isnan(found[:, 0]).sum())
+            for name, bound in zip(BOUNDS, found.T, strict=True):
+                yield pl.Series(name, bound)
+        if self.decision is not None:
+            decisions = [str(d) for d in self.model.predict(**given)]
+            yield pl.Series(self.decision, decisions, dtype=pl.String)
+
+
+def ask(model_file: str, question: str, screen: Screen) -> None:
+    """Answer a query in words."""
+    from fairpc.models import LatentDecision
+
+    query = parse(question)
+    model = loaded(model_file, then="QUERY")
+    if isinstance(model, LatentDecision):
+        raise NotAnsweredError(
+            f"{model_file} holds a LatentDecision, which has no distribution of the features to "
+            "ask: query a model that `fairpc fit --model FairPC` wrote"
+        )
+    coding = model.coding_
+    words = Vocabulary(model.distribution_, coding.features, coding.labels, coding.groups)
+    answer = words.answer(query)
+    if screen.json:
+        print_json(_answer_facts(question, query, answer))
+    elif screen.quiet:
+        for _, probability in answer.rows:
+            print(repr(probability))  # noqa: T201 - the result itself
+    else:
+        _show_answer(query, answer)
+
+
+def _answer_facts(text: str, query: Query, answer: Answer) -> dict[str, Any]:
+    names = [term.name for term in query.targets]
+    single = all(term.value is not None for term in query.targets)
+    return {
+        "query": text,
+        "probability": answer.rows[0][1] if single else None,
+        "rows": [
+            dict(zip(names, values, strict=True)) | {"probability": probability}
+            for values, probability in answer.rows
+        ],
+        "given_probability": answer.given_probability,
+        "read_as": [{"term": str(r.term), "values": list(r.values)} for r in answer.readings],
+    }
+
+
+def _show_answer(query: Query, answer: Answer) -> None:
+    unknown = [r.term for r in answer.readings if r.values == (UNKNOWN,)]
+    known = [str(t) for t in query.given if t.value is not None and t not in unknown]
+    condition = f" | {', '.join(known)}" if known else ""
+    for reading in answer.readings:
+        # Of a long list of bins the whole ones say what the interval says.
+        long = len(reading.values) > LISTED_BINS
+        values = [v for v in reading.values if not long or v.startswith(PART)]
+        if values and [reading.term.value] != values:
+            more = "whole bins and " if long else ""
+            say(f"{reading.term} is read as {more}{', '.join(map(repr, values))}")
+    if all(term.value is not None for term in query.targets):
+        asked = ", ".join(map(str, query.targets))
+        say(f"P({asked}{condition}) = {answer.rows[0][1]:.6f}", "bold")
+    else:
+        names = [term.name for term in query.targets]
+        head = (*names, f"P({', '.join(names)}{condition})")
+        grid(head, [(*values, f"{p:.6f}") for values, p in answer.rows])
+    if known:
+        say(f"P({', '.join(known)}) = {answer.given_probability:.6f}")

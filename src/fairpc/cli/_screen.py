@@ -1,0 +1,121 @@
+"""What the commands print: tables and text for people, one JSON value for programs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fairpc.core import brief, shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from fairpc.data import Warned
+
+
+_JSON = typer.Option("--json", help="Print one JSON value and nothing else.")
+_QUIET = typer.Option("--quiet", "-q", help="Print results and errors only.")
+
+
+@dataclass(frozen=True)
+class Screen:
+    """How much a command prints, and for whom."""
+
+    json: Annotated[bool, _JSON] = False
+    quiet: Annotated[bool, _QUIET] = False
+
+    @property
+    def talks(self) -> bool:
+        """Whether text for people is wanted on stdout."""
+        return not (self.json or self.quiet)
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether long work says where it is: on a terminal all the time, else now and then."""
+        return not self.quiet
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether it does so on a terminal."""
+        return self.shows_progress and sys.stderr.isatty()
+
+    def note(self, text: str) -> None:
+        """A remark on stderr, so that what is piped stays clean."""
+        if not self.quiet:
+            complain(f"note: {text}")
+
+    def notes(self, warned: Warned) -> None:
+        for text in warned.sentences():
+            self.note(text)
+
+
+class _Notes(logging.Handler):
+    """What fairpc's log says, as notes."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__(logging.INFO)
+        self.screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.screen.note(record.getMessage())
+
+
+def log_to(screen: Screen) -> None:
+    """Print what is logged while a command runs as its notes."""
+    log = logging.getLogger("fairpc")
+    log.setLevel(logging.INFO)
+    log.handlers = [_Notes(screen)]
+
+
+def complain(text: str) -> None:
+    """A line on stderr."""
+    print(f"fairpc: {brief(text)}", file=sys.stderr)  # noqa: T201
+
+
+def console() -> Console:
+    """Colours and lines on a terminal; elsewhere plain text that is never cut at a width."""
+    from rich.console import Console
+
+    out = Console(highlight=False)
+    return out if out.is_terminal else Console(highlight=False, width=200, no_color=True)
+
+
+def say(text: str = "", style: str = "") -> None:
+    """A line of text on stdout, in which brackets mean nothing."""
+    from rich.text import Text
+
+    out = console()
+    out.print(Text(shown(text), style=style), soft_wrap=not out.is_terminal)
+
+
+def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: bool = True) -> None:
+    """A table on stdout; the columns after the first are flush right, or flush left."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    out = console()
+    plain = not out.is_terminal
+    table = Table(box=None if plain else box.SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(head):
+        side: Any = "right" if i and right else "left"
+        table.add_column(Text(shown(name)), justify=side, no_wrap=plain)
+    for line in lines:
+        table.add_row(*(Text(shown(cell)) if isinstance(cell, str) else cell for cell in line))
+    out.print(table, soft_wrap=plain)
+    out.print()
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on stdout; what JSON has no word for (infinity, NaN) is null."""
+    from fairpc.evidence import plain
+
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(shown(text) + "\n")

@@ -1,0 +1,642 @@
+"""What a command is given: a table, with its columns found and its cells made ready; a model.
+
+What cannot be read or written is refused before the work begins.
+"""
+
+from __future__ import annotations
+
+import codecs
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from math import floor
+from pathlib import Path
+from shlex import quote
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
+
+from fairpc.cli._options import Engine, Roles, TextFormat, as_number
+from fairpc.core import FairpcError, FileFormatError, OptionError, TableError, check_writable
+from fairpc.data import (
+    EXACT,
+    PLAIN,
+    TYPE_ROWS,
+    NotUtf8Error,
+    Sentinel,
+    Source,
+    TableFiles,
+    Values,
+    any_seen,
+    exactly,
+    find,
+    format_of,
+    is_part,
+    read_values,
+    source_of,
+    to_numbers,
+    unmarked,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from fairpc.cli._screen import Screen
+    from fairpc.data import Column, Labels
+    from fairpc.models import FittedModel
+
+Frame = TypeVar("Frame", "pl.DataFrame", "pl.LazyFrame")
+
+STREAMED_BYTES: Final = 1 << 28
+"""Files of more bytes are streamed."""
+
+_SEEN: Final = 1 << 17
+"""Rows of a streamed table that are looked at to tell types and to give hints."""
+
+STDIN_BYTES: Final = 1 << 34
+"""Most bytes of a table on stdin, which is copied to a file before it is read."""
+_PIECE: Final = 1 << 20
+_FIRST: Final = 10_000
+"""Rows of a table in which values of the fit are looked for first."""
+
+N_ROWS: Final = "\0rows"
+"""Name of the counts beside labels, which no column of a table has."""
+
+STDIN: Final = "-"
+STDOUT: Final = "-"
+# What people write where they know nothing; we ask before we believe it.
+SUSPECTS: Final = ("?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "-", "unknown")
+MOSTLY: Final = 0.9
+"""Share of numbers from which a column of text looks like a misread one."""
+WORDS: Final = 20
+"""Words for missing that a hint offers for one column."""
+
+ALONE: Final = "; if there should be more columns than one, give --delimiter"
+"""What may be the matter with a table of one column."""
+
+CLOSE: Final = 0.8
+"""Names at least as alike, from 0 to 1, are taken for one name and a slip."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTable:
+    """A table by its roles, in memory or to be streamed."""
+
+    source: str
+    roles: Roles
+    X: Any  #: features, the sensitive columns among them; or a source
+    y: Any  #: the label; or its name
+    labels: pl.DataFrame  #: the raw labels, and how many rows have each
+    weight: Any = None  #: weights of the rows, or the name of their column; None if there are none
+    hints: tuple[str, ...] = ()  #: what a user may want to correct, a sentence each
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+        return int(self.labels[N_ROWS].sum())
+
+    def label_counts(self, labels: Labels) -> list[int]:
+        """Rows of each class, and last the rows without one."""
+        codes = labels.transform(self.labels[self.roles.label])
+        counts = [0] * (len(labels.classes) + 1)
+        for code, n in zip(codes.tolist(), self.labels[N_ROWS].to_list(), strict=True):
+            counts[code] += n
+        return counts
+
+
+@contextmanager
+def opened(
+    table: str, text: TextFormat, at_fit: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[TableFiles]:
+    """The files of a table: a path, a folder, a pattern, or "-" for what comes on stdin.
+
+    What is not said of it is as it was said ``at_fit``; an encoding where it is not UTF-8.
+    """
+    delimiter = at_fit.get("delimiter") if text.delimiter is None else text.delimiter
+    # In most shells a tab is hard to type.
+    delimiter = "\t" if delimiter in ("\\t", "tab") else delimiter
+    with ExitStack() as kept:
+        path, source, encoding = table, table, text.encoding
+        if table == STDIN:
+            path, source = str(_scratch(kept)), "the table on stdin"
+            _copy_stdin(Path(path), source)
+        if encoding is None:
+            try:
+                called = None if path == table else source
+                files = find(path, delimiter=delimiter, source=called)
+            except NotUtf8Error:
+                encoding = at_fit.get("encoding")
+                if encoding is None or not Path(path).is_file():
+                    raise
+        if encoding is not None:
+            copy = _scratch(kept)
+            _recode(path, copy, encoding, source)
+            files = find(copy, delimiter=delimiter, source=source)
+        yield files
+
+
+def _scratch(kept: ExitStack) -> Path:
+    """A file of our own, in a folder that goes with the block."""
+    folder = tempfile.TemporaryDirectory(prefix="fairpc-")
+    return Path(kept.enter_context(folder)) / "table"
+
+
+def _copy_stdin(copy: Path, source: str) -> None:
+    """Write what is on stdin to a file, no further than to a limit: it may be endless."""
+    if sys.stdin.isatty():
+        raise FileFormatError("there is no input on stdin: pipe a table in, or give its path")
+    total = 0
+    with _room(copy, source), copy.open("wb") as out:
+        while piece := sys.stdin.buffer.read(_PIECE):
+            total += len(piece)
+            if total > STDIN_BYTES:
+                raise FileFormatError(
+                    f"{source} has more than {STDIN_BYTES:,} bytes: write it to a file and give "
+                    "its path"
+                )
+            out.write(piece)
+
+
+def _recode(path: str, copy: Path, encoding: str, source: str) -> None:
+    """Write a file in another encoding to a file of its own in UTF-8."""
+    try:
+        b" ".decode(encoding)  # knows rot13 and its like from encodings of text
+    except UnicodeError:
+        pass  # one space is no text in UTF-16
+    except (LookupError, ValueError):
+        raise FileFormatError(
+            f"the encoding {encoding!r} is unknown: give one such as utf-8, cp1252 or latin-1"
+        ) from None
+    if not Path(path).is_file():
+        raise FileFormatError(f"there is no file {source}: check the name and the folder")
+    try:
+        with (
+            Path(path).open("rb") as file,
+            _room(copy, source),
+            copy.open("w", encoding="utf-8", newline="") as out,
+        ):
+            shutil.copyfileobj(codecs.getreader(encoding)(file), out, _PIECE)
+    except UnicodeError as error:
+        raise FileFormatError(
+            f"{source} is not written in {encoding} ({error}): give its encoding, such as cp1252"
+        ) from None
+
+
+@contextmanager
+def _room(copy: Path, source: str) -> Iterator[None]:
+    """A block that writes the copy of a table; an error says where there was no room for it."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise FileFormatError(
+            f"{source} cannot be copied to {copy.parent.parent} ({reason}): set TMPDIR to a folder "
+            "with more space"
+        ) from error
+
+
+@contextmanager
+def about(source: str) -> Iterator[None]:
+    """A block whose errors are said to be about a table."""
+    try:
+        yield
+    except FileFormatError:
+        raise
+    except FairpcError as error:
+        if str(error).startswith(source):
+            raise
+        raise TableError(f"{source}: ", *error.args) from error
+
+
+def check_output(output: str, *reads: str) -> None:
+    """Refuse a file that cannot be written, or that is part of what the command reads."""
+    for given in reads:
+        if is_part(output, given):
+            raise OptionError(
+                f"-o {output} would write into the input ({given}): give -o another file"
+            )
+    check_writable(output)
+
+
+def target_of(output: str, screen: Screen, *reads: str) -> str | BinaryIO:
+    """Where a table is written: a file, by its name, or stdout."""
+    if output != STDOUT:
+        format_of(output)
+        check_output(output, *reads)
+        return output
+    if screen.json:
+        raise OptionError("-o - and --json both want stdout: give -o a file, or leave out --json")
+    return sys.stdout.buffer
+
+
+def loaded(path: str, *, then: str = "TABLE") -> FittedModel:
+    """The model of a file; where there is none, what is expected there and after it."""
+    from fairpc.models import load
+
+    order = f"give MODEL, a file that `fairpc fit` wrote, and then {then}"
+    try:
+        return load(path)
+    except FileNotFoundError:
+        raise FileFormatError(f"there is no model {path}: {order}") from None
+    except FileFormatError as error:
+        if _is_json(Path(path)):
+            raise
+        raise FileFormatError(f"{path} is no model: {order}") from error
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file begins as models do: such a one was altered, or is of another kind."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(1) == b"{"
+
+
+@contextmanager
+def client_of(engine: Engine) -> Iterator[Any]:
+    """A block with a client of Dask; None where this process does the work."""
+    if not engine.clustered:
+        yield None
+        return
+    from fairpc.cluster import connected
+
+    with connected(engine.scheduler) as client:
+        yield client
+
+
+def column(names: Sequence[str], wanted: str, option: str, source: str) -> str:
+    """The column that is meant: exactly, or but for blanks around its name."""
+    if wanted in names:
+        return wanted
+    stripped = [name for name in names if name.strip() == wanted.strip()]
+    if len(stripped) == 1:
+        return stripped[0]
+    lower = {name.strip().lower(): name for name in names}
+    close = [lower[name] for name in get_close_matches(wanted.strip().lower(), lower, n=3)]
+    if close:
+        repair = f"did you mean {' or '.join(map(repr, close))}?"
+    else:
+        repair = f"its columns are {_listed(names, 12)}"
+    if len(names) == 1:
+        repair += ALONE
+    elif any(as_number(name) is not None for name in names):
+        repair += "; the table needs a header line with the names of its columns"
+    raise TableError(f"{source} has no column {wanted!r} ({option}): {repair}")
+
+
+def ready(frame: Frame, files: TableFiles) -> Frame:
+    """The cells as they are coded: text files without the blanks around values."""
+    import polars as pl
+
+    if files.format != "text":
+        return frame
+    return frame.with_columns(pl.col(pl.String).str.strip_chars())
+
+
+def note_absent(model: FittedModel, files: TableFiles, screen: Screen) -> None:
+    """Say which features are absent, and so missing in every row; refuse what looks like a slip."""
+    absent = absent_features(model, files.names())
+    if not absent:
+        return
+    coding = model.coding_
+    known = coding.features.names
+    if len(absent) == len(known):
+        raise TableError(
+            f"{files.source} has none of the features of the model ({_listed(known)}): give a "
+            f"table with at least one of them{ALONE if len(files.names()) == 1 else ''}"
+        )
+    taken = {*coding.features.names_in, *coding.groups.column_names, coding.labels.name}
+    others = {name.lower(): name for name in files.names() if name not in taken}
+    for name in absent:
+        for close in get_close_matches(name.lower(), others, n=1, cutoff=CLOSE):
+            raise TableError(
+                f"{files.source} has no column {name!r}, and {others[close]!r}, which the model "
+                f"does not know, looks like it: rename that, or add an empty column {name!r}"
+            )
+    screen.note(
+        f"{files.source} has no column {_listed(absent)}: that counts as missing in every row"
+    )
+
+
+def unseen_columns(
+    model: FittedModel, files: TableFiles, allowed: Sequence[str] | None, screen: Screen
+) -> tuple[str, ...]:
+    """Columns of which no value was there at fit, and that may be such; a TableError for others.
+
+    The first rows settle most columns; others are looked through before anything is written.
+    """
+    names, coding, found = files.names(), model.coding_, []
+    may = {column(names, name, "--allow-unseen", files.source) for name in allowed or ()}
+    parts = () if coding.features.from_array else (coding.features, coding.groups)
+    known = [(c, p.missing_values) for p in parts for c in p.columns if c.name in names]
+    levels = [(c, marks) for c, marks in known if not (c.binned or c.open)]
+    with files.reading(), about(files.source):
+        rows = ready(files.scan(), files)
+        head = rows.select(exactly({c.name for c, _ in levels})).head(_FIRST).collect()
+        for each, marks in levels:
+            if any_seen(each, _values(each, head[each.name], marks)):
+                continue
+            if (new := _all_new(each, marks, rows)) is None:
+                continue
+            if each.name not in may:
+                shown = _listed(each.labels, 3)
+                raise TableError(
+                    f"none of the {new} of column {each.name!r} was there at fit ({shown}): give "
+                    "them as they were, or let them count as missing with --allow-unseen "
+                    f"{quote(each.name)}"
+                )
+            screen.note(f"column {each.name!r} has {new}, none there at fit: all count as missing")
+            found.append(each.name)
+    return tuple(found)
+
+
+def _all_new(column: Column, marks: Sequence[Sentinel], rows: pl.LazyFrame) -> str | None:
+    """How many values a column has, and some, where none was there at fit; a few may be new."""
+    import polars as pl
+
+    counts = rows.group_by(exactly([column.name])).len(N_ROWS).collect(engine="streaming")
+    values = _values(column, counts[column.name], marks)
+    given = counts.filter(~pl.Series(values.missing()))
+    n = int(given[N_ROWS].sum())
+    if n < TYPE_ROWS or any_seen(column, values):
+        return None
+    return f"{n:,} values ({_listed(sorted(given[column.name].to_list()), 3)})"
+
+
+def _values(column: Column, series: pl.Series, marks: Sequence[Sentinel]) -> Values:
+    import narwhals as nw
+
+    wrapped = nw.from_native(series, series_only=True)
+    return unmarked(column, read_values(series.name, wrapped, marks))
+
+
+def absent_features(model: FittedModel, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Features that are not among some columns, and can be summed out.
+
+    Columns of an array go by position instead; a classifier says itself what it needs.
+    """
+    from fairpc.models import LatentDecision
+
+    features = model.coding_.features
+    if features.from_array or isinstance(model, LatentDecision):
+        return ()
+    return tuple(name for name in features.names if name not in names)
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
+
+
+def evidence(model: FittedModel, cells: pl.DataFrame, unseen: Sequence[str] = ()) -> dict[str, Any]:
+    """Arguments of a model's methods for the rows of a table: X, and groups where they are apart.
+
+    A model that was given its groups apart from X, in Python, finds them by the names of their
+    columns. Columns that are ``unseen`` count as missing.
+    """
+    cells = _with_empty(model, cells, tuple(cells.columns), unseen)
+    names = model.coding_.groups.column_names
+    if model.coding_.sensitive or not set(names) <= set(cells.columns):
+        return {"X": cells}
+    return {"X": cells, "sensitive_features": cells[list(names)]}
+
+
+def model_source(model: FittedModel, files: TableFiles, unseen: Sequence[str]) -> Source:
+    """A table to be streamed to a model."""
+    names = files.names()
+    return source_of(files, lambda frame: _with_empty(model, ready(frame, files), names, unseen))
+
+
+def _with_empty(
+    model: FittedModel, frame: Frame, names: tuple[str, ...], unseen: Sequence[str]
+) -> Frame:
+    """A table in which features that are absent, and columns of new values, are empty."""
+    import polars as pl
+
+    empty = dict.fromkeys((*absent_features(model, names), *unseen))
+    return frame.with_columns(pl.lit(None, pl.String).alias(name) for name in empty)
+
+
+def is_large(files: TableFiles) -> bool:
+    """Whether a table is better streamed."""
+    return sum(path.stat().st_size for path in files.paths) > STREAMED_BYTES
+
+
+def labelled(files: TableFiles, given: Roles, weight: str | None = None) -> LabelledTable:
+    """Read a table whole, and cut it by its roles; ``weight`` names the column of weights."""
+    roles = resolved(given, files)
+    frame = _typed(ready(files.read(), files).drop(exactly(roles.drop)), roles)
+    label = exactly([roles.label])
+    rest, y = frame.drop(label), frame[roles.label]
+    weights = None
+    if weight is not None:
+        weights, rest = rest[weight].to_numpy(), rest.drop(exactly([weight]))
+    counts, hints = frame.group_by(label).len(N_ROWS), tuple(_hints(rest, roles))
+    return LabelledTable(files.source, roles, rest, y, counts, weights, hints)
+
+
+def under_types(rows: LabelledTable) -> pl.DataFrame:
+    """The features of a table in memory, under the types that they are said to have.
+
+    A classifier is given a table, and is not told of roles.
+    """
+    import narwhals as nw
+    import polars as pl
+
+    roles = rows.roles
+    changed = [rows.X[n].cast(pl.String).cast(pl.Categorical) for n in roles.categorical]
+    for name in roles.numeric:
+        wrapped = nw.from_native(rows.X[name], series_only=True)
+        values = read_values(name, wrapped, roles.sentinels, decimal=roles.decimal)
+        if values.parsed().written != PLAIN:
+            continue  # the model reads it
+        values = to_numbers(name, values)
+        if values.type == "number":
+            changed.append(pl.Series(name, values.data, nan_to_null=True))
+    features: pl.DataFrame = rows.X.with_columns(changed)
+    return features
+
+
+def streamed(
+    files: TableFiles, given: Roles, client: Any, weight: str | None = None
+) -> LabelledTable:
+    """A table by its roles, without reading it whole; workers read it where there is a client."""
+    roles = resolved(given, files)
+    apart, label = (roles.label, *roles.sensitive), exactly([roles.label])
+
+    def clean(frame: pl.LazyFrame) -> pl.LazyFrame:
+        return ready(frame, files).drop(exactly(roles.drop))
+
+    with files.reading():
+        rows = clean(files.scan())
+        seen = rows.select(exactly(apart)).unique().head(_SEEN).collect(engine="streaming")
+        types = [_type_of(seen[name], roles) for name in apart]
+        counts = rows.with_columns(types).group_by(label).len(N_ROWS)
+        labels = counts.collect(engine="streaming")
+        head = rows.drop(label).head(_SEEN).collect(engine="streaming")
+    opening = source_of
+    if client is not None:
+        from fairpc.cluster import file_table
+
+        opening = partial(file_table, client=client)
+    source = opening(files, lambda frame: clean(frame).with_columns(types))
+    hints = tuple(_hints(_typed(head, roles), roles))
+    return LabelledTable(files.source, roles, source, roles.label, labels, weight, hints)
+
+
+def resolved(roles: Roles, files: TableFiles) -> Roles:
+    """The roles under the names of the table; an error where two of them contradict."""
+    names, source = files.names(), files.source
+
+    def all_of(wanted: Sequence[str], option: str) -> list[str]:
+        return list(dict.fromkeys(column(names, w, option, source) for w in wanted))
+
+    label = column(names, roles.label, "--label", source)
+    sensitive = all_of(roles.sensitive, "--sensitive")
+    options = ("numeric", "categorical", "drop")
+    lists: dict[str, Any] = {n: all_of(getattr(roles, n), f"--{n}") for n in options}
+    if label in sensitive:
+        raise TableError(
+            f"{source}: column {label!r} is given as --label and as --sensitive: the label and the "
+            "sensitive attribute must be different columns"
+        )
+    for option, chosen in lists.items():
+        taken = {label, *(sensitive if option != "categorical" else ())} & set(chosen)
+        if taken:
+            role = "label" if label in taken else "sensitive attribute"
+            raise TableError(
+                f"{source}: column {min(taken)!r} is the {role} and is given as --{option} too: "
+                "take one of the two away"
+            )
+    both = set(lists["numeric"]) & set(lists["categorical"])
+    if both:
+        raise TableError(
+            f"{source}: column {min(both)!r} is given as --numeric and as --categorical: choose one"
+        )
+    lists |= {"missing": roles.missing, "decimal": roles.decimal}
+    return Roles([label], sensitive, roles.positive, **lists)
+
+
+def strata_columns(given: Sequence[str], roles: Roles, files: TableFiles) -> list[str]:
+    """The columns of --given under the names of the table; an error where one has another role."""
+    found = list(dict.fromkeys(column(files.names(), w, "--given", files.source) for w in given))
+    _refuse_roles(found, "given", "strata are made of features", roles, files)
+    return found
+
+
+def weight_column(
+    weight: str | None, given: Sequence[str], roles: Roles, files: TableFiles
+) -> str | None:
+    """The column of --weight under its name in the table; an error where it has another role."""
+    if weight is None:
+        return None
+    found = column(files.names(), weight, "--weight", files.source)
+    _refuse_roles([found], "weight", "weights say nothing else", roles, files, given=given)
+    return found
+
+
+def _refuse_roles(
+    found: Sequence[str],
+    option: str,
+    why: str,
+    roles: Roles,
+    files: TableFiles,
+    **more: Sequence[str],
+) -> None:
+    """A TableError where a column of an option has another role too."""
+    wanted = resolved(roles, files)
+    others = {"label": [wanted.label], "sensitive": wanted.sensitive, "drop": wanted.drop, **more}
+    for other, taken in others.items():
+        if both := set(found) & set(taken):
+            raise TableError(
+                f"{files.source}: column {min(both)!r} is given as --{option} and as --{other}: "
+                f"{why}, take one of the two away"
+            )
+
+
+def _column(series: pl.Series, roles: Roles) -> pl.Series:
+    """A column under its type: text that is nothing but numbers or dates as such, missing as null.
+
+    What is said to be categorical keeps its values; a sensitive column is declared so.
+    """
+    import narwhals as nw
+    import polars as pl
+
+    name = series.name
+    # Labels and groups are names, which have no decimals.
+    decimal = None if name in (roles.label, *roles.sensitive) else roles.decimal
+    wrapped = nw.from_native(series, series_only=True)
+    values = read_values(name, wrapped, roles.sentinels, decimal=decimal)
+    known = pl.Series(~values.missing())
+    series = pl.select(pl.when(known).then(series).alias(name)).to_series()
+    if name in roles.categorical and name in roles.sensitive:
+        return series.cast(pl.String).cast(pl.Categorical)
+    if series.dtype != pl.String or name in roles.categorical:
+        return series
+    values = values.parsed()
+    if values.type == "text" or values.written != PLAIN:
+        # The model keeps how numbers are written, for the next table.
+        return series
+    numbers = pl.Series(values.data, nan_to_null=True)
+    if values.type == "date":
+        return numbers.cast(pl.Int64).cast(pl.Datetime("us")).alias(name)
+    whole = numbers.drop_nulls()
+    exact = ((whole == whole.round()) & (whole.abs() < EXACT)).all()
+    return (numbers.cast(pl.Int64) if exact else numbers).alias(name)
+
+
+def _typed(frame: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+    return frame.with_columns(_column(series, roles) for series in frame)
+
+
+def _type_of(seen: pl.Series, roles: Roles) -> pl.Expr:
+    """A column that is streamed, under the type of the values that it has."""
+    import polars as pl
+
+    column: pl.Expr = exactly([seen.name]).as_expr()
+    dtype = _column(seen, roles).dtype
+    if seen.dtype != pl.String:
+        return column
+    known = pl.when(~column.is_in([v for v in roles.sentinels if isinstance(v, str)])).then(column)
+    # Text like "1.0" is a whole number too.
+    read = known.cast(pl.Float64).cast(dtype) if dtype.is_numeric() else known
+    return read.alias(seen.name)
+
+
+def _hints(frame: pl.DataFrame, roles: Roles) -> Iterator[str]:
+    """Texts that look like "missing" and are read as values."""
+    import polars as pl
+
+    words = [w for w in SUSPECTS if w not in roles.missing]
+    found: dict[str, list[str]] = {}
+    texts = frame.select(pl.col(pl.String)).get_columns()
+    for series in texts:
+        nameless = series.alias("")
+        for word in set(words) & set(nameless.filter(nameless.is_in(words)).unique().to_list()):
+            found.setdefault(word, []).append(series.name)
+    for word, names in sorted(found.items()):
+        yield (
+            f"{word!r} is read as a value in {_listed(names, 5)}: if it means missing, "
+            f"add --missing '{word}'"
+        )
+    for series in texts:
+        known = series.alias("").drop_nulls()
+        finite = known.cast(pl.Float64, strict=False).is_finite().fill_null(False)
+        share: Any = finite.mean() or 0.0
+        if series.name not in roles.categorical and share > MOSTLY:
+            yield (
+                f"{series.name!r} is read as names although {floor(100 * share)}% of its values "
+                f"are numbers: {_as_missing(known.filter(~finite).unique().sort().to_list())}"
+            )
+
+
+def _as_missing(others: list[str]) -> str:
+    """How a column becomes one of numbers in which these texts are missing."""
+    if len(others) > WORDS:
+        shown = _listed(others, 3)
+        return f"to read numbers, correct or empty its {len(others)} different others ({shown})"
+    words = " ".join(f"--missing {quote(word)}" for word in others)
+    return f"to read numbers, with the others as missing, add {words}; or correct them"

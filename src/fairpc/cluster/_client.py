@@ -1,0 +1,251 @@
+"""Who does the work: a scheduler that is there, or workers of this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, Final
+
+from fairpc.core import ClusterError, MissingExtraError
+
+SECONDS: Final = 3
+"""How long a scheduler is waited for."""
+
+SETTINGS: Final[Mapping[str, int]] = {
+    "MALLOC_TRIM_THRESHOLD_": 1 << 30,
+    "MALLOC_MMAP_THRESHOLD_": 1 << 25,
+}
+"""Environment of workers. Dask has them give memory back to the system at once, and every
+iteration of EM would then ask for the same pages again, zeroed."""
+
+_HERE: Final = "127.0.0.1"
+_PRIVATE: Final = f"{_HERE}:0"  # Dask's pages at a free port that this machine alone can reach
+_ADDRESS: Final = re.compile(r"((tcp|tls|ucx|wss?)://)?\[?(?P<host>[^/\[\]]+)\]?:(?P<port>\d{1,5})")
+_ENVIRON: Final = "distributed.nanny.pre-spawn-environ"
+
+
+def need_dask() -> None:
+    """A MissingExtraError if Dask is not installed."""
+    if not all(find_spec(name) for name in ("dask", "distributed", "pandas", "pyarrow")):
+        raise MissingExtraError(
+            "a fit over many machines is run by Dask: pip install 'fairpc[cluster]'"
+        )
+
+
+@contextmanager
+def connected(scheduler: str | None = None, n_workers: int | None = None) -> Iterator[Any]:
+    """A client of the scheduler at an address; without one, of processes on this machine.
+
+    The processes, one per core if ``n_workers`` is None, end with the block.
+    """
+    need_dask()
+    from distributed import Client
+
+    if scheduler is None:
+        with _local_cluster(n_workers or _cores()) as cluster, Client(cluster) as client:
+            yield client
+        return
+    try:
+        _knock(scheduler)
+        client = Client(scheduler, timeout=SECONDS)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"there is no Dask scheduler at {scheduler!r} ({_reason(error)}): check the address, "
+            "such as tcp://10.0.0.1:8786, or start one with `dask scheduler`"
+        ) from error
+    with client:
+        if not check_workers(client):
+            raise ClusterError(
+                f"the Dask scheduler at {scheduler} has no workers: start some with "
+                f"`dask worker {scheduler}`"
+            )
+        yield client
+
+
+@contextmanager
+def current_client() -> Iterator[Any]:
+    """The client that the program has opened; without one, threads of this process for a while."""
+    need_dask()
+    from distributed import Client, LocalCluster, get_client
+
+    try:
+        client = get_client()
+    except ValueError:
+        # Processes would import the user's script anew, which only guarded scripts survive.
+        threads = {"n_workers": 1, "threads_per_worker": _cores(), "processes": False}
+        with (
+            LocalCluster(**threads, dashboard_address=_PRIVATE) as cluster,
+            Client(cluster, set_as_default=False) as own,
+        ):
+            yield own
+        return
+    check_workers(client)  # none there may yet come
+    yield client
+
+
+def _knock(address: str) -> None:
+    """An error if nobody listens: a client of Dask would go on trying, and leave threads behind."""
+    parts = _ADDRESS.fullmatch(address)
+    if parts is None:
+        raise ValueError("an address is tcp://host:port")
+    with socket.create_connection((parts["host"], int(parts["port"])), timeout=SECONDS):
+        pass
+
+
+def _local_cluster(n_workers: int) -> Any:
+    """Processes of one thread each, which listen to this machine alone."""
+    import dask
+    from distributed import LocalCluster
+
+    settings = {f"{_ENVIRON}.{name}": value for name, value in SETTINGS.items()}
+    with _environment(dask.config.get(_ENVIRON, {})), dask.config.set(settings):
+        here = {"host": _HERE, "dashboard_address": _PRIVATE, "preload": "fairpc.cluster._client"}
+        return LocalCluster(n_workers=n_workers, threads_per_worker=1, **here)
+
+
+@contextmanager
+def _environment(defaults: Mapping[str, Any]) -> Iterator[None]:
+    """A block without what Dask has put into the environment, which is afterwards as before.
+
+    Whoever starts workers leaves Dask's settings in the environment of this process, and
+    the next workers take them from there before they look at the configuration.
+    """
+    before = dict(os.environ)
+    for name, value in defaults.items():
+        if os.environ.get(name) == str(value):
+            del os.environ[name]
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _reason(error: BaseException) -> str:
+    return str(error).partition("\n")[0].rstrip(".:")[:160] or type(error).__name__
+
+
+LOOK: Final = 5.0
+"""Seconds for which tasks are waited for before somebody looks after the workers."""
+
+PATIENCE: Final = 60.0
+"""Seconds after which a cluster without workers is given up."""
+
+_PACKAGE: Final = "fairpc"
+_LIBRARIES: Final = ("numba", "pandas", "polars", "pyarrow")
+
+
+def check_workers(client: Any) -> int:
+    """The number of workers.
+
+    A ClusterError says that one lacks this very package: it would end itself at every task.
+    """
+    from fairpc import __version__
+
+    workers = client.run(_versions(), _PACKAGE, _LIBRARIES, on_error="return")
+    for address, found in workers.items():
+        if isinstance(found, BaseException):  # it has just gone
+            continue
+        lacks = next((name for name, version in found.items() if version is None), None)
+        if lacks is not None or found[_PACKAGE] != __version__:
+            has = f"no {lacks}" if lacks else f"fairpc {found[_PACKAGE]}"
+            raise ClusterError(
+                f"the Dask worker at {address} has {has}, and this is fairpc {__version__}: "
+                "install the same fairpc[cluster] on every worker"
+            )
+    return len(workers)
+
+
+def finish(client: Any, futures: Sequence[Any]) -> None:
+    """Return once tasks have ended, well or not; a ClusterError says why they never will."""
+    from concurrent.futures import CancelledError
+
+    from distributed import wait
+
+    seen = time.monotonic()
+    while True:
+        try:
+            with client.as_current():
+                wait(list(futures), timeout=LOOK)
+            return
+        except TimeoutError:
+            if any(future.status == "error" for future in futures):
+                return
+        except CancelledError as error:
+            raise _gone() from error
+        try:
+            if check_workers(client):
+                seen = time.monotonic()
+        except OSError as error:
+            raise _gone() from error
+        if time.monotonic() - seen > PATIENCE:
+            raise ClusterError(
+                f"the Dask cluster has had no workers for {PATIENCE:.0f} seconds: start some, or "
+                "look in the logs of those that ended for errors, such as a failed import"
+            )
+
+
+def results(client: Any, futures: Sequence[Any], what: str) -> list[Any]:
+    """What tasks give, in order; ``what`` they are about is named where they end workers."""
+    from distributed import KilledWorker
+
+    finish(client, futures)
+    try:
+        found: list[Any] = client.gather(list(futures))
+    except KilledWorker as error:
+        raise killed(what) from error
+    return found
+
+
+def killed(what: str) -> ClusterError:
+    """The error of a task that ended workers."""
+    return ClusterError(
+        f"{what} ended every worker that ran it, usually because memory or a module is missing: "
+        "see their logs, give workers more memory, or make partitions smaller"
+    )
+
+
+def _gone() -> ClusterError:
+    return ClusterError(
+        "the Dask scheduler stopped or restarted, and the results of the workers are lost: check "
+        "that it runs, and fit again"
+    )
+
+
+def _versions() -> Any:
+    """A function of names of modules, sent as what it is: workers may lack this module."""
+
+    def versions(package: str, others: Sequence[str]) -> Mapping[str, str | None]:
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        found: dict[str, str | None] = {}
+        for name in (package, *others):
+            try:
+                known = find_spec(name) is not None
+            except ImportError:
+                known = False
+            found[name] = "" if known else None
+        if found[package] is not None:
+            found[package] = import_module(package).__version__
+        return found
+
+    return versions
+
+
+def dask_setup(worker: Any) -> None:
+    """Leave Ctrl-C, which a terminal sends to all, to the process that ends its workers with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

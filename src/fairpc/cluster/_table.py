@@ -1,0 +1,262 @@
+"""Tables whose partitions are read where they lie: Dask frames, and files that workers see."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.cluster import _exchange as exchange
+from fairpc.cluster._client import check_workers, current_client, finish, killed, results
+from fairpc.cluster._parts import DaskParts
+from fairpc.core import Array, ClusterError, FairpcError, TableError
+from fairpc.data import (
+    BATCH_ROWS,
+    UNBOUNDED,
+    Distinct,
+    LazySource,
+    Progress,
+    RowEncoder,
+    RowParts,
+    TableFiles,
+    Watcher,
+    Work,
+    add_distinct,
+    exactly,
+    reason_of,
+    source_of,
+)
+
+J = TypeVar("J")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def is_dask(table: Any) -> bool:
+    """Whether a table is a Dask frame; Dask is not imported for it."""
+    kind = type(table)
+    return kind.__name__ == "DataFrame" and kind.__module__.startswith("dask.dataframe")
+
+
+@dataclass(frozen=True, eq=False)
+class DaskTable(LazySource):
+    """A table in partitions, which workers read any number of times.
+
+    Attributes:
+        client: to whom tasks are given.
+        schema: types that a Dask frame declares for its columns; files know their own.
+        lazy: polars lazy frames of batches of files; none for a Dask frame.
+        places: what errors call each partition.
+        in_partitions: whether the table is a Dask frame.
+    """
+
+    client: Any = None
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    lazy: tuple[Any, ...] = ()
+    places: tuple[str, ...] = ()
+    in_partitions: bool = False
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """Polars' types of the columns."""
+        return super().types if self.lazy else self.schema
+
+    def submit(self, columns: Sequence[str], work: Work[T]) -> list[Any]:
+        """Futures of what ``work`` makes of each partition, None of empty ones."""
+        from fairpc.cluster._tasks import itself, of_lazy_frame, of_partition
+
+        names, client = list(columns), self.client
+        shared = client.submit(itself, work, pure=False)
+        if self.lazy:
+            return [
+                client.submit(of_lazy_frame, shared, rows.select(exactly(names)), where, pure=False)
+                for rows, where in zip(self.lazy, self.places, strict=True)
+            ]
+        from dask import delayed
+
+        schema = {name: self.schema[name] for name in names if name in self.schema}
+        task = delayed(of_partition, pure=False)
+        parts = self.frame[names].to_delayed()
+        made = [task(shared, p, schema, w) for p, w in zip(parts, self.places, strict=True)]
+        futures: list[Any] = client.compute(made)
+        return futures
+
+    def map(
+        self, columns: Sequence[str], work: Work[T], stage: str = "", watch: Watcher | None = None
+    ) -> Iterator[T]:
+        """What ``work`` makes of each partition, in order; empty ones are left out."""
+        futures = self.submit(columns, work)
+        found = (future.result() for future in self.finished(futures, stage, watch))
+        return (result for result in found if result is not None)
+
+    def total(
+        self,
+        columns: Sequence[str],
+        work: Work[T],
+        add: Callable[[Sequence[T]], T],
+        *,
+        stage: str = "",
+        watch: Watcher | None = None,
+    ) -> T | None:
+        """The sum over the partitions, taken by the workers."""
+        futures = self.submit(columns, work)
+        total = exchange.tree_sum(self.client, futures, add)
+        deque(self.finished(futures, stage, watch), maxlen=0)
+        found: T | None = results(self.client, [total], f"the sum of the partitions' {stage}")[0]
+        return found
+
+    def distinct(
+        self,
+        encoder: RowEncoder,
+        *,
+        most: int = UNBOUNDED,
+        folder: Path | None = None,
+        watch: Watcher | None = None,
+    ) -> Distinct | RowParts | None:
+        """The distinct rows: here, or on the workers where there are more than ``most``."""
+        client = self.client
+        futures = self.submit(encoder.columns, encoder)
+        sizes = client.map(_size, futures, pure=False)
+        deque(self.finished(futures, "rows", watch), maxlen=0)
+        n_rows = sum(results(client, sizes, "the rows of a partition"))
+        if not n_rows:
+            return None
+        if n_rows <= min(most, exchange.PART_ROWS):
+            total = exchange.tree_sum(client, futures, add_distinct)
+            rows: Distinct = results(client, [total], "the sum of the rows")[0]
+            return rows
+        parts = exchange.exchanged(client, futures, n_rows)
+        del futures, sizes
+        found = DaskParts.of(client, parts, encoder.packing)
+        if found.n_rows > most:
+            return found
+        return add_distinct(results(client, parts, "a part of the rows"))
+
+    def finished(
+        self, futures: Sequence[Any], stage: str = "", watch: Watcher | None = None
+    ) -> Iterator[Any]:
+        """The futures of the partitions in order, each once it is done.
+
+        What went wrong in one is raised as a FairpcError that says where.
+        """
+        for k, (future, where) in enumerate(zip(futures, self.places, strict=True)):
+            _ended(self.client, future, where)
+            if watch is not None:
+                watch(Progress(stage, k + 1, None, f"of {len(futures)} partitions"))
+            yield future
+
+
+def _ended(client: Any, future: Any, where: str, *failed: str) -> None:
+    """Return once a task has ended well; raise what went wrong as one of our errors."""
+    finish(client, [future])
+    error = future.exception()
+    if error is not None:
+        raise blamed(error, where, *failed)
+
+
+def blamed(error: BaseException, where: str, failed: str = "cannot be read") -> FairpcError:
+    """An error of a task as one of ours."""
+    from distributed import KilledWorker
+
+    if isinstance(error, FairpcError):
+        return error
+    lacks = next((e for e in (error, error.__cause__) if isinstance(e, ImportError)), None)
+    reason = reason_of(lacks or error)
+    if isinstance(error, KilledWorker):
+        made: FairpcError = killed(where)
+    elif lacks is not None:
+        made = ClusterError(
+            f"{where} {failed} ({reason}): install the libraries it needs on scheduler and workers"
+        )
+    else:
+        reason = reason or type(error).__name__
+        made = TableError(f"{where} {failed} ({reason}): look at its rows, or leave it out")
+    made.__cause__ = error
+    return made
+
+
+@contextmanager
+def frame_table(frame: Any) -> Iterator[DaskTable]:
+    """The table of a Dask frame, with the client that the program has, or threads for a while."""
+    import polars as pl
+
+    names = tuple(str(name) for name in frame.columns)
+    if names != tuple(frame.columns):
+        raise TableError("the columns of a Dask frame are not all named by text: rename them")
+    declared = pl.from_pandas(frame._meta_nonempty).schema
+    known = {name: dtype for name, dtype in declared.items() if dtype != pl.Null}
+    with current_client() as client:
+        places = tuple(f"partition {k} of the Dask frame" for k in range(frame.npartitions))
+        yield DaskTable(
+            frame, names, client=client, schema=known, places=places, in_partitions=True
+        )
+
+
+def file_table(
+    files: TableFiles, prepare: Callable[[Any], Any] = lambda frame: frame, *, client: Any
+) -> DaskTable:
+    """The table of files that every worker can open under the same paths.
+
+    Batches are those of a fit on one machine, so that sums are the same to the bit.
+    Text cannot be read from the middle: a file of it is one batch.
+    """
+    source = source_of(files, prepare)
+    lazy, places = [], []
+    for k, path in enumerate(files.paths):
+        batches = [prepare(files.one(k).scan())]
+        if source.pieces:
+            frame, n_rows = source.pieces[k]
+            batches = [frame.slice(start, BATCH_ROWS) for start in range(0, n_rows, BATCH_ROWS)]
+        lazy += batches
+        places += [str(path)] * len(batches)
+    known = {name: getattr(source, name) for name in LazySource.__dataclass_fields__}
+    return DaskTable(**known, client=client, lazy=tuple(lazy), places=tuple(places))
+
+
+def _size(rows: Distinct | None) -> int:
+    return 0 if rows is None else rows.n_rows
+
+
+def by_partition(
+    frame: Any, values_of: Callable[[Any], Array], names: Sequence[str], dtype: npt.DTypeLike
+) -> Any:
+    """A lazy Dask frame of what ``values_of`` gives for the rows of each partition.
+
+    Rows keep their index. One name makes a lazy series of it.
+    """
+    import pandas as pd
+    from dask import delayed
+
+    meta = pd.DataFrame({name: np.empty(0, dtype) for name in names}, index=frame._meta.index)
+    shape = meta if len(names) > 1 else meta[names[0]]
+    # Sent as one task of its own: otherwise every partition's task would carry it.
+    shared = delayed(values_of, pure=False)
+    return frame.map_partitions(_of_part, shared, shape, meta=shape, align_dataframes=False)
+
+
+def _of_part(part: Any, values_of: Callable[[Any], Array], shape: Any) -> Any:
+    """The values of one partition, as pandas has them."""
+    import pandas as pd
+
+    if not len(part):
+        return shape.set_axis(part.index)
+    values = values_of(part)
+    if isinstance(shape, pd.Series):
+        return pd.Series(values, index=part.index, name=shape.name)
+    return pd.DataFrame(values, index=part.index, columns=shape.columns)
+
+
+def spread(client: Any, work: Callable[[S, J], T], shared: S, jobs: Sequence[J]) -> Iterator[T]:
+    """``work(shared, job)`` for each job, in order; what is shared goes to each worker once."""
+    check_workers(client)
+    sent = client.scatter(shared, broadcast=True, hash=False)
+    futures = [client.submit(work, sent, job, pure=False) for job in jobs]
+    for job, future in zip(jobs, futures, strict=True):
+        _ended(client, future, f"job {job}", "cannot be done")
+        yield future.result()

@@ -1,0 +1,218 @@
+"""How good and how even scores and decisions are, on plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairpc.core import (
+    Array,
+    Floats,
+    MetricError,
+    check_groups,
+    check_labels,
+    check_numbers,
+    check_sample_weight,
+    refuse_rows,
+)
+
+Weights = ArrayLike | None
+
+
+def accuracy(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Weights = None) -> float:
+    """Share of rows whose predicted class is the true one."""
+    truth, guess = _label_pair(y_true, y_pred)
+    weights = check_sample_weight(sample_weight, len(truth))
+    return float(np.average(truth == guess, weights=weights))
+
+
+def f1(
+    y_true: ArrayLike, y_pred: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
+) -> float:
+    """Harmonic mean of precision and recall of the positive class.
+
+    ``positive`` is 1 (or True) where labels are 0 and 1, the last of two classes otherwise.
+    """
+    tp, fp, fn, _ = _confusion(y_true, y_pred, positive, sample_weight)
+    if tp + fp + fn == 0:
+        raise MetricError("no row is positive in y_true or y_pred: F1 is not defined there")
+    return tp / (tp + (fp + fn) / 2)
+
+
+def rate_f1(
+    y_true: ArrayLike, y_pred: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
+) -> float:
+    """The paper's F1, made of rates: tpr / (tpr + (fpr + fnr) / 2)."""
+    tp, fp, fn, tn = _confusion(y_true, y_pred, positive, sample_weight)
+    if tp + fn == 0 or fp + tn == 0:
+        raise MetricError("y_true has one class only: rates need positive and negative rows")
+    tpr, fnr, fpr = tp / (tp + fn), fn / (tp + fn), fp / (fp + tn)
+    return tpr / (tpr + (fpr + fnr) / 2)
+
+
+def group_means(
+    scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None
+) -> dict[Any, float]:
+    """Mean score per group, groups in sorted order."""
+    values = check_numbers("scores", scores)
+    weights = check_sample_weight(sample_weight, len(values))
+    names, ids = check_groups(groups, len(values), crossed=False)
+    total = np.bincount(ids, weights)
+    if not total.all():
+        empty = names[int(np.argmin(total))]
+        raise MetricError(f"group {empty!r} has no weight: leave it out or give it some")
+    means = np.bincount(ids, weights * values) / total
+    return dict(zip(names, means.tolist(), strict=True))
+
+
+def discrimination(scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None) -> float:
+    """Mean score of the last group minus that of the first, in sorted order; signed."""
+    means = list(group_means(scores, groups, sample_weight=sample_weight).values())
+    return means[-1] - means[0]
+
+
+def largest_gap(scores: ArrayLike, groups: ArrayLike, *, sample_weight: Weights = None) -> float:
+    """Largest difference of mean scores between any two groups; not negative."""
+    means = group_means(scores, groups, sample_weight=sample_weight).values()
+    return max(means) - min(means)
+
+
+def selection_rates(
+    y_pred: ArrayLike, groups: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
+) -> dict[Any, float]:
+    """Share of each group that is decided positively, groups in sorted order."""
+    guess = check_labels("y_pred", y_pred)
+    wanted = _positive(np.unique(guess), positive)
+    return group_means((guess == wanted).astype(float), groups, sample_weight=sample_weight)
+
+
+def auc(
+    y_true: ArrayLike, scores: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
+) -> float:
+    """Area under the ROC curve: chance that a positive row scores higher than a negative one."""
+    from sklearn.metrics import roc_auc_score
+
+    truth = check_labels("y_true", y_true)
+    values = check_numbers("scores", scores, len(truth))
+    weights = check_sample_weight(sample_weight, len(truth))
+    hit = truth == _positive(np.unique(truth), positive)
+    if not weights[hit].any() or not weights[~hit].any():
+        raise MetricError("y_true has one class only: the AUC needs positive and negative rows")
+    return float(roc_auc_score(hit, values, sample_weight=weights))
+
+
+def brier(
+    y_true: ArrayLike, scores: ArrayLike, *, positive: Any = None, sample_weight: Weights = None
+) -> float:
+    """Mean squared difference between the probability of the positive class and what happened."""
+    hit, values, weights = _outcomes(y_true, scores, positive, sample_weight)
+    return float(np.average((values - hit) ** 2, weights=weights))
+
+
+@dataclass(frozen=True)
+class CalibrationBin:
+    """Rows of one group whose score lies in [low, high); the last bin includes 1."""
+
+    group: Any
+    low: float
+    high: float
+    weight: float
+    mean_score: float
+    positive_rate: float
+
+
+def calibration(
+    y_true: ArrayLike,
+    scores: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    n_bins: int = 10,
+    positive: Any = None,
+    sample_weight: Weights = None,
+) -> tuple[CalibrationBin, ...]:
+    """Mean score beside the rate of positives, per group and bin of scores; empty bins left out."""
+    if n_bins < 1:
+        raise MetricError(f"n_bins is {n_bins}: give at least 1")
+    hit, values, weights = _outcomes(y_true, scores, positive, sample_weight)
+    names: tuple[Any, ...] = (None,)
+    ids = np.zeros(len(hit), np.intp)
+    if groups is not None:
+        names, ids = check_groups(groups, len(hit), crossed=False)
+    cell = ids * n_bins + np.minimum((values * n_bins).astype(np.intp), n_bins - 1)
+    total, score, rate = (np.bincount(cell, weights * each) for each in (1.0, values, hit))
+    bins = []
+    for i in np.flatnonzero(total).tolist():
+        g, place = divmod(i, n_bins)
+        means = float(score[i] / total[i]), float(rate[i] / total[i])
+        ends = place / n_bins, (place + 1) / n_bins
+        bins.append(CalibrationBin(names[g], *ends, float(total[i]), *means))
+    return tuple(bins)
+
+
+def mean_log_likelihood(log_likelihood: ArrayLike, *, sample_weight: Weights = None) -> float:
+    """Mean of log-likelihoods per row, in nats; minus infinity if a row is impossible."""
+    values = np.asarray(log_likelihood, np.float64)
+    if not len(values) or np.isnan(values).any() or np.isposinf(values).any():
+        raise MetricError(
+            "log_likelihood is empty or has a row that is NaN or inf: give one per row"
+        )
+    weights = check_sample_weight(sample_weight, len(values))
+    some = weights > 0
+    return float(np.average(values[some], weights=weights[some]))
+
+
+def _outcomes(
+    y_true: ArrayLike, scores: ArrayLike, positive: Any, sample_weight: Weights
+) -> tuple[Floats, Floats, Floats]:
+    """Whether each row is positive, its probability, its weight."""
+    truth = check_labels("y_true", y_true)
+    values = check_numbers("scores", scores, len(truth))
+    outside = (values < 0) | (values > 1)
+    refuse_rows("scores", values, outside, "give probabilities, from 0 to 1")
+    hit = truth == _positive(np.unique(truth), positive)
+    return hit.astype(np.float64), values, check_sample_weight(sample_weight, len(truth))
+
+
+def _confusion(
+    y_true: ArrayLike, y_pred: ArrayLike, positive: Any, sample_weight: Weights
+) -> tuple[float, float, float, float]:
+    """Weights of true positives, false positives, false negatives and true negatives."""
+    truth, guess = _label_pair(y_true, y_pred)
+    weights = check_sample_weight(sample_weight, len(truth))
+    wanted = _positive(np.union1d(truth, guess), positive)
+    a, b = truth == wanted, guess == wanted
+    tp, fp, fn, tn = (float(weights[cell].sum()) for cell in (a & b, ~a & b, a & ~b, ~a & ~b))
+    return tp, fp, fn, tn
+
+
+def _positive(known: Array, positive: Any) -> Any:
+    """The class that counts as positive."""
+    if positive is not None:
+        # Asked of the type only: the class itself may be absent from these rows.
+        if np.asarray(positive).dtype.kind in "US" and known.dtype.kind not in "US":
+            raise MetricError(
+                f"positive is {positive!r} and labels are numbers: give one of {known.tolist()[:5]}"
+            )
+        return positive
+    if known.dtype.kind in "biuf" and set(known.tolist()) <= {0, 1}:
+        return 1
+    if len(known) == 2:
+        return known[-1]
+    raise MetricError(
+        f"the labels have {len(known)} classes ({', '.join(map(repr, known.tolist()[:5]))}): "
+        "say which is meant with positive"
+    )
+
+
+def _label_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[Array, Array]:
+    """True and predicted labels, of one length and of types that can be equal."""
+    truth = check_labels("y_true", y_true)
+    guess = check_labels("y_pred", y_pred, len(truth))
+    if (truth.dtype.kind in "US") != (guess.dtype.kind in "US"):
+        raise MetricError(
+            f"y_true holds {truth.dtype} and y_pred {guess.dtype}: give labels of one type"
+        )
+    return truth, guess

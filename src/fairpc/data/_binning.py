@@ -1,0 +1,349 @@
+"""Numbers into bins: heavy values alone, the rest by quantiles or by what they say of the label.
+
+A bin is a half-open interval between two edges; the first and the last are open
+ended, so that every number has a bin. Plain quantiles are a trap: where one
+value holds most rows they all fall on it, and the column collapses. So a value
+with at least 1/bins of the rows gets a bin of its own. And a bin of few rows, whose rate of the
+label differs from that of its neighbours by chance, is a trap too: it joins one of them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import Bools, Codes, Floats
+from fairpc.data._quantile_sketch import run_starts
+
+FINE: Final = 64
+"""Number of quantile bins from which bins are merged with the label."""
+
+_FINE_ROWS: Final = 30.0  # a fine bin with fewer rows says more about chance than about the label
+_LEVEL: Final = 0.05 / FINE  # of the test whether a light bin differs: it was one of so many
+_END_LEVEL: Final = 0.01  # of the first and last bin: there are two, and nothing lies beyond
+_LIGHT: Final = 0.5  # of the mean weight of a bin, heavy values left out
+_FEW: Final = 32
+_DAY: Final = 86_400_000_000
+_STEPS: Final = (_DAY, 3_600_000_000, 60_000_000, 1_000_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Atoms:
+    """Distinct values of a column, ascending, with their weight.
+
+    Attributes:
+        values: float64.
+        weights: total weight of the rows with each value.
+        classes: weight per value and class of the label, or None.
+        integral: all values are whole numbers.
+        date: values are microseconds since 1970.
+        positive: column of ``classes`` whose rate is monotone where that is asked for.
+    """
+
+    values: Floats
+    weights: Floats
+    classes: Floats | None = None
+    integral: bool = False
+    date: bool = False
+    positive: int = -1
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether the values are what a column of 32-bit numbers holds."""
+        with np.errstate(over="ignore"):
+            return bool((self.values.astype(np.float32) == self.values).all())
+
+
+@dataclass
+class _Bins:
+    """Runs of atoms: ``start[i]`` is the first atom of bin i; ``alone`` marks heavy values."""
+
+    start: list[int]
+    weight: list[float]
+    alone: list[bool]
+    classes: list[Floats]
+
+    def merge(self, i: int) -> None:
+        """Join bins i and i + 1."""
+        self.weight[i] += self.weight[i + 1]
+        self.alone[i] = False
+        self.classes[i] = self.classes[i] + self.classes[i + 1]
+        for part in (self.start, self.weight, self.alone, self.classes):
+            del part[i + 1]
+
+
+def choose_edges(
+    atoms: Atoms, n_bins: int, rare: float, *, monotone: bool = False
+) -> tuple[float, ...]:
+    """Edges of about ``n_bins`` bins, none with less than a share ``rare`` of the weight.
+
+    With classes, quantile bins finer than asked are merged, neighbour by
+    neighbour, where the merger loses least information about the class
+    (ChiMerge with the mutual information as its distance). Then light bins are merged that do not
+    differ from a neighbour. If ``monotone``, the rate of the positive class never falls from
+    bin to bin, or never rises.
+    """
+    total = float(atoms.weights.sum())
+    heavy = atoms.weights * n_bins >= total
+    rest = float(atoms.weights[~heavy].sum())
+    left = max(n_bins - int(heavy.sum()), 1)
+    light = _LIGHT * rest / left
+    supervised = atoms.classes is not None
+    if supervised:
+        left = max(left, min(FINE, int(rest / _FINE_ROWS)))
+    bins = _runs(atoms, heavy, left)
+    _merge_small(bins, rare * total)
+    if monotone:
+        _merge_to_monotone(bins, atoms.positive)
+    if supervised:
+        _merge_by_class(bins, n_bins)
+        _merge_light(bins, light)
+    return _edges(atoms, bins)
+
+
+def distinct_edges(atoms: Atoms, rare: float) -> tuple[float, ...]:
+    """Edges that leave each value its bin, except that rare values join a neighbour."""
+    bins = _runs(atoms, np.zeros(len(atoms.values), np.bool_), len(atoms.values))
+    _merge_small(bins, rare * float(atoms.weights.sum()))
+    return _edges(atoms, bins)
+
+
+def bin_codes(edges: tuple[float, ...], data: npt.NDArray[np.generic]) -> Codes:
+    """Bin of each number; -1 for NaN."""
+    if len(edges) <= _FEW:
+        # For so few edges, comparing with each is several times faster than a search.
+        numbers = data.astype(np.float64, copy=False)
+        below = np.zeros(len(numbers), np.int8)
+        for edge in edges:
+            below += (numbers >= edge).view(np.int8)
+        codes = below.astype(np.int16)
+    else:
+        codes = np.searchsorted(np.asarray(edges), data, side="right").astype(np.int16)
+    if data.dtype.kind == "f":
+        codes[np.isnan(data)] = -1
+    return codes
+
+
+def bin_labels(edges: tuple[float, ...], *, integral: bool, date: bool) -> tuple[str, ...]:
+    """A readable name per bin: "< 25", "[25, 45)", "≥ 45"; a bin of one value is that value."""
+    if not edges:
+        return ("any",)
+    shown = [(edge, *_shown_edge(edge, date, short=True)) for edge in edges]
+    if len({(words, after) for _, words, after in shown}) < len(shown):
+        # In a column of 64-bit numbers two edges may be one number of 32 bits.
+        shown = [(edge, *_shown_edge(edge, date, short=False)) for edge in edges]
+    (_, first, after_first), (_, last, after_last) = shown[0], shown[-1]
+    labels = [f"≤ {first}" if after_first else f"< {first}"]
+    for (low, a, after_a), (high, b, after_b) in pairwise(shown):
+        if not date and not after_a and (b == a or (integral and high == low + 1)):
+            labels.append(a)
+        else:
+            labels.append(f"{'(' if after_a else '['}{a}, {b}{']' if after_b else ')'}")
+    return (*labels, f"> {last}" if after_last else f"≥ {last}")
+
+
+def value_label(value: float, *, date: bool) -> str:
+    """A number or an instant as a reader would write it."""
+    return _instant(value) if date else _number(value)
+
+
+def _shown_edge(edge: float, date: bool, short: bool) -> tuple[str, bool]:
+    """An edge in words, and whether it lies just above the number that these show."""
+    if date:
+        return _instant(edge), False
+    below, exact = _number(float(np.nextafter(edge, -math.inf)), short), _number(edge, short)
+    return (below, True) if len(below) < len(exact) else (exact, False)
+
+
+def _number(value: float, short: bool = True) -> str:
+    """The fewest digits that tell a number from others; ``short``: of its own precision."""
+    if value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    return str(single) if short and float(single) == value else repr(value)
+
+
+def _instant(value: float) -> str:
+    try:
+        moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=value)
+    except OverflowError:  # before the year 1, or after 9999
+        return str(np.datetime64(int(value), "us")) if abs(value) < 2**63 else repr(value)
+    midnight = moment.time() == dt.time()
+    return moment.date().isoformat() if midnight else moment.isoformat(sep=" ")
+
+
+def _runs(atoms: Atoms, heavy: Bools, n_bins: int) -> _Bins:
+    """Quantile bins of what is not heavy; a heavy value is a bin and parts its neighbours.
+
+    Where there are no more values than bins, each value is one.
+    """
+    light = np.where(heavy, 0.0, atoms.weights)
+    total = float(light.sum())
+    middle = np.cumsum(light) - light / 2
+    part = np.arange(len(light))
+    if len(light) > n_bins and total > 0:
+        part = np.floor(n_bins * middle / total)
+    start = run_starts(part, heavy)
+    classes = atoms.classes if atoms.classes is not None else np.zeros((len(light), 1))
+    return _Bins(
+        start.tolist(),
+        np.add.reduceat(atoms.weights, start).tolist(),
+        heavy[start].tolist(),
+        list(np.add.reduceat(classes, start, axis=0)),
+    )
+
+
+def _merge_small(bins: _Bins, least: float) -> None:
+    """Join bins lighter than ``least`` to the lighter neighbour that is not a heavy value.
+
+    Two bins are left, however light: one would say nothing.
+    """
+    while len(bins.start) > 2:
+        order = np.argsort(bins.weight, kind="stable")
+        for i in order.tolist():
+            if bins.weight[i] >= least:
+                return
+            sides = [j for j in (i - 1, i + 1) if 0 <= j < len(bins.start) and not bins.alone[j]]
+            if sides and not bins.alone[i]:
+                bins.merge(min(i, min(sides, key=lambda j: (bins.weight[j], j))))
+                break
+        else:
+            return
+
+
+def _merge_by_class(bins: _Bins, n_bins: int) -> None:
+    """Join the neighbours that differ least in class until ``n_bins`` are left."""
+    losses = [_loss(bins, i) for i in range(len(bins.start) - 1)]
+    while len(bins.start) > n_bins:
+        i = int(np.argmin(losses))
+        if math.isinf(losses[i]):
+            return
+        bins.merge(i)
+        del losses[i]
+        for j in (i - 1, i):
+            if 0 <= j < len(losses):
+                losses[j] = _loss(bins, j)
+
+
+def _merge_light(bins: _Bins, least: float) -> None:
+    """Join light bins to the neighbour that they differ least from, unless they differ from both.
+
+    A likelihood-ratio test tells: of many bins some differ by chance.
+    """
+    from scipy.special import chdtri
+
+    n_classes = int(np.count_nonzero(np.sum(bins.classes, axis=0)))
+    inside, at_end = (float(chdtri(max(n_classes - 1, 1), p)) / 2 for p in (_LEVEL, _END_LEVEL))
+    while len(bins.start) > 2:
+        for i in np.argsort(bins.weight, kind="stable").tolist():
+            if bins.weight[i] >= least:
+                return
+            sides = [j for j in (i - 1, i) if 0 <= j < len(bins.start) - 1]
+            j = min(sides, key=lambda side: _loss(bins, side))
+            if _loss(bins, j) < (inside if len(sides) == 2 else at_end):
+                bins.merge(j)
+                break
+        else:
+            return
+
+
+def _merge_to_monotone(bins: _Bins, positive: int) -> None:
+    """Join neighbours until the rate of a class rises, or falls, throughout.
+
+    Pool adjacent violators (Ayer et al. 1955); up or down, whichever keeps more information.
+    """
+    up, down = (_pooled(bins.classes, positive, sign) for sign in (1.0, -1.0))
+    kept = [sum(_entropy(np.sum(bins.classes[a:b], axis=0)) for a, b in way) for way in (up, down)]
+    for a, b in reversed(up if kept[0] <= kept[1] else down):
+        for _ in range(b - a - 1):
+            bins.merge(a)
+
+
+def _pooled(classes: list[Floats], positive: int, sign: float) -> list[tuple[int, int]]:
+    """Runs of neighbours whose pooled rates, times a sign, never fall."""
+    runs: list[tuple[int, int, Floats]] = []
+    for i, counts in enumerate(classes):
+        run = i, i + 1, counts
+        while runs and sign * _rate(runs[-1][2], positive) >= sign * _rate(run[2], positive):
+            first, _, more = runs.pop()
+            run = first, run[1], run[2] + more
+        runs.append(run)
+    return [(a, b) for a, b, _ in runs]
+
+
+def _rate(counts: Floats, positive: int) -> float:
+    total = float(counts.sum())
+    return float(counts[positive]) / total if total > 0 else 0.5
+
+
+def _loss(bins: _Bins, i: int) -> float:
+    """Information about the class, in nats, that is lost when bins i and i + 1 are joined."""
+    if bins.alone[i] or bins.alone[i + 1]:
+        return math.inf
+    a, b = bins.classes[i], bins.classes[i + 1]
+    return _entropy(a + b) - _entropy(a) - _entropy(b)
+
+
+def _entropy(counts: Floats) -> float:
+    """Entropy of counts times their total."""
+    some = counts[counts > 0]
+    total = float(some.sum())
+    return total * math.log(total) - float(np.dot(some, np.log(some))) if total > 0 else 0.0
+
+
+def _edges(atoms: Atoms, bins: _Bins) -> tuple[float, ...]:
+    """An edge between each two bins: tight around heavy values, the shortest number elsewhere."""
+    edges = []
+    for i in range(1, len(bins.start)):
+        below = float(atoms.values[bins.start[i] - 1])
+        above = float(atoms.values[bins.start[i]])
+        if bins.alone[i]:
+            edge = min(above, _short(above)) if atoms.single else above
+        elif atoms.date and bins.alone[i - 1]:
+            edge = _round_instant(below, min(above, below + _DAY))
+        elif bins.alone[i - 1]:
+            last = max(below, _short(below)) if atoms.single else below
+            edge = below + 1 if atoms.integral else float(np.nextafter(last, math.inf))
+        elif atoms.date:
+            edge = _round_instant(below, above)
+        else:
+            edge = round_number(below, above)
+        edges.append(edge)
+    return tuple(edges)
+
+
+def _short(value: float) -> float:
+    """The number that a person writes for one of 32 bits: 3.2 for 3.200000047683716."""
+    return float(str(np.float32(value)))
+
+
+def round_number(below: float, above: float) -> float:
+    """The number with the fewest digits in (below, above]."""
+    largest = max(abs(below), abs(above))
+    start = math.floor(math.log10(largest)) + 1 if largest > 0 else 0
+    for exponent in range(min(start, sys.float_info.max_10_exp), start - 18, -1):
+        step = 10.0**exponent
+        if step == 0:
+            continue
+        candidate = float(f"{math.floor(above / step)}e{exponent}")
+        if below < candidate <= above:
+            return candidate
+    return above
+
+
+def _round_instant(below: float, above: float) -> float:
+    """Midnight, or else the full hour, minute or second, in (below, above]."""
+    for step in _STEPS:
+        candidate = above - above % step
+        if candidate > below:
+            return candidate
+    return above

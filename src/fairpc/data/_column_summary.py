@@ -1,0 +1,413 @@
+"""What some rows say of one column: its values counted per class, in bounded memory.
+
+Summaries of batches add up to the summary of the table. Up to ``MOST`` distinct values are
+listed exactly; of more, numbers become points whose ranks are known to a bound, and texts are
+listed where they are heavy enough to matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.core import Array, Bools, Floats, Ints, need_threads
+from fairpc.data._categories import is_integral
+from fairpc.data._quantile_sketch import MOST, RUNS, Points, add_points, widened
+from fairpc.data._values import Sentinel, Values, ValueType, number_texts
+from fairpc.data._writing import PERCENT, PLAIN, Writing, likeliest
+
+Marks = tuple[ValueType, str, str]
+"""A way to read text: as dates, or as numbers with a decimal mark and a thousands separator."""
+
+_AS_PROGRAMS: Final[Marks] = ("number", *PLAIN.marks)
+_HOW: Final = ("decimal", "numeric", "sentinels")
+"""What is said of how text is to be read."""
+_KEPT_HASHES: Final = 1024
+_FEW_CELLS: Final = 24
+
+
+@dataclass(frozen=True, eq=False)
+class RowClasses:
+    """The rows of a batch: class of each, and weight of each if rows do not all weigh 1.
+
+    Attributes:
+        most: so many distinct values of a column are listed exactly; ``MOST`` if None.
+    """
+
+    classes: Ints
+    n_classes: int
+    weights: Floats | None = None
+    most: int | None = None
+
+    def sums(self, ids: Array, n: int) -> Floats:
+        """Weight per id from 0 to n - 1 and class; rows with id n are left out."""
+        if self.weights is None and ids.dtype == np.int8 and n * self.n_classes <= _FEW_CELLS:
+            # For so few cells, comparing bytes with each is faster than indexing.
+            bytes_ = ids * np.int8(self.n_classes) + self._narrow
+            counts = [np.count_nonzero(bytes_ == k) for k in range(n * self.n_classes)]
+            return np.array(counts, np.float64).reshape(n, self.n_classes)
+        cell = np.multiply(ids, self.n_classes, dtype=np.int64)
+        cell += self.classes
+        flat = np.bincount(cell, self.weights, (n + 1) * self.n_classes)
+        return flat.reshape(n + 1, self.n_classes)[:n].astype(np.float64)
+
+    @cached_property
+    def _narrow(self) -> Array:
+        """The classes as bytes, where they are few."""
+        return self.classes.astype(np.int8)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether weights count rows."""
+        return self.weights is None or bool((self.weights == np.floor(self.weights)).all())
+
+    def some(self, chosen: Bools) -> RowClasses:
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, classes=self.classes[chosen], weights=weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Repeats:
+    """How often some values occur: those with the smallest hashes, so a fair choice of values.
+
+    A value among the smallest of all is among the smallest of every batch it is in:
+    counts of batches add up to exact counts of the table.
+    """
+
+    hashes: Array
+    counts: Ints
+
+    @classmethod
+    def of(cls, values: Any, counts: Ints | None = None) -> Repeats:
+        """Of a polars series: each value once, or as often as ``counts`` says."""
+        hashes = values.hash(0).to_numpy()
+        return cls(hashes, np.ones(len(hashes), np.int64) if counts is None else counts).smallest()
+
+    @property
+    def none(self) -> bool:
+        """Whether every value occurs once."""
+        return bool((self.counts == 1).all())
+
+    def smallest(self) -> Repeats:
+        hashes, ids = np.unique(self.hashes, return_inverse=True)
+        counts = np.bincount(ids, self.counts, len(hashes)).astype(np.int64)
+        return Repeats(hashes[:_KEPT_HASHES], counts[:_KEPT_HASHES])
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Distinct numbers, dates or booleans (0 and 1).
+
+    Attributes:
+        whole: all are whole numbers.
+        remark, written: as in ``Values``.
+        lost: weight of numbers that mean "missing", per class; None where there are none.
+    """
+
+    type: ValueType
+    points: Points
+    whole: bool
+    remark: str = ""
+    written: Writing = PLAIN
+    lost: Floats | None = None
+
+    @property
+    def listed(self) -> bool:
+        """Whether every distinct value is listed."""
+        return not self.points.error
+
+    @property
+    def weights(self) -> Floats:
+        return self.points.weights
+
+    @property
+    def values(self) -> Values:
+        """The listed values, ascending."""
+        data = self.points.values
+        return Values(self.type, data.astype(np.int8) if self.type == "boolean" else data)
+
+    def repeats(self) -> Repeats | None:
+        """How often listed whole numbers occur, where weights count rows."""
+        return _repeats(_keys(self.points.values), self.weights) if self.whole else None
+
+    def renamed(self, column: Ints, n_classes: int) -> Numbers:
+        weights = widened(self.weights, column, n_classes)
+        lost = None if self.lost is None else widened(self.lost, column, n_classes)
+        return replace(self, points=replace(self.points, weights=weights), lost=lost)
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Distinct texts, a polars series, with a row of ``weights`` each.
+
+    Attributes:
+        rest: weight of texts that are no longer listed, per class; None where all are.
+        numbers: all texts as numbers or dates, where not all are listed and all are such; in each
+            way in which they can be read, because later batches may rule some out.
+        remark, decimal, numeric, sentinels: as in ``Values``.
+    """
+
+    texts: Any
+    weights: Floats
+    rest: Floats | None = None
+    numbers: Mapping[Marks, Numbers] = field(default_factory=dict)
+    remark: str = ""
+    decimal: str | None = None
+    numeric: bool = False
+    sentinels: tuple[Sentinel, ...] = ()
+
+    @property
+    def listed(self) -> bool:
+        """Whether every distinct text is listed."""
+        return self.rest is None
+
+    @property
+    def values(self) -> Values:
+        """The listed texts."""
+        how: Any = {name: getattr(self, name) for name in _HOW}
+        return Values("text", self.texts, **how)
+
+    def repeats(self) -> Repeats:
+        """How often listed texts occur, where weights count rows."""
+        return _repeats(self.texts, self.weights)
+
+    def as_numbers(self, most: int | None = None) -> Mapping[Marks, Numbers]:
+        """The texts as numbers or dates, up to ``most``, in each way that fits all of them.
+
+        The likeliest comes first; there is none where some are neither.
+        """
+        if self.rest is not None:
+            return self.numbers
+        found = {}
+        for values in self.values.readings():
+            whole = values.type == "number" and is_integral(values.data)
+            missing = values.missing()
+            points = Points.of(values.data[~missing], self.weights[~missing], most)
+            lost = self.weights[missing].sum(axis=0) if missing.any() else None
+            marks = values.type, *values.written.marks
+            found[marks] = Numbers(values.type, points, whole, values.remark, values.written, lost)
+        return found
+
+    def renamed(self, column: Ints, n_classes: int) -> Texts:
+        rest = None if self.rest is None else widened(self.rest, column, n_classes)
+        numbers = {marks: n.renamed(column, n_classes) for marks, n in self.numbers.items()}
+        weights = widened(self.weights, column, n_classes)
+        return replace(self, weights=weights, rest=rest, numbers=numbers)
+
+    def bounded(self, most: int | None, declared: bool) -> Texts:
+        """The heaviest texts where there are more than ``most``; others are counted together."""
+        if len(self.texts) <= (most or MOST):
+            return self
+        numbers = {} if declared else self.as_numbers(most)
+        # By name before by weight: which of equally heavy texts stay must not be left to chance.
+        named = self.texts.arg_sort().to_numpy()
+        order = named[np.argsort(-self.weights[named].sum(axis=1), kind="stable")]
+        kept = np.sort(order[:RUNS])
+        rest = self.weights[order[RUNS:]].sum(axis=0)
+        return replace(
+            self,
+            texts=self.texts.gather(kept),
+            weights=self.weights[kept],
+            rest=rest if self.rest is None else self.rest + rest,
+            numbers=numbers,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSummary:
+    """One column of some rows.
+
+    Attributes:
+        missing: weight without a value, per class.
+        found: the values; None where all are missing.
+        declared: the frame's own type says that these are categories.
+        repeats: how often values occur, where that cannot be told from ``found``: not all are
+            listed, or weights do not count rows.
+    """
+
+    missing: Floats
+    found: Numbers | Texts | None = None
+    declared: bool = False
+    repeats: Repeats | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, values: Values, rows: RowClasses, known: Any = None) -> ColumnSummary:
+        """The values of some rows. ``known`` lists texts to be expected: they are found faster."""
+        missing = values.missing()
+        holes = bool(missing.any())
+        lost = rows.sums(~missing, 1)[0] if holes else np.zeros(rows.n_classes)
+        if missing.all():
+            return cls(lost)
+        if values.type == "text":
+            return cls._of_texts(values, rows, lost, known)
+        data = values.data
+        if holes:
+            data, rows = data[~missing], rows.some(~missing)
+        points = Points.count(data, rows.classes, rows.n_classes, rows.weights, rows.most)
+        whole = values.type == "number" and is_integral(data)
+        told = whole and (points.error or not rows.whole)
+        repeats = Repeats.of(_keys(data)) if told else None
+        found = Numbers(values.type, points, whole, values.remark)
+        return cls(lost, found, values.declared, repeats)
+
+    @classmethod
+    def _of_texts(cls, values: Values, rows: RowClasses, lost: Floats, known: Any) -> ColumnSummary:
+        ids, texts = text_ids(values.data, known)
+        counts = rows.sums(ids, len(texts))
+        repeats = None
+        if not rows.whole:
+            repeats = Repeats.of(texts, np.bincount(ids, minlength=len(texts))[: len(texts)])
+        seen = np.flatnonzero(counts.any(axis=1))
+        if len(seen) < len(texts):
+            texts, counts = texts.gather(seen), counts[seen]
+        how: Any = {name: getattr(values, name) for name in _HOW}
+        every = Texts(texts, counts, remark=values.remark, **how)
+        found = every.bounded(rows.most, values.declared)
+        if not found.listed and repeats is None:
+            repeats = every.repeats()
+        return cls(lost, found, values.declared, repeats)
+
+    @property
+    def weights(self) -> Floats:
+        """Weight per listed value and class."""
+        if self.found is None:
+            return np.zeros((0, len(self.missing)))
+        return self.found.weights
+
+    def read(self) -> ColumnSummary:
+        """The column with texts that are nothing but numbers or dates as such."""
+        return self._read
+
+    @cached_property
+    def _read(self) -> ColumnSummary:
+        if not isinstance(self.found, Texts) or self.declared:
+            return self
+        numbers = self.found.as_numbers(len(self.found.texts))
+        found = likeliest(numbers.values(), lambda each: each.whole)
+        if found is None:
+            return self
+        missing = self.missing if found.lost is None else self.missing + found.lost
+        return replace(self, found=found if len(found.weights) else None, missing=missing)
+
+    def renamed(self, column: Ints, n_classes: int) -> ColumnSummary:
+        """The summary with class ``j`` renamed ``column[j]``."""
+        found = None if self.found is None else self.found.renamed(column, n_classes)
+        return replace(self, missing=widened(self.missing, column, n_classes), found=found)
+
+
+def add_columns(parts: Sequence[ColumnSummary], most: int | None = None) -> ColumnSummary:
+    """The column of all batches, whose classes must have the same names."""
+    missing = np.sum([part.missing for part in parts], axis=0)
+    known = [(part, part.found) for part in parts if part.found is not None]
+    if not known:
+        return ColumnSummary(missing)
+    declared = known[0][0].declared
+    found: Numbers | Texts
+    if isinstance(known[0][1], Texts):
+        found = _add_texts([f for _, f in known if isinstance(f, Texts)], most, declared)
+    else:
+        found = _add_numbers([f for _, f in known if isinstance(f, Numbers)], most)
+    told = not found.listed or any(part.repeats is not None for part, _ in known)
+    each = [part.repeats or f.repeats() for part, f in known] if told else []
+    counts = [repeats for repeats in each if repeats is not None]
+    repeats = None
+    if counts and len(counts) == len(known):
+        hashes = np.concatenate([some.hashes for some in counts])
+        repeats = Repeats(hashes, np.concatenate([some.counts for some in counts])).smallest()
+    return ColumnSummary(missing, found, declared, repeats)
+
+
+def text_ids(texts: Any, known: Any = None) -> tuple[Array, Any]:
+    """Number of each text of a series among distinct ones, and beyond them if null; and these.
+
+    They are sorted, because polars gives them in any order, and sums of weights have an order.
+    """
+    import polars as pl
+
+    need_threads("to learn from text")
+    distinct = texts.unique().drop_nulls().sort() if known is None else known
+    ids = number_texts(texts, distinct.to_list())
+    if known is not None:
+        found = np.count_nonzero(ids < len(known))
+        if found < len(texts) - texts.null_count():
+            new = texts.filter(ids == len(known)).unique().drop_nulls().sort()
+            distinct = pl.concat([known, new])
+            ids = number_texts(texts, distinct.to_list())
+    return ids, distinct
+
+
+def _add_numbers(parts: Sequence[Numbers], most: int | None) -> Numbers:
+    return replace(
+        parts[0],
+        points=add_points([part.points for part in parts], most),
+        whole=all(part.whole for part in parts),
+        remark=max(part.remark for part in parts),
+        lost=_sum([part.lost for part in parts]),
+    )
+
+
+def _sum(parts: Sequence[Floats | None]) -> Floats | None:
+    """The sum of what there is; None of nothing."""
+    known = [part for part in parts if part is not None]
+    total: Floats | None = np.sum(known, axis=0) if known else None
+    return total
+
+
+def _add_texts(parts: Sequence[Texts], most: int | None, declared: bool) -> Texts:
+    import polars as pl
+
+    ids, texts = text_ids(pl.concat([part.texts for part in parts]))
+    order = texts.arg_sort()
+    rank = np.empty(len(texts), np.int64)
+    rank[order.to_numpy()] = np.arange(len(texts))
+    weights = np.zeros((len(texts), parts[0].weights.shape[1]))
+    np.add.at(weights, rank[ids], np.concatenate([part.weights for part in parts]))
+    rest = _sum([part.rest for part in parts])
+    return replace(
+        parts[0],
+        texts=texts.gather(order),
+        weights=weights,
+        rest=rest,
+        numbers={} if rest is None or declared else _add_readings(parts, most),
+        remark=max(part.remark for part in parts),
+    ).bounded(most, declared)
+
+
+def _add_readings(parts: Sequence[Texts], most: int | None) -> Mapping[Marks, Numbers]:
+    """The texts of all batches in each way that fits all of them, their signs among it."""
+    each = [part.as_numbers(most) for part in parts]
+    found = {}
+    for marks in next((ways for ways in each if _AS_PROGRAMS not in ways), each[0]):
+        read = [_under(marks, ways) for ways in each]
+        known = [numbers for numbers in read if numbers is not None]
+        units = {numbers.written.unit for numbers in known}
+        alike = len(units - {""}) <= 1 and not {"", PERCENT} <= units
+        if len(known) == len(parts) and alike:
+            written = Writing(*marks[1:], max(units))
+            found[marks] = replace(_add_numbers(known, most), written=written)
+    return found
+
+
+def _under(marks: Marks, ways: Mapping[Marks, Numbers]) -> Numbers | None:
+    """A batch read in one way; what programs write means the same in others, if it fits them."""
+    plain = ways.get(_AS_PROGRAMS)
+    if marks in ways or plain is None or marks[0] != "number":
+        return ways.get(marks)
+    _, decimal, thousands = marks
+    apart = bool(thousands) and bool((np.abs(plain.points.values) >= 1000).any())
+    return plain if (plain.whole or decimal == PLAIN.decimal) and not apart else None
+
+
+def _repeats(values: Any, weights: Floats) -> Repeats:
+    return Repeats.of(values, np.ceil(weights.sum(axis=1)).astype(np.int64))
+
+
+def _keys(whole: Array) -> Any:
+    """Whole numbers under one type, so that equal ones have equal hashes."""
+    import polars as pl
+
+    return pl.Series(whole.astype(np.int64))

@@ -1,0 +1,362 @@
+"""One column: what it is, its levels or its bins, or why it is of no use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+
+import numpy as np
+
+from fairpc.core import Argument, Array, Floats, Ints, Phrase, TableError, counted
+from fairpc.data._binning import Atoms, choose_edges, distinct_edges, value_label
+from fairpc.data._categories import MAX_MERGED, Level, levels_of, merge_rare
+from fairpc.data._column_summary import ColumnSummary, Numbers, RowClasses, Texts
+from fairpc.data._encoding import Encoding
+from fairpc.data._fit_density import fit_density
+from fairpc.data._quantile_sketch import MOST
+from fairpc.data._schema import Column, Dropped, Kind
+from fairpc.data._table import MAX_ARITY
+from fairpc.data._values import EXACT, Values
+from fairpc.data._writing import PLAIN
+
+Binning = Literal["label", "quantile"]
+NumberModel = Literal["density", "bins"]
+
+ROWS_PER_BIN: Final = 10
+"""A short column gets fewer bins than asked, so that each has some rows."""
+
+FEW_NUMBERS: Final = 16
+"""Whole numbers up to which a column may be a category; beyond, their order says too much."""
+
+IDENTIFIER_ROWS: Final = 20
+"""In fewer rows than this, all values may differ by chance."""
+
+IDENTIFIES: Final = "it has a different value in every row, like an identifier"
+FEW_ROWS: Final = "none of its "
+TO_KEEP: Final = Phrase(
+    "name it with ",
+    Argument("numeric", "…"),
+    " or ",
+    Argument("categorical", "…"),
+    " to keep it",
+)
+"""What one does about a column that was taken for an identifier."""
+
+
+BINS: Final = 8
+"""Bins of a numeric column, unless another number is asked for."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How columns are encoded.
+
+    Attributes:
+        n_bins: about how many bins a numeric column gets; fewer where rows are few.
+        rare: levels with a smaller share are merged into "other".
+        useful: share that some value of a column of names must have, or it is dropped; None: rare.
+        max_levels: the most levels that a column may have, "other" included.
+        numeric: columns to be binned, whatever they look like.
+        categorical: columns whose values are levels, whatever they look like.
+        binning: choose bins with the label, or by quantiles; without labels always by quantiles.
+        numbers: whether what is known of a number ends at its bin, or goes on with a density.
+        monotone: columns in whose bins the rate of the positive class only rises, or only falls.
+        apart: columns that are encoded in another way, and how.
+    """
+
+    n_bins: int = BINS
+    rare: float = 0.005
+    useful: float | None = None
+    max_levels: int = 16
+    numeric: frozenset[str] = frozenset()
+    categorical: frozenset[str] = frozenset()
+    binning: Binning = "label"
+    numbers: NumberModel = "bins"
+    monotone: frozenset[str] = frozenset()
+    apart: tuple[frozenset[str], Options] | None = None
+
+    @property
+    def least(self) -> float:
+        """What the largest value of a column of names must have of the rows."""
+        return self.rare if self.useful is None else self.useful
+
+    def of_column(self, name: str) -> Options:
+        """How one column is encoded."""
+        return self.apart[1] if self.apart is not None and name in self.apart[0] else self
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.n_bins <= MAX_ARITY:
+            raise TableError(f"n_bins is {self.n_bins}: give a number from 2 to {MAX_ARITY}")
+        if not 2 <= self.max_levels <= MAX_ARITY:
+            raise TableError(f"max_levels is {self.max_levels}: give from 2 to {MAX_ARITY}")
+        if not 0 <= self.rare < 1:
+            raise TableError(f"rare is {self.rare}: give a share of at least 0 and below 1")
+        if self.binning not in get_args(Binning):
+            raise TableError(f"binning is {self.binning!r}: use 'label' or 'quantile'")
+        if self.numbers not in get_args(NumberModel):
+            raise TableError(Argument("numbers"), f" is {self.numbers!r}: use 'density' or 'bins'")
+        both = self.categorical & self.numeric
+        if both:
+            raise TableError(f"column {min(both)!r} is named numeric and categorical: choose one")
+        both = self.categorical & self.monotone
+        if both:
+            raise TableError(f"column {min(both)!r} is named monotone and categorical: choose one")
+
+
+@dataclass(frozen=True, eq=False)
+class ClassWeights:
+    """How the weights of a summary are to be read.
+
+    Attributes:
+        scale: what makes the mean weight of a row 1; 1 where weights count rows.
+        classes: class of each label that the summary tells apart, -1 = missing; None if the
+            label plays no part in the choice of bins.
+        n_classes: number of classes.
+        positive: the class whose rate is monotone where that is asked for.
+    """
+
+    scale: float = 1.0
+    classes: Ints | None = None
+    n_classes: int = 0
+    positive: int = -1
+
+    def by_class(self, weights: Floats) -> Floats | None:
+        """Weight per value and class; None if there are not two classes to tell apart."""
+        if self.classes is None:
+            return None
+        # Missing classes fall into a last column, which is then left out.
+        table = np.zeros((len(weights), self.n_classes + 1))
+        for column, of_label in zip(self.classes, weights.T, strict=True):
+            table[:, column] += of_label
+        table = table[:, : self.n_classes] * self.scale
+        return table if (table.sum(axis=0) > 0).sum() > 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class ListedColumn:
+    """A column as the rules below read it: distinct values, each with its weight."""
+
+    name: str
+    found: Numbers | Texts
+    weights: Floats  #: of each value, in rows
+    classes: Floats | None  #: weight per value and class, if there are two to tell apart
+    once: bool  #: whether every value occurs in one row only
+    declared: bool  #: the frame's own type says that these are categories
+    positive: int = -1  #: the positive class
+
+    @classmethod
+    def of(
+        cls, name: str, summary: ColumnSummary, found: Numbers | Texts, reading: ClassWeights
+    ) -> ListedColumn:
+        weights = found.weights.sum(axis=1) * reading.scale
+        repeats = summary.repeats
+        once = float(weights.sum()) == len(weights) if repeats is None else repeats.none
+        classes = reading.by_class(found.weights)
+        return cls(name, found, weights, classes, once, summary.declared, reading.positive)
+
+    def identifies(self, options: Options) -> bool:
+        """Whether each row has a text or whole number of its own, unless somebody says what it is.
+
+        In a few rows that may be chance.
+        """
+        said = options.categorical | options.numeric | options.monotone
+        if self.declared or self.name in said:
+            return False
+        found = self.found
+        counts = isinstance(found, Texts) or (found.type == "number" and found.whole)
+        return counts and self.once and len(self.weights) >= IDENTIFIER_ROWS
+
+    @property
+    def n_present(self) -> int:
+        """About how many rows have a value."""
+        return round(float(self.weights.sum()))
+
+
+def fit_column(
+    name: str,
+    summary: ColumnSummary,
+    options: Options,
+    reading: ClassWeights,
+    *,
+    parse: bool = True,
+) -> Column | Dropped:
+    """Encoding of one column, or why it is of no use.
+
+    With ``parse``, text that is nothing but numbers or dates is read as such.
+    """
+    summary = summary.read() if parse else summary
+    found = summary.found
+    if found is None:
+        return Dropped(name, "it is missing in every row")
+    if isinstance(found, Texts) and found.numeric:
+        raise TableError(
+            f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
+            "write them alike, or name the decimal mark with ",
+            Argument("decimal"),
+        )
+    listed = ListedColumn.of(name, summary, found, reading)
+    if listed.identifies(options):
+        return Dropped(name, f"{IDENTIFIES}; {TO_KEEP}")
+    named = _is_named(listed, options)
+    if name in options.monotone:
+        _check_monotone(listed, named)
+    fitted = _fit_levels(listed, options) if named else _fit_numbers(listed, options)
+    if isinstance(fitted, Dropped):
+        return fitted
+    lost = float(summary.missing.sum())
+    rest = 0.0 if not isinstance(found, Texts) or found.rest is None else float(found.rest.sum())
+    share = lost / (float(found.weights.sum()) + rest + lost) if lost else 0.0
+    remark = f" ({found.remark})" if found.remark else ""
+    written = found.written if isinstance(found, Numbers) and found.written != PLAIN else None
+    return replace(fitted, missing_share=share, done=fitted.done + remark, written=written)
+
+
+def identifies(name: str, values: Values) -> bool:
+    """Whether a column in memory would be dropped as an identifier."""
+    rows = RowClasses(np.zeros(len(values.data), np.int64), 1)
+    summary = ColumnSummary.of(values, rows).read()
+    if summary.found is None:
+        return False
+    return ListedColumn.of(name, summary, summary.found, ClassWeights()).identifies(Options())
+
+
+def identifiers(encoding: Encoding) -> dict[str, str]:
+    """Columns that were dropped because they tell rows apart, one by one or a few, and why.
+
+    To a classifier each value is a column, which takes long and tells nothing of other rows.
+    """
+    return {
+        each.name: IDENTIFIES if each.reason.startswith(IDENTIFIES) else each.reason
+        for each in encoding.dropped
+        if each.reason.startswith((IDENTIFIES, FEW_ROWS))
+    }
+
+
+def _is_named(column: ListedColumn, options: Options) -> bool:
+    """Whether values are names and not quantities; whole numbers beyond 2^53 are keys."""
+    found, name = column.found, column.name
+    if isinstance(found, Texts) or found.type == "boolean":
+        return True
+    if column.declared or name in options.categorical:
+        return True
+    whole = found.type == "number" and found.points.values.dtype.kind in "iu"
+    return whole and name not in options.numeric and _largest(found.points.values) >= EXACT
+
+
+def _check_monotone(column: ListedColumn, named: bool) -> None:
+    """A TableError where a rate cannot rise from bin to bin, for want of bins or of labels."""
+    if named:
+        raise TableError(
+            f"column {column.name!r} holds names, which have no order: leave it out of ",
+            Argument("monotone"),
+        )
+    if column.classes is None:
+        raise TableError(
+            f"column {column.name!r} is named monotone, and there are no labels of two classes: "
+            "leave it out of ",
+            Argument("monotone"),
+        )
+
+
+def _fit_levels(column: ListedColumn, options: Options) -> Column | Dropped:
+    name, found = column.name, column.found
+    if isinstance(found, Texts) and found.rest is not None:
+        return _fit_heavy(name, found, options)
+    if found.values.type == "date":
+        raise TableError(f"column {name!r} holds dates: they are binned, not categorical")
+    levels = levels_of(found.values)
+    if len(levels) == 1:
+        return _constant(name, levels[0])
+    if found.values.type == "boolean":
+        return Column(name, "boolean", levels=(False, True), done="boolean")
+    weights = column.weights
+    if isinstance(found, Texts):
+        weights = weights[found.texts.arg_sort().to_numpy()]
+    kept, merged = merge_rare(weights, options.rare, options.max_levels)
+    if weights.max() < options.least * weights.sum():
+        return _spread(name, f"{len(levels):,}", options)
+    return _levels(name, levels, kept, merged)
+
+
+def _levels(name: str, levels: Sequence[Level], kept: list[int], merged: list[int]) -> Column:
+    unlisted = len(merged) > MAX_MERGED
+    done = f"category of {counted(len(kept), 'level')}"
+    if merged:
+        done += f", {counted(len(merged), 'rare one')} merged into 'other'"
+    return Column(
+        name,
+        "category",
+        levels=tuple(levels[i] for i in kept),
+        merged=() if unlisted else tuple(levels[i] for i in merged),
+        open=unlisted,
+        done=done,
+    )
+
+
+def _fit_heavy(name: str, found: Texts, options: Options) -> Column | Dropped:
+    """Texts of which only the heavy ones are listed; all others are "other"."""
+    mass = found.weights.sum(axis=1)
+    known = float(mass.sum()) + (0.0 if found.rest is None else float(found.rest.sum()))
+    if mass.max(initial=0.0) < options.least * known:
+        return _spread(name, f"more than {MOST:,}", options)
+    kept = np.flatnonzero(mass >= options.rare * known)
+    kept = np.sort(kept[np.argsort(-mass[kept], kind="stable")][: options.max_levels - 1])
+    levels = tuple(found.texts.gather(kept).to_list())
+    done = f"category of {counted(len(kept), 'level')}, more than {MOST:,} merged into 'other'"
+    return Column(name, "category", levels=levels, open=True, done=done)
+
+
+def _fit_numbers(column: ListedColumn, options: Options) -> Column | Dropped:
+    name, found = column.name, column.found
+    atoms = _atoms(column)
+    if len(atoms.values) == 1:
+        return _constant(name, value_label(float(atoms.values[0]), date=atoms.date))
+    monotone = name in options.monotone
+    free = name not in options.numeric and not (atoms.date or monotone)
+    if free and atoms.integral and len(atoms.values) <= options.max_levels:
+        rare = (atoms.weights < options.rare * atoms.weights.sum()).sum()
+        if rare < 2 and len(atoms.values) <= FEW_NUMBERS:
+            levels = levels_of(found.values)
+            return _levels(name, levels, list(range(len(levels))), [])
+        edges, done = distinct_edges(atoms, options.rare), "bins of single or rare whole numbers"
+    else:
+        edges, done = _choose(atoms, options, column.n_present, monotone)
+    kind: Kind = "date" if atoms.date else "number"
+    words = f"{kind} in {len(edges) + 1} {done}"
+    density = fit_density(edges, atoms) if options.numbers == "density" else None
+    return Column(name, kind, edges=edges, integral=atoms.integral, done=words, density=density)
+
+
+def _choose(
+    atoms: Atoms, options: Options, n_present: int, monotone: bool
+) -> tuple[tuple[float, ...], str]:
+    n_bins = min(options.n_bins, max(2, n_present // ROWS_PER_BIN))
+    if len(atoms.values) <= n_bins and not monotone:
+        return distinct_edges(atoms, options.rare), "bins, one per value"
+    by = "by quantiles" if atoms.classes is None else "chosen with the label"
+    by += ", its rate monotone" if monotone else ""
+    return choose_edges(atoms, n_bins, options.rare, monotone=monotone), f"bins {by}"
+
+
+def _atoms(column: ListedColumn) -> Atoms:
+    """Distinct numbers or dates with their weights."""
+    values = column.found.values
+    date = values.type == "date"
+    whole = isinstance(column.found, Numbers) and column.found.whole
+    integral = whole and _largest(values.data) < EXACT
+    # Negative zero and zero are one value; adding zero leaves the positive one.
+    numbers = values.data.astype(np.float64) + 0.0
+    return Atoms(numbers, column.weights, column.classes, integral, date, column.positive)
+
+
+def _largest(data: Array) -> float:
+    return max(abs(float(data.min())), abs(float(data.max())))
+
+
+def _spread(name: str, n_values: str, options: Options) -> Dropped:
+    return Dropped(name, f"{FEW_ROWS}{n_values} values holds {options.least:.2%} of rows")
+
+
+def _constant(name: str, value: object) -> Dropped:
+    return Dropped(name, f"it has one value ({value!r}) wherever it is known")

@@ -1,0 +1,516 @@
+"""Table files: CSV, TSV, Parquet, Feather (Arrow), Excel; read and written in batches."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from glob import glob, has_magic
+from pathlib import Path
+from queue import Full, Queue
+from threading import Event
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+
+from fairpc.core import (
+    AnyPath,
+    FileFormatError,
+    MissingExtraError,
+    TableError,
+    need_threads,
+    replacing,
+)
+from fairpc.data._delimited import Dialect, NotUtf8Error, read_dialect
+from fairpc.data._frame import exactly
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Format = Literal["text", "parquet", "arrow", "workbook"]
+Types = Mapping[str, Any]
+"""Polars' type of each column."""
+SHEET: Final = "::"
+"""What stands between a workbook and the name of a sheet."""
+MOST_BYTES: Final = 1 << 30
+"""Bytes of a workbook when it is unpacked, at most: it is read as a whole."""
+
+SUFFIXES: Final[Mapping[str, Format]] = {
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".txt", ".data"), "text"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), "arrow"),
+}
+KNOWN: Final = "CSV (.csv), TSV (.tsv), Parquet (.parquet) or Feather (.feather, .arrow)"
+_QUERY: Final = "copy a query of it to Parquet"
+
+_MAGIC: Final[Mapping[bytes, Format]] = {
+    b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+    b"PK\x03\x04": "workbook",
+}
+_REFUSED: Final = {
+    b"\x1f\x8b": ("compressed with gzip", "unpack it first"),
+    b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unpack it first"),
+    b"\xd0\xcf\x11\xe0": ("an old Excel workbook", "export it as CSV"),
+    b"\xff\xff\xff\xff": ("an Arrow stream", "write it as a file, such as Feather or Parquet"),
+    b"FEA1": ("Feather of version 1", "write it again as Feather 2 or Parquet"),
+    b"SQLite format 3": ("a database", _QUERY),
+    b"{": ("JSON, in which models are written, not tables", "give a table, such as CSV or Parquet"),
+}
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """One table, in one file or in several of one format.
+
+    Attributes:
+        source: the table as the user called it.
+        paths: the files, in the order of their names.
+        format: text, Parquet, Arrow or a sheet of a workbook.
+        dialects: of each file, where they are text.
+        types: of the columns, where files differ in them.
+        sheet: the rows, where they are a sheet of a workbook.
+    """
+
+    source: str
+    paths: tuple[Path, ...]
+    format: Format
+    dialects: tuple[Dialect, ...] = ()
+    types: Types | None = None
+    sheet: pl.DataFrame | None = None
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between values; a comma where the files are no text."""
+        return self.dialects[0].delimiter if self.dialects else ","
+
+    def scan(self) -> pl.LazyFrame:
+        """The rows of all files; the values of text files are text."""
+        import polars as pl
+
+        if self.sheet is not None:
+            return self.sheet.lazy()
+        if self.format == "text":
+            parts = [d.scan(p) for p, d in zip(self.paths, self.dialects, strict=True)]
+            names = exactly(self.dialects[0].names)
+            return pl.concat([part.select(names) for part in parts]) if parts[1:] else parts[0]
+        if self.types is None:
+            return _scan(self.paths, self.format)
+        columns = [exactly([name]).cast(dtype) for name, dtype in self.types.items()]
+        return pl.concat([_scan((path,), self.format).select(columns) for path in self.paths])
+
+    def one(self, k: int) -> TableFiles:
+        """The table of file ``k`` alone."""
+        return replace(self, paths=(self.paths[k],), dialects=self.dialects[k : k + 1])
+
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        if self.dialects:
+            return self.dialects[0].names
+        with self.reading():
+            return tuple(self.scan().collect_schema().names())
+
+    def read(self) -> pl.DataFrame:
+        """All rows at once."""
+        with self.reading():
+            frame = self.scan().collect(engine="streaming")
+        if not frame.height:
+            raise self.no_rows()
+        return frame
+
+    def batches(self, size: int) -> Iterator[pl.DataFrame]:
+        """The rows in order, about ``size`` at a time."""
+        some = False
+        with self.reading():
+            for batch in in_batches(self.scan(), size):
+                some = some or batch.height > 0
+                yield batch
+        if not some:
+            raise self.no_rows()
+
+    def no_rows(self) -> TableError:
+        what = "a header" if self.format == "text" else "columns"
+        return TableError(f"{self.source} has {what} and no rows: give at least one row")
+
+    def reading(self) -> Reading:
+        """A block in which what polars cannot read is said to be this table's fault."""
+        return Reading(self.source)
+
+
+@dataclass(frozen=True)
+class Reading:
+    source: str
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, OSError):
+            why = "it was cut, moved or removed meanwhile"
+        elif _gave_up(error):
+            why = "it is damaged or of another kind"
+        else:
+            return
+        raise FileFormatError(
+            f"{self.source} cannot be read ({reason_of(error)}): {why}, write it again"
+        ) from error
+
+
+def _gave_up(error: BaseException | None) -> bool:
+    """Whether a library gave up; a panic is no Exception, and would end the program."""
+    library = type(error).__module__.partition(".")[0]
+    return library in ("polars", "pyo3_runtime", "_fastexcel", "zipfile")
+
+
+def in_batches(frame: pl.LazyFrame, size: int) -> Iterator[pl.DataFrame]:
+    """The rows in order, about ``size`` at a time.
+
+    Polars' ``collect_batches`` ends early, without an error, where a thread panics.
+    """
+    made: Queue[pl.DataFrame | None] = Queue(1)
+    stopped = Event()
+
+    def hand_over(batch: pl.DataFrame | None) -> bool:
+        while not stopped.is_set():
+            with contextlib.suppress(Full):
+                made.put(batch, timeout=0.1)
+                return False
+        return True  # nobody asks for more
+
+    def read() -> None:
+        try:
+            frame.sink_batches(hand_over, chunk_size=size, engine="streaming")
+        finally:
+            hand_over(None)  # in this thread: the other one empties the queue
+
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        try:
+            while (batch := made.get()) is not None:
+                yield batch
+            reading.result()
+        finally:
+            stopped.set()
+
+
+def reason_of(error: BaseException | None) -> str:
+    """The first line of what another library says."""
+    return str(error).strip().partition("\n")[0].rstrip(".:")[:200]
+
+
+def find(path: AnyPath, *, delimiter: str | None = None, source: str | None = None) -> TableFiles:
+    """The table of a file, of a folder, or of files that match a pattern such as 'data/*.parquet'.
+
+    A sheet of a workbook is named after two colons, as in 'book.xlsx::Loans'. The
+    format is told by the first bytes, not by the name. ``source`` is what errors
+    call the table, by default its path.
+    """
+    need_threads("to read a file")
+    given = os.fspath(path)
+    called = source or given
+    file, name = _split(given)
+    paths = _paths(file, called)
+    formats = [_format(p, called if len(paths) == 1 else str(p)) for p in paths]
+    for p, one in zip(paths, formats, strict=True):
+        if one != formats[0]:
+            raise FileFormatError(
+                f"{called}: {p.name} is {one} and {paths[0].name} is {formats[0]}: give files of "
+                "one format"
+            )
+    if formats == ["workbook"]:
+        return TableFiles(called, paths, "workbook", sheet=_sheet(paths[0], name, source or file))
+    if formats[0] == "workbook" or name is not None:
+        raise FileFormatError(
+            f"{called} is not one workbook: give one by itself, and only then the name of a sheet "
+            f"after {SHEET!r}"
+        )
+    if formats[0] != "text":
+        types = _types(paths, formats[0]) if len(paths) > 1 else None
+        return TableFiles(called, paths, formats[0], types=types)
+    dialects = tuple(
+        read_dialect(p, called if len(paths) == 1 else str(p), delimiter) for p in paths
+    )
+    for p, dialect in zip(paths, dialects, strict=True):
+        if sorted(dialect.names) != sorted(dialects[0].names):
+            raise FileFormatError(
+                f"{p} has other columns than {paths[0]}: give files with one header"
+            )
+    return TableFiles(called, paths, "text", dialects)
+
+
+def _scan(paths: tuple[Path, ...], kind: Format) -> pl.LazyFrame:
+    import polars as pl
+
+    if kind == "parquet":
+        return pl.scan_parquet(list(paths), glob=False)
+    return pl.scan_ipc([_unmapped(path) for path in paths], glob=False)
+
+
+def _unmapped(path: Path) -> str:
+    """The address under which polars reads an Arrow file, where it would map a path into memory.
+
+    Whoever cuts a file that is mapped ends the process (SIGBUS). An escape in an address is mapped
+    again, but means the file that it says.
+    """
+    plain = path.resolve().as_posix()
+    bare = os.name == "posix" and plain.isprintable() and "%" not in plain
+    return f"file://{plain}" if bare else path.resolve().as_uri()
+
+
+def _split(given: str) -> tuple[str, str | None]:
+    """The path of a file and the name of a sheet in it, None where it is not named."""
+    path, mark, name = given.rpartition(SHEET)
+    return (path, name) if mark and not Path(given).exists() else (given, None)
+
+
+def _sheet(path: Path, name: str | None, called: str) -> pl.DataFrame:
+    """The rows of a sheet, of the only one where none is named."""
+    import polars as pl
+
+    with Reading(called):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+        if size > MOST_BYTES:
+            raise FileFormatError(
+                f"{called} has {size:,} bytes when it is unpacked and the limit is "
+                f"{MOST_BYTES:,}: export the sheet as CSV"
+            )
+        try:
+            whole: Any = {"infer_schema_length": None, "raise_if_empty": False}
+            found: dict[str, pl.DataFrame] = pl.read_excel(path, sheet_id=0, **whole)
+        except ImportError:
+            raise MissingExtraError(
+                f"{called} is an Excel workbook, which needs fastexcel: pip install "
+                "'fairpc[excel]', or export the sheet as CSV"
+            ) from None
+    sheets = {title: sheet for title, sheet in found.items() if sheet.width}
+    chosen = sheets if name is None else {title: sheets[title] for title in sheets if title == name}
+    if len(chosen) != 1:
+        shown = ", ".join(map(repr, sheets)) or "no sheet with a header"
+        example = next(iter(sheets), "Sheet1")
+        raise FileFormatError(
+            f"{called} has {shown}: name one sheet, as in '{called}{SHEET}{example}'"
+        )
+    (sheet,) = chosen.values()
+    return sheet
+
+
+def _types(paths: tuple[Path, ...], kind: Format) -> Types | None:
+    """Types of the columns of several files, where they differ; each is asked by itself."""
+    found: list[tuple[Path, Types]] = []
+    for path in paths:
+        with Reading(str(path)):
+            found.append((path, _scan((path,), kind).collect_schema()))
+    return common_types(found)
+
+
+def _paths(given: str, called: str) -> tuple[Path, ...]:
+    if not given:
+        raise FileFormatError("the table has an empty name: give the path of one")
+    path = Path(given)
+    try:
+        inside = sorted(path.iterdir()) if path.is_dir() else None
+        exists, regular = path.exists(), path.is_file()
+    except PermissionError:
+        raise FileFormatError(f"{called} may not be read: ask for permission") from None
+    except (OSError, ValueError) as error:
+        raise FileFormatError(f"{called!r} is no path ({error}): give that of a table") from None
+    if inside is not None:
+        return _inside([p for p in inside if not p.name.startswith(("_", "."))], called)
+    if regular:
+        return (path,)
+    if exists:
+        raise FileFormatError(f"{called} is not a regular file: give the path of one")
+    if has_magic(given):
+        matched = sorted(Path(p) for p in glob(given, recursive=True) if Path(p).is_file())  # noqa: PTH207 - absolute patterns
+        if matched:
+            return tuple(matched)
+        raise FileFormatError(f"no file matches {called}: check the pattern and the folder")
+    raise FileFormatError(f"there is no file {called}: check the name and the folder")
+
+
+def _inside(entries: list[Path], called: str) -> tuple[Path, ...]:
+    """The tables of a folder; what looks like more of them below it is not left out silently."""
+    tables = tuple(p for p in entries if p.suffix.lower() in SUFFIXES and p.is_file())
+    alike = {p.suffix.lower() for p in tables} or set(SUFFIXES)
+    for folder in filter(Path.is_dir, entries):
+        for below in folder.rglob("*"):
+            if below.suffix.lower() in alike and below.is_file():
+                raise FileFormatError(
+                    f"{called} has tables in folders below it, such as {folder.name}: give a "
+                    f"pattern, such as '{called}/**/*{below.suffix}'"
+                )
+    if not tables:
+        raise FileFormatError(f"{called} is a folder without tables: put {KNOWN} into it")
+    return tables
+
+
+def is_part(path: AnyPath, table: AnyPath) -> bool:
+    """Whether a file is one of a table's, or would be if it were written.
+
+    A table is a file, a folder or a pattern; links are followed.
+    """
+    given, target = os.fspath(table), Path(os.path.realpath(path))
+    try:
+        file, _ = _split(given)
+        files = _paths(file, given)
+    except FileFormatError:
+        return False  # who reads the table says why it cannot be read
+    if target.exists() and any(target.samefile(file) for file in files):
+        return True
+    source = Path(given)
+    if source.is_dir():
+        return target.parent == source.resolve() and target.suffix.lower() in SUFFIXES
+    if source.exists():
+        return False
+    pattern = (source.parent.resolve() / source.name).parts
+    return len(pattern) == len(target.parts) and all(map(fnmatch, target.parts, pattern))
+
+
+def _format(path: Path, called: str) -> Format:
+    try:
+        with path.open("rb") as file:
+            head = file.read(16)
+    except PermissionError:
+        raise FileFormatError(f"{called} may not be read: ask for permission") from None
+    if head[8:12] == b"DUCK" and b"\0" in head:
+        raise FileFormatError(f"{called} is a database: {_QUERY}")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise NotUtf8Error(f"{called} is written in UTF-16: save it as UTF-8, or give its encoding")
+    for magic, known in _MAGIC.items():
+        if head.startswith(magic):
+            return known
+    for magic, (what, repair) in _REFUSED.items():
+        if head.startswith(magic):
+            raise FileFormatError(f"{called} is {what}: {repair}")
+    named = SUFFIXES.get(path.suffix.lower(), "text")
+    if named != "text":
+        raise FileFormatError(
+            f"{called} is {'no' if head else 'empty, which is no'} {named.capitalize()} file, "
+            f"whatever its name says: give {KNOWN}"
+        )
+    return "text"
+
+
+def format_of(path: AnyPath) -> Format:
+    """The format that the name of a file to be written asks for."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        ending = f"the ending {suffix!r}" if suffix else "no ending"
+        raise FileFormatError(f"{os.fspath(path) or repr('')} has {ending}: use {KNOWN}")
+    return SUFFIXES[suffix]
+
+
+def write_table(
+    batches: Iterable[pl.DataFrame],
+    schema: Mapping[str, Any],
+    target: AnyPath | BinaryIO,
+    *,
+    delimiter: str = ",",
+) -> None:
+    """Write batches to a file, whole or not at all, as its name asks; or to a stream, as text.
+
+    Only a few batches are in memory at a time. Files that end in .tsv or .tab
+    have tabs, whatever the ``delimiter``.
+    """
+    try:
+        if not isinstance(target, str | os.PathLike):
+            for i, batch in enumerate(batches):
+                target.write(batch.write_csv(separator=delimiter, include_header=not i).encode())
+            return
+        chosen = format_of(target)
+        if Path(target).suffix.lower() in (".tsv", ".tab"):
+            delimiter = "\t"
+        with replacing(target) as temporary:
+            _sink(batches, schema, temporary, chosen, delimiter)
+    except BaseException as error:
+        if not _gave_up(error):
+            raise
+        called = os.fspath(target) if isinstance(target, str | os.PathLike) else "the table"
+        raise TableError(
+            f"{called} cannot be written ({reason_of(error)}): make room, write Parquet "
+            "instead of text, or drop the column that is named"
+        ) from error
+
+
+def _sink(
+    batches: Iterable[pl.DataFrame],
+    schema: Mapping[str, Any],
+    path: Path,
+    chosen: Format,
+    delimiter: str,
+) -> None:
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    rows = register_io_source(lambda *_: iter(batches), schema=dict(schema))
+    if chosen == "text":
+        rows.sink_csv(path, separator=delimiter)
+    elif chosen == "parquet":
+        rows.sink_parquet(path, row_group_size=_ROW_GROUP)
+    else:
+        rows.sink_ipc(path, compat_level=pl.CompatLevel.oldest())
+
+
+_ROW_GROUP: Final = 1 << 17
+
+
+def common_types(files: Sequence[tuple[Path, Types]]) -> Types | None:
+    """The types that hold the columns of all files; None where all have the same, in one order.
+
+    Numbers of several widths are joined, as are dates with instants and texts with categories. A
+    FileFormatError names a file that lacks a column, or has numbers where others have text.
+    """
+    first, types = files[0]
+    for path, other in files[1:]:
+        for name in sorted(types.keys() ^ other.keys()):
+            without, having = (path, first) if name in types else (first, path)
+            raise FileFormatError(
+                f"{without} has no column {name!r}, and {having.name} has one: give files with the "
+                "same columns"
+            )
+    if all(list(other.items()) == list(types.items()) for _, other in files):
+        return None
+    return {name: _common(name, [(path, other[name]) for path, other in files]) for name in types}
+
+
+def _common(name: str, found: Sequence[tuple[Path, Any]]) -> Any:
+    """The type of one column."""
+    import polars as pl
+
+    first, start = next(((p, t) for p, t in found if t != pl.Null), found[0])
+    distinct = list(dict.fromkeys(dtype for _, dtype in found))
+    for path, dtype in found:
+        if _kind(dtype) not in (_kind(start), "nothing"):
+            raise FileFormatError(
+                f"column {name!r} holds {dtype} in {path} and {start} in {first.name}: write it "
+                "with one type"
+            )
+    if len(distinct) == 1:
+        return distinct[0]
+    if _kind(start) == "text":
+        return pl.String()
+    try:
+        empty = [pl.DataFrame(schema={name: dtype}) for dtype in distinct]
+        return pl.concat(empty, how="vertical_relaxed").schema[name]
+    except pl.exceptions.PolarsError as error:
+        raise FileFormatError(
+            f"column {name!r} holds {' and '.join(map(str, distinct))} in files of one table: "
+            "write it with one type"
+        ) from error
+
+
+def _kind(dtype: Any) -> str:
+    """What can be joined without a change of meaning has one name."""
+    import polars as pl
+
+    if dtype.is_numeric() or dtype == pl.Boolean:
+        return "number"
+    if dtype in (pl.Date, pl.Datetime):
+        return "date"
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    return "nothing" if dtype == pl.Null else str(dtype)

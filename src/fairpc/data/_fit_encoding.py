@@ -1,0 +1,358 @@
+"""Learn how tables become codes: columns, label and groups from the summary of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.core import (
+    Argument,
+    Array,
+    Codes,
+    ColumnWarning,
+    DroppedWarning,
+    EachWay,
+    Floats,
+    TableError,
+    counted,
+    warn_caller,
+)
+from fairpc.data._binning import value_label
+from fairpc.data._codes_of import code_values, numbers_of, unmarked
+from fairpc.data._column_summary import ColumnSummary, Numbers
+from fairpc.data._columns import ClassWeights, Options, fit_column
+from fairpc.data._encoding import Encoding
+from fairpc.data._frame import Frame
+from fairpc.data._groups import groups_of, warn_of_groups
+from fairpc.data._labels import labels_of, warn_of_classes
+from fairpc.data._leaks import label_leaks, warn_leak
+from fairpc.data._schema import Column, Dropped
+from fairpc.data._source import Roles, Source, Watcher, shown_name
+from fairpc.data._summary import Summary, summarise_source, values_at, weighted
+from fairpc.data._table import no_weight
+from fairpc.data._table_coding import TableCoding
+from fairpc.data._values import AS_NUMBERS, Sentinel, Values, read_values
+
+Names = str | int | Iterable[str | int]
+
+LEFT_OUT: Final = "left out on request"
+_MOST_SAID: Final = 10
+"""Columns that a warning says the reason of."""
+_CODE_FAR: Final = 10.0
+"""How many times as large as all others a number is that may be a code for a missing value."""
+_RAW_LEVELS: Final = 256
+_MOST_PAIRS: Final = 100
+"""Pairs of columns that are compared cell by cell; of more, sets of rows are compared first."""
+
+
+def fit_coding(
+    source: Source,
+    roles: Roles,
+    *,
+    positive: Any = None,
+    options: Options | None = None,
+    watch: Watcher | None = None,
+    again: bool = False,
+    given_whole: bool = False,
+) -> tuple[TableCoding, bool]:
+    """Learn how a table becomes codes, in one pass; and whether its weights count rows.
+
+    Columns that give the label away are warned of, unless the table was coded before (``again``).
+    So are columns that are dropped, unless a classifier is ``given`` the table ``whole``.
+    """
+    summary = summarise_source(source, roles, watch)
+    if not summary.weight:
+        raise no_weight()
+    if not roles.features:
+        raise TableError(
+            f"the table has n_features = {len(roles.sensitive)}, all of them sensitive: give "
+            "features too"
+        )
+    crossing, sentinels = summary.groups, roles.missing_values
+    groups = groups_of(crossing.columns, crossing.rows, crossing.weights, sentinels)
+    n_labels = len(summary.labels.data) + bool(summary.label_weights[-1])
+    found, known = values_at(summary.labels, np.arange(n_labels)), summary.label_weights[:n_labels]
+    labels = labels_of(shown_name(roles.label), found, known, positive, sentinels)
+    classes, n_classes = labels.codes_of(summary.labels), len(labels.classes)
+    given = options or Options(), classes, n_classes, labels.positive
+    features = fit_features(source, roles, summary, *given)
+    if not again:
+        _warn_of_columns(features, summary)
+        _warn_of_codes(features, summary)
+        if not given_whole:
+            warn_of_dropped([d for d in features.dropped if d.reason != LEFT_OUT])
+        warn_of_groups(groups)
+        warn_of_classes(labels, len(groups.names))
+        for leak in label_leaks(summary, classes.astype(np.int64), n_classes, features.columns):
+            warn_leak(leak, f"the label {labels.name!r}")
+    sensitive = tuple(name for name in roles.sensitive if name in (roles.names or source.names))
+    return TableCoding(features, labels, groups, sensitive), summary.whole
+
+
+def _warn_of_columns(features: Encoding, summary: Summary) -> None:
+    """Say which columns are read otherwise than they are written."""
+    for column in features.columns:
+        found = summary.columns[column.name].read().found
+        if column.written is not None and found is not None and found.remark != AS_NUMBERS:
+            warn_caller(
+                ColumnWarning(
+                    f"column {column.name!r}: {found.remark}; name it with ",
+                    Argument("categorical", "…"),
+                    " to keep the text, or the decimal mark with ",
+                    Argument("decimal"),
+                ),
+            )
+
+
+def _warn_of_codes(features: Encoding, summary: Summary) -> None:
+    """Say which numbers look like codes for a missing value."""
+    for column in features.columns:
+        found = summary.columns[column.name].read().found
+        if column.kind != "number" or not isinstance(found, Numbers):
+            continue
+        for code, low, high in _likely_codes(found.points.values):
+            warn_caller(
+                ColumnWarning(
+                    f"column {column.name!r} has the number {code}, and others from {low} to "
+                    f"{high} only: if it stands for a missing value, say so with ",
+                    EachWay(f"missing_values=({code},)", f"--missing {code}"),
+                )
+            )
+
+
+def _likely_codes(values: Array) -> Iterator[tuple[str, str, str]]:
+    """A first or last number of nines that is far from all others, and the ends of these."""
+    for code, others in ((values[-1], values[:-1]), (values[0], values[1:])):
+        if abs(code) >= 99 and set(str(int(abs(code)))) == {"9"} and len(others):
+            ends = float(others[0]), float(others[-1])
+            if _CODE_FAR * max(map(abs, ends)) <= abs(code):
+                low, high = (value_label(end, date=False) for end in ends)
+                yield repr(code.item()), low, high
+
+
+def warn_of_dropped(dropped: Sequence[Dropped]) -> None:
+    """Say which columns are not used, and why."""
+    if dropped:
+        each = "; ".join(f"{d.name!r} ({d.reason})" for d in dropped[:_MOST_SAID])
+        more = f" and {len(dropped) - _MOST_SAID} more" if len(dropped) > _MOST_SAID else ""
+        n = counted(len(dropped), "column is", "columns are")
+        warn_caller(DroppedWarning(f"{n} not used: {each}{more}"))
+
+
+def resolve(names: tuple[str, ...], chosen: Names, option: str) -> frozenset[str]:
+    """Names of columns given by name or position; a TableError names one that is not there."""
+    found = []
+    for item in [chosen] if isinstance(chosen, str | int | np.integer) else chosen:
+        if isinstance(item, int | np.integer) and -len(names) <= item < len(names):
+            found.append(names[item])
+        elif item in names:
+            found.append(str(item))
+        else:
+            raise TableError(
+                f"column {item!r} in {option} is not in the table: "
+                f"its columns are {', '.join(map(repr, names[:10]))}"
+                + (", …" if len(names) > 10 else "")
+            )
+    return frozenset(found)
+
+
+def fit_features(
+    source: Source,
+    roles: Roles,
+    summary: Summary,
+    options: Options,
+    classes: Codes,
+    n_classes: int,
+    positive: int = -1,
+) -> Encoding:
+    """How the features of a table become codes; ``classes`` are those of the distinct labels.
+
+    Columns with one value, identifiers (a different value in every row) and
+    one-to-one copies of an earlier column are dropped; ``Encoding.dropped`` says why.
+    """
+    reading = ClassWeights(summary.scale)
+    if options.binning == "label" and n_classes > 1:
+        codes = np.append(classes, -1).astype(np.int64)
+        reading = ClassWeights(summary.scale, codes, n_classes, positive)
+    apart = {roles.label, roles.weight, roles.fair}
+    names = roles.names or tuple(name for name in source.names if name not in apart)
+    fitted: dict[str, Column | Dropped] = {
+        name: fit_column(name, summary.columns[name], options.of_column(name), reading)
+        if name in summary.columns
+        else Dropped(name, LEFT_OUT)
+        for name in names
+    }
+    copies = _copies(source, roles, summary, [c for c in fitted.values() if isinstance(c, Column)])
+    for name, original in copies.items():
+        fitted[name] = Dropped(name, f"it is a one-to-one copy of column {original!r}")
+    used = tuple(c for c in fitted.values() if isinstance(c, Column))
+    dropped = tuple(d for d in fitted.values() if isinstance(d, Dropped))
+    if not used:
+        reasons = "; ".join(d.message for d in dropped[:3])
+        raise TableError(f"no column is left to learn from: {reasons}")
+    return Encoding(used, dropped, names, source.from_array, roles.missing_values)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two columns that cut the rows into sets of the same sizes, by their codes or raw values."""
+
+    one: Column
+    two: Column
+    by_code: bool
+
+
+def _copies(
+    source: Source, roles: Roles, summary: Summary, columns: Sequence[Column]
+) -> Mapping[str, str]:
+    """The first column that each copy is a copy of; the table is read again where sizes agree.
+
+    Of a wide table with few rows many sizes agree. It is then read once more before, for what
+    cuts each batch into the same sets of rows, and such columns are compared with the first.
+    """
+    alike = _alike(
+        ((by_code, sizes[not by_code]), (j, by_code))
+        for j, sizes in enumerate(_set_sizes(summary, column) for column in columns)
+        for by_code in (True, False)
+        if sizes[not by_code]
+    )
+    most = None
+    if sum(len(some) * (len(some) - 1) // 2 for some in alike) > _MOST_PAIRS:
+        alike, most = _cut_alike(source, roles, columns, alike), 1
+    found: dict[str, str] = {}
+    pairs = sorted(
+        (j, i, not by_code)
+        for some in alike
+        for k, (j, by_code) in enumerate(some)
+        for i, _ in some[:k][:most]
+    )
+    compared = [_Pair(columns[i], columns[j], not raw) for j, i, raw in pairs]
+    for pair in _one_to_one(source, roles, compared) if compared else ():
+        if pair.one.name not in found:
+            found.setdefault(pair.two.name, pair.one.name)
+    return found
+
+
+_Read = tuple[int, bool]
+"""A column by its number, and whether it is read by its codes or by its raw values."""
+
+
+def _alike(keyed: Iterable[tuple[Any, _Read]]) -> list[list[_Read]]:
+    """The columns with equal keys, where there are two at least."""
+    found: dict[Any, list[_Read]] = {}
+    for key, read in keyed:
+        found.setdefault(key, []).append(read)
+    return [some for some in found.values() if len(some) > 1]
+
+
+def _cut_alike(
+    source: Source, roles: Roles, columns: Sequence[Column], alike: Sequence[Sequence[_Read]]
+) -> list[list[_Read]]:
+    """Those of the columns that cut the rows of every batch into the same sets."""
+    reads = sorted({read for some in alike for read in some})
+    names = sorted({columns[j].name for j, _ in reads})
+    work = partial(_cuts, [(columns[j], by_code) for j, by_code in reads], roles.missing_values)
+    cuts = zip(*source.map(names, work, stage="copies"), strict=True)
+    cut = dict(zip(reads, cuts, strict=True))
+    return [same for some in alike for same in _alike((cut[read], read) for read in some)]
+
+
+def _cuts(
+    reads: Sequence[tuple[Column, bool]], missing_values: tuple[Sentinel, ...], frame: Frame
+) -> list[bytes]:
+    """A digest of the sets of rows with equal values: which row is the first of each row's set."""
+    found = []
+    for column, by_code in reads:
+        values = _cells(column, by_code, missing_values, frame)
+        _, first, place = np.unique(
+            values.rank("dense").fill_null(0).to_numpy(), return_index=True, return_inverse=True
+        )
+        holes = values.is_null().to_numpy()
+        cut = np.where(holes, -1, first[place]).astype(np.int64)
+        found.append(blake2b(cut.tobytes(), digest_size=16).digest())
+    return found
+
+
+def _set_sizes(summary: Summary, column: Column) -> tuple[bytes, bytes | None]:
+    """Sizes of the sets of rows with equal codes and with equal raw values, apart by class.
+
+    Raw values are left alone where they are many: a different value in every row is a
+    one-to-one copy of any other such column.
+    """
+    read = summary.columns[column.name].read()
+    by_code = _sizes_by_code(read, column)
+    table, total = read.weights, (read.weights.sum() + read.missing.sum()) * summary.scale
+    few = len(table) <= _RAW_LEVELS and 2 * len(table) <= total
+    listed = read.found is not None and read.found.listed
+    if few and listed and (column.binned or column.merged):
+        return by_code, _sizes(table, read.missing)
+    return by_code, None
+
+
+def _sizes_by_code(read: ColumnSummary, column: Column) -> bytes:
+    table = read.weights
+    if read.found is None:
+        return b""
+    codes = code_values(column, replace(read.found.values, declared=read.declared))
+    seen = codes >= 0
+    by_label = [np.bincount(codes[seen], w[seen], column.arity) for w in table.T]
+    sums = np.stack(by_label, axis=1).astype(np.float64)
+    rest = getattr(read.found, "rest", None)
+    if rest is not None:
+        sums[column.arity - 1] += rest
+    return _sizes(sums, read.missing)
+
+
+def _sizes(table: Floats, missing: Floats) -> bytes:
+    seen = np.round(table[table.any(axis=1)], 6) + 0.0
+    ordered = seen[np.lexsort(seen.T[::-1])]
+    return np.vstack([ordered, np.round(missing, 6)]).tobytes()
+
+
+def _one_to_one(source: Source, roles: Roles, pairs: Sequence[_Pair]) -> list[_Pair]:
+    """The pairs of columns that are one-to-one copies in every row that has weight."""
+    names = sorted({c.name for pair in pairs for c in (pair.one, pair.two)})
+    names += [] if roles.weight is None else [roles.weight]
+    cells: list[set[tuple[Any, Any]]] = [set() for _ in pairs]
+    work = partial(_pair_cells, pairs, roles)
+    for found in source.map(names, work, stage="copies"):
+        for seen, more in zip(cells, found, strict=True):
+            seen.update(more)
+    return [pair for pair, seen in zip(pairs, cells, strict=True) if _is_one_to_one(seen)]
+
+
+def _is_one_to_one(cells: set[tuple[Any, Any]]) -> bool:
+    """Whether each value has one partner; what is missing must be missing in both."""
+    each = len(cells) == len({a for a, _ in cells}) == len({b for _, b in cells})
+    return each and all((a is None) == (b is None) for a, b in cells)
+
+
+def _pair_cells(pairs: Sequence[_Pair], roles: Roles, frame: Frame) -> list[set[tuple[Any, Any]]]:
+    """Pairs of codes, or of raw values, that occur in a batch."""
+    import polars as pl
+
+    used, _ = weighted(frame, roles)
+
+    def data(column: Column, by_code: bool) -> Any:
+        return _cells(column, by_code, roles.missing_values, used)
+
+    found = ({"one": data(p.one, p.by_code), "two": data(p.two, p.by_code)} for p in pairs)
+    return [set(pl.DataFrame(cells).unique().iter_rows()) for cells in found]
+
+
+def _cells(
+    column: Column, by_code: bool, missing_values: tuple[Sentinel, ...], frame: Frame
+) -> Any:
+    """A column of a batch by its codes or its raw values, as a polars series."""
+    import polars as pl
+
+    values = unmarked(column, read_values(column.name, frame.column(column.name), missing_values))
+    if not (column.textual or by_code) and values.type == "text" and column.kind != "boolean":
+        values = Values("number", numbers_of(column, values))
+    codes = pl.Series(code_values(column, values) if by_code else values.data)
+    return pl.select(pl.when(pl.Series(~values.missing())).then(codes)).to_series()

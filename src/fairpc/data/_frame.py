@@ -1,0 +1,221 @@
+"""Frames of any library, or arrays, as named columns; nothing is converted yet."""
+
+from __future__ import annotations
+
+import reprlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.core import Array, TableError
+
+MAX_COLUMNS: Final = 4096
+"""More columns than this are a mistake (one-hot text, a transposed table) or out of reach."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Named columns of equal length.
+
+    Attributes:
+        names: one per column; "x0", "x1", … where the input was an array.
+        columns: a narwhals series or a one-dimensional array each.
+        n_rows: length of every column.
+        from_array: whether the names are only positions.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[Any, ...]
+    n_rows: int
+    from_array: bool
+
+    def __post_init__(self) -> None:
+        for name in self.names:
+            if name.encode(errors="ignore").decode() != name:
+                raise TableError(
+                    f"column {name!r} has half of a surrogate pair in its name, which is no "
+                    "character: rename it"
+                )
+
+    def column(self, name: str) -> Any:
+        """The column of this name."""
+        return self.columns[self.names.index(name)]
+
+    def select(self, names: Iterable[str]) -> Frame:
+        """Those of the named columns that are there, in the order of the names."""
+        kept = tuple(name for name in names if name in self.names)
+        return replace(self, names=kept, columns=tuple(self.column(name) for name in kept))
+
+    def drop(self, names: Collection[str]) -> Frame:
+        """All other columns."""
+        return self.select(name for name in self.names if name not in names)
+
+    def with_columns(self, more: Mapping[str, Any]) -> Frame:
+        """The same with some columns more."""
+        names, columns = (*self.names, *more), (*self.columns, *more.values())
+        return replace(self, names=names, columns=columns)
+
+    def to_polars(self) -> Any:
+        """The columns as a polars frame."""
+        import narwhals as nw
+        import polars as pl
+
+        native = (nw.to_native(column, pass_through=True) for column in self.columns)
+        return pl.DataFrame(dict(zip(self.names, native, strict=True)))
+
+    def taken(self, rows: Array) -> Frame:
+        """Some of the rows, by number."""
+        taken = tuple(column[rows] for column in self.columns)
+        return replace(self, columns=taken, n_rows=len(rows))
+
+
+def read_frame(frame: Any, *, max_columns: int = MAX_COLUMNS) -> Frame:
+    """The columns of a pandas, polars or pyarrow frame, or of a two-dimensional array."""
+    import narwhals as nw
+
+    if isinstance(frame, Frame):
+        return frame
+    if hasattr(frame, "toarray") and hasattr(frame, "nnz"):
+        raise TableError("the table is a sparse matrix: give a dense array, frame.toarray()")
+    if hasattr(frame, "collect") and hasattr(frame, "collect_schema"):
+        raise TableError("the table is a lazy frame: give its rows, frame.collect()")
+    _check_names(frame)
+    wrapped = nw.from_native(frame, eager_only=True, pass_through=True)
+    if isinstance(wrapped, nw.DataFrame):
+        names = tuple(str(name) for name in wrapped.columns)
+        _check_shape(len(wrapped), len(names), max_columns)
+        return Frame(names, tuple(wrapped.iter_columns()), len(wrapped), from_array=False)
+    return _read_array(frame, max_columns)
+
+
+def read_columns(values: Any, default: str) -> Frame:
+    """A frame as ``read_frame`` does, or one column: a series, a vector, a mapping of vectors.
+
+    A column without a name is called ``default``; the columns of an array are
+    called ``default`` with their number.
+    """
+    import narwhals as nw
+
+    if isinstance(values, Frame):
+        return values
+    if isinstance(values, dict):
+        return _read_mapping(values)
+    column: Any = nw.from_native(values, series_only=True, pass_through=True)
+    series = isinstance(column, nw.Series)
+    if not (series or hasattr(column, "columns") or hasattr(column, "toarray")):
+        column = _as_array(column)
+    if series or getattr(column, "ndim", 2) == 1:
+        # A vector has no name, and a pandas series may have none.
+        named = series and column.name not in (None, "")
+        _check_shape(len(column), 1, MAX_COLUMNS)
+        name = str(column.name) if named else default
+        return Frame((name,), (column,), len(column), from_array=True)
+    frame = read_frame(values)
+    if not frame.from_array:
+        return frame
+    width = len(frame.names)
+    names = (default,) if width == 1 else tuple(f"{default}{j}" for j in range(width))
+    return Frame(names, frame.columns, frame.n_rows, from_array=True)
+
+
+def exactly(names: Iterable[str]) -> Any:
+    """A selector of polars for columns of these names, in their order.
+
+    A bare name would be a pattern to polars where it is ``*`` or stands between ``^`` and ``$``.
+    """
+    import polars.selectors as cs
+
+    return cs.by_name(*names)
+
+
+def take_rows(values: Any, rows: Array) -> Any:
+    """Some rows of an array, series or frame, by number, in its own library."""
+    import narwhals as nw
+
+    native = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+    if isinstance(native, nw.DataFrame) and native.implementation.is_polars():
+        # Column by column: a frame would ask for threads, which a forked process does not have.
+        # A series is asked under another name, because polars takes some for patterns.
+        taken = {c.name: c.alias("").gather(rows) for c in values.iter_columns()}
+        return type(values)(taken)
+    if isinstance(native, nw.DataFrame | nw.Series):
+        return native[rows.tolist()].to_native()
+    return np.asarray(values)[rows]
+
+
+def _read_mapping(values: dict[Any, Any]) -> Frame:
+    parts = [read_columns(column, str(name)) for name, column in values.items()]
+    for name, part in zip(values, parts, strict=True):
+        if len(part.columns) != 1 or part.n_rows != parts[0].n_rows:
+            raise TableError(
+                f"column {name!r} has {part.n_rows} rows and {len(part.columns)} columns, "
+                f"the first has {parts[0].n_rows} rows: give vectors of one length"
+            )
+    if not parts:
+        raise TableError("the table has no columns: give at least one")
+    names = tuple(str(name) for name in values)
+    return Frame(names, tuple(p.columns[0] for p in parts), parts[0].n_rows, from_array=False)
+
+
+def _read_array(values: Any, max_columns: int) -> Frame:
+    array = _as_array(values)
+    if array.dtype.names is not None:
+        raise TableError("the table is a structured array: give a frame or a plain array")
+    if array.ndim != 2:
+        raise TableError(
+            f"the table has {array.ndim} dimension(s), not rows × columns. Reshape your data, "
+            "array.reshape(-1, 1) if it is one column"
+        )
+    _check_shape(array.shape[0], array.shape[1], max_columns)
+    names = tuple(f"x{j}" for j in range(array.shape[1]))
+    return Frame(names, tuple(array.T), array.shape[0], from_array=True)
+
+
+def _as_array(values: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    """An array whose elements are as they were given: no number becomes text."""
+    if isinstance(values, np.ndarray):
+        return values
+    if isinstance(values, str | bytes):
+        raise TableError(f"the table is the text {reprlib.repr(values)}: give a frame or an array")
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "USO" and not hasattr(values, "__array__"):
+            array = np.array(values, dtype=object)
+    except ValueError as error:
+        raise TableError(
+            f"the table cannot be read as rows × columns ({error}): give rows of one length"
+        ) from error
+    return array
+
+
+def _check_names(frame: Any) -> None:
+    """Before narwhals sees the names, because it refuses doubles in its own words."""
+    names = getattr(frame, "column_names", None)
+    if names is None:
+        names = getattr(frame, "columns", None)
+    counts = Counter(() if names is None or callable(names) else map(str, names))
+    for name, count in counts.items():
+        if count > 1:
+            raise TableError(
+                f"column {name!r} appears {count} times: column names must differ, rename or drop "
+                "the copies"
+            )
+
+
+def _check_shape(n_rows: int, n_columns: int, max_columns: int) -> None:
+    if not n_columns:
+        # The middle of this sentence is the one scikit-learn's tools look for.
+        raise TableError(
+            f"the table has no columns: 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 "
+            "is required."
+        )
+    if not n_rows:
+        raise TableError("the table is empty: it has no rows, give at least one")
+    if n_columns > max_columns:
+        raise TableError(
+            f"{n_columns:,} columns: at most {max_columns:,} can be learned from, "
+            "drop those that say nothing about the decision"
+        )

@@ -1,0 +1,362 @@
+"""Sensitive attributes: one or several columns, crossed into groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import (
+    Codes,
+    Floats,
+    GroupWarning,
+    Integers,
+    Ints,
+    TableError,
+    TableWarning,
+    counted,
+    warn_caller,
+)
+from fairpc.data._categories import Level, is_integral
+from fairpc.data._codes_of import code_columns, code_values, decoded_levels
+from fairpc.data._column_summary import ColumnSummary, RowClasses
+from fairpc.data._columns import ClassWeights, Options, fit_column
+from fairpc.data._frame import Frame, read_columns
+from fairpc.data._labels import Labels
+from fairpc.data._schema import Column, Dropped, Record, Saved, fields_of
+from fairpc.data._table import MISSING, check_weights
+from fairpc.data._values import Sentinel, Values, read_values
+
+MAX_GROUPS: Final = 64
+SMALL: Final = 30
+"""A group with fewer rows is reported as small."""
+
+MANY: Final = 20
+"""More groups than this are warned of: each has parameters of its own to learn."""
+FEWEST: Final = 5
+"""And groups of fewer rows: of them hardly anything can be learned."""
+
+_FEW_NUMBERS: Final = 8  # a numeric attribute with more values than this is binned
+
+NAMELESS: Final = "sensitive"
+"""What a sensitive column is called that came without a name."""
+
+_SAY_NOTHING: Final = frozenset(("yes", "no", "y", "n", "true", "false"))
+
+
+@dataclass(frozen=True)
+class Groups(Saved):
+    """Groups by one or several sensitive columns.
+
+    Attributes:
+        columns: the sensitive columns.
+        cells: per group, its code in each column; only combinations that occur, ascending.
+        rows: number of training rows per group.
+        missing_values: values that mean "missing", besides null and NaN.
+    """
+
+    columns: tuple[Column, ...]
+    cells: tuple[tuple[int, ...], ...]
+    rows: tuple[int, ...]
+    missing_values: tuple[Sentinel, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.columns or len(self.cells) < 2 or len(self.rows) != len(self.cells):
+            raise TableError("sensitive groups: at least one column and two groups are needed")
+        if len({c.name for c in self.columns}) < len(self.columns):
+            raise TableError("sensitive groups: a column appears twice")
+        if list(self.cells) != sorted(set(self.cells)):
+            raise TableError("sensitive groups: cells must differ and ascend")
+        arities = [column.arity for column in self.columns]
+        for cell in self.cells:
+            inside = all(0 <= c < k for c, k in zip(cell, arities, strict=False))
+            if len(cell) != len(arities) or not inside:
+                raise TableError(f"sensitive groups: {cell} is no cell of {arities} values")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name per group: the level; "sex=F, race=B" for several columns."""
+        if len(self.columns) == 1:
+            return tuple(self.columns[0].labels[cell[0]] for cell in self.cells)
+        return self._full_names
+
+    @property
+    def _full_names(self) -> tuple[str, ...]:
+        return tuple(_name(self.columns, cell) for cell in self.cells)
+
+    def code(self, group: Any) -> int | None:
+        """Number of a group by its value, its name, or "column=value"; None if there is none."""
+        for known in (self.values, self.names, self._full_names):
+            if group in known:
+                return known.index(group)
+        return None
+
+    def told(self, classes: Iterable[Level]) -> tuple[str, ...]:
+        """``names`` as people can read them beside the classes of a label.
+
+        The rule: where a value does not speak for itself, all groups are "column=value". A number
+        does not, nor does a word like "yes", nor one that is a class of the label too. A column
+        that came without a name has none to give.
+        """
+        (column, *more), names = self.columns, self.names
+        silent = _SAY_NOTHING | {str(c).lower() for c in classes}
+        words = column.textual and not any(map(_is_number, column.labels))
+        speaks = words and not any(label.lower() in silent for label in column.labels)
+        return names if more or speaks or column.name == NAMELESS else self._full_names
+
+    @property
+    def values(self) -> tuple[Level, ...]:
+        """As ``names``; for a single column the level itself, which may be a number."""
+        if len(self.columns) == 1:
+            return tuple(decoded_levels(self.columns[0])[cell[0]] for cell in self.cells)
+        return self.names
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the sensitive columns."""
+        return tuple(column.name for column in self.columns)
+
+    def small(self, least: int = SMALL) -> tuple[tuple[str, int], ...]:
+        """Groups with fewer than ``least`` training rows, and how many they have."""
+        return tuple((n, r) for n, r in zip(self.names, self.rows, strict=True) if r < least)
+
+    def transform(self, sensitive: Any, *, allow_absent: bool = False) -> Codes:
+        """Group code of each row; -1 where a part of it is missing or, with a warning, unknown.
+
+        ``sensitive`` is a vector or series for a single column, or a frame that has the columns.
+        """
+        frame = _read(sensitive, self.column_names[0])
+        if frame.from_array and len(frame.names) == len(self.columns):
+            # A vector, a series or an array is known by position.
+            frame = replace(frame, names=self.column_names)
+        absent = None if allow_absent else _absent
+        return self._group_codes(code_columns(self.columns, frame, self.missing_values, absent))
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Groups:
+        """The groups of ``to_dict``; a FileFormatError says what is wrong with anything else."""
+        record = Record(data, "the groups", fields_of(cls))
+        cells = record.items("cells")
+        whole = all(isinstance(c, list) and all(type(v) is int for v in c) for c in cells)
+        rows = record.items("rows")
+        if not whole or not all(type(v) is int and v >= 0 for v in rows):
+            raise record.error("cells", "lists of whole numbers, with a row count each")
+        return record.build(
+            lambda: cls(
+                record.columns("columns"),
+                tuple(tuple(cell) for cell in cells),
+                tuple(rows),
+                record.levels("missing_values"),
+            )
+        )
+
+    def _group_codes(self, codes: Codes) -> Codes:
+        arities = [column.arity for column in self.columns]
+        # The last place is that of cells with a missing part: their number is -1.
+        place = np.full(math.prod(arities) + 1, MISSING, np.int16)
+        place[np.ravel_multi_index(tuple(np.array(self.cells).T), arities)] = np.arange(
+            len(self.cells)
+        )
+        number: Integers = codes[:, 0]
+        for arity, part in zip(arities[1:], codes.T[1:], strict=True):
+            number = np.where((number < 0) | (part < 0), -1, number.astype(np.int64) * arity + part)
+        groups = np.asarray(place[number])
+        unseen = (groups < 0) & (number >= 0)
+        if unseen.any():
+            row = codes[int(np.argmax(unseen))]
+            warn_caller(
+                f"the group {_name(self.columns, tuple(row.tolist()))!r} was not seen at fit: "
+                f"{counted(int(unseen.sum()), 'row counts', 'rows count')} as of unknown group",
+                TableWarning,
+            )
+        return groups
+
+
+def fit_groups(
+    sensitive: Any,
+    *,
+    sample_weight: npt.ArrayLike | None = None,
+    missing_values: Iterable[Sentinel] = (),
+    name: str = NAMELESS,
+) -> Groups:
+    """Groups by one or several sensitive columns, from the rows of positive weight.
+
+    Levels are never merged, however rare. A number with many values is cut at
+    its quantiles into two to four bins of at least 30 rows each.
+
+    Args:
+        sensitive: vector, series, mapping of vectors, or a frame or array of such columns.
+        sample_weight: weight per row.
+        missing_values: values that mean "missing", besides null and NaN.
+        name: what to call columns that have no name of their own.
+    """
+    frame = _read(sensitive, name)
+    weights = check_weights(sample_weight, frame.n_rows)
+    used = weights > 0
+    sentinels = tuple(missing_values)
+    columns = {
+        column_name: read_values(column_name, native, sentinels).taken(used)
+        for column_name, native in zip(frame.names, frame.columns, strict=True)
+    }
+    rows = np.ones(int(used.sum()), np.int64)
+    return groups_of(columns, rows, weights[used], sentinels)
+
+
+def groups_of(
+    columns: Mapping[str, Values],
+    rows: Ints,
+    weights: Floats,
+    missing_values: tuple[Sentinel, ...] = (),
+) -> Groups:
+    """Groups by sensitive columns whose combinations stand for some ``rows`` of some weight."""
+    whole = bool((weights == np.floor(weights)).all())
+    scale = 1.0 if whole else float(rows.sum() / weights.sum())
+    fitted, codes = [], []
+    for name, values in columns.items():
+        column = _column(name, values, weights, scale)
+        fitted.append(column)
+        codes.append(code_values(column, values))
+    crossed, n_rows = _crossed(np.stack(codes, axis=1), [c.arity for c in fitted], rows)
+    if not 2 <= len(crossed) <= MAX_GROUPS:
+        names = ", ".join(repr(n) for n in columns)
+        raise TableError(
+            f"the columns {names} cross to {len(crossed)} groups in complete rows: "
+            f"between 2 and {MAX_GROUPS} are needed"
+        )
+    cells = tuple(tuple(cell) for cell in crossed.tolist())
+    return Groups(tuple(fitted), cells, tuple(n_rows.tolist()), missing_values)
+
+
+def warn_of_groups(groups: Groups) -> None:
+    """Say before the work begins that groups are many, or of a handful of rows."""
+    tiny, n = groups.small(FEWEST), len(groups.names)
+    if n <= MANY and not tiny:
+        return
+    by = " × ".join(map(repr, groups.column_names))
+    name, rows = min(zip(groups.names, groups.rows, strict=True), key=lambda each: each[1])
+    few = f"{counted(len(tiny), 'group has', 'groups have')} fewer than {FEWEST} rows, "
+    warn_caller(
+        f"{by} makes {n} groups; {few if tiny else ''}the smallest, {name!r}, has "
+        f"{counted(rows, 'row')}: each group is learned by itself, which takes time and of few "
+        f"rows tells little (under {SMALL} next to nothing); merge values, or leave out rows of "
+        "the smallest groups",
+        GroupWarning,
+    )
+
+
+def _crossed(codes: Codes, arities: list[int], rows: Ints) -> tuple[Codes, Ints]:
+    """The distinct complete cells in lexicographic order, and how many rows are in each."""
+    complete = (codes >= 0).all(axis=1)
+    number = np.ravel_multi_index(tuple(codes[complete].T.astype(np.int64)), arities)
+    found, place = np.unique(number, return_inverse=True)
+    cells = np.stack(np.unravel_index(found, arities), axis=1).astype(np.int16)
+    return cells, np.bincount(place, rows[complete], len(found)).astype(np.int64)
+
+
+def _read(sensitive: Any, name: str) -> Frame:
+    frame = read_columns(sensitive, name)
+    if len(set(frame.names)) < len(frame.names):
+        raise TableError("a sensitive column appears twice: give each once")
+    return frame
+
+
+def _column(name: str, values: Values, weights: Floats, scale: float) -> Column:
+    """A sensitive column; an error that names it where it has no groups, or too many."""
+    n_present = round(float(weights[~values.missing()].sum()) * scale)
+    if not n_present:
+        raise TableError(
+            f"column {name!r} is missing in every row: a sensitive attribute needs at least two "
+            "groups in the training rows"
+        )
+    numeric = values.type == "date" or (values.type == "number" and _many(values))
+    options = Options(
+        n_bins=min(4, max(2, n_present // SMALL)),
+        rare=0.0,
+        max_levels=MAX_GROUPS + 1,
+        categorical=frozenset() if numeric else frozenset([name]),
+        numeric=frozenset([name]) if numeric else frozenset(),
+        binning="quantile",
+    )
+    summary = ColumnSummary.of(values, RowClasses(np.zeros(len(weights), np.int64), 1, weights))
+    column = fit_column(name, summary, options, ClassWeights(scale), parse=False)
+    if isinstance(column, Dropped) or len(np.setdiff1d(code_values(column, values), -1)) < 2:
+        raise TableError(
+            f"column {name!r} has 1 value ({_only(values)}): a sensitive attribute needs at least "
+            "two groups in the training rows"
+        )
+    if column.has_other or column.arity > MAX_GROUPS:
+        raise TableError(
+            f"column {name!r} has more than {MAX_GROUPS} values: a sensitive attribute has at most "
+            f"{MAX_GROUPS} groups, merge some of them"
+        )
+    return column
+
+
+def _many(values: Values) -> bool:
+    known = values.data[~values.missing()]
+    few = _FEW_NUMBERS if is_integral(known) else 2
+    return not values.declared and len(np.unique(known)) > few
+
+
+def _only(values: Values) -> str:
+    """The first value, as a reader would write it."""
+    first = values.taken(~values.missing()).data[0]
+    if values.type == "boolean":
+        return repr(bool(first))
+    return repr(first if values.type == "text" else first.item())
+
+
+def _absent(name: str) -> str:
+    return (
+        f"sensitive column {name!r} is absent: give it, or leave out all sensitive columns to have "
+        "them summed out"
+    )
+
+
+def _name(columns: tuple[Column, ...], cell: tuple[int, ...]) -> str:
+    parts = zip(columns, cell, strict=True)
+    return ", ".join(f"{column.name}={column.labels[code]}" for column, code in parts)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_apart(groups: Groups, labels: Labels, s: Codes, d: Codes) -> None:
+    """Refuse a sensitive column that says what the label says; see ``same_as_label``."""
+    same = same_as_label(groups, labels, s, d)
+    if same is not None:
+        raise TableError(same)
+
+
+def same_as_label(groups: Groups, labels: Labels, s: Codes, d: Codes) -> str | None:
+    """A sentence about a sensitive column that says what the label says, row by row; or None.
+
+    ``s`` and ``d`` are the group and the class of each row. Where they go together
+    one to one, there is nothing that a decision apart from the group could be
+    learned from. A number that was cut into groups says more than they do, and is let pass.
+    """
+    known = (s >= 0) & (d >= 0)
+    n_groups, n_classes = len(groups.cells), len(labels.classes)
+    pairs = s[known].astype(np.int64) * n_classes + d[known]
+    seen = np.bincount(pairs, minlength=n_groups * n_classes).reshape(n_groups, n_classes) > 0
+    for j, column in enumerate(groups.columns):
+        values = np.array([cell[j] for cell in groups.cells])
+        together = np.stack([seen[values == v].any(axis=0) for v in np.unique(values)])
+        together = together[together.any(axis=1)][:, together.any(axis=0)]
+        one_to_one = (together.sum(axis=0) == 1).all() and (together.sum(axis=1) == 1).all()
+        if one_to_one and len(together) > 1 and not column.binned:
+            return (
+                f"the sensitive column {column.name!r} says the same as the label "
+                f"{labels.name!r} in every row: nothing about decisions can be learned from it, "
+                "give another column"
+            )
+    return None

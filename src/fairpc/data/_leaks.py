@@ -1,0 +1,261 @@
+"""Columns that give a label or a group away: what determines it is seldom known beforehand.
+
+A feature that says what the label says (``reject`` beside ``approve``, ``sub_grade`` beside
+``grade``) was mostly written down after the decision. A model that sees it predicts it, and tells
+nothing of the decision. Features that say the group (``black`` and ``hispan`` beside ``white``)
+make "without the group" an empty phrase. A hole is a value here: an interest rate that is known
+for loans that were granted gives the label away by being there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from shlex import quote
+from typing import Final
+
+import numpy as np
+
+from fairpc.core import Codes, EachWay, Floats, Ints, LeakWarning, SameAsLabelWarning, warn_caller
+from fairpc.data._binning import value_label
+from fairpc.data._codes_of import code_values
+from fairpc.data._column_summary import Numbers
+from fairpc.data._schema import Column
+from fairpc.data._source import Roles, Source
+from fairpc.data._summary import FEW_ROWS, Summary, summarise_source
+
+WRONG: Final = 0.02
+"""Share of rows that a leak may tell wrongly, at most."""
+OF_GUESSES: Final = 0.1
+"""And of the rows that the most frequent value alone tells wrongly."""
+FEWEST: Final = 100
+"""Rows under which nothing is said: a few may agree by chance."""
+EACH_SIDE: Final = 5
+"""Rows of one class, at least, on each side of a number that parts two. Of 100 rows in an order by
+chance, 5 are all at one end once in 40 million times; a single one is there once in 50."""
+PARTNERS: Final = 12
+"""Columns that say most by themselves; sets are made of these."""
+LARGEST: Final = 3
+"""Columns of a set."""
+EXTENDED: Final = 4
+"""Pairs that are tried with a third column: those that say most."""
+DENSE: Final = 1 << 14
+"""Combinations of values that are counted without looking which of them occur."""
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Columns that together tell a value of another column.
+
+    Attributes:
+        columns: their names.
+        told: share of rows whose value they tell, each row told by the others that are like it.
+        copy: a single column that goes with the other one to one.
+        least: the number from which on a single column tells it, as text; empty where it is told
+            otherwise.
+    """
+
+    columns: tuple[str, ...]
+    told: float
+    copy: bool = False
+    least: str = ""
+
+    def sentence(self, of: str, *, group: bool = False) -> tuple[str | EachWay, ...]:
+        """What is told, and what to do, in pieces."""
+        which = " and ".join(map(repr, self.columns))
+        several = len(self.columns) > 1
+        left = (f"leave {'them' if several else 'it'} out with ", leaving_out(self.columns))
+        if self.copy and not group:
+            what = f"column {which} says the same as {of} in every row: a model that sees it "
+            return (f"{what}repeats it; ", *left)
+        what = f"columns {which} together give" if several else f"column {which} gives"
+        why = "unless known before the decision, "
+        if group:
+            why = "a decision that must not know the group would still know it; "
+        often = f"{self.told:.1%} of rows"
+        if often.startswith("100"):
+            often = "every row" if self.told == 1 else "nearly every row"
+        how = f" by whether it is at least {self.least}" if self.least else ""
+        return (f"{what} {of} away{how}, in {often}: {why}", *left)
+
+
+def label_leaks(
+    summary: Summary, classes: Ints, n_classes: int, columns: Sequence[Column]
+) -> tuple[Leak, ...]:
+    """Single columns that tell the label, by the values that they have in the table, by whether
+    these are at least some number, or by bins.
+
+    Args:
+        summary: of the table.
+        classes: class of each label of the summary, -1 = missing.
+        n_classes: number of classes.
+        columns: the columns to look at.
+    """
+    leaks = []
+    for column in columns:
+        read = summary.columns[column.name].read()
+        by_label = np.vstack([read.weights, read.missing])[:, :-1] * summary.scale
+        table = np.zeros((len(by_label), n_classes))
+        for of_label, weights in zip(classes, by_label.T, strict=True):
+            if of_label >= 0:
+                table[:, of_label] += weights
+        numbers = read.found if isinstance(read.found, Numbers) else None
+        # Points that stand for several numbers are no value that rows have in common.
+        leak = _told(table, (column.name,)) if numbers is None or numbers.listed else None
+        if leak is None and numbers is not None:
+            # Numbers of which each occurs once say what they say by their size.
+            leak = _parted(table, column.name, numbers)
+        if leak is None and column.binned and read.found is not None:
+            bins = np.zeros((column.arity + 1, n_classes))
+            np.add.at(bins, np.append(code_values(column, read.found.values), -1), table)
+            leak = _told(bins, (column.name,))
+        if leak is not None:
+            leaks.append(leak)
+    return tuple(leaks)
+
+
+def merged_leaks(
+    source: Source, roles: Roles, sensitive: str, groups: Column, columns: Sequence[Column]
+) -> tuple[Leak, ...]:
+    """Columns with merged levels that tell a sensitive column by the values in the table.
+
+    First names tell more than their codes do: most of them are rare. Where rows are many or not
+    counted, the table is not read again for it.
+
+    Args:
+        source, roles: the table.
+        sensitive: the sensitive column, by its name in the source.
+        groups: the same column, as it is coded.
+        columns: the features.
+    """
+    merged = [column for column in columns if column.has_other]
+    n_rows = source.n_rows
+    if not merged or groups.binned or n_rows is None or n_rows > FEW_ROWS:
+        return ()
+    names = tuple(column.name for column in merged)
+    asked = replace(roles, label=sensitive, sensitive=(), features=names, fair=None)
+    summary = summarise_source(source, asked)
+    codes = code_values(groups, summary.labels).astype(np.int64)
+    return label_leaks(summary, codes, groups.arity, merged)
+
+
+def set_leaks(
+    x: Codes, target: Codes, weights: Floats, names: Sequence[str], *, least: int = 1
+) -> tuple[Leak, ...]:
+    """Columns that tell the target by their codes: single ones, and the best small set of others.
+
+    Args:
+        x: codes, rows × columns; -1 = missing, a value like others here.
+        target: code of each row; rows where it is missing say nothing.
+        weights: of the rows.
+        names: of the columns.
+        least: 2 to leave out single columns, which are then in no set either.
+    """
+    known = np.flatnonzero((target >= 0) & (weights > 0))
+    if not len(known):
+        return ()
+    values, codes = np.unique(target[known], return_inverse=True)
+    weight = weights[known]
+
+    def table(ids: Ints) -> Floats:
+        n = (int(ids.max()) + 1) * len(values)
+        counts = np.bincount(ids * len(values) + codes, weight, n).reshape(-1, len(values))
+        return counts.astype(np.float64)
+
+    columns = [x[known, j].astype(np.int64) + 1 for j in range(x.shape[1])]
+    tables = [table(column) for column in columns]
+    alone = [_told(counts, (name,)) for counts, name in zip(tables, names, strict=True)]
+    leaks = [leak for leak in alone if leak is not None]
+    ranked = np.argsort([_entropy(counts) for counts in tables], kind="stable").tolist()
+    partners = [j for j in ranked if alone[j] is None][:PARTNERS]
+    sets: list[tuple[int, ...]] = list(combinations(partners, 2))
+    while sets and len(sets[0]) <= LARGEST:
+        counts = [table(_joined(columns, some)) for some in sets]
+        told = [
+            _told(of_set, tuple(names[j] for j in sorted(some)))
+            for of_set, some in zip(counts, sets, strict=True)
+        ]
+        found = [leak for leak in told if leak is not None]
+        if found:
+            leaks.append(max(found, key=lambda leak: leak.told))
+            break
+        best = np.argsort([_entropy(of_set) for of_set in counts], kind="stable")[:EXTENDED]
+        sets = [(*sets[k], j) for k in best.tolist() for j in partners if j not in sets[k]]
+    return tuple(leak for leak in leaks if len(leak.columns) >= least)
+
+
+def warn_leak(leak: Leak, of: str, *, group: bool = False) -> None:
+    """Say what gives the label or the group away; a copy of the label has a warning of its own."""
+    kind = SameAsLabelWarning if leak.copy and not group else LeakWarning
+    warn_caller(kind(*leak.sentence(of, group=group)))
+
+
+def leaving_out(columns: Sequence[str]) -> EachWay:
+    """How columns are left out."""
+    return EachWay(
+        python=f"X.drop(columns={list(columns)!r})",
+        shell=" ".join(f"--drop {quote(name)}" for name in columns),
+    )
+
+
+def _told(table: Floats, columns: tuple[str, ...]) -> Leak | None:
+    """The leak of a table of weights, values × values that are told; None where it is none."""
+    total = table.sum()
+    share = table.sum(axis=0) / max(total, 1.0)
+    wrong = _wrong(table)
+    if total < FEWEST or wrong > min(WRONG, OF_GUESSES * (1 - share.max())):
+        return None
+    seen = table[table.any(axis=1)][:, table.any(axis=0)] > 0
+    copy = len(columns) == 1 and bool((seen.sum(axis=0) == 1).all() and (seen.sum(1) == 1).all())
+    return Leak(columns, 1 - wrong, copy)
+
+
+def _parted(table: Floats, name: str, found: Numbers) -> Leak | None:
+    """The leak of a column of numbers that lie below or above one number; None where it is none.
+
+    The last row of the table is that of the holes.
+    """
+    below = np.cumsum(table[:-1], axis=0)
+    above = below[-1] - below
+    right = below.max(axis=1) + above.max(axis=1)
+    apart = np.minimum(below.max(axis=1), above.max(axis=1)) >= EACH_SIDE
+    apart &= below.argmax(axis=1) != above.argmax(axis=1)
+    last = int(np.argmax(np.where(apart, right, 0.0)))
+    leak = _told(np.stack([below[last], above[last], table[-1]]), (name,))
+    if leak is None or not apart[last]:
+        return None
+    least = value_label(float(found.points.values[last + 1]), date=found.type == "date")
+    return replace(leak, copy=False, least=least)
+
+
+def _wrong(table: Floats) -> float:
+    """Share of rows that the most frequent value of the *other* rows like them tells wrongly.
+
+    A row that is like no other tells nothing, so columns of many values are no leaks for that.
+    """
+    counts = np.sort(table, axis=1)
+    first = counts[:, -1]
+    second = counts[:, -2] if table.shape[1] > 1 else np.zeros(len(first))
+    right = first[(first > 1) & (first - 1 >= second)].sum()
+    return 1.0 - float(right / max(table.sum(), 1e-300))
+
+
+def _entropy(table: Floats) -> float:
+    """Of what is told given the values, times the weight, in nats."""
+    seen = table[table > 0]
+    each = table.sum(axis=1)
+    each = each[each > 0]
+    return float(np.dot(each, np.log(each)) - np.dot(seen, np.log(seen)))
+
+
+def _joined(columns: Sequence[Ints], chosen: Sequence[int]) -> Ints:
+    """One number per combination of values."""
+    ids, n = columns[chosen[0]], int(columns[chosen[0]].max()) + 1
+    for j in chosen[1:]:
+        size = int(columns[j].max()) + 1
+        ids, n = ids * size + columns[j], n * size
+        if n > DENSE:
+            seen, ids = np.unique(ids, return_inverse=True)
+            n = len(seen)
+    return ids

@@ -1,0 +1,478 @@
+"""One column of a frame as typed values: text, numbers, booleans or dates, with its holes."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import reprlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import Argument, Array, Bools, Floats, TableError, is_missing, need_threads
+from fairpc.data._writing import PLAIN, Writing, likeliest, writings
+
+Sentinel = str | int | float
+ValueType = Literal["text", "number", "boolean", "date"]
+
+EXACT: Final = 2.0**53
+"""Beyond this a float does not hold every integer."""
+
+AS_NUMBERS: Final = "text read as numbers"
+MIXED: Final = "values of several types, read as text"
+NAMED_NUMERIC: Final = (
+    "it was declared numeric, give a number there, name the text with ",
+    Argument("missing_values", "…"),
+    ", or the column with ",
+    Argument("categorical", "…"),
+)
+
+_DATED: Final = r"(\d{4}-\d\d-\d\d|\d\d\.\d\d\.\d{4})([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
+"""A date, as in ISO or with the day first; 31/12/2023 is none: others write the month first."""
+_DATE: Final = re.compile(_DATED, re.ASCII)
+_FEW: Final = 32
+"""Texts that are told by their hashes."""
+_NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
+_LONG: Final = r"^\s*[+-]?\d{16,}\s*$"
+_NUMBERS: Final = (int, float, np.integer, np.floating, Decimal)
+_DATES: Final = (dt.date, np.datetime64)
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Values of one column.
+
+    Attributes:
+        type: what they are.
+        data: "text": a polars series of strings, null = missing. "number": integers without
+            holes, or float64 with NaN = missing. "boolean": int8, -1 = missing. "date":
+            float64, microseconds since 1970 (UTC), NaN = missing.
+        declared: the frame's own type says that these are categories.
+        remark: how the values were read, where that is not obvious.
+        written: how numbers were written that were text.
+        decimal: the decimal mark of numbers in text, where it is said.
+        numeric: whether text is said to hold numbers.
+        sentinels: what means "missing"; text that is read as numbers or dates is compared as such.
+    """
+
+    type: ValueType
+    data: Any
+    declared: bool = False
+    remark: str = ""
+    written: Writing = PLAIN
+    decimal: str | None = None
+    numeric: bool = False
+    sentinels: tuple[Sentinel, ...] = ()
+
+    def missing(self) -> Bools:
+        """Which rows have no value."""
+        if self.type == "text" and self.data.null_count():
+            return np.asarray(self.data.is_null().to_numpy(), np.bool_)
+        if self.type == "boolean":
+            return np.asarray(self.data < 0, np.bool_)
+        if self.type == "text" or self.data.dtype.kind in "iu":
+            return np.zeros(len(self.data), np.bool_)
+        return np.asarray(np.isnan(self.data), np.bool_)
+
+    def parsed(self) -> Values:
+        """Text as numbers or dates where it is nothing else."""
+        return likeliest(self.readings(), _are_whole) or self
+
+    def readings(self) -> Iterator[Values]:
+        """The ways in which text can be read as numbers or dates, the likeliest first."""
+        if self.type != "text" or self.declared:
+            return iter(())
+        return (replace(v, sentinels=self.sentinels).unmarked() for v in _read_text(self))
+
+    def marked(self) -> Bools:
+        """Which numbers or dates mean "missing"."""
+        return np.isin(self.data, marks_of(self.type, self.sentinels))
+
+    def unmarked(self) -> Values:
+        """Numbers or dates with NaN in place of those that mean "missing"."""
+        if not marks_of(self.type, self.sentinels):
+            return self
+        marked = self.marked()
+        data = np.where(marked, np.nan, self.data.astype(np.float64)) if marked.any() else self.data
+        return replace(self, data=data)
+
+    def taken(self, rows: Bools) -> Values:
+        """The values of some rows."""
+        import polars as pl
+
+        data = self.data.filter(pl.Series(rows)) if self.type == "text" else self.data[rows]
+        return replace(self, data=data)
+
+
+def marks_of(kind: ValueType, sentinels: Iterable[Sentinel]) -> list[float]:
+    """The sentinels that are numbers, or the dates among them in microseconds."""
+    if kind == "date":
+        found = dates_of([v.strip() for v in sentinels if isinstance(v, str)])
+        return [float(v) for v in found if not np.isnan(v)]
+    return [float(v) for v in sentinels if kind == "number" and not isinstance(v, str)]
+
+
+def read_values(
+    name: str,
+    column: Any,
+    missing_values: Iterable[Sentinel] = (),
+    *,
+    parse: bool = False,
+    decimal: str | None = None,
+) -> Values:
+    """The typed values of a narwhals series or of a vector; a TableError names what is in the way.
+
+    NaN, None, null, NaT and the ``missing_values`` are missing, which are compared as the values
+    are: text with text, numbers with numbers, dates with dates. With ``parse``,
+    text that is nothing but numbers or dates is read as such; numbers with
+    leading zeros are codes and stay text. ``decimal`` is the decimal mark of numbers in text.
+    """
+    sentinels = tuple(missing_values)
+    texts = {str(v).strip() for v in sentinels if isinstance(v, str)}
+    values = _vector(name, column) if isinstance(column, np.ndarray) else _native(name, column)
+    if values is None:
+        values = _objects(name, column, texts)
+    values = replace(values, sentinels=sentinels)
+    if values.type == "text":
+        values = replace(_without_texts(values, texts), decimal=decimal)
+        values = values.parsed() if parse else values
+    else:
+        values = values.unmarked()
+    if values.type == "number":
+        return replace(values, data=_finite(name, values.data))
+    return values
+
+
+def to_numbers(
+    name: str,
+    values: Values,
+    *,
+    rule: Sequence[str | Argument] = NAMED_NUMERIC,
+    written: Writing = PLAIN,
+) -> Values:
+    """Text as numbers; a TableError names the first value that is none, rule and repair."""
+    if values.type == "boolean":
+        data = np.where(values.data < 0, np.nan, values.data.astype(np.float64))
+        return replace(values, type="number", data=data)
+    if values.type != "text":
+        return values
+    parsed = parsed_numbers(values.data, written)
+    wrong = (parsed.is_null() & values.data.is_not_null()).to_numpy()
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: ", *rule)
+    found = replace(values, type="number", data=parsed.to_numpy(), remark=AS_NUMBERS).unmarked()
+    return replace(found, data=_finite(name, found.data))
+
+
+def to_dates(texts: Any) -> Floats:
+    """A polars series of dates as microseconds; NaN where a text is no date."""
+    distinct = texts.drop_nulls().unique().to_list()
+    return np.append(dates_of(distinct), np.nan)[number_texts(texts, distinct)]
+
+
+def dates_of(texts: Sequence[str]) -> Floats:
+    """Dates as microseconds; NaN where a text is no date."""
+    dates = [_iso(text) if _DATE.fullmatch(text) else "NaT" for text in texts]
+    try:
+        found = np.array(dates, "datetime64[us]")
+    except ValueError:  # one of them is a 30th of February
+        found = np.array(list(map(_date, dates)), "datetime64[us]")
+    return np.where(np.isnat(found), np.nan, found.astype(np.int64)).astype(np.float64)
+
+
+def _iso(text: str) -> str:
+    """A date with the year first."""
+    day_first = text[2] == "."
+    return f"{text[6:10]}-{text[3:5]}-{text[:2]}{text[10:]}" if day_first else text
+
+
+def _date(text: str) -> str:
+    """An ISO date that the calendar has, or none."""
+    try:
+        return str(np.datetime64(text, "us"))
+    except ValueError:
+        return "NaT"
+
+
+def parsed_numbers(texts: Any, written: Writing = PLAIN) -> Any:
+    """A polars series of numbers as float64; null where a text is no number."""
+    import polars as pl
+
+    if written != PLAIN:
+        return written.numbers(texts)
+    found = texts.cast(pl.Float64, strict=False)
+    odd = found.is_null() & texts.is_not_null()
+    if not odd.any():
+        return found
+    # Blanks around a number are no part of it.
+    stripped = pl.Series([text.strip() for text in texts.filter(odd).to_list()], dtype=pl.String)
+    places = np.flatnonzero(odd.to_numpy())
+    return found.scatter(places, stripped.cast(pl.Float64, strict=False))
+
+
+def number_texts(texts: Any, levels: list[str]) -> Array:
+    """Number of each text of a polars series among the levels, and beyond them where it is none."""
+    import polars as pl
+
+    beyond = len(levels)
+    found = by_hash(texts, {level: i for i, level in enumerate(levels)}, beyond)
+    if found is not None:
+        return found
+    numbers = texts.cast(pl.Enum(levels), strict=False).to_physical()
+    if numbers.null_count():
+        # The integers of an Enum have room for one number more than it has categories.
+        numbers = numbers.zip_with(numbers.is_not_null(), pl.Series([beyond], dtype=numbers.dtype))
+    return np.asarray(numbers.to_numpy())
+
+
+def by_hash(texts: Any, levels: dict[str, int], beyond: int) -> npt.NDArray[np.int8] | None:
+    """What ``levels`` says of each text, and ``beyond`` of others; None where levels are many.
+
+    A few levels are told by 64-bit hashes, several times faster than by the texts
+    themselves. That the hash of some other text is among theirs has a probability of
+    1e-18 per different text.
+    """
+    import polars as pl
+
+    if len(levels) > _FEW:
+        return None
+    known = pl.Series(list(levels), dtype=pl.String).hash(0).to_numpy()
+    if len(set(known.tolist())) < len(levels):
+        return None
+    hashes = texts.hash(0).to_numpy()
+    ids = np.full(len(hashes), beyond, np.int8)
+    for level, number in zip(known, levels.values(), strict=True):
+        ids += (hashes == level).view(np.int8) * np.int8(number - beyond)
+    return ids
+
+
+def _vector(name: str, column: Array) -> Values | None:
+    """Values of a NumPy vector; None where its type says nothing."""
+    match column.dtype.kind:
+        case "b":
+            return Values("boolean", column.astype(np.int8))
+        case "i":
+            return Values("number", column)
+        case "u":
+            return Values("number", column if column.dtype.itemsize < 8 else _narrow(column))
+        case "f":
+            return Values("number", np.ascontiguousarray(column, np.float64))
+        case "c":
+            raise _complex(name)
+        case "M":
+            data = column.astype("datetime64[us]")
+            number = data.astype(np.int64).astype(np.float64)
+            number[np.isnat(data)] = np.nan
+            return Values("date", number)
+        case "m":
+            return Values("number", column / np.timedelta64(1, "s"), remark="durations in seconds")
+        case "U" | "T":
+            return Values("text", _strings(name, column.tolist()))
+        case "O":
+            return None
+        case _:
+            raise _unreadable(name, str(column.dtype))
+
+
+def _narrow(column: Array) -> Array:
+    """Unsigned 64-bit integers as signed ones where they fit, as floats otherwise."""
+    fits = not len(column) or column.max() <= np.iinfo(np.int64).max
+    return column.astype(np.int64 if fits else np.float64)
+
+
+def _native(name: str, series: Any) -> Values | None:
+    """Values of a narwhals series; None where they must be looked at one by one."""
+    import narwhals as nw
+
+    # A method of a polars series asks for its column by name, which may look like a pattern.
+    series = series.alias("")
+    dtype = series.dtype
+    if isinstance(dtype, nw.Categorical | nw.Enum | nw.String):
+        declared = not isinstance(dtype, nw.String)
+        texts = _native_texts(series)
+        if texts is not None:
+            return Values("text", texts, declared)
+        values = _vector(name, series.to_numpy()) or _objects(name, series.to_numpy(), set())
+        return replace(values, declared=declared)
+    if isinstance(dtype, nw.Date | nw.Datetime):
+        return Values("date", series.dt.timestamp("us").cast(nw.Float64).to_numpy())
+    if isinstance(dtype, nw.Int128 | nw.UInt128):  # NumPy has none
+        largest = max(abs(series.min() or 0), abs(series.max() or 0))
+        return _vector(name, series.cast(nw.Int64 if largest < 2**63 else nw.Float64).to_numpy())
+    if dtype.is_decimal():
+        return Values("number", series.cast(nw.Float64).to_numpy().astype(np.float64))
+    if dtype.is_nested() or isinstance(dtype, nw.Binary | nw.Time):
+        raise _unreadable(name, str(dtype))
+    return _vector(name, series.to_numpy())
+
+
+def _native_texts(series: Any) -> Any | None:
+    """Strings of a polars or pyarrow series without a detour over Python objects."""
+    import polars as pl
+
+    native = series.to_native()
+    if isinstance(native, pl.Series):
+        return native.cast(pl.String)
+    if series.implementation.is_pyarrow():
+        texts = pl.Series(pl.from_arrow(native))
+        if texts.dtype in (pl.String, pl.Categorical, pl.Enum):
+            return texts.cast(pl.String).alias("")
+    return None
+
+
+def _objects(name: str, column: Any, texts: set[str]) -> Values:
+    """Values of Python objects: one type for all that are not missing, text where they differ."""
+    items: list[Any] = list(column) if isinstance(column, np.ndarray) else column.to_list()
+    if not set(map(type, items)) <= {str, int, bool}:
+        items = [None if is_missing(v) else v for v in items]
+    if texts:
+        items = [None if isinstance(v, str) and v.strip() in texts else v for v in items]
+    types = set(map(type, items)) - {type(None)}
+    if all(issubclass(t, str) for t in types):
+        return Values("text", _strings(name, items))
+    if all(issubclass(t, bool | np.bool_) for t in types):
+        return Values("boolean", np.array([-1 if v is None else int(v) for v in items], np.int8))
+    if all(issubclass(t, _NUMBERS) for t in types):
+        return Values("number", _numbers(name, items))
+    if all(issubclass(t, _DATES) for t in types):
+        return _vector(name, _instants(items)) or Values("date", np.empty(0))
+    if any(issubclass(t, complex | np.complexfloating) for t in types):
+        raise _complex(name)
+    if all(issubclass(t, list | tuple | dict | set | bytes | np.ndarray) for t in types):
+        raise _unreadable(name, sorted(t.__name__ for t in types)[0])
+    return Values("text", _strings(name, items), remark=MIXED)
+
+
+def _strings(name: str, items: list[Any]) -> Any:
+    import polars as pl
+
+    try:
+        return pl.Series([None if v is None else str(v) for v in items], dtype=pl.String)
+    except UnicodeEncodeError as error:
+        raise TableError(
+            f"column {name!r} has the text {reprlib.repr(error.object)}: half of a surrogate pair "
+            "is no character, correct the text or leave the cell empty"
+        ) from None
+
+
+def _numbers(name: str, items: list[Any]) -> Array:
+    whole = all(isinstance(v, int | np.integer) for v in items)
+    if whole and all(abs(int(v)) < 2**63 for v in items):
+        return np.array(items, np.int64)
+    try:
+        return np.array([np.nan if v is None else float(v) for v in items], np.float64)
+    except OverflowError:
+        raise TableError(
+            f"column {name!r} has a whole number beyond 1.8e308: numbers must fit into 64-bit "
+            "floats, leave empty what is not known"
+        ) from None
+
+
+def _instants(items: list[Any]) -> Array:
+    def plain(value: Any) -> Any:
+        if isinstance(value, dt.datetime) and value.tzinfo is not None:
+            return value.astimezone(dt.UTC).replace(tzinfo=None)
+        return np.datetime64("NaT") if value is None else value
+
+    return np.array([plain(v) for v in items], dtype="datetime64[us]")
+
+
+def _without_texts(values: Values, texts: set[str]) -> Values:
+    """Text with its sentinels taken out."""
+    import polars as pl
+
+    if not texts:
+        return values
+    distinct = values.data.drop_nulls().unique().to_list()
+    meant = [text for text in distinct if text.strip() in texts]
+    kept = pl.Series(number_texts(values.data, meant) == len(meant))
+    return replace(values, data=pl.select(pl.when(kept).then(values.data)).to_series())
+
+
+def _read_text(values: Values) -> Iterator[Values]:
+    """Text as numbers or dates, in each way in which it is nothing else."""
+    data = values.data
+    present = data.drop_nulls()
+    if not len(present):
+        return
+    need_threads("to tell numbers from text")
+    # The first rows are asked first: most text is seen to be no number at once.
+    head = present.head(100)
+    if values.decimal in (None, PLAIN.decimal) and _are_plain(head, present, values.numeric):
+        numbers = parsed_numbers(data)
+        if values.numeric or _exact(present, PLAIN):
+            yield Values("number", numbers.to_numpy(), remark=AS_NUMBERS)
+        return  # or a float would not hold the digits: names, not quantities
+    if head.str.contains(f"^{_DATED}$").all():
+        instants = to_dates(data)
+        if np.isnan(instants).sum() == data.null_count():
+            yield Values("date", instants, remark="text read as dates")
+        return
+    if next(writings(head, values.decimal), None) is None:
+        return
+    for written in writings(present, values.decimal):
+        if values.numeric or _exact(present, written):
+            remark = _said(present, written)
+            yield Values("number", written.numbers(data).to_numpy(), remark=remark, written=written)
+
+
+def _are_plain(head: Any, texts: Any, numeric: bool) -> bool:
+    """Whether texts are numbers as programs write them; if ``numeric``, leading zeros are none."""
+    if numeric:
+        return not parsed_numbers(texts).null_count()
+    if not head.str.contains(_NUMBER).all():
+        return False
+    return len(head) == len(texts) or bool(texts.str.contains(_NUMBER).all())
+
+
+def _exact(texts: Any, written: Writing) -> bool:
+    """Whether floats hold the digits of all whole numbers."""
+    long = texts.filter(texts.str.len_bytes() >= 16)
+    if not len(long):
+        return True
+    numbers = written.numbers(long)
+    whole = numbers.filter(numbers == numbers.round())
+    return not (whole.abs() >= EXACT).any()
+
+
+def _are_whole(values: Values) -> bool:
+    return not np.nansum(np.mod(values.data, 1.0))
+
+
+def _said(texts: Any, written: Writing) -> str:
+    """How text was read, by the longest of them, which says most of how they are written."""
+    if not texts.str.contains(r"[^\d\s+-]").any():
+        return AS_NUMBERS
+    longest = texts.gather(texts.str.len_chars().arg_max())[0]
+    number = written.numbers(texts.head(0).extend_constant(longest, 1))[0]
+    return f"text such as {longest!r} read as {number:.15g}"
+
+
+def _finite(name: str, data: Array) -> Array:
+    if data.dtype.kind == "f":
+        infinite = np.isinf(data)
+        if infinite.any():
+            row = int(np.argmax(infinite))
+            raise TableError(
+                f"column {name!r} has {data[row]} in row {row}: numbers must be finite, "
+                "leave empty what is not known"
+            )
+    return data
+
+
+def _complex(name: str) -> TableError:
+    # The first words are those that scikit-learn's tools look for.
+    return TableError(
+        f"Complex data not supported: column {name!r} holds complex numbers, give real ones"
+    )
+
+
+def _unreadable(name: str, what: str) -> TableError:
+    return TableError(
+        f"column {name!r} holds {what}: give text, numbers, booleans or dates, or drop the column"
+    )

@@ -1,0 +1,203 @@
+"""What a loader returns: a table cut into features, label and groups, and where it comes from.
+
+The tables come with the package, compressed, in ``files/``; what is known of them is in
+``notes/``, a TOML file each.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any, Final, Literal, get_args
+
+import polars as pl
+
+from fairpc.core import FileFormatError, LearningError, MissingExtraError
+
+FrameKind = Literal["polars", "pandas"]
+_FOLDER: Final = files("fairpc.datasets")
+
+BUNDLED: Final = {
+    "adult.data": "5b00264637dbfec36bdeaab5676b0b309ff9eb788d63554ca0a249491c86603d",
+    "adult.test": "a2a9044bc167a35b2361efbabec64e89d69ce82d9790d2980119aac5fd7e9c05",
+    "german.data": "b21f3d81db8071257d5ff1deaeba1fd4303b62712e6fcc9715c7a86202cb5871",
+    "compas-scores-two-years.csv": (
+        "889057646e5439d789eb568de1f61c57fc62af2f0efed630f1d51ea69d9d571f"
+    ),
+}
+"""SHA-256 of the files that come with the package, uncompressed."""
+DOWNLOADED: Final = {
+    "compas-scores-raw.csv": "827209b9a22ed7e1a97da899d85c56d4b05af8c9f9dda8e20ce1b931c015d193"
+}
+"""SHA-256 of the file that is fetched when it is asked for."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a table comes from and what may be done with it.
+
+    Attributes:
+        source: who published it.
+        url: where.
+        licence: under which terms.
+        attribution: how to cite it.
+        files: name and SHA-256 of each file as it was read.
+    """
+
+    source: str
+    url: str
+    licence: str
+    attribution: str
+    files: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What one should know before using a table.
+
+    Attributes:
+        description: one paragraph.
+        columns: a sentence per column of the whole table.
+        traps: known mistakes, a sentence each.
+    """
+
+    description: str
+    columns: Mapping[str, str]
+    traps: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A table with its roles.
+
+    Attributes:
+        name: of the data set.
+        version: how it was prepared ("raw", "paper", …).
+        frame: the whole table, label, groups and columns that are no features included.
+        X: the features.
+        y: the observed label D.
+        sensitive: the sensitive attribute S.
+        label: column of ``frame`` that is ``y``.
+        sensitive_attribute: column of ``frame`` that is ``sensitive``.
+        positive: the label's favourable value.
+        persons: a number per person where a person may have several rows, else None;
+            folds must not cut through a person.
+        provenance: source, licence, attribution.
+        notes: description, columns, traps.
+    """
+
+    name: str
+    version: str
+    frame: Any
+    X: Any
+    y: Any
+    sensitive: Any
+    label: str
+    sensitive_attribute: str
+    positive: int | str
+    persons: Any
+    provenance: Provenance
+    notes: Notes
+
+    @property
+    def description(self) -> str:
+        """One paragraph on what the rows, the label and the groups are."""
+        return self.notes.description
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """A sentence per column of ``frame``."""
+        return self.notes.columns
+
+    @property
+    def traps(self) -> tuple[str, ...]:
+        """Known mistakes in using the table."""
+        return self.notes.traps
+
+    def __repr__(self) -> str:
+        rows, features = self.X.shape
+        return (
+            f"{type(self).__name__}({self.name!r}, version={self.version!r}: {rows:,} rows, "
+            f"{features} features, label {self.label!r}, sensitive {self.sensitive_attribute!r})"
+        )
+
+
+def published(
+    name: str, version: str, frame: pl.DataFrame, kind: FrameKind, persons: pl.Series | None = None
+) -> Dataset:
+    """A version of a data set, cut as its notes say; they may describe more columns."""
+    known = read_notes(name)
+    part = known[version]
+    source = known["provenance"][part["provenance"]]
+    checksums = BUNDLED | DOWNLOADED
+    columns = MappingProxyType({c: part["columns"][c] for c in frame.columns})
+    return Dataset(
+        name,
+        version,
+        **cut(frame, kind, part["label"], part["sensitive"], part.get("features", ())),
+        positive=part["positive"],
+        persons=None if persons is None else as_kind(persons, kind),
+        provenance=Provenance(
+            **source | {"files": tuple((file, checksums[file]) for file in source["files"])}
+        ),
+        notes=Notes(part["description"], columns, tuple(part["traps"])),
+    )
+
+
+def cut(
+    frame: pl.DataFrame, as_frame: FrameKind, label: str, sensitive: str, features: Sequence[str]
+) -> dict[str, Any]:
+    """Fields of a Dataset: the table and its parts, in the wanted kind of frame, and their roles.
+
+    Where no features are named, they are all columns but label and groups.
+    """
+    chosen = features or [c for c in frame.columns if c not in (label, sensitive)]
+    return {
+        "frame": as_kind(frame, as_frame),
+        "X": as_kind(frame.select(chosen), as_frame),
+        "y": as_kind(frame[label], as_frame),
+        "sensitive": as_kind(frame[sensitive], as_frame),
+        "label": label,
+        "sensitive_attribute": sensitive,
+    }
+
+
+def read_notes(name: str) -> dict[str, Any]:
+    """What is known of a data set: provenance, and per version its roles and notes."""
+    return tomllib.loads((_FOLDER / "notes" / f"{name}.toml").read_text("utf-8"))
+
+
+def read_bundled(name: str) -> bytes:
+    """The uncompressed bytes of a bundled file, checked."""
+    data = gzip.decompress((_FOLDER / "files" / f"{name}.gz").read_bytes())
+    if hashlib.sha256(data).hexdigest() != BUNDLED[name]:
+        raise FileFormatError(
+            f"the bundled file {name} is not the one fairpc was built with: reinstall fairpc"
+        )
+    return data
+
+
+def check_option(name: str, value: object, options: Any) -> None:
+    """Refuse a value that is none of a ``Literal``'s options."""
+    known = get_args(options)
+    if value not in known:
+        listed = ", ".join(repr(option) for option in known)
+        raise LearningError(f"{name} is {value!r}: use one of {listed}")
+
+
+def as_kind(data: pl.DataFrame | pl.Series, kind: FrameKind) -> Any:
+    """A polars object as it is, or as pandas has it."""
+    check_option("as_frame", kind, FrameKind)
+    if kind == "polars":
+        return data
+    if find_spec("pandas") is None or find_spec("pyarrow") is None:
+        raise MissingExtraError(
+            "as_frame='pandas' needs pandas and pyarrow: pip install 'fairpc[frames]'"
+        )
+    return data.to_pandas()

@@ -1,0 +1,195 @@
+"""The paper's synthetic data: a known fair label, bent by a known mechanism (paper, Section 4.2).
+
+P(Df = 1) = .5, P(S = 1) = .3, P(D = 1 | Df, S) = .8 .9 .1 .4 for (1,1) (1,0) (0,1)
+(0,0), and in each cell (Df, S) a random tree distribution over X.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from fairpc.core import LearningError, counted
+from fairpc.datasets import _record as record
+from fairpc.datasets._record import Dataset, FrameKind, Notes, Provenance, check_option
+
+if TYPE_CHECKING:
+    from fairpc.circuit import Circuit, CircuitBuilder
+
+TreeChoice = Literal["cell", "shared"]
+
+FAIR_RATE = 0.5
+"""P(Df = 1)."""
+GROUP_RATE = 0.3
+"""P(S = 1); S = 1 is the minority."""
+MECHANISM = ((0.4, 0.9), (0.1, 0.8))
+"""P(D = 1 | Df = f, S = s), indexed [s][f]."""
+
+_PROVENANCE = Provenance(
+    source="drawn by fairpc.datasets.make_synthetic",
+    url="",
+    licence="none needed: random numbers",
+    attribution=(
+        "Y. Choi, M. Dang and G. Van den Broeck, Group Fairness by Probabilistic Modeling with "
+        "Latent Fair Decisions, AAAI 2021, Section 'Synthetic Data'"
+    ),
+)
+_TRAPS = (
+    "Df is the answer: it is there to judge with, never to learn from.",
+    "The paper's own synthetic tables are other draws: averages compare, single numbers do not.",
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SyntheticDataset(Dataset):
+    """A drawn table, with the truth behind it.
+
+    Attributes:
+        df: the true fair label of each row.
+        model: the distribution the rows were drawn from, over S, Df, D, X1 … XN.
+    """
+
+    df: Any = field(kw_only=True)
+    model: Circuit = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """A tree distribution: children of each variable, and P(X_i = 1 | parent = v) as [i][v]."""
+
+    root: int
+    children: tuple[tuple[int, ...], ...]
+    probability: npt.NDArray[np.float64]
+
+
+def make_synthetic(
+    n_features: int = 10,
+    n_samples: int = 10_000,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    trees: TreeChoice = "cell",
+    smoothing: float = 0.1,
+    as_frame: FrameKind = "polars",
+) -> SyntheticDataset:
+    """Draw a true distribution, then rows from it (paper, Section "Synthetic Data").
+
+    Args:
+        n_features: number of binary features X1 … XN.
+        n_samples: number of rows.
+        random_state: seed, or a generator to draw from.
+        trees: a random tree of its own in every cell (Df, S), or one "shared" by
+            the four cells, with parameters of their own (the paper's published
+            tables look like that).
+        smoothing: Laplace smoothing α of the random parameters
+            (u1 + α/2) / (u0 + u1 + α) with u0, u1 uniform; .1 gives the spread of
+            the paper's published tables.
+        as_frame: kind of the frames in the result.
+    """
+    check_option("trees", trees, TreeChoice)
+    for name, value in (("n_features", n_features), ("n_samples", n_samples)):
+        if value < 1:
+            raise LearningError(f"{name} is {value}: draw at least one")
+    if not smoothing >= 0:
+        raise LearningError(f"smoothing is {smoothing}: use 0 or more")
+    rng = np.random.default_rng(random_state)
+    model = _true_model(_random_trees(n_features, trees, smoothing, rng))
+    codes = model.sample(n_samples, rng)
+    drawn = pl.DataFrame(codes.astype(np.int64), schema=list(model.names))
+    features = tuple(f"X{i + 1}" for i in range(n_features))
+    frame = drawn.select("S", *features, "D", "Df")
+    return SyntheticDataset(
+        "synthetic",
+        f"{n_features} features",
+        **record.cut(frame, as_frame, "D", "S", features),
+        positive=1,
+        persons=None,
+        provenance=_PROVENANCE,
+        notes=_notes(n_samples, features),
+        df=record.as_kind(frame["Df"], as_frame),
+        model=model,
+    )
+
+
+def _notes(n_samples: int, features: Sequence[str]) -> Notes:
+    columns = {
+        "S": "the sensitive attribute: 1 = minority",
+        **dict.fromkeys(features, "a binary feature"),
+        "D": "the observed, biased label",
+        "Df": "the true fair label, independent of S",
+    }
+    return Notes(
+        f"{counted(n_samples, 'row')} drawn from a random fair distribution over "
+        f"{counted(len(features), 'binary feature')}. The label D is a noisy copy of the fair "
+        "label Df, noisier against S = 1.",
+        MappingProxyType(columns),
+        _TRAPS,
+    )
+
+
+def _random_trees(
+    n: int, trees: TreeChoice, smoothing: float, rng: np.random.Generator
+) -> list[list[_Tree]]:
+    """A tree distribution per cell, indexed [s][f]."""
+    shared = _random_parents(n, rng)
+
+    def draw() -> _Tree:
+        root, children = shared if trees == "shared" else _random_parents(n, rng)
+        u = rng.random((n, 2, 2)) + smoothing / 2
+        return _Tree(root, children, u[:, :, 1] / u.sum(axis=2))
+
+    return [[draw() for _ in range(2)] for _ in range(2)]
+
+
+def _random_parents(n: int, rng: np.random.Generator) -> tuple[int, tuple[tuple[int, ...], ...]]:
+    """A random recursive tree on randomly ordered variables: its root, and children of each."""
+    order = rng.permutation(n).tolist()
+    children: list[list[int]] = [[] for _ in range(n)]
+    for position in range(1, n):
+        children[order[int(rng.integers(position))]].append(order[position])
+    return order[0], tuple(tuple(c) for c in children)
+
+
+def _true_model(cells: list[list[_Tree]]) -> Circuit:
+    """P(s) P(f) P(d | f, s) P(x | f, s); P(f) is one tied parameter block (Df ⟂ S)."""
+    from fairpc.circuit import CircuitBuilder
+
+    n = len(cells[0][0].children)
+    builder = CircuitBuilder(dict.fromkeys(["S", "Df", "D", *(f"X{i + 1}" for i in range(n))], 2))
+    groups = []
+    for s in range(2):
+        decisions = [
+            builder.product(
+                builder.indicator("Df", f),
+                builder.categorical("D", [1 - MECHANISM[s][f], MECHANISM[s][f]]),
+                _compile(builder, cells[s][f]),
+            )
+            for f in range(2)
+        ]
+        fair = builder.sum(decisions, [1 - FAIR_RATE, FAIR_RATE], tie="Df")
+        groups.append(builder.product(builder.indicator("S", s), fair))
+    return builder.build(builder.sum(groups, [1 - GROUP_RATE, GROUP_RATE]))
+
+
+def _compile(builder: CircuitBuilder, tree: _Tree) -> int:
+    """Node of a tree distribution: children first, so that deep trees need no recursion."""
+    order = [tree.root]
+    for i in order:
+        order.extend(tree.children[i])
+    node: dict[tuple[int, int], int] = {}
+    for i in reversed(order):
+        below = [
+            builder.product(
+                builder.indicator(f"X{i + 1}", v), *(node[c, v] for c in tree.children[i])
+            )
+            for v in range(2)
+        ]
+        for parent_value in range(2):
+            p = float(tree.probability[i, parent_value])
+            node[i, parent_value] = builder.sum(below, [1 - p, p])
+    return node[tree.root, 0]

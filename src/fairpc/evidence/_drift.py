@@ -1,0 +1,207 @@
+"""Has a latent decision left the label? What a plain classifier of the same rows says about it.
+
+A model explains D by a latent decision Df, so its P(D = 1 | x, s) stays between
+P(D = 1 | Df = 0, s) and P(D = 1 | Df = 1, s). Where Df describes X and not D these two lie
+close together: the model tells D badly, and some sets of rows have rates of D that its mechanism
+excludes. One cross-fit of a plain classifier shows both. It is the cross-fit of the test of the
+assumptions made cheap: all groups are learned from at once, a single way of splitting is taken,
+and cut-offs come from the predictions of the other folds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from fairpc.core import Bools, Floats, Positions
+from fairpc.evidence._crossfit import deal, joint_bound
+from fairpc.evidence._ends import held_out_rates
+from fairpc.evidence._intervals import clopper_pearson, clustered_variance, rate_sample, some_of
+from fairpc.learners import Features, chosen, learners, one_thread, others
+
+FOLDS: Final = 5
+_LEAST: Final = 1e-6
+"""Probabilities of a label count as at least this: one sure mistake must not decide."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """Rows of a table, one by one: arrays have one entry per row.
+
+    Attributes:
+        design: numeric features of the distinct rows, groups among them.
+        index: which distinct row each row is.
+        labels, groups: class and group.
+        n_classes, n_groups: how many there are; a group may have no rows here.
+        weights: None where all rows count alike.
+        folds: from 0 to 4; the rows of fold 0 are those on which predictions are compared.
+    """
+
+    design: Floats
+    index: Positions
+    labels: Positions
+    groups: Positions
+    weights: Floats | None
+    folds: Positions
+    n_classes: int
+    n_groups: int
+
+    def counts(self, rows: Bools) -> Floats:
+        """Weight per distinct row and class, of some rows."""
+        shape = self.n_classes, len(self.design)
+        cells = self.labels[rows] * shape[1] + self.index[rows]
+        found = np.bincount(cells, some_of(self.weights, rows), shape[0] * shape[1])
+        return found.reshape(shape).astype(np.float64).T
+
+    def where(self, rows: Bools) -> LabelledRows:
+        """Some of the rows; all features are kept."""
+        names = ("index", "labels", "groups", "weights", "folds")
+        return replace(self, **{name: some_of(getattr(self, name), rows) for name in names})
+
+    def by_group(self) -> Iterator[tuple[int, LabelledRows]]:
+        """The groups that have rows, and their rows."""
+        for s in np.unique(self.groups).tolist():
+            yield s, self.where(self.groups == s)
+
+
+def dealt(labels: Positions, groups: Positions, k: int, rng: np.random.Generator) -> Positions:
+    """A fold per row, the same share of every class of every group in each."""
+    return deal(groups * (int(labels.max()) + 1) + labels, None, k, rng)
+
+
+def plain_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
+    """P(class | x, s) of each row, by a plain classifier that was not shown the row's fold.
+
+    Logistic regression or gradient boosting, whichever has the less log-loss on halves of the
+    rows outside fold 0.
+    """
+    folds = [rows.counts(rows.folds == k) for k in range(FOLDS)]
+    scores = np.empty((len(rows.labels), rows.n_classes))
+    with one_thread():
+        halves = folds[1] + folds[2], folds[3] + folds[4]
+        options = learners(None, weighted=True, n_classes=rows.n_classes)
+        features = Features(rows.design)
+        ((learner, _, first),) = chosen(options, features, [halves], rng)
+        learned = [first, *learner.probabilities(features, others(folds)[1:])]
+    for k, found in enumerate(learned):
+        here = rows.folds == k
+        scores[here] = found[rows.index[here]]
+    return scores
+
+
+@dataclass(frozen=True)
+class LabelFit:
+    """How well a model tells the labels of rows that it has not seen: mean log P(d | x, s).
+
+    Attributes:
+        model: of the model.
+        plain: of a plain classifier.
+        rates: of the rates of the groups alone, P(d | s).
+        gain: plain − rates, over its standard error.
+        shortfall: (plain + rates) / 2 − model, over its standard error.
+    """
+
+    model: float
+    plain: float
+    rates: float
+    gain: float
+    shortfall: float
+
+
+def label_fit(model: Floats, plain: Floats, rates: Floats, rows: LabelledRows) -> LabelFit:
+    """Predictions [row, class] of the same rows, compared row by row."""
+    at = np.arange(len(rows.labels)), rows.labels
+    one, two, none = (np.log(np.clip(p[at], _LEAST, 1.0)) for p in (model, plain, rates))
+    w = np.ones(len(one)) if rows.weights is None else rows.weights
+    model_mean, plain_mean, rate_mean = (float(np.average(v, weights=w)) for v in (one, two, none))
+    gain, shortfall = _in_errors(two - none, w), _in_errors((two + none) / 2 - one, w)
+    return LabelFit(model_mean, plain_mean, rate_mean, gain, shortfall)
+
+
+def _in_errors(values: Floats, weights: Floats) -> float:
+    """A mean as a multiple of its standard error."""
+    mean = float(np.average(values, weights=weights))
+    variance, _ = clustered_variance(values, mean, weights, None)
+    return mean / math.sqrt(variance) if variance > 0 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Bounds:
+    """What each group leaves of P(Df) and of the mechanism, [group, class].
+
+    Attributes:
+        rates: upper bounds of P(Df = c), all together wrong with probability 1 − level.
+        tops: lower bounds of P(D = c | Df = c, s): of the rate of c in a top set.
+    """
+
+    rates: Floats
+    tops: Floats
+
+    @property
+    def uppers(self) -> Floats:
+        """Upper bounds of P(Df = c) from all groups."""
+        return np.asarray(self.rates.min(axis=0), np.float64)
+
+    @property
+    def lowers(self) -> Floats:
+        """Lower bounds: what the other classes leave."""
+        uppers = self.uppers
+        return np.asarray(np.maximum(1 - (uppers.sum() - uppers), 0.0), np.float64)
+
+    @property
+    def empty(self) -> bool:
+        """Whether no P(Df) is left: then it is the assumptions that do not fit."""
+        return bool(self.uppers.sum() < 1)
+
+
+def bounds(rows: LabelledRows, scores: Floats, level: float) -> Bounds:
+    """Bounds of P(Df) and of the mechanism from cross-fitted scores [row, class].
+
+    No set of rows of a group has a larger rate of c than P(D = c | Df = c, s), if D = c is at
+    least as frequent under Df = c as under any other Df.
+    """
+    shape = rows.n_groups, rows.n_classes
+    tail = (1 - level) / (shape[0] * shape[1])
+    rates, tops = np.ones(shape), np.zeros(shape)
+    for s, group in rows.by_group():
+        found = scores[rows.groups == s]
+        for c in range(shape[1]):
+            hits = (group.labels == c).astype(np.float64)
+            counted = held_out_rates(hits, found[:, c], group.folds, group.weights)
+            rates[s, c] = joint_bound(counted, tail)
+            if counted.top is not None:
+                top = counted.top
+                tops[s, c] = clopper_pearson(top.mean * top.size, top.size, tail)[0]
+    return Bounds(rates, tops)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRates:
+    """P(D = c | s) of the rows and its confidence limits, [group, class]."""
+
+    rates: Floats
+    lowers: Floats
+    uppers: Floats
+
+
+def group_rates(rows: LabelledRows, level: float) -> GroupRates:
+    """Rates and exact limits, all together wrong with probability 1 − level.
+
+    A group without rows has the rates of all.
+    """
+    shape = rows.n_groups, rows.n_classes
+    tail = (1 - level) / (2 * shape[0] * shape[1])
+    rates, lowers, uppers = np.empty(shape), np.zeros(shape), np.ones(shape)
+    for c in range(shape[1]):
+        hits = (rows.labels == c).astype(np.float64)
+        rates[:, c] = np.average(hits, weights=rows.weights)
+        for s, group in rows.by_group():
+            found = rate_sample(hits[rows.groups == s], group.weights, None)
+            rates[s, c] = found.mean
+            limits = clopper_pearson(found.mean * found.size, found.size, tail)
+            lowers[s, c], uppers[s, c] = limits
+    return GroupRates(rates, lowers, uppers)

@@ -1,0 +1,335 @@
+"""What scores a row, as plain tables: how values become codes, and P(x | f, s) of these codes.
+
+All that a model knows is in here, and nothing of how it was learned. Each writer of a file turns
+the same tables into the language of its file, so the rule is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from fairpc.circuit import INDICATOR, PRODUCT
+from fairpc.core import EachWay, Floats, Ints, NotAnsweredError, TableError
+from fairpc.data import (
+    CALENDAR,
+    EXACT,
+    TRUTH,
+    Column,
+    Level,
+    Sentinel,
+    Writing,
+    marks_of,
+    number_levels,
+    text_levels,
+)
+from fairpc.models import (
+    CircuitClassifier,
+    FairDistribution,
+    Forest,
+    ForestDistribution,
+    Strata,
+    cells_of,
+)
+
+InputKind = Literal["text", "number", "boolean", "date"]
+TINIEST: Final = -600.0
+"""Logarithms of products above this are well within the range of a 64-bit number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """One column of a table as its owner has it, and the code of each value.
+
+    Attributes:
+        name: of the column.
+        arity: number of codes.
+        kind: what is given; booleans are told by text, as names are, or by the numbers 0 and 1.
+        texts: code of each text: levels, also of numbers that are written as text; labels of bins.
+        numbers: code of each number, where the levels are numbers.
+        marks: values that mean "missing": text and numbers; of dates text and microseconds.
+        edges: between the bins of numbers, and of dates in microseconds since 1970; None where
+            there are levels.
+        other: code of what is not listed; -1, missing, unless the column is open.
+        written: how numbers are written where they are text such as "1.234,50 €"; None where they
+            are written as programs do.
+    """
+
+    name: str
+    arity: int
+    kind: InputKind
+    texts: Mapping[str, int]
+    numbers: Mapping[float, int]
+    marks: tuple[Sentinel, ...]
+    edges: tuple[float, ...] | None = None
+    other: int = -1
+    written: Writing | None = None
+
+    @classmethod
+    def of(cls, column: Column, marks: tuple[Sentinel, ...]) -> Input:
+        """The input of a column of an encoding."""
+        known = column.name, column.arity
+        if column.binned:
+            kind: InputKind = "date" if column.kind == "date" else "number"
+            labels = {label: i for i, label in enumerate(column.labels)}
+            if kind == "date":
+                dates = [m for m in marks_of(kind, marks) if CALENDAR[0] <= m <= CALENDAR[1]]
+                marks = (*(m for m in marks if isinstance(m, str)), *dates)
+            return cls(*known, kind, labels, {}, marks, edges=column.edges, written=column.written)
+        other = column.arity - 1 if column.open else -1
+        if column.kind == "boolean":
+            texts_alone = tuple(mark for mark in marks if isinstance(mark, str))
+            return cls(*known, "boolean", TRUTH, {0: 0, 1: 1}, texts_alone)
+        texts = text_levels(column)
+        numbers = {} if column.textual else number_levels(column)
+        # A float does not hold the digits of the largest numbers: they are names.
+        named = column.textual or max(map(abs, numbers)) >= EXACT
+        if named:
+            return cls(*known, "text", texts, {}, marks, other=other)
+        return cls(*known, "number", texts, numbers, marks, other=other, written=column.written)
+
+    @property
+    def missing_text(self) -> str:
+        """The text that means "missing" where a language has no word for it: empty, if it may."""
+        text = ""
+        while text in self.texts:
+            text = f"<{text or 'missing'}>"
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A distribution of one feature: the value of each code, and last that of a missing one.
+
+    Features are counted among those that make no strata.
+    """
+
+    feature: int
+    table: Floats
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product of nodes; 1 if there are none."""
+
+    children: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A weighted sum of nodes, each different, by weights above zero."""
+
+    children: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+Node = Leaf | Product | Sum
+
+
+@dataclass(frozen=True, eq=False)
+class Densities:
+    """The circuits P(x | f, s), in which all that has one feature is a leaf.
+
+    Attributes:
+        nodes: children first.
+        roots: node of each P(x | f, s), subgroups × classes.
+    """
+
+    nodes: tuple[Node, ...]
+    roots: Ints
+
+    @property
+    def n_edges(self) -> int:
+        return sum(len(n.children) for n in self.nodes if not isinstance(n, Leaf))
+
+    @property
+    def least(self) -> float:
+        """A bound below the logarithms of all values but zero."""
+        found: list[float] = []
+        for node in self.nodes:
+            if isinstance(node, Leaf):
+                found.append(float(np.log(node.table[node.table > 0].min(initial=1.0))))
+            elif isinstance(node, Product):
+                found.append(sum(found[c] for c in node.children))
+            else:
+                pairs = zip(node.children, node.weights, strict=True)
+                found.append(min(found[c] + float(np.log(w)) for c, w in pairs))
+        return min(found, default=0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """P(Df = f | row), as tables.
+
+    Attributes:
+        model: "FairPC", "NLatPC", "LatNB" or "TwoNB".
+        features: the columns that are used, in order.
+        sensitive: the sensitive columns.
+        cells: of each group its code in each sensitive column.
+        classes: of the label, in the order of ``classes_``.
+        positive: number of the positive class.
+        strata: which features make strata; a subgroup is s · (number of strata) + stratum.
+        rates: P(s, f), subgroups × classes.
+        densities: P(x | f, s), as the boxes of a forest or as circuits.
+        names: all columns of the table that was fitted, used or not.
+    """
+
+    model: str
+    features: tuple[Input, ...]
+    sensitive: tuple[Input, ...]
+    cells: tuple[tuple[int, ...], ...]
+    classes: tuple[Level, ...]
+    positive: int
+    strata: Strata
+    rates: Floats
+    densities: Forest | Densities
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, model: Any) -> Scorer:
+        """The tables of a fitted model."""
+        if not isinstance(model, CircuitClassifier):
+            raise NotAnsweredError(
+                f"{type(model).__name__} scores with classifiers, not with a circuit, and is not "
+                "exported: score tables with ",
+                EachWay("its predict_proba", "`fairpc predict`"),
+                ", or export a FairPC, NLatPC, LatNB or TwoNB",
+            )
+        distribution, coding = model._distribution(), model.coding_
+        features, groups = coding.features, coding.groups
+        found = cls(
+            type(model).__name__,
+            tuple(Input.of(column, features.missing_values) for column in features.columns),
+            tuple(Input.of(column, groups.missing_values) for column in groups.columns),
+            groups.cells,
+            coding.labels.classes,
+            coding.labels.positive,
+            distribution.layout.strata,
+            _rates(distribution),
+            distribution.forest
+            if isinstance(distribution, ForestDistribution)
+            else _densities(distribution),
+            (*features.names_in, *groups.column_names),
+        )
+        for given in found.sensitive:
+            same = [f for f in found.features if f.name == given.name and f.kind != given.kind]
+            if same:
+                raise TableError(
+                    f"column {given.name!r} is a feature of kind {same[0].kind} and a sensitive "
+                    f"attribute of kind {given.kind}: give one of them another name"
+                )
+        return found
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.cells)
+
+    @property
+    def rest(self) -> list[int]:
+        """The features that make no strata, in the order of the forest or of the circuits."""
+        return self.strata.rest(len(self.features))
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """All columns that are read, each once."""
+        return tuple({i.name: i for i in (*self.sensitive, *self.features)}.values())
+
+    @property
+    def written(self) -> dict[str, str]:
+        """Columns whose numbers are text in the table, and how such text looks."""
+        return {i.name: i.written.example for i in self.inputs if i.written is not None}
+
+    @property
+    def group_place(self) -> Ints:
+        """Group of each crossing of the codes of the sensitive columns; -1 where there is none."""
+        arities = [column.arity for column in self.sensitive]
+        place = np.full(prod(arities), -1, np.int64)
+        place[np.ravel_multi_index(tuple(np.array(self.cells).T), arities)] = range(self.n_groups)
+        return place
+
+
+def _rates(distribution: FairDistribution) -> Floats:
+    joint = distribution.subgroup_rate[:, :, None] * distribution.subgroup_decision_rate
+    rates: Floats = joint.reshape(-1, joint.shape[2])
+    return rates
+
+
+def _densities(distribution: FairDistribution) -> Densities:
+    """The circuits below the cells (f, s); what has no feature is summed out, that is 1."""
+    circuit, layout = distribution.circuit, distribution.layout
+    graph = circuit.graph
+    cells = cells_of(graph, layout)
+    feature_of = {column: j for j, column in enumerate(layout.features)}
+    mask = sum(1 << column for column in feature_of)
+    needed, below = set(), cells.ravel().tolist()
+    while below:
+        node = below.pop()
+        if node not in needed and graph.scopes[node] & mask:
+            needed.add(node)
+            below += graph.children(node).tolist()
+    building = _Building()
+    for n in sorted(needed):
+        children = [c for c in graph.children(n).tolist() if c in needed]
+        scope = graph.scopes[n] & mask
+        if graph.kind[n] == INDICATOR:
+            column = int(graph.variable[n])
+            table = np.zeros(int(graph.arities[column]) + 1)
+            table[[int(graph.value[n]), -1]] = 1.0
+        elif scope & (scope - 1):
+            building.join(n, children, None if graph.kind[n] == PRODUCT else circuit.weights(n))
+            continue
+        else:
+            tables = np.stack([building.tables[c] for c in children])
+            column = scope.bit_length() - 1
+            product = graph.kind[n] == PRODUCT
+            table = tables.prod(axis=0) if product else circuit.weights(n) @ tables
+        building.tables[n] = table
+        building.feature[n] = feature_of[column]
+    roots = [[building.place(cell) for cell in group] for group in cells.tolist()]
+    return Densities(tuple(building.nodes), np.array(roots, np.int64))
+
+
+class _Building:
+    """Nodes while they are made; equal leaves are one."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.tables: dict[int, Floats] = {}
+        self.feature: dict[int, int] = {}
+        self._place: dict[int, int] = {}
+        self._equal: dict[Any, int] = {}
+
+    def join(self, n: int, children: list[int], weights: Floats | None) -> None:
+        """Add a product, or a sum; a node of one child is that child."""
+        if weights is None:
+            places = [self.place(c) for c in children]
+            alone = len(children) == 1
+            self._place[n] = places[0] if alone else self._add(Product(tuple(places)))
+            return
+        merged: dict[int, float] = {}
+        for child, weight in zip(children, weights.tolist(), strict=True):
+            if weight > 0:
+                place = self.place(child)
+                merged[place] = merged.get(place, 0.0) + weight
+        self._place[n] = self._add(Sum(tuple(merged), tuple(merged.values())))
+
+    def place(self, n: int) -> int:
+        """Where a node is; leaves are added when they are asked for."""
+        if n not in self._place:
+            if n in self.tables:
+                leaf = Leaf(self.feature[n], self.tables[n])
+                self._place[n] = self._add(leaf, (leaf.feature, leaf.table.tobytes()))
+            else:
+                self._place[n] = self._add(Product(()))
+        return self._place[n]
+
+    def _add(self, node: Node, key: Any = None) -> int:
+        key = node if key is None else key
+        if key not in self._equal:
+            self._equal[key] = len(self.nodes)
+            self.nodes.append(node)
+        return self._equal[key]

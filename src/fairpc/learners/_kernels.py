@@ -1,0 +1,226 @@
+# mypy: ignore-errors
+"""Kernels of boosted trees: grown from histograms of places, and asked of rows.
+
+Inputs are checked by the callers in ``trees``. A *place* is one value of one column; places of all
+columns are numbered one after the other, and each column has one more for what is missing. A tree
+is a list of divisions: one moves the rows of a leaf whose place does not stay into a new leaf.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairpc.core._compiling import kernel, strict_inner_kernel, strict_kernel
+
+
+@strict_inner_kernel
+def _add_up(listed, head, start, commonest, order, first, last, slope, bend, leaf, sums):
+    """Derivatives and numbers of the rows of a leaf, by place; the last sums are of all rows.
+
+    Where the commonest place of a column is not listed, its sums are what the others leave.
+    """
+    every = sums.shape[1] - 1
+    for p in range(every + 1):
+        for k in range(3):
+            sums[leaf, p, k] = 0.0
+    for i in range(first, last):
+        r = order[i]
+        g, h = slope[r], bend[r]
+        sums[leaf, every, 0] += g
+        sums[leaf, every, 1] += h
+        for e in range(head[r], head[np.uint32(r + 1)]):
+            p = listed[e]
+            sums[leaf, p, 0] += g
+            sums[leaf, p, 1] += h
+            sums[leaf, p, 2] += 1.0
+    sums[leaf, every, 2] = last - first
+    for j in range(len(commonest)):
+        for k in range(3 if commonest[j] >= 0 else 0):
+            left = sums[leaf, every, k]
+            for p in range(start[j], start[j + 1]):
+                left -= sums[leaf, p, k]
+            sums[leaf, commonest[j], k] = left
+
+
+@strict_inner_kernel
+def _ranked(sums, leaf, begin, end, named, shrinking, rank, ratio):
+    """The places of a column that rows of a leaf have, into ``rank``; returns how many.
+
+    What is missing has no place in an order. Where there is none, places are in that of what they
+    would say, and what is missing is one of them.
+    """
+    m = 0
+    for p in range(begin, end if named else end - 1):
+        if sums[leaf, p, 2] <= 0.0:
+            continue
+        e, key = m, 0.0
+        if named:
+            key = sums[leaf, p, 0] / (sums[leaf, p, 1] + shrinking)
+            while e > 0 and ratio[e - 1] > key:
+                ratio[e] = ratio[e - 1]
+                rank[e] = rank[e - 1]
+                e -= 1
+        ratio[e] = key
+        rank[e] = p
+        m += 1
+    return m
+
+
+@strict_inner_kernel
+def _best_division(sums, leaf, start, named, drawn, least, bent, shrinking, keeps, rank, ratio):
+    """The column that divides a leaf best, or -1, and what is gained; ``keeps`` has the places."""
+    every = sums.shape[1] - 1
+    g, h, n = sums[leaf, every, 0], sums[leaf, every, 1], sums[leaf, every, 2]
+    best, column = 0.0, -1
+    whole = g * g / (h + shrinking)
+    luckiest = 0
+    for j in range(1, len(named)):
+        if drawn[leaf, j] < drawn[leaf, luckiest]:
+            luckiest = j
+    for j in range(len(named)):
+        if n < 2 * least or (drawn[leaf, j] >= 0.5 and j != luckiest):
+            continue
+        begin, end = start[j], start[j + 1]
+        m = _ranked(sums, leaf, begin, end, named[j], shrinking, rank, ratio)
+        apart = not named[j] and sums[leaf, end - 1, 2] > 0.0
+        # What is missing goes to the new leaf, then it stays.
+        for way in range(2 if apart else 1):
+            a, b, c = 0.0, 0.0, 0.0
+            if way == 1:
+                a, b, c = sums[leaf, end - 1, 0], sums[leaf, end - 1, 1], sums[leaf, end - 1, 2]
+            for i in range(m if apart and way == 0 else m - 1):
+                p = rank[i]
+                a += sums[leaf, p, 0]
+                b += sums[leaf, p, 1]
+                c += sums[leaf, p, 2]
+                if c < least or b < bent:
+                    continue
+                if n - c < least or h - b < bent:
+                    break
+                gain = a * a / (b + shrinking) - whole
+                gain += (g - a) * (g - a) / (h - b + shrinking)
+                if gain > best:
+                    best, column = gain, j
+                    # Of places that no row has here, those in an order follow it, others the
+                    # larger part.
+                    for e in range(begin, end):
+                        keeps[leaf, e] = sums[leaf, e, 2] <= 0.0 and 2 * c >= n
+                    for e in range(begin, begin if named[j] else end - 1):
+                        keeps[leaf, e] = e <= p or i == m - 1
+                    for e in range(i + 1):
+                        keeps[leaf, rank[e]] = True
+                    if way == 1:
+                        keeps[leaf, end - 1] = True
+    return column, best
+
+
+@strict_inner_kernel
+def _divide(x, order, aside, first, last, leaf, j, keeps):
+    """Rows of a leaf, those that stay first; returns where the others begin."""
+    n_kept, n_gone = first, 0
+    for i in range(first, last):
+        r = order[i]
+        if keeps[leaf, x[j, r]]:
+            order[n_kept] = r
+            n_kept += 1
+        else:
+            aside[n_gone] = r
+            n_gone += 1
+    for i in range(n_gone):
+        order[n_kept + i] = aside[i]
+    return n_kept
+
+
+@strict_kernel
+def grow(cells, rows, slope, bend, drawn, limits, work, divided, stays, values, at):
+    """One tree, from the leaf whose division gains most to the next.
+
+    Args:
+        cells: place of each value, columns × rows; first place of each column, and the number of
+            places, a column's last being for what is missing; whether the places of a column have
+            no order; its commonest place, or -1; the other places of each row, one row after the
+            other, and where those of each row begin.
+        rows: those that the tree is grown on.
+        slope, bend: derivatives of each row.
+        drawn: numbers below one half say which columns a leaf may be divided by, leaves × columns.
+        limits: fewest rows of a leaf, its least curvature, curvature that is added to it, share of
+            a step.
+        work: arrays to work in: two of rows; sums, leaves × places and one × 3; what a leaf would
+            keep, leaves × places; two of places; bounds of leaves and their best column,
+            leaves × 3; gains of leaves.
+        divided: leaf and column of each division, written here, divisions × 2.
+        stays: whether each place stays in its leaf, written here, divisions × places.
+        values: step of each leaf, written here.
+        at: leaf of each of the rows, written here, in the order of all rows.
+    """
+    x, start, named, commonest, listed, head = cells
+    order, aside, sums, keeps, rank, ratio, leaves, gains = work
+    least, bent, shrinking, rate = limits
+    every, n_leaves = sums.shape[1] - 1, len(values)
+    for i in range(len(rows)):
+        order[i] = rows[i]
+    leaves[0, 0], leaves[0, 1] = 0, len(rows)
+    small, large, n = 0, -1, 0
+    # Each helper is called in one place: code that is inlined twice is compiled twice.
+    while True:
+        # The smaller part is summed, the other is what it leaves.
+        first, last = leaves[small, 0], leaves[small, 1]
+        _add_up(listed, head, start, commonest, order, first, last, slope, bend, small, sums)
+        if large >= 0:
+            for p in range(every + 1):
+                for k in range(3):
+                    sums[large, p, k] -= sums[small, p, k]
+        for part in (small, large):
+            if part >= 0:
+                leaves[part, 2], gains[part] = _best_division(
+                    sums, part, start, named, drawn, least, bent, shrinking, keeps, rank, ratio
+                )
+        n += 1
+        leaf = 0
+        for k in range(1, n):
+            if gains[k] > gains[leaf]:
+                leaf = k
+        j = leaves[leaf, 2]
+        if j < 0 or n == n_leaves:
+            break
+        divided[n - 1, 0], divided[n - 1, 1] = leaf, j
+        for p in range(start[j], start[j + 1]):
+            stays[n - 1, p] = keeps[leaf, p]
+        first, last = leaves[leaf, 0], leaves[leaf, 1]
+        middle = _divide(x, order, aside, first, last, leaf, j, keeps)
+        leaves[n, 0], leaves[n, 1], leaves[leaf, 1] = middle, last, middle
+        small, large = n, leaf
+        if last - middle > middle - first:
+            small, large = leaf, n
+            for p in range(every + 1):
+                for k in range(3):
+                    sums[n, p, k] = sums[leaf, p, k]
+    for leaf in range(n_leaves):
+        values[leaf] = 0.0
+        if leaf < n:
+            values[leaf] = rate * sums[leaf, every, 0] / (sums[leaf, every, 1] + shrinking)
+            for i in range(leaves[leaf, 0], leaves[leaf, 1]):
+                at[order[i]] = leaf
+    for k in range(n - 1, n_leaves - 1):
+        divided[k, 0] = -1
+
+
+@kernel
+def add_trees(x, divided, stays, values, odds):
+    """Add what trees say of rows to their odds.
+
+    Args:
+        x: place of each value, columns × rows.
+        divided: leaf and column of each division, trees × divisions × 2.
+        stays: whether a place stays in its leaf, trees × divisions × places.
+        values: step of each leaf, trees × leaves.
+        odds: of each row.
+    """
+    n_trees, n_divisions = divided.shape[:2]
+    for t in range(n_trees):
+        for r in range(len(odds)):
+            leaf = 0
+            for k in range(n_divisions):
+                if divided[t, k, 0] == leaf and not stays[t, k, x[divided[t, k, 1], r]]:
+                    leaf = k + 1
+            odds[r] += values[t, leaf]

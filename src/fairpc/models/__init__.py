@@ -1,0 +1,54 @@
+"""FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
+
+from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
+from fairpc.models._base import CircuitClassifier
+from fairpc.models._bootstrap import Draws, MechanismIntervals, bootstrap_mechanism, intervals
+from fairpc.models._calibration import Calibration
+from fairpc.models._circuit_file import MODELS
+from fairpc.models._classifier_rows import series_of
+from fairpc.models._classifiers import CLASSIFIER_KINDS, TableClassifier
+from fairpc.models._cross_fitting import SecondRound
+from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
+from fairpc.models._distribution import BiasAccount, Contribution, FairDistribution, Outcome
+from fairpc.models._estimators import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.models._file import FittedModel, load
+from fairpc.models._forest import BoxSets, Forest, ForestDistribution
+from fairpc.models._knowledge import Knowledge
+from fairpc.models._latent import LatentDecision
+from fairpc.models._pattern_search import Question
+from fairpc.models._patterns import MIN_SHARE, SIZE, THRESHOLD, Patterns, find_patterns
+from fairpc.models._queries import FittedQueries
+from fairpc.models._query import PART, UNKNOWN, Answer, Query, Vocabulary, parse
+from fairpc.models._refit_plan import Progress, Report, Subject, check_persons, progress
+from fairpc.models._rows import Rows
+from fairpc.models._score_mechanism import STRAIGHT_LEVEL
+from fairpc.models._scored_refits import ScoredSubject
+from fairpc.models._sensitivity import Bent, Sensitivity, sensitivity
+from fairpc.models._stability import Refit, Stability, stability
+from fairpc.models._strata import Strata
+from fairpc.models._tables import FittedColumns, GivenTable, check_not_apart
+from fairpc.models._top import cells_of
+from fairpc.models._training import ROW_BYTES, memory_bytes, rows_in_order
+from fairpc.models._training_rows import ROWS, digest_name, rows_fingerprint
+
+__all__ = [
+    "AnchorCell",
+    "AnchorPlan",
+    "Bent",
+    "FairPC",
+    "LatNB",
+    "LatentDecision",
+    "MechanismIntervals",
+    "NLatPC",
+    "Progress",
+    "Refit",
+    "Sensitivity",
+    "Stability",
+    "TwoNB",
+    "WidthAfter",
+    "bootstrap_mechanism",
+    "load",
+    "sensitivity",
+    "stability",
+    "suggest_anchors",
+]

@@ -1,0 +1,351 @@
+"""Rows as a user's classifiers take them, with their groups, and what the classifiers answer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from sklearn.utils.validation import has_fit_parameter
+
+from fairpc.core import (
+    Array,
+    Codes,
+    FairpcError,
+    Floats,
+    Ints,
+    LearningError,
+    Positions,
+    TableError,
+    TableWarning,
+    counted,
+)
+from fairpc.data import Encoding, Frame, TableCoding, numbers_of, read_frame, read_values, take_rows
+from fairpc.models._decisions import over_groups
+from fairpc.models._score_map import mean_of
+
+if TYPE_CHECKING:
+    from fairpc.models._latent import LatentDecision
+
+APART: Final = "sensitive_feature"
+"""Name of the column of groups that were given as an array."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupView:
+    """How classifiers see the group of a row.
+
+    Attributes:
+        names: columns of the group.
+        levels: of each group, its value in each of these columns.
+        inside: whether they are columns of X; else they are added to it.
+        library: of the frames at fit; "" for arrays.
+        written: how columns of numbers are written that are text, which our classifiers are given
+            as numbers.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    inside: bool
+    library: str
+    written: Encoding | None = None
+
+    @classmethod
+    def of(cls, coding: TableCoding, X: Any, s: Codes, *, plain: bool) -> GroupView:
+        """The value that stands for a group is that of its first row, where S is in X.
+
+        Given apart it is a number if X holds no text, because most classifiers take none; a
+        ``plain`` one, of fairpc, does.
+        """
+        frame, groups = read_frame(X), coding.groups
+        library, written = _library(X), coding.features if plain else None
+        names, inside = group_columns(coding)
+        if not inside:
+            taken = [n for n in names if n in frame.names]
+            if taken:
+                raise TableError(
+                    f"X has a column {taken[0]!r}, as the groups given apart are called: rename "
+                    "one of them, or name the column of X as sensitive"
+                )
+            levels = _levels(coding) if plain or _has_text(X) else groups.cells
+            return cls(names, levels, False, library, written)
+        first = [int(np.flatnonzero(s == g)[0]) for g in range(len(groups.names))]
+        columns = [frame.column(name) for name in names]
+        levels = tuple(tuple(_plain(column[row]) for column in columns) for row in first)
+        return cls(names, levels, True, library, written)
+
+    def table(self, X: Any, s: Codes) -> Any:
+        """Rows with their groups, as classifiers take them."""
+        return self._native(X) if self.inside else self.taken_as(X, s)
+
+    def taken_as(self, X: Any, s: Codes) -> Any:
+        """Rows as if they were of these groups."""
+        native = self._native(X)
+        values = {name: [level[j] for level in self.levels] for j, name in enumerate(self.names)}
+        frame = nw.from_native(native, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            columns = [series_of(frame, name, np.array(each)[s]) for name, each in values.items()]
+            return frame.with_columns(*columns).to_native()
+        array = np.asarray(native)
+        if not self.inside:
+            # A number, so that an array of numbers stays one.
+            return np.column_stack([array, s.astype(array.dtype if array.dtype != object else int)])
+        array = array.copy()
+        places = [int(name[1:]) for name in self.names]
+        for j, place in enumerate(places):
+            array[:, place] = np.array([level[j] for level in self.levels])[s]
+        return array
+
+    def features(self, X: Any) -> Any:
+        """Rows without their groups."""
+        native = self._native(X)
+        if not self.inside:
+            return native
+        frame = nw.from_native(native, eager_only=True, pass_through=True)
+        if isinstance(frame, nw.DataFrame):
+            # By place: a name of pandas may be a number, and one of polars a pattern.
+            kept = [j for j, name in enumerate(frame.columns) if name not in self.names]
+            return frame[:, kept].to_native()
+        array = np.asarray(native)
+        return np.delete(array, [int(name[1:]) for name in self.names], axis=1)
+
+    def _native(self, X: Any) -> Any:
+        """A batch of a file as a frame of the library that the classifiers know."""
+        if isinstance(X, Frame):
+            frame = X.to_polars()
+            X = frame.to_pandas() if self.library == "pandas" else frame
+        return X if self.written is None else _unwritten(X, self.written)
+
+
+def _unwritten(X: Any, features: Encoding) -> Any:
+    """A frame whose numbers are numbers where they were written as text in a way of their own."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        return X
+    changed = []
+    for column in features.columns:
+        if column.written is not None and column.name in frame.columns:
+            values = read_values(column.name, frame[column.name], features.missing_values)
+            if values.type == "text" and not values.missing().all():
+                changed.append(series_of(frame, column.name, numbers_of(column, values)))
+    return frame.with_columns(*changed).to_native() if changed else X
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Rows that a fitted model is asked about.
+
+    Attributes:
+        model: the fitted model.
+        X: the rows.
+        groups: their groups, -1 where one is not known; None where none is given.
+        n_rows: how many there are.
+        strata: of the rows, -1 where one is not known; None where the model has none.
+    """
+
+    model: LatentDecision
+    X: Any
+    groups: Codes | None
+    n_rows: int
+    strata: Positions | None = None
+
+    def over_groups(self, of: Callable[[Floats, Positions], Floats]) -> Floats:
+        """What a function of scores [classifier, row] and groups says; see ``over_groups``."""
+
+        def said(rows: Ints, s: Codes) -> Floats:
+            return of(self.scores(rows, s), s.astype(np.intp))
+
+        return over_groups(self.groups, self.n_rows, said, self.chances)
+
+    def over_strata(self, of: Callable[[Floats, Positions, Positions | None], Floats]) -> Floats:
+        """The same for a function that takes strata too."""
+
+        def said(rows: Ints, s: Codes) -> Floats:
+            return of(self.scores(rows, s), s.astype(np.intp), self.strata_of(rows))
+
+        return over_groups(self.groups, self.n_rows, said, self.chances)
+
+    def strata_of(self, rows: Ints) -> Positions | None:
+        """Of some of the rows."""
+        return None if self.strata is None else self.strata[rows]
+
+    def scores(self, rows: Ints, s: Codes) -> Floats:
+        """P(D = positive | x, s) of rows as if of these groups, by each fold's classifiers."""
+        model, view = self.model, self.model.group_view_
+        if not len(rows):
+            return np.empty((len(model.estimators_), 0))
+        own = self.groups is not None and (self.groups[rows] == s).all()
+        table = (view.table if own else view.taken_as)(self._rows(rows), s)
+        if view.inside:
+            table = in_order(table, getattr(model, "feature_names_in_", ()))
+        each = [scores_by(classifiers, table, s) for classifiers in model.estimators_]
+        second = model.second_round_
+        if second is not None:
+            b = model.score_map_.mechanism_of(s.astype(np.intp), self.strata_of(rows))
+            each = [second.scores(first, k, table, b) for k, first in enumerate(each)]
+        return np.stack(each)
+
+    def _rows(self, rows: Ints) -> Any:
+        if len(rows) == self.n_rows:
+            return self.X
+        return self.X.taken(rows) if isinstance(self.X, Frame) else take_rows(self.X, rows)
+
+    def chances(self, rows: Ints) -> Floats:
+        """P(s | x) of rows whose group is not known."""
+        model = self.model
+        if not model.group_estimators_:
+            raise LearningError(
+                f"the group of {counted(len(rows), 'row')} is not known: give the groups, or fit "
+                "with a sensitive_estimator"
+            )
+        table = model.group_view_.features(self._rows(rows))
+        each = [positive_scores(classifier, table) for classifier in model.group_estimators_]
+        if len(each) == 1:
+            return np.column_stack([1 - each[0], each[0]])
+        chances = np.column_stack(each) + 1e-12
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True), np.float64)
+
+    def chances_given(self, rows: Ints, labels: Positions) -> Floats:
+        """P(s | x, d) ∝ P(s | x) P(d | x, s): the label, -1 if not known, tells of the group."""
+        shares, found = self.chances(rows), self.model.score_map_
+        for g in range(shares.shape[1]):
+            s = np.full(len(rows), g, np.int16)
+            r = mean_of(found.observed(self.scores(rows, s), s.astype(np.intp)))
+            shares[:, g] *= np.where(labels < 0, 1.0, np.where(labels == 1, r, 1 - r))
+        total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+        return np.asarray(shares / total, np.float64)
+
+
+def series_of(frame: nw.DataFrame[Any], name: str, values: Array) -> nw.Series[Any]:
+    """A column for a frame, of the type that it has there, with its index where it has one."""
+    series = nw.new_series(name, values.tolist(), backend=frame.implementation)
+    if name in frame.columns and frame.schema[name] in (nw.Categorical, nw.Enum):
+        series = series.cast(frame.schema[name])
+    index = nw.maybe_get_index(frame)
+    return series if index is None else nw.maybe_set_index(series, index=index)
+
+
+def in_order(table: Any, names: Sequence[str]) -> Any:
+    """A frame with the columns of the fit, in their order; scikit-learn notes names of text."""
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if not (isinstance(frame, nw.DataFrame) and len(names)):
+        return table
+    return frame[[name for name in names if name in frame.columns]].to_native()
+
+
+def _has_text(X: Any) -> bool:
+    """Whether a column of a frame is text, or whatever an object may be."""
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    types = frame.schema.values() if isinstance(frame, nw.DataFrame) else ()
+    return any(type_ in (nw.String, nw.Object) for type_ in types)
+
+
+def group_columns(coding: TableCoding) -> tuple[tuple[str, ...], bool]:
+    """Names of the columns of the group as classifiers see them, and whether X has them."""
+    if coding.sensitive:
+        return coding.sensitive, True
+    names = coding.groups.column_names
+    return tuple(APART if name == "sensitive" else name for name in names), False
+
+
+def _library(X: Any) -> str:
+    native = nw.from_native(X, eager_only=True, pass_through=True)
+    return native.implementation.value if isinstance(native, nw.DataFrame) else ""
+
+
+def _levels(coding: TableCoding) -> tuple[tuple[Any, ...], ...]:
+    """Of each group its value in each sensitive column; a label where values were binned."""
+    from fairpc.data import decoded_levels
+
+    names = [decoded_levels(column) for column in coding.groups.columns]
+    return tuple(
+        tuple(levels[c] for levels, c in zip(names, cell, strict=True))
+        for cell in coding.groups.cells
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def scores_by(classifiers: tuple[Any, ...], table: Any, s: Codes) -> Floats:
+    """P(D = positive | x, s) by one classifier, or by that of each row's group."""
+    if len(classifiers) == 1:
+        return positive_scores(classifiers[0], table)
+    found = np.empty(len(s))
+    for g, classifier in enumerate(classifiers):
+        here = np.flatnonzero(s == g)
+        if len(here):
+            found[here] = positive_scores(classifier, take_rows(table, here))
+    return found
+
+
+def positive_scores(classifier: Any, table: Any) -> Floats:
+    """P(1) of a classifier of 0 and 1."""
+    with warnings.catch_warnings():
+        # A level that one fold lacks is known to others.
+        warnings.simplefilter("ignore", TableWarning)
+        scores = np.asarray(_asked_of(classifier, "predict_proba", table), np.float64)
+    # NaN is not inside.
+    inside = bool(((scores >= 0) & (scores <= 1)).all())
+    if scores.shape != (len(table), 2) or not inside:
+        raise LearningError(
+            f"predict_proba of {type(classifier).__name__} gives shape {scores.shape} for "
+            f"{counted(len(table), 'row')}, or numbers that are not from 0 to 1: it must give two "
+            "probabilities for each row"
+        )
+    return scores[:, 1]
+
+
+def check_classifier(name: str, classifier: Any) -> None:
+    if isinstance(classifier, type) or not hasattr(classifier, "get_params"):
+        raise LearningError(
+            f"{name} is {classifier!r}: give a classifier of scikit-learn's kind, as an object"
+        )
+    if not hasattr(classifier, "predict_proba"):
+        raise LearningError(
+            f"{name} is a {type(classifier).__name__} without predict_proba: give a classifier "
+            "that has it, or wrap it in scikit-learn's CalibratedClassifierCV"
+        )
+
+
+def fitted_classifier(
+    classifier: Any, table: Any, labels: Any, weights: Floats | None, **more: Any
+) -> Any:
+    """The classifier, fitted; weights go to where it takes them."""
+    if weights is None:
+        return _asked_of(classifier, "fit", table, labels, **more)
+    name = weight_name(classifier)
+    if not name:
+        raise LearningError(
+            f"sample_weight is given and {type(classifier).__name__}.fit takes none: give a "
+            "classifier that takes weights, or leave the weights out"
+        )
+    return _asked_of(classifier, "fit", table, labels, **{name: weights}, **more)
+
+
+def _asked_of(classifier: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+    """What a classifier answers; a LearningError says what it could not take."""
+    try:
+        return getattr(classifier, method)(*args, **kwargs)
+    except FairpcError:
+        raise
+    except ValueError as error:
+        said = str(error).strip().split("\n")[0].rstrip(".")
+        raise LearningError(
+            f"{type(classifier).__name__}.{method} does not take these rows ({said}): put what it "
+            "needs into a Pipeline, or leave the estimator out, which takes tables as they are"
+        ) from error
+
+
+def weight_name(classifier: Any) -> str:
+    """The argument of ``fit`` that weights have; empty where there is none."""
+    steps = getattr(classifier, "steps", None)
+    if steps:
+        last, final = steps[-1]
+        inner = weight_name(final)
+        return f"{last}__{inner}" if inner else ""
+    return "sample_weight" if has_fit_parameter(classifier, "sample_weight") else ""

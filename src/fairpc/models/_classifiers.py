@@ -1,0 +1,379 @@
+"""Plain classifiers of a label with two classes, on tables as they are; their state is numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Self, get_args
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from fairpc.core import (
+    Array,
+    EachWay,
+    FileFormatError,
+    Floats,
+    Ints,
+    OptionError,
+    Phrase,
+    TableError,
+    check_choice,
+    counted,
+    is_missing,
+    warn_caller,
+)
+from fairpc.data import (
+    IDENTIFIES,
+    PLAIN,
+    Column,
+    Dropped,
+    Encoding,
+    Frame,
+    Level,
+    Record,
+    Sentinel,
+    Values,
+    absent,
+    check_rows,
+    check_weights,
+    code_values,
+    distinct_numbers,
+    fit_labels,
+    identifies,
+    levels_of,
+    number_texts,
+    numbers_of,
+    read_frame,
+    read_values,
+)
+from fairpc.models._corrected import corrected_boosting, corrected_linear
+from fairpc.models._learned import (
+    LARGEST,
+    Learned,
+    Linear,
+    Trees,
+    learn_boosting,
+    learn_forest,
+    learn_linear,
+)
+from fairpc.models._learners import Labelled
+from fairpc.models._settings import check_settings, plain
+
+ClassifierKind = Literal["hgb", "logistic", "forest"]
+CLASSIFIER_KINDS: Final = get_args(ClassifierKind)
+
+MOST_LEVELS: Final[dict[ClassifierKind, int]] = {"hgb": 250, "logistic": 32, "forest": 64}
+"""Levels that a category may have; the lightest ones beyond them count as missing."""
+ORDER_ROWS: Final = 10.0
+"""Rows by which label rates are shrunk that put the levels of a forest into order."""
+
+_TO_KEEP: Final = Phrase(
+    EachWay(
+        "LatentDecision(numeric=…) or a categorical type keeps it",
+        "--numeric or --categorical keeps it",
+    ),
+)
+
+_FIELDS: Final = ("kind", "random_state", "classes", "encoding", "learned")
+
+
+class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """P(D | x) by a plain classifier of scikit-learn, for tables with text, dates and holes.
+
+    Text that is nothing but numbers or dates is read as such, other text is a category. A level
+    that was not seen counts as missing, with a warning that names it. Columns that are empty, and
+    text or whole numbers that differ in every row, are left out.
+
+    What was learned is kept as arrays and evaluated by fairpc itself: ``to_dict`` gives it as plain
+    numbers, and ``from_dict`` a classifier that predicts the same bits.
+
+    Args:
+        kind: "hgb", gradient boosting by histograms; "logistic", ridge regression with indicators
+            of levels and holes; "forest", a random forest.
+        missing_values: values that mean "missing", besides null and NaN.
+        random_state: of what is drawn; a number gives the same classifier again.
+
+    Attributes:
+        classes_: the two labels, sorted; column k of ``predict_proba`` belongs to the k-th.
+        encoding_: the columns that are used, and why others are not.
+        learned_: coefficients or trees.
+    """
+
+    classes_: Array
+    encoding_: Encoding
+    learned_: Learned
+
+    def __init__(
+        self,
+        kind: ClassifierKind = "hgb",
+        *,
+        missing_values: tuple[Sentinel, ...] = (),
+        random_state: Any = None,
+    ) -> None:
+        self.kind = kind
+        self.missing_values = missing_values
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        identifiers: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Learn from rows and labels; rows of no weight play no part.
+
+        ``identifiers`` are columns that tell rows apart, and why they are left out, where these are
+        some rows of a table that is known whole.
+        """
+        check_choice("kind", self.kind, CLASSIFIER_KINDS, OptionError)
+        check_settings(self.get_params(deep=False))
+        frame = read_frame(X)
+        classes, codes, weights = _labels(X, frame, y, sample_weight)
+        used = np.flatnonzero(weights > 0)
+        if len(used) < frame.n_rows:
+            frame, codes, weights = frame.taken(used), codes[used], weights[used]
+        how = self.kind, _sentinels(self.missing_values), identifiers
+        encoding = _fit_encoding(frame, codes, weights, *how)
+        matrix, sizes = _matrix(encoding, frame), _sizes(encoding)
+        if self.kind == "logistic":
+            learned: Learned = learn_linear(matrix, sizes, codes, weights)
+        else:
+            learn = learn_boosting if self.kind == "hgb" else learn_forest
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            learned = learn(matrix, sizes, codes, weights, seed)
+        self._store(classes, encoding, learned)
+        return self
+
+    @classmethod
+    def behind(
+        cls,
+        kind: Literal["hgb", "logistic"],
+        X: Any,
+        rows: Labelled,
+        missing_values: tuple[Sentinel, ...] = (),
+        identifiers: Mapping[str, str] | None = None,
+        random_state: int = 0,
+    ) -> Self:
+        """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have bent."""
+        frame, sentinels = read_frame(X), _sentinels(missing_values)
+        encoding = _fit_encoding(frame, rows.d, rows.weights, kind, sentinels, identifiers)
+        matrix, sizes = _matrix(encoding, frame), _sizes(encoding)
+        learned: Learned
+        if kind == "logistic":
+            learned = corrected_linear(matrix, sizes, rows)
+        else:
+            learned = corrected_boosting(matrix, sizes, rows, random_state)
+        model = cls(kind, missing_values=sentinels, random_state=random_state)
+        model._store(np.array([0, 1]), encoding, learned)
+        return model
+
+    def predict_proba(self, X: Any) -> Floats:
+        """P(D = k | x) of each row, shape (rows, 2)."""
+        check_is_fitted(self, "learned_")
+        frame, known = read_frame(X), self.encoding_
+        if (frame.from_array or known.from_array) and len(frame.names) != self.n_features_in_:
+            # The first words are those that scikit-learn's tools look for.
+            raise TableError(
+                f"X has {len(frame.names)} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: array columns are matched by position"
+            )
+        second = self.learned_.probability(_matrix(known, frame))
+        return np.column_stack([1.0 - second, second])
+
+    def predict(self, X: Any) -> Array:
+        """The class with the higher probability."""
+        second = self.predict_proba(X)[:, 1] > 0.5
+        return np.asarray(self.classes_[second.astype(np.intp)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was learned, as JSON-safe data."""
+        check_is_fitted(self, "learned_")
+        seed = plain(self.random_state)
+        return {
+            "kind": self.kind,
+            "random_state": seed if type(seed) is int else None,
+            "classes": self.classes_.tolist(),
+            "encoding": self.encoding_.to_dict(),
+            "learned": self.learned_.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """The classifier of ``to_dict``; a FileFormatError names what is wrong in anything else."""
+        record = Record(data, "the classifier", _FIELDS)
+        if record.text("kind") not in CLASSIFIER_KINDS:
+            raise record.error("kind", f"one of {', '.join(CLASSIFIER_KINDS)}")
+        kind: ClassifierKind = record.data["kind"]
+        seed = None if record.data["random_state"] is None else record.whole("random_state")
+        classes = record.levels("classes")
+        one_type = len(classes) == 2 and type(classes[0]) is type(classes[1])
+        if not one_type or not classes[0] < classes[1]:  # type: ignore[operator]  # of one type
+            raise record.error("classes", "two labels of one type, the lower first")
+        encoding = Encoding.from_dict(record.data["encoding"])
+        if not encoding.columns:
+            raise FileFormatError("the classifier has no columns: give the file as it was saved")
+        state, sizes = record.data["learned"], _sizes(encoding)
+        learned: Learned
+        if kind == "logistic":
+            learned = Linear.from_dict(state, sizes)
+        else:
+            learned = Trees.from_dict(state, sizes, boosted=kind == "hgb")
+        model = cls(kind, missing_values=encoding.missing_values, random_state=seed)
+        model._store(np.array(classes), encoding, learned)
+        return model
+
+    def _store(self, classes: Array, encoding: Encoding, learned: Learned) -> None:
+        """Set what was learned, all at once: a fit that fails leaves the object as it was."""
+        self.classes_, self.encoding_, self.learned_ = classes, encoding, learned
+        self.n_features_in_ = len(encoding.names_in)
+        if not encoding.from_array:
+            self.feature_names_in_ = np.array(encoding.names_in, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+def _sentinels(missing_values: tuple[Sentinel, ...]) -> tuple[Sentinel, ...]:
+    """Values that mean "missing", as a file can hold them; NaN means it anyway."""
+    values = tuple(plain(value) for value in missing_values)
+    if any(value in (math.inf, -math.inf) for value in values):
+        raise OptionError(
+            "missing_values hold infinity, which no file can: replace it in the table"
+        )
+    return tuple(value for value in values if not is_missing(value))
+
+
+def _labels(X: Any, frame: Frame, y: Any, sample_weight: Any) -> tuple[Array, Ints, Floats]:
+    """The classes, the number of each row's class, and the weights."""
+    if y is None:
+        # The first words are those that scikit-learn's tools look for.
+        raise TableError(
+            "This TableClassifier estimator requires y to be passed, but the target y is None: "
+            "give the labels"
+        )
+    if isinstance(y, np.ndarray) and y.ndim == 2 and y.shape[1] == 1:
+        message = "A column-vector y was passed when a 1d array was expected: it is read as one"
+        warn_caller(message, DataConversionWarning)
+    if frame.n_rows == 1:
+        raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
+    check_rows(X, frame, y, "label")
+    weights = check_weights(sample_weight, frame.n_rows)
+    labels = fit_labels(y, sample_weight=weights)
+    if len(labels.classes) > 2:
+        # The words in brackets are those that scikit-learn's tools look for.
+        raise TableError(
+            f"label {labels.name!r} has {len(labels.classes)} classes, and a TableClassifier tells "
+            "two apart (Only binary classification is supported): merge classes"
+        )
+    codes = labels.transform(y).astype(np.int64)
+    hidden = (codes < 0) & (weights > 0)
+    if hidden.any():
+        raise TableError(
+            f"label {labels.name!r} is missing in row {int(np.argmax(hidden))} (it contains NaN): "
+            "leave out rows without a label"
+        )
+    return labels.classes_array(), codes, weights
+
+
+def _fit_encoding(
+    frame: Frame,
+    codes: Ints,
+    weights: Floats,
+    kind: ClassifierKind,
+    missing_values: tuple[Sentinel, ...],
+    identifiers: Mapping[str, str] | None,
+) -> Encoding:
+    """What each column holds, and which levels."""
+    fitted: list[Column | Dropped] = []
+    for name, column in zip(frame.names, frame.columns, strict=True):
+        values = read_values(name, column, missing_values, parse=True)
+        if identifiers is None:
+            why = IDENTIFIES if identifies(name, values) else None
+        else:
+            why = identifiers.get(name)
+        if why is not None:
+            fitted.append(Dropped(name, f"{why}; {_TO_KEEP}" if why == IDENTIFIES else why))
+        else:
+            fitted.append(_fit_column(name, values, codes, weights, kind))
+    used = tuple(column for column in fitted if isinstance(column, Column))
+    dropped = tuple(column for column in fitted if isinstance(column, Dropped))
+    if not used:
+        reasons = "; ".join(column.message for column in dropped[:3])
+        raise TableError(f"no column is left to learn from: {reasons}")
+    return Encoding(used, dropped, frame.names, frame.from_array, missing_values)
+
+
+def _fit_column(
+    name: str, values: Values, codes: Ints, weights: Floats, kind: ClassifierKind
+) -> Column | Dropped:
+    known = ~values.missing()
+    if not known.any():
+        return Dropped(name, "it is missing in every row")
+    share = float(weights[~known].sum() / weights.sum())
+    if values.type == "boolean":
+        return Column(name, "boolean", levels=(False, True), missing_share=share, done="boolean")
+    if values.type == "date" or (values.type == "number" and not values.declared):
+        done = f"{values.type}, not binned"
+        written = None if values.written == PLAIN else values.written
+        return Column(name, values.type, missing_share=share, done=done, written=written)
+    levels = levels_of(values)
+    if values.type == "text":
+        number = number_texts(values.data, list(map(str, levels)))[known]
+    else:
+        number = distinct_numbers(values.data[known])[1]
+    mass = np.bincount(number, weights[known], len(levels))
+    kept = np.sort(np.argsort(-mass, kind="stable")[: MOST_LEVELS[kind]])
+    if kind == "forest":
+        positive = np.bincount(number, (weights * codes)[known], len(levels))
+        rate = (positive + ORDER_ROWS * positive.sum() / mass.sum()) / (mass + ORDER_ROWS)
+        kept = kept[np.argsort(rate[kept], kind="stable")]
+    return _category(name, tuple(levels[i] for i in kept), len(levels), share)
+
+
+def _category(name: str, kept: tuple[Level, ...], n_levels: int, missing_share: float) -> Column:
+    done, rest = f"category of {counted(len(kept), 'level')}", n_levels - len(kept)
+    if rest:
+        done += f", {counted(rest, 'rarer one counts', 'rarer ones count')} as missing"
+    return Column(
+        name, "category", levels=kept, open=bool(rest), missing_share=missing_share, done=done
+    )
+
+
+def _matrix(encoding: Encoding, table: Frame) -> Floats:
+    """Numbers as they are, booleans as 0 and 1, categories as codes; NaN = missing."""
+    frame = encoding.aligned(table)
+    present = dict(zip(frame.names, frame.columns, strict=True))
+    matrix = np.full((frame.n_rows, len(encoding.columns)), np.nan)
+    for j, column in enumerate(encoding.columns):
+        if column.name not in present:
+            raise TableError(absent(column.name))
+        values = read_values(column.name, present[column.name], encoding.missing_values)
+        if not column.binned:
+            found = code_values(column, values)
+            # Beyond the levels is the code of all that were not kept.
+            known = (found >= 0) & (found < len(column.levels))
+            matrix[:, j] = np.where(known, found, np.nan)
+        elif not values.missing().all():
+            matrix[:, j] = np.clip(numbers_of(column, values), -LARGEST, LARGEST)
+    return matrix
+
+
+def _sizes(encoding: Encoding) -> Ints:
+    """Number of codes of each column; 0 of numbers, and of booleans, which are 0 and 1."""
+    return np.array(
+        [len(c.levels) if c.kind == "category" else 0 for c in encoding.columns], np.int64
+    )

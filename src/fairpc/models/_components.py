@@ -1,0 +1,244 @@
+"""Components of P(x | f, s): the rows of each cell, and the circuits learned from them.
+
+Soft cells are the rows of each (f, s), with weights P(f, s | row) in place of a hard label. A
+structure learned on them is that of P(x | f, s) with the hidden decision filled in by its posterior
+(structural EM), where the paper puts D in its place. A component has a circuit for each cell;
+components of clusters describe a part of each cell's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import Final, Literal
+
+import numpy as np
+
+from fairpc.circuit import Circuit, CircuitBuilder, em, maximize, prepare
+from fairpc.core import Floats
+from fairpc.data import Table
+from fairpc.models._distribution import FairDistribution
+from fairpc.models._initial import Structure
+from fairpc.models._priors import CLUSTER_ROWS, shrinkage
+from fairpc.models._rows import Rows
+from fairpc.models._top import DF, Places
+from fairpc.structure import (
+    METHODS,
+    CellCircuits,
+    CellSearch,
+    Strudel,
+    bootstrap_weights,
+    graft,
+    soft_clusters,
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the circuits of all cells are learned."""
+
+    trees: Literal["pooled", "cell"]  #: Chow–Liu, of all rows or each cell's own
+    splits: Literal["gain", "strudel", "chow-liu"]  #: of edges; Chow–Liu trees have none
+    clusters: bool = False  #: of one cluster of each cell: fewer rows, so trees are pruned
+
+    @property
+    def words(self) -> str:
+        tree = {"pooled": "one tree for all cells", "cell": "a tree for each cell"}[self.trees]
+        split = {"gain": ", split by gain", "strudel": ", split as in Strudel", "chow-liu": ""}
+        return tree + split[self.splits] + (", of a cluster of its rows" if self.clusters else "")
+
+
+PAPER: Final = Kind("pooled", "strudel")
+TREES: Final = Kind("cell", "chow-liu")
+SINGLE: Final = Kind("cell", "gain")
+MIXED: Final = (SINGLE, Kind("cell", "strudel"), Kind("pooled", "gain"), PAPER)
+"""The components of a mixture of structures, in turn."""
+CLUSTER: Final = Kind("cell", "chow-liu", clusters=True)
+KINDS: Final = (TREES, *MIXED, CLUSTER)
+REFINEMENTS: Final = 5
+"""Updates of EM by which parameters forget the completions they came from."""
+CLUSTER_STEPS: Final = 30
+"""Iterations of the latent class model from whose clusters EM over the whole model starts."""
+NEXT_TO_NONE: Final = 0.002
+"""Probability, as a multiple of an equal share, under which a cell is left out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """The circuits of all cells (f, s), f being the slow index, and how they were learned.
+
+    ``learned`` has parameters from complete or completed rows, ``refined`` others, if any.
+    """
+
+    kind: Kind
+    learned: CellCircuits
+    refined: tuple[Circuit, ...] = ()
+
+    def graft(self, builder: CircuitBuilder, cell: int, columns: Sequence[int], key: int) -> int:
+        """Add the circuit of a cell to a larger one; give back its root."""
+        if self.refined:
+            return graft(builder, self.refined[cell], columns, key=(key, cell))
+        return self.learned.graft(builder, cell, columns, key=key)
+
+    @cached_property
+    def circuits(self) -> tuple[Circuit, ...]:
+        """The circuit of each cell."""
+        learned = self.learned
+        return self.refined or tuple(learned.circuit(i) for i in range(len(learned.cells)))
+
+    def shrunk(self, strength: float, share: float = 1.0) -> Component:
+        """This share of the counts of complete or completed rows, shrunk with another strength."""
+        prior = shrinkage(strength)
+        cells = tuple(c.with_counts(share * c.counts, prior) for c in self.learned.cells)
+        return replace(self, learned=replace(self.learned, cells=cells), refined=())
+
+    @cached_property
+    def base(self) -> Component:
+        """The same structures with the parameters that shrinking goes towards."""
+        return self.shrunk(1.0, share=0.0)
+
+
+def learn_component(
+    kind: Kind,
+    cells: Sequence[Table],
+    held_out: Sequence[Table] | None,
+    structure: Structure,
+    strength: float,
+    rng: np.random.Generator,
+    *,
+    bootstrap: bool = False,
+) -> Component:
+    """Learn the circuits of all cells.
+
+    ``held_out`` says when Strudel stops, within the bounds of ``structure``. With
+    ``bootstrap`` the structure is learned on Bayesian-bootstrap weights of the
+    rows; parameters always come from the rows as they are.
+    """
+    drawn = None
+    if bootstrap:
+        drawn = [bootstrap_weights(t, rng) if t.weights.any() else t.weights for t in cells]
+    asked = METHODS | {"strudel": Strudel(stop=structure.stop)}
+    search = CellSearch(
+        cells,
+        validation=held_out if kind.splits == "strudel" else None,
+        method=asked[kind.splits],
+        trees=kind.trees,
+        prune="aic" if kind.clusters else None,
+        smoothing=shrinkage(strength),
+        structure_weights=drawn,
+        random_state=rng,
+    )
+    for _ in search:  # not run(): an interrupt ends the whole recipe, not this search alone
+        pass
+    return Component(kind, search.best())
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A component, and the expected counts of its parameters in the rows of each cell."""
+
+    component: Component
+    counts: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, component: Component, cells: Sequence[Table], strength: float) -> Counted:
+        """The counts in these cells, holes summed out by a few updates of EM.
+
+        A search sees one completion of each row. That is good enough to find a structure;
+        parameters should come from all completions.
+        """
+        circuits = zip(component.circuits, component.base.circuits, cells, strict=True)
+        return cls(component, tuple(_counts(c, t, strength * b.parameters) for c, b, t in circuits))
+
+    def shrunk(self, strength: float) -> Component:
+        """The component with parameters from these counts, shrunk with some strength."""
+        circuits, base = self.component.circuits, self.component.base.circuits
+        refined = [
+            c.with_parameters(maximize(c.graph, n, strength * b.parameters, b.parameters))
+            for c, n, b in zip(circuits, self.counts, base, strict=True)
+        ]
+        return replace(self.component, refined=tuple(refined))
+
+
+def _counts(circuit: Circuit, table: Table, prior: Floats) -> Floats:
+    used = np.flatnonzero(table.weights > 0)
+    if not len(used):
+        return np.zeros(circuit.graph.n_parameters)
+    codes = np.asfortranarray(table.codes[used])
+    rows = replace(table, codes=codes, weights=table.weights[used])
+    # Without holes a deterministic circuit has the same counts whatever its parameters; but
+    # without a prior some of them may be zero where these rows are.
+    n_updates = REFINEMENTS if (rows.codes < 0).any() else 0
+    positive = 0.999 * circuit.parameters + 0.001 * circuit.graph.uniform()
+    steps = em(prepare(circuit.graph, rows), positive, prior=prior)
+    return next(islice(steps, n_updates, None)).flows
+
+
+def cell_posterior(
+    distribution: FairDistribution, rows: Rows, places: Places
+) -> tuple[Floats, Floats]:
+    """log P(row), and P(f, s | row) for each place: places × classes."""
+    strata = places.strata
+    x = strata.placed(rows.x[places.row], places.stratum)
+    codes = distribution.layout.codes(places.s // strata.n, places.d, x)
+    joint = np.empty((len(codes), rows.n_classes))
+    for f in range(rows.n_classes):
+        codes[:, DF] = f
+        joint[:, f] = distribution.circuit.log_marginal(codes)
+    return places.normalised(joint)
+
+
+def soft_cells(rows: Rows, places: Places, posterior: Floats) -> list[Table]:
+    """The rows of each cell (f, s), with f as the slow index, weighted by their posterior.
+
+    With strata s is the subgroup.
+    A row does not enter cells that are next to impossible for it, and its weight is
+    shared out among the others: cells are then smaller, and searches over them faster.
+    """
+    tables, own = [], rows.by_subgroup()
+    weighted = _likely(places, posterior) * rows.weights[places.row, None]
+    of_group = [np.flatnonzero(places.s == s) for s in range(own.n_groups)]
+    for f in range(own.n_classes):
+        for group in of_group:
+            here = group[weighted[group, f] > 0]
+            x = np.asfortranarray(own.x[places.row[here]])
+            tables.append(Table(x, weighted[here, f], own.arities, own.names))
+    return tables
+
+
+def _likely(places: Places, posterior: Floats) -> Floats:
+    """The posterior without cells of next to no probability; each row still sums to one."""
+    least = NEXT_TO_NONE / (
+        places.n_subgroups * places.n_classes
+    )  # less than the likeliest cell has
+    kept = np.where(posterior < least, 0.0, posterior)
+    total = np.bincount(places.row, kept.sum(axis=1), len(places.weights))
+    result: Floats = kept / np.where(total > 0, total, 1.0)[places.row, None]
+    return result
+
+
+def learn_clusters(
+    cells: Sequence[Table],
+    n_clusters: int,
+    structure: Structure,
+    strength: float,
+    rng: np.random.Generator,
+) -> tuple[list[Component], Floats]:
+    """A component for each cluster, and the clusters' shares of the rows: cells × clusters.
+
+    Clusters are the classes of a latent class model of each cell; EM over the whole
+    model moves them afterwards.
+    """
+    posteriors = [soft_clusters(table, n_clusters, rng, n_iter=CLUSTER_STEPS) for table in cells]
+    components = []
+    for k in range(n_clusters):
+        parts = [
+            replace(table, weights=table.weights * posterior[:, k])
+            for table, posterior in zip(cells, posteriors, strict=True)
+        ]
+        components.append(learn_component(CLUSTER, parts, None, structure, strength, rng))
+    masses = np.stack([p.T @ table.weights for table, p in zip(cells, posteriors, strict=True)])
+    masses = masses + CLUSTER_ROWS / n_clusters
+    return components, masses / masses.sum(axis=1, keepdims=True)

@@ -1,0 +1,533 @@
+"""What any fitted model of a decision can be asked: scores, decisions, bounds, soft labels.
+
+What is asked of rows is also answered for tables that are read in batches.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
+from typing import Any, ClassVar, Final, ParamSpec, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from fairpc.cluster import by_partition, is_dask, need_dask
+from fairpc.core import (
+    Array,
+    Codes,
+    ContradictionWarning,
+    EachWay,
+    Floats,
+    Ints,
+    LearningError,
+    Phrase,
+    TableError,
+    check_level,
+    warn_caller,
+)
+from fairpc.data import (
+    TableCoding,
+    Warned,
+    check_rows,
+    check_weights,
+    is_source,
+    open_source,
+    read_frame,
+    take_rows,
+)
+from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.models._distribution import BiasAccount, Threshold, equalised, fixed, for_rate
+from fairpc.models._knowledge import Knowledge
+from fairpc.models._rows import Rows
+from fairpc.models._strata import Strata
+from fairpc.models._strata_columns import stratum_names
+from fairpc.models._tables import FittedColumns, check_not_apart
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PREFIXES: Final = {"predict_proba": "p_df_", "predict_observed_proba": "p_d_"}
+"""Of the columns of lazy predictions, before the name of each class."""
+
+LAZY: Final = ("predict", *PREFIXES)
+"""Methods that are lazy for a Dask frame."""
+
+SETTINGS: Final = ("level", "decisions")
+"""Arguments of methods that say something of all rows alike."""
+
+_REJECTED: Final = Phrase(
+    "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
+    "is possible and bounds are NaN; see ",
+    EachWay("fairpc.evidence.test_assumptions", "`fairpc audit`"),
+)
+
+
+def in_batches(method: Callable[P, R]) -> Callable[P, R]:
+    """A method of a classifier that gives something per row, and takes tables in parts too.
+
+    Of a file, a folder, a glob or a polars lazy frame it gives what it gives of the table in
+    memory, while a few batches of rows are there at a time; ``y`` then names a column. Of a Dask
+    frame, decisions become a lazy series, probabilities a lazy frame with a column per class.
+    """
+    names = tuple(signature(method).parameters)
+
+    @wraps(method)
+    def either(*args: P.args, **kwargs: P.kwargs) -> R:
+        given: dict[str, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
+        model, table = given.pop("self"), given.pop("X", None)
+        if is_dask(table):
+            lazily: Any = _lazy(model, method.__name__, table, given)
+            return lazily  # type: ignore[no-any-return]
+        if is_source(table):
+            joined: Any = _streamed(model, method, names, table, given)
+            return joined  # type: ignore[no-any-return]
+        return method(*args, **kwargs)
+
+    return either
+
+
+def check_not_dask(table: Any) -> None:
+    """A TableError where a table is a Dask frame."""
+    if is_dask(table):
+        raise TableError(
+            f"a Dask frame was given: fit, {', '.join(LAZY)} take one, this takes its rows, "
+            "frame.compute(), or the files that it was read from"
+        )
+
+
+def _streamed(
+    model: Any,
+    method: Callable[..., Any],
+    names: tuple[str, ...],
+    table: Any,
+    given: Mapping[str, Any],
+) -> Any:
+    """What the method gives of each batch, one after the other; warnings are given once."""
+    apart = dict(given)
+    label = apart.pop("y", None)
+    settings = {name: apart.pop(name) for name in SETTINGS if name in apart}
+    check_not_apart(**apart)
+    source = open_source(table)
+    columns = FittedColumns.of(source, model._coding(), unused=model._needs_table, label=label)
+    warned = Warned()
+    with warned.watching():
+        parts = [
+            method(model, **{name: rows[name] for name in names if name in rows}, **settings)
+            for rows in source.map(columns.columns, columns.given)
+        ]
+    if not parts:
+        raise TableError("the table is empty: it has no rows, give at least one")
+    warned.warn()
+    if not isinstance(parts[0], tuple):
+        return np.concatenate(parts)
+    columns_of = zip(*parts, strict=True)
+    return tuple(None if some[0] is None else np.concatenate(some) for some in columns_of)
+
+
+def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
+    need_dask()
+    for name, value in given.items():
+        if value is not None:
+            raise TableError(
+                f"{name} were given separately from a Dask frame: make them columns of it, "
+                "because its partitions are read one by one"
+            )
+    classes = model.classes_  # says so where the model is not fitted
+    if method not in LAZY:
+        check_not_dask(frame)
+    call = getattr(model, method)
+    if method not in PREFIXES:
+        return by_partition(frame, call, ["decision"], classes.dtype)
+    return by_partition(frame, call, [f"{PREFIXES[method]}{c}" for c in classes], np.float64)
+
+
+YES, NO, OPEN = "yes", "no", "open"
+
+
+def over_groups(
+    groups: Codes | None,
+    n_rows: int,
+    of: Callable[[Ints, Codes], Floats],
+    chances: Callable[[Ints], Floats],
+) -> Floats:
+    """Probabilities of each row in its group; where that is not known, their mean under P(s | x).
+
+    Args:
+        groups: of the rows, -1 where one is not known; None where none is.
+        n_rows: how many there are.
+        of: rows by number and the group that each is taken to be in, to what is said of them.
+        chances: rows by number to their P(s | x), rows × groups.
+    """
+    s = np.full(n_rows, -1, np.int16) if groups is None else groups
+    known, unknown = np.flatnonzero(s >= 0), np.flatnonzero(s < 0)
+    parts: list[tuple[Ints, Floats]] = []
+    if len(known):
+        parts.append((known, of(known, s[known])))
+    if len(unknown):
+        shares = chances(unknown)
+        said = [of(unknown, np.full(len(unknown), g, np.int16)) for g in range(shares.shape[1])]
+        # Shares may add up to more than 1 by rounding.
+        mean = np.einsum("rs,sr...->r...", shares, np.stack(said)).clip(0.0, 1.0)
+        parts.append((unknown, mean))
+    result = np.empty((n_rows, *parts[0][1].shape[1:]))
+    for rows, values in parts:
+        result[rows] = values
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class GivenRows:
+    """Rows that a fitted model is asked about.
+
+    Attributes:
+        codes: their groups, labels, features, known fair decisions and weights.
+        table: the same rows as they came, with the columns of the fit; None where equal rows are
+            merged.
+    """
+
+    codes: Rows
+    table: Any = None
+
+
+class FittedDecisions(ABC):
+    """What every fitted model answers; it is set by ``fit`` or by ``fairpc.load``.
+
+    What is asked of rows is also answered for tables that are read in batches: the path of
+    a file, a folder, a glob, a polars lazy frame. The groups are then columns of it. The
+    result is that for the table in memory: an array with a row per row, in their order.
+    """
+
+    coding_: TableCoding
+    threshold_: Threshold
+    label_counts_: Floats
+    warnings_: tuple[str, ...]
+    n_features_in_: int
+    knowledge_: Knowledge
+    n_anchors_: int
+    data_fingerprint_: str
+    table_options_: Mapping[str, str]
+    threshold: float
+    decimal: str | None
+    get_params: Callable[..., dict[str, Any]]
+
+    _needs_table: ClassVar[bool] = False
+    """Whether rows must be asked about as they came, with all columns of the fit, not as codes."""
+
+    @property
+    def classes_(self) -> Array:
+        """Classes of the label, in sorted order."""
+        return self._coding().labels.classes_array()
+
+    @property
+    def positive_class_(self) -> Any:
+        """The class that "positive" means."""
+        return self._coding().labels.positive_class
+
+    @property
+    def groups_(self) -> Array:
+        """Groups of the sensitive attribute."""
+        return np.array(self._coding().groups.values)
+
+    @property
+    @abstractmethod
+    def bias_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s), indexed [s, f, d]."""
+
+    @property
+    @abstractmethod
+    def fair_rate_(self) -> Floats:
+        """P(Df); without a latent decision P(D)."""
+
+    @property
+    @abstractmethod
+    def group_rate_(self) -> Floats:
+        """P(S)."""
+
+    @property
+    @abstractmethod
+    def subgroup_rate_(self) -> Floats:
+        """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
+
+    @property
+    @abstractmethod
+    def stratum_rate_(self) -> Floats:
+        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
+
+    @property
+    @abstractmethod
+    def stratum_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
+
+    @property
+    def strata_(self) -> tuple[str, ...]:
+        """Names of the strata within which Df is independent of S; one, "", without any."""
+        return stratum_names(self._fitted_strata(), self._coding())
+
+    @property
+    def group_decision_rate_(self) -> Floats:
+        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata alone."""
+        share = self.subgroup_rate_
+        rates: Floats = (share / share.sum(axis=1, keepdims=True)) @ self.stratum_rate_
+        return rates
+
+    @abstractmethod
+    def _fitted_strata(self) -> Strata:
+        """The strata within which Df is independent of S."""
+
+    def _coding(self) -> TableCoding:
+        check_is_fitted(self, "coding_")
+        return self.coding_
+
+    @abstractmethod
+    def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
+        """P(decision = k) of each row, and its group; None where no group is given."""
+
+    @abstractmethod
+    def _observed(self, X: Any, sensitive_features: Any) -> Floats:
+        """P(D = k | what is known of each row)."""
+
+    @abstractmethod
+    def _posterior(self, X: Any, labels: Codes, sensitive_features: Any) -> Floats:
+        """P(decision = k | what is known of each row and its label)."""
+
+    @abstractmethod
+    def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
+        """Least and largest P(Df = positive | x, s) of each row, rows × 2."""
+
+    @abstractmethod
+    def _possible(self) -> LabelEnds | StrataEnds:
+        """What held-out labels leave possible; a LearningError where it was not looked at."""
+
+    def _ends(self) -> LabelEnds:
+        """The same without strata; a LearningError where there are some."""
+        found = self._possible()
+        if not isinstance(found, LabelEnds):
+            raise LearningError(
+                "the model has strata, and one set of P(Df) is asked for: every stratum has a rate "
+                "of its own; fit without given"
+            )
+        return found
+
+    @abstractmethod
+    def _model_gap(self) -> Floats:
+        """Largest difference between groups of P(decision = k | S = s) under the model, per k."""
+
+    @property
+    @abstractmethod
+    def _latent(self) -> bool:
+        """Whether there is a hidden decision Df; else the decision is D."""
+
+    @abstractmethod
+    def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
+        """P(decision = k | x, s) and P(D = k | x, s) of each row."""
+
+    @abstractmethod
+    def _turned(self, given: GivenRows) -> Floats:
+        """Expected weight of the rows with Df = f and D = d in group s, [s, f, d]."""
+
+    @abstractmethod
+    def _fingerprint(self) -> str:
+        """A name for what was learned: equal names, equal content."""
+
+    @in_batches
+    def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
+        """P(Df = k | what is known of each row), rows × classes.
+
+        Models without a latent decision give P(D = k | …). An absent group is summed out.
+        Of a Dask frame it is lazy: a Dask frame with a column ``p_df_<class>`` each.
+        """
+        return self._decided(X, sensitive_features)[0]
+
+    @in_batches
+    def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
+        """P(D = k | what is known of each row): the label as it would be observed."""
+        return self._observed(X, sensitive_features)
+
+    @in_batches
+    def predict(self, X: Any, *, sensitive_features: Any = None) -> Array:
+        """The decision of each row: by ``threshold_`` for two classes, else the likeliest class.
+
+        Of a Dask frame it is a lazy Dask series.
+        """
+        scores, groups = self._decided(X, sensitive_features)
+        if scores.shape[1] > 2:
+            return np.asarray(self.classes_[scores.argmax(axis=1)])
+        positive = self._coding().labels.positive
+        chosen = self.threshold_.decide(scores[:, positive], groups)
+        return np.asarray(self.classes_[np.where(chosen, positive, 1 - positive)])
+
+    @in_batches
+    def predict_bounds(
+        self,
+        X: Any,
+        *,
+        sensitive_features: Any = None,
+        level: float | None = None,
+        decisions: bool = False,
+    ) -> Any:
+        """Least and largest P(Df = positive | x, s) over the identified set, rows × 2.
+
+        Labels leave several mechanisms possible, however many rows there are, and each gives
+        other scores; the order of rows within a group is the same in all, if strata have no
+        mechanisms of their own. With strata the set is that within them. Where an absent group is
+        summed out, so are its bounds. Without ``level`` sampling error is not in them. NaN, with a
+        warning, where the data contradict the assumptions.
+
+        Args:
+            X: rows.
+            sensitive_features: their groups, if given apart.
+            level: of bounds that have the sampling error in them, such as .95; what the model, or
+                its classifier, could not learn from any number of rows is not in them.
+            decisions: also give "yes", "no" or "open" for each row: whether its score is above the
+                threshold whatever is true, below it, or depends.
+        """
+        if len(self.classes_) > 2:
+            raise LearningError(
+                "the label has more than two classes: bounds of a score need two; see "
+                "fairpc.evidence.test_assumptions for bounds of the rates"
+            )
+        if level is not None:
+            check_level(level)
+        bounds = self._bounds(X, sensitive_features, level)
+        if np.isnan(bounds).any():
+            warn_caller(_REJECTED, ContradictionWarning)
+        if not decisions:
+            return bounds
+        groups = self._groups(X, sensitive_features)
+        above, below = (self.threshold_.decide(bounds[:, k], groups) for k in (0, 1))
+        said = np.where(above, YES, np.where(below, OPEN, NO))
+        return bounds, np.where(np.isnan(bounds[:, 0]), OPEN, said)
+
+    @in_batches
+    def posterior(self, X: Any, y: Any, *, sensitive_features: Any = None) -> Floats:
+        """P(Df = k | x, s, d), rows × classes: what a row's own label adds; soft labels.
+
+        Where the label is missing it is that of ``predict_proba``. ``y`` is the name of a column
+        where X is read in batches.
+        """
+        labels = self._coding().labels
+        check_rows(X, read_frame(X), y, "label")
+        return self._posterior(X, labels.transform(y), sensitive_features)
+
+    def relabel(
+        self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
+    ) -> tuple[Any, Array, Floats]:
+        """Rows, labels and weights from which any learner that takes weights can learn Df.
+
+        Each row is there once for every class, with P(Df = class | x, s, d) as its weight; what
+        has no weight is left out.
+        """
+        soft = self.posterior(X, y, sensitive_features=sensitive_features)
+        soft *= check_weights(sample_weight, len(soft))[:, None]
+        code, row = np.nonzero(soft.T)
+        return take_rows(X, row), np.asarray(self.classes_[code]), soft[row, code]
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: npt.ArrayLike | None = None,
+        *,
+        sensitive_features: Any = None,
+    ) -> float:
+        """Accuracy of ``predict`` against the observed label, which may be biased.
+
+        ``y`` is the name of a column where X is read in batches.
+        """
+        from sklearn.metrics import accuracy_score
+
+        if isinstance(y, str):
+            y = self._labels(X, y)
+        decisions = self.predict(X, sensitive_features=sensitive_features)
+        return float(accuracy_score(np.asarray(y), decisions, sample_weight=sample_weight))
+
+    def choose_threshold(
+        self,
+        X: Any = None,
+        *,
+        value: float | None = None,
+        selection_rate: float | None = None,
+        equalise: bool = False,
+        sensitive_features: Any = None,
+    ) -> Self:
+        """Choose what ``predict`` uses from now on.
+
+        A number (``value``); a ``selection_rate`` reached on the given rows; or, with
+        ``equalise``, a threshold per group so that each group's rate on these rows
+        is the same. That is a step of its own: equal mean scores are not equal rates.
+        """
+        if len(self.classes_) > 2:
+            raise LearningError("the label has more than two classes: thresholds need two")
+        if value is not None:
+            if selection_rate is not None or equalise:
+                raise LearningError("a threshold and a selection rate were given: give one")
+            self.threshold_ = fixed(value)
+            return self
+        if X is None:
+            raise LearningError("no rows were given: a selection rate needs some")
+        scores, groups = self._scores(X, sensitive_features=sensitive_features)
+        if not equalise:
+            if selection_rate is None:
+                raise LearningError("nothing was chosen: give value, selection_rate or equalise")
+            self.threshold_ = for_rate(scores, selection_rate)
+            return self
+        if groups is None:
+            raise LearningError("the groups of the rows are not known: equalising needs them")
+        self.threshold_ = equalised(scores, groups, len(self.groups_), selection_rate)
+        return self
+
+    def parity_gap(self, X: Any = None, *, sensitive_features: Any = None) -> dict[str, float]:
+        """Gap between groups in P(decision = positive): under the model and, apart, on rows.
+
+        ``model`` is the largest difference of P(decision | S = s) by exact query, within any
+        stratum where the model has some; it is zero for every model but TwoNB. ``rows`` is the
+        largest difference of the mean scores of the groups in the given rows, whatever their
+        strata; the first says nothing about it.
+        """
+        gaps = {"model": float(self._model_gap()[self._coding().labels.positive])}
+        if X is not None:
+            scores, groups = self._scores(X, sensitive_features=sensitive_features)
+            if groups is None or (groups < 0).all():
+                known = ", ".join(map(str, self.groups_))
+                raise LearningError(
+                    f"no row has a group that was there at fit ({known}): a gap needs rows of them"
+                )
+            means = [scores[groups == s].mean() for s in np.unique(groups[groups >= 0])]
+            gaps["rows"] = float(max(means) - min(means))
+        return gaps
+
+    def explain_bias(self) -> BiasAccount:
+        """The learned mechanism in sentences, with the estimated number of labels turned."""
+        coding = self._coding()
+        classes = tuple(map(str, coding.labels.classes))
+        counts = self.label_counts_
+        return BiasAccount(coding.group_names, classes, self.bias_mechanism_, counts)
+
+    @in_batches
+    def _scores(self, X: Any, *, sensitive_features: Any = None) -> tuple[Floats, Codes | None]:
+        """P(decision = positive) of each row, and its group, None where no group is given."""
+        scores, groups = self._decided(X, sensitive_features)
+        return scores[:, self._coding().labels.positive], groups
+
+    @in_batches
+    def _labels(self, X: Any, y: Any) -> Array:
+        """The labels of the rows, as classes."""
+        return self._coding().labels.inverse(self._coding().labels.transform(y))
+
+    def _groups(self, X: Any, sensitive_features: Any) -> Codes | None:
+        """Groups of the rows; None where none is given."""
+        return self._coding().group_codes(X, read_frame(X), sensitive_features)
+
+    def _check_width(self, X: Any) -> None:
+        """A TableError where an array is not as wide as at fit."""
+        self._coding()  # says so where the model is not fitted
+        if isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] != self.n_features_in_:
+            raise TableError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input: array columns are matched by position"
+            )

@@ -1,0 +1,283 @@
+"""E[f(X, S) | S] of an outside classifier f under a fitted model (paper, Definition 1).
+
+Trees and forests are constant on boxes, linear scores are sums over columns: both have exact
+expectations under a circuit. Anything else is averaged over rows drawn from the model, with the
+standard error of that mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from fairpc.circuit import Circuit, expectation_of_sum, sample_given
+from fairpc.core import (
+    Array,
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    LearningError,
+    check_choice,
+    check_number,
+    counted,
+)
+from fairpc.evidence import plain
+from fairpc.models._box_expectation import Boxes, expected_boxes, leaf_boxes
+
+Response = Literal["probability", "score"]
+N_DRAWS: Final = 10_000
+_CHECKED: Final = 200
+_AGREEMENT: Final = 1e-6
+"""Random rows on which what was read off a classifier is compared with what it says, and how
+near it must be; boosting keeps its numbers in 32 bits."""
+_MAX_BOXES: Final = 1 << 20
+_LINEAR_STEPS: Final = ("OneHotEncoder", "StandardScaler", "MinMaxScaler", "MaxAbsScaler")
+"""Steps of a pipeline that treat each column by itself, so that a linear score stays a sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedPrediction:
+    """E[f(X, S) | S = s] of a classifier f, one number per group.
+
+    Attributes:
+        groups: the groups.
+        means: the expectations, in this order.
+        errors: their standard errors; zeros where the expectations are exact.
+        exact: whether they are.
+        how: how they were computed, in words.
+    """
+
+    groups: tuple[Any, ...]
+    means: Floats
+    errors: Floats
+    exact: bool
+    how: str
+
+    @property
+    def gap(self) -> float:
+        """Mean of the last group minus mean of the first: what Definition 1 wants to be zero."""
+        return float(self.means[-1] - self.means[0])
+
+    @property
+    def gap_error(self) -> float:
+        """Standard error of the gap; groups are drawn apart."""
+        return float(np.hypot(self.errors[-1], self.errors[0]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        names = ("groups", "means", "errors", "exact", "how", "gap", "gap_error")
+        result: dict[str, Any] = plain({name: getattr(self, name) for name in names})
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """A constant plus a number per column and value."""
+
+    constant: float
+    tables: tuple[Floats, ...]
+
+    def __call__(self, codes: Ints) -> Floats:
+        parts = [table[column] for table, column in zip(self.tables, codes.T, strict=True)]
+        result: Floats = self.constant + np.sum(parts, axis=0)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a classifier says of rows of codes: a probability of one class, or its score."""
+
+    classifier: Any
+    response: Response
+    positive: Any
+
+    def __call__(self, codes: Ints) -> Floats:
+        rows = np.asarray(codes, np.float64)
+        try:
+            if self.response == "probability" and hasattr(self.classifier, "predict_proba"):
+                return np.asarray(self.classifier.predict_proba(rows))[:, self.column]
+            if self.response == "score" and hasattr(self.classifier, "decision_function"):
+                score = np.asarray(self.classifier.decision_function(rows), np.float64)
+                if score.ndim == 1:
+                    return score if self.column == 1 else -score
+                return score[:, self.column]
+            return np.asarray(self.classifier.predict(rows), np.float64).reshape(len(rows))
+        except ValueError as error:
+            raise LearningError(
+                f"the classifier refuses rows of codes ({error}): train it on the columns that "
+                "encode gives, and let it take every value of them"
+            ) from error
+
+    @property
+    def column(self) -> int:
+        """Of the class that is asked for; the last by default."""
+        classes = getattr(self.classifier, "classes_", None)
+        if classes is None:
+            return 1
+        known = list(np.asarray(classes).tolist())
+        if self.positive is None:
+            return len(known) - 1
+        if self.positive not in known:
+            raise LearningError(
+                f"the classifier has no class {self.positive!r}: positive is one of "
+                f"{', '.join(map(repr, known))}"
+            )
+        return known.index(self.positive)
+
+
+def expected_prediction(
+    circuit: Circuit,
+    classifier: Any,
+    inputs: Sequence[int],
+    evidence: Codes,
+    groups: tuple[Any, ...],
+    *,
+    response: Response = "probability",
+    positive: Any = None,
+    n_draws: int = N_DRAWS,
+    random_state: int | None = None,
+) -> ExpectedPrediction:
+    """The expectation for each row of evidence, one per group; ``inputs`` are f's variables."""
+    check_choice("response", response, ("probability", "score"))
+    check_number("n_draws", n_draws, 2)
+    answers = Answers(classifier, response, positive)
+    sizes = [int(circuit.arities[j]) for j in inputs]
+    read = read_function(answers, sizes)
+    nothing = np.zeros(len(evidence))
+    if isinstance(read, Boxes):
+        means = expected_boxes(circuit, read, inputs, evidence)
+        how = f"exact: a sum over {counted(len(read.value), 'box', 'boxes')} of trees"
+        return ExpectedPrediction(groups, means, nothing, True, how)
+    if isinstance(read, Additive):
+        tables = dict(zip(inputs, read.tables, strict=True))
+        means = read.constant + expectation_of_sum(circuit, tables, evidence)
+        return ExpectedPrediction(groups, means, nothing, True, "exact: a sum over columns")
+    rng = np.random.default_rng(random_state)
+    drawn = [sample_given(circuit, np.repeat(row[None], n_draws, 0), rng) for row in evidence]
+    said = [answers(codes[:, list(inputs)].astype(np.int64)) for codes in drawn]
+    means = np.array([each.mean() for each in said])
+    errors = np.array([each.std(ddof=1) / np.sqrt(n_draws) for each in said])
+    how = f"a mean over {n_draws:,} rows drawn from each group"
+    return ExpectedPrediction(groups, means, errors, False, how)
+
+
+def read_function(answers: Answers, sizes: Sequence[int]) -> Boxes | Additive | None:
+    """What a classifier says as a sum over boxes or columns; None where it is neither.
+
+    What is read off is compared with the classifier on random rows, and given up if it differs.
+    """
+    found = _boxes_of(answers, sizes) or _additive_of(answers, sizes)
+    if found is None:
+        return None
+    rng = np.random.default_rng(0)
+    some = np.column_stack([rng.integers(size, size=_CHECKED) for size in sizes])
+    said = answers(some)
+    if isinstance(found, Boxes):
+        # A constant that all rows share, such as the start of boosting, is a box of its own.
+        shift = float(np.median(said - found(some)))
+        everything = tuple(
+            np.vstack([box, np.ones((1, box.shape[1]), np.bool_)]) for box in found.allowed
+        )
+        found = Boxes(everything, np.append(found.value, shift))
+    scale = max(float(np.abs(said).max()), 1.0)
+    return found if np.abs(found(some) - said).max() <= _AGREEMENT * scale else None
+
+
+def _boxes_of(answers: Answers, sizes: Sequence[int]) -> Boxes | None:
+    """The boxes of trees whose sum the answers are, up to a constant."""
+    model = answers.classifier
+    # A probability of boosting is a bent sum of trees: no sum itself.
+    bent = answers.response == "probability" and hasattr(model, "predict_proba")
+    if hasattr(model, "_predictors"):
+        trees = [] if bent or any(len(p) != 1 for p in model._predictors) else model._predictors
+        parts = [_hist_boxes(tree, sizes) for (tree,) in trees]
+        sign = 1.0 if answers.column == 1 else -1.0
+    elif hasattr(model, "estimators_") and hasattr(model, "learning_rate"):
+        trees = [] if bent or np.shape(model.estimators_)[1:] != (1,) else model.estimators_[:, 0]
+        parts = [_tree_boxes(tree.tree_, tree.tree_.value[:, 0, 0], sizes) for tree in trees]
+        sign = float(model.learning_rate) * (1.0 if answers.column == 1 else -1.0)
+    elif hasattr(model, "tree_"):
+        parts, sign = [_plain_boxes(model, answers, sizes)], 1.0
+    elif hasattr(model, "estimators_") and all(hasattr(t, "tree_") for t in model.estimators_):
+        parts = [_plain_boxes(tree, answers, sizes) for tree in model.estimators_]
+        sign = 1.0 / len(model.estimators_)
+    else:
+        return None
+    if not parts or sum(len(part.value) for part in parts) > _MAX_BOXES:
+        return None
+    allowed = tuple(np.concatenate(each) for each in zip(*(p.allowed for p in parts), strict=True))
+    return Boxes(allowed, sign * np.concatenate([part.value for part in parts]))
+
+
+def _plain_boxes(tree: Any, answers: Answers, sizes: Sequence[int]) -> Boxes:
+    """A single tree, or one of a forest: shares of the class, or means."""
+    value = np.asarray(tree.tree_.value)[:, 0, :]
+    if hasattr(answers.classifier, "classes_"):
+        value = (value / value.sum(axis=1, keepdims=True))[:, answers.column]
+    else:
+        value = value[:, 0]
+    return _tree_boxes(tree.tree_, value, sizes)
+
+
+def _tree_boxes(tree: Any, value: Floats, sizes: Sequence[int]) -> Boxes:
+    left, right = np.asarray(tree.children_left), np.asarray(tree.children_right)
+
+    def goes_left(node: int) -> Bools:
+        below: Bools = np.arange(sizes[tree.feature[node]]) <= tree.threshold[node]
+        return below
+
+    return _leaves(left, right, np.asarray(tree.feature), goes_left, value, sizes)
+
+
+def _hist_boxes(tree: Any, sizes: Sequence[int]) -> Boxes:
+    """A tree of histogram boosting; a split may also send a set of categories to the left."""
+    nodes = tree.nodes
+    leaf = nodes["is_leaf"] != 0
+    left = np.where(leaf, -1, nodes["left"].astype(np.int64))
+    right = np.where(leaf, -1, nodes["right"].astype(np.int64))
+
+    def goes_left(node: int) -> Bools:
+        codes = np.arange(sizes[nodes["feature_idx"][node]])
+        if not nodes["is_categorical"][node]:
+            below: Bools = codes <= nodes["num_threshold"][node]
+            return below
+        words = tree.raw_left_cat_bitsets[nodes["bitset_idx"][node]].astype("<u4")
+        chosen: Bools = np.unpackbits(words.view(np.uint8), bitorder="little")[codes] != 0
+        return chosen
+
+    return _leaves(left, right, nodes["feature_idx"], goes_left, nodes["value"], sizes)
+
+
+def _leaves(
+    left: Array,
+    right: Array,
+    feature: Array,
+    goes_left: Callable[[int], Bools],
+    value: Array,
+    sizes: Sequence[int],
+) -> Boxes:
+    """The boxes and the values of the leaves of one tree."""
+    leaves, allowed = leaf_boxes(left, right, feature, goes_left, sizes)
+    return Boxes(tuple(allowed), np.array([float(value[leaf]) for leaf in leaves]))
+
+
+def _additive_of(answers: Answers, sizes: Sequence[int]) -> Additive | None:
+    """A linear score as a table per column: what one value changes, all others being the first."""
+    steps = [step for _, step in getattr(answers.classifier, "steps", [])]
+    last = steps.pop() if steps else answers.classifier
+    bent = answers.response == "probability" and hasattr(last, "predict_proba")
+    plain_steps = all(type(step).__name__ in _LINEAR_STEPS for step in steps)
+    if bent or not plain_steps or not hasattr(last, "coef_") or hasattr(last, "dual_coef_"):
+        return None
+    first = np.zeros((1, len(sizes)), np.int64)
+    constant = float(answers(first)[0])
+    tables = []
+    for j, size in enumerate(sizes):
+        rows = np.repeat(first, size, axis=0)
+        rows[:, j] = np.arange(size)
+        tables.append(answers(rows) - constant)
+    return Additive(constant, tuple(tables))

@@ -1,0 +1,395 @@
+"""The guard: whether Df is still the fair version of D after a fit, and what to do if not.
+
+EM maximises P(x, s, d). Where many features go together, the values of Df explain more of a row as
+clusters of X than as versions of the label. The learned mechanism then has little to do with the
+label: Df has drifted. Three checks after a fit say so. None of them changes the model, or takes
+from the random numbers of the fit. Where the limits are from: ``docs/decisions/guard.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from fairpc.core import (
+    Argument,
+    Codes,
+    EachWay,
+    EvidenceError,
+    FairpcError,
+    Floats,
+    InterruptedWarning,
+    Phrase,
+    warn_caller,
+)
+from fairpc.data import TableCoding
+from fairpc.evidence import (
+    Bounds,
+    GroupRates,
+    LabelEnds,
+    LabelFit,
+    LabelledRows,
+    StrataEnds,
+    ends_within,
+    kish,
+    label_ends,
+    some_of,
+)
+from fairpc.evidence import _drift as drift
+from fairpc.learners import design
+from fairpc.models._distinct_rows import hold_out, joined, some_rows
+from fairpc.models._distribution import FairDistribution
+from fairpc.models._fit import Options, fit_parameters
+from fairpc.models._forest import ForestDistribution
+from fairpc.models._forest_fit import fit_forest
+from fairpc.models._rows import Rows
+from fairpc.models._strata import UNDIVIDED, Strata
+from fairpc.models._training_rows import TrainingRows
+
+Refit = Callable[[Rows], FairDistribution]
+"""The model fitted again to some of its rows, so that it can be judged on the others."""
+
+MAX_ROWS: Final = 20_000
+"""Rows that are looked at, of longer tables a random sample."""
+FOREST_ROWS: Final = 8_000
+"""Rows to which a forest is fitted again: enough to tell labels nearly as well."""
+MIN_ROWS: Final = 300
+"""Independent rows under which nothing is said."""
+UPDATES: Final = 20
+"""Of EM in a refit: it starts where the fit ended, and must forget the rows held out."""
+MAX_LEVELS: Final = 12
+"""Up to which the levels of a feature are columns of their own for the plain classifier."""
+
+LEVEL: Final = 0.95
+LABEL_LEVEL: Final = 0.99
+"""Of the sets of P(Df) and mechanisms; of P(D | S), where a false alarm is the likelier."""
+ERRORS: Final = 2.0
+"""Standard errors by which the model must fall short of half of what a plain classifier knows."""
+RATE_MARGIN: Final = 0.05
+MECHANISM_MARGIN: Final = 0.1
+LABEL_MARGIN: Final = 0.02
+"""How far P(Df), the mechanism and P(D | S) may lie outside their sets: they have errors of their
+own, and priors pull at them."""
+
+ADVICE: Final = Phrase(
+    "Df may describe similar rows and not the label: take ",
+    EachWay(
+        "FairPC(structure='forest') or fewer features, or state what is known about Df "
+        "(knowledge=…).",
+        "--model FairPC --structure forest, or leave columns out with --drop. In Python one can "
+        "also state what is known about Df.",
+    ),
+)
+RATE_ADVICE: Final = Phrase(
+    "Df may describe similar rows, EM may have stopped too early, or the data contradict what was "
+    "stated as known: take ",
+    EachWay(
+        "FairPC(structure='forest'), more updates (max_iter=…) or fewer features, or state less "
+        "(knowledge=…).",
+        "--model FairPC --structure forest, or leave columns out with --drop. More updates, and "
+        "what is stated as known, are set in Python.",
+    ),
+)
+FOREST_ADVICE: Final = Phrase(
+    "The rows may be too few for a forest, or contradict what was stated as known: give more rows",
+    EachWay(", state less (knowledge=…), or take another ", ", or take another "),
+    Argument("structure"),
+    ".",
+)
+STRATA_ADVICE: Final = Phrase(
+    "Df may not be independent of S within these strata, or not bent alike in all of them: see "
+    "what ",
+    EachWay("fairpc.evidence.test_assumptions", "fairpc audit"),
+    " says of them, or take other columns in ",
+    Argument("given"),
+    ".",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What held-out labels say of a fit: a sentence for each check that failed, and the ends of
+    P(D = positive | x, s), None where there are too few rows or too many classes."""
+
+    sentences: tuple[str, ...] = ()
+    ends: LabelEnds | StrataEnds | None = None
+
+
+def guard(
+    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, refit: Refit
+) -> Checked:
+    """Check a fit; nothing is said where there are too few rows to say anything."""
+    try:
+        found = findings(distribution, rows, coding, refit)
+    except FairpcError:
+        return Checked()  # Rows of which no classifier can be learned say nothing about the model.
+    except KeyboardInterrupt:
+        text = "the checks after the fit were interrupted: whether Df has drifted is not known"
+        warn_caller(text, InterruptedWarning)
+        return Checked()
+    return Checked() if found is None else Checked(tuple(found.sentences()), found.ends)
+
+
+def em_refit(start: FairDistribution, options: Options) -> Refit:
+    """A refit by a few updates of EM, the structure kept."""
+    few = replace(options, max_iter=min(options.max_iter, UPDATES))
+
+    def refit(rows: Rows) -> FairDistribution:
+        return fit_parameters(start, rows, {}, few, keep_interrupted=False).distribution
+
+    return refit
+
+
+def forest_refit(coding: TableCoding, options: Options) -> Refit:
+    """A forest grown anew: its trees have learned from the labels of all rows."""
+    ordered = coding.features.ordered
+
+    def refit(rows: Rows) -> FairDistribution:
+        some = some_rows(rows, FOREST_ROWS, np.random.default_rng(0))
+        return fit_forest(some, ordered=ordered, options=options).distribution
+
+    return refit
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What the rows say about a model: the numbers of the three checks.
+
+    Attributes:
+        coding: names of groups and classes.
+        decision: P(Df | S = s) as learned, [s, f]; without strata the same in all groups.
+        mechanism: P(D = d | Df = f, S = s) as learned, [s, f, d].
+        labels: how well unseen labels are told; None where the refit excludes some of the rows.
+        bounds: what the rows leave of P(Df) and of the mechanism.
+        rates: P(D | S) of the rows.
+        forest: whether the model is a forest, which does not drift.
+        ends: of P(D = positive | x, s) in each group; None for more than two classes.
+        strata: within which Df is independent of S.
+    """
+
+    coding: TableCoding
+    decision: Floats
+    mechanism: Floats
+    labels: LabelFit | None
+    bounds: Bounds
+    rates: GroupRates
+    forest: bool = False
+    ends: LabelEnds | StrataEnds | None = None
+    strata: Strata = UNDIVIDED
+
+    def sentences(self) -> Iterator[str]:
+        """One for each check that failed, with its numbers and what to do."""
+        if said := self.unseen_labels():
+            yield f"{said} {FOREST_ADVICE if self.forest else ADVICE}"
+        for said, advice in ((self.outside_set(), ADVICE), (self.label_rates(), RATE_ADVICE)):
+            if said:
+                usual = FOREST_ADVICE if self.forest else advice
+                yield f"{said} {STRATA_ADVICE if self.strata else usual}"
+
+    def unseen_labels(self) -> str:
+        """(a) P(D = 1 | x, s) lies in [b0, b1], so a mechanism that is too narrow tells no label.
+
+        Where features tell nothing about the label, no model can be blamed.
+        """
+        found = self.labels
+        if found is None or min(found.gain, found.shortfall) < ERRORS:
+            return ""
+        return (
+            "The model tells the labels of rows that it has not seen much worse than a plain "
+            f"classifier does: mean log P(d | x, s) is {found.model:.3f}, that of the classifier "
+            f"{found.plain:.3f}, that of the groups' rates alone {found.rates:.3f}."
+        )
+
+    def outside_set(self) -> str:
+        """(b) P(Df) and mechanism against what the data leave possible, with sampling error.
+
+        If nothing is possible, it is the assumptions that do not fit, and the test of them says so.
+        Within strata P(Df) has no set of its own; a mechanism that they share has the same ends.
+        """
+        if self.strata:
+            return "" if self.strata.within else self._mechanism_outside()
+        if self.bounds.empty:
+            return ""
+        return self._rate_outside() or self._mechanism_outside()
+
+    def _rate_outside(self) -> str:
+        lowers, uppers = self.bounds.lowers, self.bounds.uppers
+        off = self.rate_excess()
+        # Of two classes both are off alike, and the positive one is told.
+        off[self.coding.labels.positive] += 1e-9
+        c = int(np.argmax(off))
+        if off[c] <= RATE_MARGIN:
+            return ""
+        return (
+            f"The learned P(Df = {self._class(c)}) is {self.decision[0, c]:.3f}, outside of "
+            f"{lowers[c]:.3f} to {uppers[c]:.3f}, which is what the labels leave possible "
+            f"({LEVEL:.0%} confidence)."
+        )
+
+    def _mechanism_outside(self) -> str:
+        off = self.mechanism_excess()
+        s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
+        if off[s, c] <= MECHANISM_MARGIN:
+            return ""
+        name = self._class(c)
+        return (
+            f"The learned P(D = {name} | Df = {name}, S = {self._group(s)}) is "
+            f"{self.mechanism[s, c, c]:.3f}, but a plain classifier finds rows of which at least "
+            f"{self.bounds.tops[s, c]:.3f} have that label ({LEVEL:.0%} confidence), and no "
+            "rows can have more of it."
+        )
+
+    def label_rates(self) -> str:
+        """(c) P(D | S) of the model, Σ P(Df) P(D | Df, S), against the rates of the rows.
+
+        Where the assumptions do not fit, Df cannot be independent of S and give both rates.
+        """
+        if self.bounds.empty and not self.strata:
+            return ""
+        off = self.label_excess()
+        off[:, self.coding.labels.positive] *= 1 + 1e-9
+        s, c = (int(k) for k in np.unravel_index(np.argmax(off), off.shape))
+        if off[s, c] <= LABEL_MARGIN:
+            return ""
+        return (
+            f"Under the model P(D = {self._class(c)} | S = {self._group(s)}) is "
+            f"{self.label_rate[s, c]:.3f}, but {self.rates.rates[s, c]:.3f} of the rows of that "
+            "group have this label, a difference that chance does not explain."
+        )
+
+    @property
+    def label_rate(self) -> Floats:
+        """P(D = d | S = s) of the model, [s, d]."""
+        return np.asarray(np.einsum("sf,sfd->sd", self.decision, self.mechanism), np.float64)
+
+    def rate_excess(self) -> Floats:
+        """By how much each P(Df = c) lies outside of its bounds."""
+        bounds = self.bounds
+        decision: Floats = self.decision[0]
+        return np.maximum(bounds.lowers - decision, decision - bounds.uppers)
+
+    def mechanism_excess(self) -> Floats:
+        """By how much each P(D = c | Df = c, s) is too small, [s, c]."""
+        return self.bounds.tops - np.diagonal(self.mechanism, axis1=1, axis2=2)
+
+    def label_excess(self) -> Floats:
+        """Differences of P(D = c | s) of model and rows, [s, c]; zero if chance explains them."""
+        model, found = self.label_rate, self.rates
+        beyond = (model < found.lowers) | (model > found.uppers)
+        return np.where(beyond, np.abs(model - found.rates), 0.0)
+
+    def _class(self, c: int) -> str:
+        return str(self.coding.labels.classes[c])
+
+    def _group(self, s: int) -> str:
+        return self.coding.group_names[s]
+
+
+def findings(
+    distribution: FairDistribution, rows: TrainingRows, coding: TableCoding, refit: Refit
+) -> Findings | None:
+    """The numbers of all checks, by one cross-fit of a plain classifier and one refit.
+
+    None where there are too few rows.
+    """
+    rng = np.random.default_rng(0)
+    sample = some_rows(rows.sample(MAX_ROWS, rng), MAX_ROWS, rng)
+    if sample.each.sum() < MIN_ROWS:
+        return None
+    kept, held = hold_out(sample, 1 / drift.FOLDS, rng)
+    known = _labelled(kept, held, coding, rng)
+    if known is None:
+        return None
+    scores = drift.plain_scores(known, rng)
+    return Findings(
+        coding,
+        distribution.decision_rate,
+        distribution.mechanism,
+        _label_fit(refit(kept), held, known, scores),
+        drift.bounds(known, scores, LEVEL),
+        drift.group_rates(known, LABEL_LEVEL),
+        isinstance(distribution, ForestDistribution),
+        _ends(known, scores, coding, joined(kept, held)),
+        distribution.layout.strata,
+    )
+
+
+def _ends(
+    known: LabelledRows, scores: Floats, coding: TableCoding, rows: Rows
+) -> LabelEnds | StrataEnds | None:
+    """Of rows one by one; ``rows`` are the distinct ones that they are of."""
+    if known.n_classes > 2:
+        return None
+    positive, strata = coding.labels.positive, rows.strata
+    # What is missing in a row says nothing of its stratum.
+    where = np.asarray(strata.codes(rows.x), np.intp)[known.index]
+    at = np.flatnonzero(where >= 0)
+    if len(np.unique(known.groups[at])) < known.n_groups:
+        return None
+    labels = np.asarray(known.labels == positive, np.intp)[at]
+    own = scores[at, positive], known.groups[at], known.folds[at]
+    given = labels, *own, coding.groups.names, some_of(known.weights, at)
+    if not strata:
+        return label_ends(*given)
+    return ends_within(*given, strata=where[at], n_strata=strata.n, within=strata.within)
+
+
+def _label_fit(
+    refitted: FairDistribution, held: Rows, known: LabelledRows, scores: Floats
+) -> LabelFit | None:
+    """Predictions for the rows held out; they are the last distinct rows of those known."""
+    judged = known.folds == 0
+    rows = known.where(judged)
+    try:
+        observed = refitted.observed(held.s, held.x)
+    except EvidenceError:
+        return None  # Without smoothing, rows that were not seen may have probability zero.
+    own = observed[rows.index - (len(known.design) - held.n_rows)]
+    rates = drift.group_rates(known.where(~judged), LEVEL).rates[rows.groups]
+    return drift.label_fit(own, scores[judged], rates, rows)
+
+
+def _labelled(
+    kept: Rows, held: Rows, coding: TableCoding, rng: np.random.Generator
+) -> LabelledRows | None:
+    """Rows of the table whose group and label are known, one by one; None where they are few."""
+    rows = joined(kept, held)
+    each, unit = (np.concatenate(pair) for pair in ((kept.each, held.each), (kept.unit, held.unit)))
+    known = (rows.s >= 0) & (rows.d >= 0)
+    index = np.repeat(np.arange(rows.n_rows), np.where(known, each, 0.0).astype(np.intp))
+    weights = unit[index]
+    labels, groups = rows.d[index].astype(np.intp), rows.s[index].astype(np.intp)
+    if not len(index) or kish(weights) < MIN_ROWS or len(np.unique(labels)) < 2:
+        return None
+    folds = np.zeros(len(index), np.intp)
+    learned = index < kept.n_rows
+    folds[learned] = 1 + drift.dealt(labels[learned], groups[learned], drift.FOLDS - 1, rng)
+    return LabelledRows(
+        _design(rows, coding),
+        index,
+        labels,
+        groups,
+        None if np.ptp(weights) == 0 else weights,
+        folds,
+        rows.n_classes,
+        rows.n_groups,
+    )
+
+
+def _design(rows: Rows, coding: TableCoding) -> Floats:
+    """Codes as numbers: bins as they are, a column each for levels and groups."""
+    ordered = [c.binned or not 2 < c.arity <= MAX_LEVELS for c in coding.features.columns]
+    columns = [
+        np.where(codes < 0, np.nan, codes) if number else _levels(codes, int(arity))
+        for codes, number, arity in zip(rows.x.T, ordered, rows.arities, strict=True)
+    ]
+    return design(np.column_stack([*columns, _levels(rows.s, rows.n_groups)]))
+
+
+def _levels(codes: Codes, arity: int) -> Floats:
+    """A column of 0 and 1 for each level, and one for what is missing."""
+    told: Floats = (codes[:, None] == np.append(np.arange(arity), -1)).astype(np.float64)
+    return told

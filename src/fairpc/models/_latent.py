@@ -1,0 +1,695 @@
+"""Df on top of any classifier: a scikit-learn meta-estimator around a map of its scores.
+
+Within the model, P(Df | x, s) is a line in P(D | x, s) for each group. So a user keeps the
+classifier that predicts D best, and its scores become those of the fair decision, with bounds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from fairpc.cluster import is_dask
+from fairpc.core import (
+    AnyPath,
+    Codes,
+    ContradictionWarning,
+    Floats,
+    Ints,
+    LearningError,
+    NotAnsweredError,
+    Positions,
+    Say,
+    TableError,
+    TableWarning,
+    check_clusters,
+    counted,
+    fingerprint,
+    warn_caller,
+)
+from fairpc.data import (
+    SMALL,
+    Frame,
+    Options,
+    TableCoding,
+    fit_coding,
+    identifiers,
+    is_source,
+    read_frame,
+    take_rows,
+)
+from fairpc.evidence import LEVEL, LabelEnds, Parity, StrataEnds, parity
+from fairpc.models._calibration import Method
+from fairpc.models._classifier_rows import (
+    Asked,
+    GroupView,
+    check_classifier,
+    fitted_classifier,
+    in_order,
+    weight_name,
+)
+from fairpc.models._classifiers import TableClassifier
+from fairpc.models._cross_fitting import CrossFit, SecondRound, held_out_scores
+from fairpc.models._decisions import FittedDecisions, GivenRows, over_groups
+from fairpc.models._distribution import fixed
+from fairpc.models._knowledge import Knowledge, limits_of_coding
+from fairpc.models._latent_findings import findings, warn_of_identifiers
+from fairpc.models._rows import Rows
+from fairpc.models._score_map import ScoreMap, mean_of
+from fairpc.models._score_map_fit import ScoredRows, Select, calibrated, fit_score_map
+from fairpc.models._settings import Sensitive, check_settings, generator, is_whole
+from fairpc.models._strata import UNDIVIDED, Bending, Strata
+from fairpc.models._strata_columns import refuse_rate, small_strata, strata_of
+from fairpc.models._tables import GivenTable, check_fit_input, listed, note_columns, warn_of_leaks
+from fairpc.models._training import rows_in_order
+from fairpc.models._training_rows import rows_fingerprint
+
+REFUSED: Final = {
+    "sample": "draw rows",
+    "score_samples": "tell how probable rows are",
+    "complete": "complete rows",
+    "probability": "answer questions about X",
+    "explain": "sum values of a row out",
+    "discrimination_patterns": "sum out what a pattern does not name",
+    "circuit_": "give a circuit",
+    "plot": "draw one",
+}
+"""What a model of P(D | x, s) alone cannot do."""
+
+
+class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """P(Df | x, s) from any classifier of D that sees X and S, with bounds.
+
+    D is a noisy, group-dependent copy of a hidden decision Df, independent of X given (Df, S), and
+    Df is independent of S: the assumptions of :class:`FairPC`. Then P(D = 1 | x, s) is a line in
+    P(Df = 1 | x, s) for each group. The classifier is fitted on all rows but one fold, for each
+    fold; scores of the rows left out calibrate it within each group and give P(Df), the mechanism
+    and what the data leave open of them. Predictions are means over the classifiers of the folds.
+
+    The default classifier is followed by others: once the mechanism is known, gradient boosting
+    and a logistic regression learn Df behind the labels, in the same folds, and have a share in the
+    scores. A classifier that is given stays alone.
+
+    Args:
+        estimator: a classifier with ``predict_proba``, or a Pipeline; None takes gradient boosting
+            on tables as they are. It is given the rows as they came, with the group: columns of X
+            that ``sensitive`` names stay, groups given apart are added under their own name, as
+            numbers where X holds no text. The default classifier, and others of fairpc, leave out
+            columns whose text or whole number differs in every row.
+        sensitive: columns of X that are the sensitive attribute; or give ``sensitive_features``.
+        positive: the class that is meant by "positive"; the last one by default.
+        given: columns of X that may rightly matter, numbers in bins: Df is then independent of S
+            within each crossing of their values, and may differ between them. They stay features.
+        mechanism: with ``given``, "shared": labels are bent alike in all strata of a group; or
+            "within": each stratum has its own P(D | Df, S).
+        cv: folds.
+        calibration: "isotonic", "sigmoid", or None where the classifier is calibrated.
+        select: the point of the identified set: "prior", least bending, or "middle".
+        knowledge: what is known beforehand about P(Df) and P(D | Df, S).
+        sensitive_estimator: classifier of S from X, for rows whose group is not known; None takes
+            gradient boosting on tables as they are; False: none, such rows are then refused.
+        per_group: one classifier per group in place of one that sees S.
+        threshold: score above which ``predict`` gives the positive class.
+        missing_values: values that mean "missing" in groups and labels, and for the default
+            classifier in features.
+        numeric: columns of numbers that the default classifier keeps, even if every row has its
+            own.
+        decimal: the decimal mark of numbers that are text, "." or ","; None tells it by the texts
+            of each column. The default classifier is given them as numbers.
+        random_state: of folds and of the default classifier.
+        n_jobs: folds fitted at once, as in scikit-learn.
+    """
+
+    score_map_: ScoreMap
+
+    _strata: Strata = UNDIVIDED
+    _say: Say = staticmethod(lambda text: None)  #: told what a fit is doing
+    _needs_table = True  # what a classifier uses is its own affair
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        sensitive: Sensitive = None,
+        positive: Any = None,
+        given: Sequence[str | int] | str | int = (),
+        mechanism: Bending = "shared",
+        cv: int = 5,
+        calibration: Method | None = "isotonic",
+        select: Select = "prior",
+        knowledge: Knowledge | None = None,
+        sensitive_estimator: Any = None,
+        per_group: bool = False,
+        threshold: float = 0.5,
+        missing_values: Sequence[Any] = (),
+        numeric: Sequence[str | int] = (),
+        decimal: Literal[".", ","] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.sensitive = sensitive
+        self.positive = positive
+        self.given = given
+        self.mechanism = mechanism
+        self.cv = cv
+        self.calibration = calibration
+        self.select = select
+        self.knowledge = knowledge
+        self.sensitive_estimator = sensitive_estimator
+        self.per_group = per_group
+        self.threshold = threshold
+        self.missing_values = missing_values
+        self.numeric = numeric
+        self.decimal = decimal
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        clusters: npt.ArrayLike | None = None,
+        fair_labels: Any = None,
+    ) -> Self:
+        """Fit to a table, its labels and its groups.
+
+        Rows without a label, a group or, with ``given``, a stratum are left out, with a warning.
+
+        Args:
+            X: frame or array, as the classifier takes it.
+            y: observed labels, of two classes.
+            sensitive_features: groups given apart from X, as in fairlearn.
+            sample_weight: weight per row.
+            clusters: who each row is about, where persons repeat; a person stays in one fold.
+            fair_labels: the fair decision of each row where it is known by other means, missing
+                where not; they narrow what is possible.
+        """
+        self._check_settings()
+        threshold, rng = fixed(self.threshold), generator(self.random_state)
+        if is_source(X) or is_dask(X):
+            raise TableError(
+                "a streamed table was given: a classifier needs its rows in memory; read it, or "
+                "use FairPC"
+            )
+        check_fit_input(self, X, y)
+        given = {"sensitive_features": sensitive_features, "sample_weight": sample_weight}
+        given_table = self._given_table(X, y, fair_labels, **given)
+        coding = self._fit_coding(given_table)
+        strata = strata_of(self.given, self.mechanism, coding)
+        refuse_rate(self.knowledge, self.given)
+        all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
+        all_rows = all_rows.with_strata(strata)
+        plain = isinstance(self.estimator, TableClassifier | None)
+        view = GroupView.of(coding, X, all_rows.s, plain=plain)
+        table, rows, who = _used(X, all_rows, clusters)
+        _warn_left_out(all_rows, rows.n_rows)
+        warn_of_leaks(given_table, rows, coding)
+        _warn_small(coding, small_strata(rows, strata, coding))
+        missing = tuple(self.missing_values)
+        ids = identifiers(coding.features)
+        cross = CrossFit(view, int(self.cv), bool(self.per_group), missing, ids, self.n_jobs, rng)
+        folds, positive = cross.folds(rows, who, coding), coding.labels.positive
+        weighted = sample_weight is not None
+        self._say("classifiers of the label, fold by fold")
+        estimators = cross.of_labels(self.estimator, table, rows, folds, positive, weighted)
+        warn_of_identifiers(coding.features, estimators[0][0])
+        scores = held_out_scores(table, rows, folds, estimators, view)
+        scored = ScoredRows(rows, scores, folds, positive, who)
+        found = fit_score_map(
+            scored,
+            coding.groups.names,
+            calibration=self.calibration,
+            select=self.select,
+            limits=limits_of_coding(self.knowledge, coding),
+        )
+        second = None
+        if self.estimator is None and not (self.per_group or found.straight):
+            second, scored, found = self._learned_again(cross, table, scored, found)
+        groups: tuple[Any, ...] = ()
+        if self.sensitive_estimator is not False:
+            self._say("a classifier of the group, for rows whose group is not known")
+            groups = cross.of_groups(self.sensitive_estimator, table, rows)
+        self._store(coding, strata, view, estimators, second, groups, found, scored)
+        note_columns(self, X)
+        self.threshold_ = threshold
+        self.data_fingerprint_ = rows_fingerprint(all_rows)
+        for sentence in self.warnings_:
+            warn_caller(sentence, ContradictionWarning)
+        return self
+
+    def _learned_again(
+        self, cross: CrossFit, table: Any, scored: ScoredRows, found: ScoreMap
+    ) -> tuple[SecondRound, ScoredRows, ScoreMap]:
+        """Classifiers that know how labels were bent tell more of Df; the scores, and their map."""
+        self._say("classifiers of the decision behind the labels, fold by fold")
+        of_df = cross.of_decisions(table, scored.rows, scored.folds, scored.positive, found)
+        b = found.mechanism_of(scored.groups, scored.strata)
+        second, scores = SecondRound.learned(of_df, scored, table, cross.view, b)
+        scored = replace(scored, second=scores)
+        return second, scored, calibrated(found, scored, self.calibration)
+
+    def _check_settings(self) -> None:
+        """A LearningError names the first setting that is wrong."""
+        check_settings(self.get_params(deep=False))
+        given = {"estimator": self.estimator}
+        if self.sensitive_estimator is not False:
+            given["sensitive_estimator"] = self.sensitive_estimator
+        for name, classifier in given.items():
+            if classifier is not None:
+                check_classifier(name, classifier)
+        if not isinstance(self.per_group, bool | np.bool_):
+            raise LearningError(f"per_group is {self.per_group!r}: give True or False")
+        if not (self.n_jobs is None or is_whole(self.n_jobs)):
+            raise LearningError(f"n_jobs is {self.n_jobs!r}: give a whole number, or None")
+        if not (is_whole(self.cv) and 2 <= self.cv <= 100):
+            raise LearningError(f"cv is {self.cv!r}: give a number of folds from 2 to 100")
+        if not (self.knowledge is None or isinstance(self.knowledge, Knowledge)):
+            raise LearningError(f"knowledge is {self.knowledge!r}: give a fairpc.Knowledge")
+
+    def _given_table(self, X: Any, y: Any, fair_labels: Any, **given: Any) -> GivenTable:
+        return GivenTable.of(
+            X,
+            y,
+            sensitive=self.sensitive,
+            fair_labels=fair_labels,
+            missing_values=self.missing_values,
+            numeric=listed(self.numeric),
+            decimal=self.decimal,
+            **given,
+        )
+
+    def _fit_coding(self, table: GivenTable) -> TableCoding:
+        """How groups and labels become codes; features too, for what is said of the table."""
+        coding, _ = fit_coding(
+            table.source,
+            table.roles,
+            positive=self.positive,
+            options=Options(numeric=table.roles.numeric),
+            given_whole=True,
+        )
+        classes = coding.labels.classes
+        if len(classes) > 2:
+            raise LearningError(
+                f"label {coding.labels.name!r} has {len(classes)} classes, and one line per group "
+                "turns the scores of two into Df (Only binary classification is supported): merge "
+                "classes, or use FairPC"
+            )
+        return coding
+
+    def _store(
+        self,
+        coding: TableCoding,
+        strata: Strata,
+        view: GroupView,
+        estimators: list[tuple[Any, ...]],
+        second: SecondRound | None,
+        groups: tuple[Any, ...],
+        found: ScoreMap,
+        scored: ScoredRows,
+    ) -> None:
+        """Set what was learned, all at once: a fit that fails leaves the object as it was."""
+        self.coding_ = coding
+        self.table_options_ = {}
+        self._strata = strata
+        self.group_view_ = view
+        self.estimators_ = estimators
+        self.second_round_ = second
+        self.group_estimators_ = groups
+        self.score_map_ = found
+        self.knowledge_ = self.knowledge or Knowledge()
+        self.n_anchors_ = scored.rows.n_anchors
+        self.warnings_ = tuple(findings(found, scored, coding, strata))
+        self.folds_ = scored.folds
+        self.fold_rows_ = _name_in_order(scored.rows)
+        at = scored.groups, scored.strata
+        q = _anchored(found.decision(scored.last[None], *at), scored.rows, coding)
+        counts = found.turned(q, scored.labels, at[0], scored.rows.weights, at[1])
+        self.label_counts_ = self._classes_in_order(counts)
+
+    def cross_fitted(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sensitive_features: Any = None,
+        sample_weight: npt.ArrayLike | None = None,
+        clusters: npt.ArrayLike | None = None,
+        fair_labels: Any = None,
+    ) -> ScoredRows:
+        """The rows of the fit with the scores that P(Df) and the mechanism were learned from.
+
+        Each is scored by the classifier that had not seen its fold. What a row was in is not kept
+        in files, so a model that was loaded has no answer.
+        """
+        coding = self._coding()
+        all_rows = rows_in_order(coding, X, y, sensitive_features, sample_weight, fair_labels)
+        table, rows, who = _used(X, all_rows.with_strata(self._strata), clusters)
+        if not hasattr(self, "folds_"):
+            raise LearningError(
+                "this LatentDecision was loaded from a file, which does not say what fold each row "
+                "was in: scores of rows that a classifier has not seen need it; fit it again"
+            )
+        if _name_in_order(rows) != self.fold_rows_:
+            raise LearningError(
+                "these are not the rows of the fit in their order: only of those it is known which "
+                "classifier has not seen them; give X, y and groups as they were given to fit"
+            )
+        view, found = self.group_view_, self.score_map_
+        scores = held_out_scores(table, rows, self.folds_, self.estimators_, view)
+        scored = ScoredRows(rows, scores, self.folds_, coding.labels.positive, who)
+        if self.second_round_ is None:
+            return scored
+        b = found.mechanism_of(scored.groups, scored.strata)
+        return replace(scored, second=self.second_round_.held_out(scored, table, view, b))
+
+    @property
+    def bias_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s), indexed [s, f, d]."""
+        return self._map().rates(self._coding().labels.positive).mechanism
+
+    @property
+    def fair_rate_(self) -> Floats:
+        """P(Df)."""
+        return self._map().rates(self._coding().labels.positive).decision_rate
+
+    @property
+    def group_rate_(self) -> Floats:
+        """P(S)."""
+        return self._map().group_rate
+
+    @property
+    def subgroup_rate_(self) -> Floats:
+        """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
+        own = self._map().strata
+        return self.group_rate_[:, None] if own is None else own.share
+
+    @property
+    def stratum_rate_(self) -> Floats:
+        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
+        own = self._map().strata
+        return self.fair_rate_[None] if own is None else self._by_class(own.decision_rate)
+
+    @property
+    def stratum_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
+        own = self._map().strata
+        if own is None:
+            return self.bias_mechanism_[:, None]
+        each = np.stack([1 - own.mechanism, own.mechanism], axis=3)
+        return each if self._coding().labels.positive else each[:, :, ::-1, ::-1]
+
+    @property
+    def fair_rate_set_(self) -> tuple[float, float]:
+        """The P(Df = positive) that held-out labels leave possible, with 95 % confidence.
+
+        The first is larger than the second where they leave none.
+        """
+        return self._map().rate_set(LEVEL)
+
+    def _fitted_strata(self) -> Strata:
+        self._map()
+        return self._strata
+
+    def _map(self) -> ScoreMap:
+        check_is_fitted(self, "score_map_")
+        return self.score_map_
+
+    def _classes_in_order(self, counts: Floats) -> Floats:
+        """Counts [s, f, d], where 1 is the positive class, by the codes of the classes."""
+        return counts if self._coding().labels.positive else counts[:, ::-1, ::-1]
+
+    def _by_class(self, positive: Floats) -> Floats:
+        """P(positive) as a column per class."""
+        columns = [1 - positive, positive]
+        return np.column_stack(columns if self._coding().labels.positive else columns[::-1])
+
+    def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
+        asked = self._asked(X, sensitive_features)
+        return self._by_class(asked.over_strata(self._map().decision)), asked.groups
+
+    def _observed(self, X: Any, sensitive_features: Any) -> Floats:
+        found = self._map()
+        asked = self._asked(X, sensitive_features)
+        return self._by_class(
+            asked.over_groups(lambda scores, s: mean_of(found.observed(scores, s)))
+        )
+
+    def _posterior(self, X: Any, labels: Codes, sensitive_features: Any) -> Floats:
+        found, positive = self._map(), self._coding().labels.positive
+        asked = self._asked(X, sensitive_features)
+        d = np.where(labels < 0, -1, labels == positive).astype(np.intp)
+
+        def said(rows: Ints, s: Codes) -> Floats:
+            at = s.astype(np.intp), asked.strata_of(rows)
+            return found.posterior(found.decision(asked.scores(rows, s), *at), d[rows], *at)
+
+        def chances(rows: Ints) -> Floats:
+            return asked.chances_given(rows, d[rows])
+
+        return self._by_class(over_groups(asked.groups, asked.n_rows, said, chances))
+
+    def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
+        found = self._map()
+        asked = self._asked(X, sensitive_features)
+        return asked.over_strata(lambda scores, s, a: found.bounds(scores, s, level, a))
+
+    def _possible(self) -> LabelEnds | StrataEnds:
+        return self._map().ends
+
+    def _model_gap(self) -> Floats:
+        """Df is independent of S under the model, within its strata, whatever was learned."""
+        self._map()
+        return np.zeros(2)
+
+    @property
+    def _latent(self) -> bool:
+        return True
+
+    def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
+        found, rows = self._map(), given.codes
+
+        def both(scores: Floats, s: Positions, a: Positions | None) -> Floats:
+            means = found.decision(scores, s, a), mean_of(found.observed(scores, s))
+            return np.column_stack(means)
+
+        asked = Asked(self, given.table, rows.s, rows.n_rows, self._strata_of(rows.x))
+        decided, observed = asked.over_strata(both).T
+        return self._by_class(decided), self._by_class(observed)
+
+    def _turned(self, given: GivenRows) -> Floats:
+        found, rows = self._map(), given.codes
+        asked = Asked(self, given.table, rows.s, rows.n_rows, self._strata_of(rows.x))
+        d = np.where(rows.d < 0, -1, rows.d == self._coding().labels.positive).astype(np.intp)
+        shares = np.eye(rows.n_groups)[rows.s]
+        hidden = np.flatnonzero(rows.s < 0)
+        if len(hidden):
+            shares[hidden] = asked.chances_given(hidden, d[hidden])
+        counts = np.zeros((rows.n_groups, 2, 2))
+        for g in range(rows.n_groups):
+            at = np.flatnonzero(shares[:, g])
+            s = np.full(len(at), g, np.int16)
+            own = rows.take(at)
+            strata = asked.strata_of(at)
+            q = found.decision(asked.scores(at, s), s.astype(np.intp), strata)
+            weights = own.weights * shares[at, g]
+            q = _anchored(q, own, self._coding())
+            counts += found.turned(q, d[at], s.astype(np.intp), weights, strata)
+        return self._classes_in_order(counts)
+
+    def _fingerprint(self) -> str:
+        """Of the map: what the classifiers say of the training rows is in it."""
+        text = json.dumps(self._map().to_dict(), sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    def _asked(self, X: Any, sensitive_features: Any) -> Asked:
+        """Rows that something is asked of, as the classifiers take them."""
+        coding = self._coding()
+        self._check_width(X)
+        frame = read_frame(X)
+        self._check_columns(frame)
+        groups = coding.group_codes(X, frame, sensitive_features)
+        strata = None
+        if self._strata or all(isinstance(c, TableClassifier) for c in self.estimators_[0]):
+            codes = coding.features.transform(frame, allow_absent=True)  # names levels that are new
+            strata = self._strata_of(codes)
+        return Asked(self, self._as_fitted(X), groups, frame.n_rows, strata)
+
+    def _strata_of(self, x: Codes) -> Positions | None:
+        """Stratum of each row of codes, -1 where it is not known; None without strata."""
+        return np.asarray(self._strata.codes(x), np.intp) if self._strata else None
+
+    def _as_fitted(self, X: Any) -> Any:
+        """Rows as classifiers know them: frames by name, arrays by position."""
+        library = self.group_view_.library
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+        if isinstance(X, Frame):
+            return X
+        if not library:
+            array = frame.to_numpy() if isinstance(frame, nw.DataFrame) else np.asarray(X)
+            self._check_width(array)
+            return array
+        names = list(getattr(self, "feature_names_in_", ()))
+        if isinstance(frame, nw.DataFrame):
+            return in_order(X, names)
+        columns = dict(zip(names, np.asarray(X).T, strict=True))
+        backend: Any = library
+        return nw.from_dict(columns, backend=backend).to_native()
+
+    def _check_columns(self, frame: Frame) -> None:
+        features = self._coding().features
+        lacking = [name for name in features.names if name not in frame.names]
+        if lacking and not (frame.from_array or features.from_array):
+            raise TableError(
+                f"column {lacking[0]!r} is not in the table: a classifier needs every column of "
+                "the fit; give it, or use FairPC, which sums it out"
+            )
+
+    def distil(
+        self,
+        estimator: Any,
+        X: Any,
+        *,
+        sensitive_features: Any = None,
+        level: float = 0.95,
+    ) -> Distilled:
+        """A model of X alone that imitates the scores, for places where S must not be used.
+
+        It is trained on each row once per class with P(Df = class | x, s) as its weight. What
+        differs between groups in X it may still tell: the gap between the groups' mean scores on
+        these rows is given with its interval.
+
+        Args:
+            estimator: a classifier that takes ``sample_weight``; not fitted, it is cloned.
+            X: rows, with columns that ``sensitive`` names, which are left out for the model.
+            sensitive_features: their groups, if given apart.
+            level: of the interval.
+        """
+        if not weight_name(estimator):
+            raise LearningError(
+                f"{type(estimator).__name__}.fit takes no sample_weight: scores are learned as "
+                "weights; give a classifier that does"
+            )
+        scores, groups = self._scores(X, sensitive_features=sensitive_features)
+        features = self.group_view_.features(X)
+        n, classes = len(scores), self.classes_
+        positive = self._coding().labels.positive
+        twice = take_rows(features, np.tile(np.arange(n), 2))
+        labels = np.repeat(classes[[positive, 1 - positive]], n)
+        weights = np.concatenate([scores, 1 - scores])
+        model = fitted_classifier(clone(estimator), twice, labels, weights)
+        own = model.predict_proba(features)[:, list(model.classes_).index(classes[positive])]
+        if groups is None or (groups < 0).any():
+            raise LearningError("the groups of the rows are not known: a gap needs them")
+        names = np.array(self._coding().group_names)[groups]
+        gap = parity(own, names, level=level)
+        return Distilled(model, gap, float(np.abs(own - scores).mean()))
+
+    def save(self, path: AnyPath) -> None:
+        """Write the fitted model to one data-only file; ``fairpc.load`` reads it.
+
+        Classifiers of fairpc can be written, as numbers; others are refused with a sentence.
+        """
+        from fairpc.models._file import save
+
+        check_is_fitted(self, "score_map_")
+        save(self, path)
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(type(self), name):
+            check_is_fitted(self, "score_map_")  # a property that found nothing
+        if name in REFUSED:
+            raise NotAnsweredError(
+                f"LatentDecision cannot {REFUSED[name]}: it has no distribution of X; use FairPC"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # A decision that does not depend on S need not be near a label that does.
+        tags.classifier_tags.poor_score = True
+        if self.estimator is None:
+            tags.input_tags.allow_nan = True
+            tags.input_tags.categorical = True
+            tags.input_tags.string = True
+        return tags
+
+
+@dataclass(frozen=True, eq=False)
+class Distilled:
+    """A model of X alone that imitates P(Df | x, s).
+
+    Attributes:
+        estimator: the fitted model.
+        gap: mean scores of the groups in the rows it was trained on, with intervals.
+        difference: mean absolute difference between its scores and those it imitates.
+    """
+
+    estimator: Any
+    gap: Parity
+    difference: float
+
+    def __str__(self) -> str:
+        return f"{self.gap.summary()} Its scores differ by {self.difference:.3f} on average."
+
+
+def _used(
+    X: Any, all_rows: Rows, clusters: npt.ArrayLike | None
+) -> tuple[Any, Rows, Positions | None]:
+    """Of rows with a label, a subgroup and weight: the table, their codes, their persons."""
+    persons = check_clusters(clusters, all_rows.n_rows)
+    known = (all_rows.subgroups >= 0) & (all_rows.d >= 0)
+    used = np.flatnonzero(known & (all_rows.weights > 0))
+    table = X if len(used) == all_rows.n_rows else take_rows(X, used)
+    who = None if persons is None else np.unique(persons[used], return_inverse=True)[1]
+    return table, all_rows.take(used), who
+
+
+def _name_in_order(rows: Rows) -> str:
+    """A name for rows that says their order too."""
+    return fingerprint(rows.s, rows.d, rows.x)
+
+
+def _anchored(q: Floats, rows: Rows, coding: TableCoding) -> Floats:
+    """P(Df = positive) of rows, or what is known of it."""
+    if rows.f is None:
+        return q
+    return np.where(rows.f < 0, q, rows.f == coding.labels.positive)
+
+
+def _warn_left_out(rows: Rows, n_used: int) -> None:
+    lost = int((rows.weights > 0).sum()) - n_used
+    if lost:
+        lacking = "no label, no group or no stratum" if rows.strata else "no label or no group"
+        warn_caller(
+            f"{counted(lost, 'row')} of {rows.n_rows} {'has' if lost == 1 else 'have'} {lacking} "
+            "and cannot be used here; FairPC can learn from such rows",
+            TableWarning,
+        )
+
+
+def _warn_small(coding: TableCoding, strata: str) -> None:
+    if strata:
+        warn_caller(strata, TableWarning)
+    small = coding.small_groups()
+    if small:
+        named = ", ".join(f"{name} ({counted(n, 'row')})" for name, n in small)
+        warn_caller(
+            f"hardly anything can be learned about groups of under {SMALL} rows: {named}; merge "
+            "them with others, or give more rows",
+            TableWarning,
+        )

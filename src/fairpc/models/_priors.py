@@ -1,0 +1,85 @@
+"""Every pseudo-count of the models, and of their starts, in one place.
+
+A pseudo-count is a number of rows that a parameter has before any row is seen. All parameters
+have those of Laplace smoothing. The mechanism P(D | Df, S) may have rows in which D is mostly Df,
+so that Df stays the fair version of D where the data do not say otherwise. The recipe shrinks the
+circuits inside P(x | f, s) towards features that are independent within the cell.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from fairpc.circuit import Circuit, laplace
+from fairpc.core import Floats
+from fairpc.models._top import Layout, Top, TopRates
+from fairpc.structure import Smoothing
+
+if TYPE_CHECKING:
+    from fairpc.models._fit import Options
+
+SMOOTHING: Final = 1.0
+"""Laplace smoothing α of every sum, unless another is asked for."""
+AGREEMENT: Final = 0.9
+"""P(D = f | Df = f, S) at the start of EM, and in the prior rows of the mechanism."""
+MECHANISM: Final = 0.0
+RECIPE_MECHANISM: Final = 30.0
+"""Prior rows of the mechanism per (f, s): of all fits but the recipe's, which has its own."""
+STRENGTHS: Final = (1.0, 5.0, 20.0)
+"""What the recipe shrinks with, as multiples of the smoothing: held-out rows choose."""
+CLUSTER_ROWS: Final = 1.0
+"""Prior rows of the clusters of a cell, shared alike."""
+STRATUM_ROWS: Final = 10.0
+"""Prior rows of P(Df | a), spread as P(Df) of all rows: strata of few rows are shrunk to it."""
+LEAST: Final = 1e-12
+"""Smoothing of naive Bayes leaves where none is asked for: EM never leaves a zero."""
+
+
+def smoothed(counts: Floats, alpha: float) -> Floats:
+    """Shares of counts, with α prior rows that are spread evenly."""
+    result: Floats = (counts + alpha / len(counts)) / (counts.sum() + alpha)
+    return result
+
+
+def agreeing_mechanism(layout: Layout, agreement: float = AGREEMENT) -> Floats:
+    """P(D = d | Df = f, S = s): D = f with this probability, the other classes alike; [s, f, d]."""
+    k = layout.n_classes
+    table = np.full((k, k), (1.0 - agreement) / (k - 1))
+    np.fill_diagonal(table, agreement)
+    return np.tile(table, (layout.n_mechanisms, 1, 1))
+
+
+def parameter_prior(circuit: Circuit, layout: Layout, top: Top, options: Options) -> Floats:
+    """Pseudo-counts of all parameters: Laplace, and for the mechanism rows in which D = Df."""
+    prior = laplace(circuit.graph, options.smoothing)
+    if layout.latent and options.mechanism_prior > 0:
+        prior[top.mechanism] = options.mechanism_prior * agreeing_mechanism(layout)
+    if layout.strata:
+        theta = circuit.parameters
+        prior[top.decision] = STRATUM_ROWS * (theta[top.group] @ theta[top.decision])
+    return prior
+
+
+def top_prior(layout: Layout, options: Options, start: TopRates) -> TopRates:
+    """The same of the upper layers alone, which start as given."""
+    n, k, alpha = layout.n_subgroups, layout.n_classes, options.smoothing
+    mechanism = np.full((layout.n_mechanisms, k, k), alpha / k)
+    if options.mechanism_prior > 0:
+        mechanism = options.mechanism_prior * agreeing_mechanism(layout)
+    decision = np.full(k, alpha / k)
+    if layout.strata:
+        share = start.group_rate.reshape(layout.n_groups, -1).sum(axis=0)
+        decision = np.tile(STRATUM_ROWS * (share @ start.decision_rate), (layout.strata.n, 1))
+    return TopRates(np.full(n, alpha / n), decision, mechanism)
+
+
+def shrinkage(strength: float) -> Smoothing:
+    """Prior rows for every sum of a circuit, spread as if the cell's features were independent."""
+    return Smoothing(strength, "marginal")
+
+
+def strengths(smoothing: float) -> list[float]:
+    """The strengths of shrinking to choose from; none but zero without any smoothing."""
+    return [smoothing * factor for factor in STRENGTHS] if smoothing > 0 else [0.0]

@@ -1,0 +1,443 @@
+"""What a fitted circuit can be asked besides: any probability, rows drawn, completed, explained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fairpc.circuit import Circuit
+from fairpc.core import (
+    Codes,
+    EachWay,
+    EvidenceError,
+    Floats,
+    Ints,
+    LearningError,
+    MissingExtraError,
+    Phrase,
+    TableError,
+)
+from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.models._decisions import FittedDecisions, GivenRows, in_batches, over_groups
+from fairpc.models._distribution import (
+    Contribution,
+    FairDistribution,
+    Outcome,
+    leave_one_out,
+    turned_labels,
+)
+from fairpc.models._expectation import N_DRAWS, ExpectedPrediction, Response, expected_prediction
+from fairpc.models._pattern_search import Kept
+from fairpc.models._patterns import (
+    MIN_SHARE,
+    SIZE,
+    THRESHOLD,
+    TOP,
+    Patterns,
+    find_patterns,
+    question,
+)
+from fairpc.models._query import Vocabulary, both
+from fairpc.models._strata import Strata
+from fairpc.models._top import S
+
+if TYPE_CHECKING:
+    from fairpc.plots import ModelPlots
+
+
+BLOCK: Final = 1 << 18
+"""Rows that a circuit is asked about at once."""
+_NO_ENDS: Final = Phrase(
+    "bounds of scores need labels that were held out at fit: fit ",
+    EachWay("with guard=True ", ""),
+    "to at least 300 rows with groups and labels",
+)
+
+
+class FittedQueries(FittedDecisions):
+    """Queries of a fitted circuit; what they read is set by ``fit`` or by ``fairpc.load``."""
+
+    distribution_: FairDistribution
+    label_ends_: LabelEnds | StrataEnds | None
+
+    @property
+    def circuit_(self) -> Circuit:
+        """The distribution as a circuit: S, Df if there is one, D, then the features used."""
+        return self._distribution().circuit
+
+    @property
+    def bias_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s), indexed [s, f, d]."""
+        return self._distribution().mechanism
+
+    @property
+    def fair_rate_(self) -> Floats:
+        """P(Df); without a latent decision P(D)."""
+        distribution = self._distribution()
+        result: Floats = distribution.group_rate @ distribution.decision_rate
+        return result
+
+    @property
+    def group_rate_(self) -> Floats:
+        """P(S)."""
+        return self._distribution().group_rate
+
+    @property
+    def subgroup_rate_(self) -> Floats:
+        """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
+        return self._distribution().subgroup_rate
+
+    @property
+    def group_decision_rate_(self) -> Floats:
+        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata alone."""
+        return self._distribution().decision_rate
+
+    @property
+    def stratum_rate_(self) -> Floats:
+        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
+        return self._distribution().stratum_rate
+
+    @property
+    def stratum_mechanism_(self) -> Floats:
+        """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
+        return self._distribution().subgroup_mechanism
+
+    def _fitted_strata(self) -> Strata:
+        return self._distribution().layout.strata
+
+    def _distribution(self) -> FairDistribution:
+        check_is_fitted(self, "distribution_")
+        return self.distribution_
+
+    def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
+        groups, features = self._evidence(X, sensitive_features)
+        return self._distribution().decision(groups, features), groups
+
+    def _observed(self, X: Any, sensitive_features: Any) -> Floats:
+        return self._distribution().observed(*self._evidence(X, sensitive_features))
+
+    def _posterior(self, X: Any, labels: Codes, sensitive_features: Any) -> Floats:
+        groups, features = self._evidence(X, sensitive_features)
+        return self._distribution().posterior(groups, labels, features)
+
+    def _model_gap(self) -> Floats:
+        return self._distribution().parity_gap()
+
+    @property
+    def _latent(self) -> bool:
+        return self._distribution().layout.latent
+
+    def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
+        rows, distribution = given.codes, self._distribution()
+        blocks = [slice(start, start + BLOCK) for start in range(0, rows.n_rows, BLOCK)]
+        decided, observed = (
+            np.concatenate([of(rows.s[b], rows.x[b]) for b in blocks])
+            for of in (distribution.decision, distribution.observed)
+        )
+        return decided, observed
+
+    def _turned(self, given: GivenRows) -> Floats:
+        return turned_labels(self._distribution(), given.codes)
+
+    def _fingerprint(self) -> str:
+        return self._distribution().fingerprint
+
+    def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
+        """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""
+        ends = self._possible()
+        groups, features = self._evidence(X, sensitive_features)
+        distribution, positive = self._distribution(), self._coding().labels.positive
+
+        def bounds(rows: Ints, s: Codes) -> Floats:
+            x = features[rows]
+            r, q = (of(s, x)[:, positive] for of in (distribution.observed, distribution.decision))
+            strata = np.asarray(distribution.layout.strata.codes(x), np.intp)
+            return ends.around(q, r, r, s.astype(np.intp), level, strata)
+
+        found = over_groups(
+            groups, len(features), bounds, lambda rows: distribution.group(features[rows])
+        )
+        # A circuit sums over groups in an order of its own.
+        q = distribution.decision(groups, features)[:, positive]
+        return np.column_stack([np.minimum(found[:, 0], q), np.maximum(found[:, 1], q)])
+
+    def _possible(self) -> LabelEnds | StrataEnds:
+        """What held-out rows leave possible; a LearningError where it was not looked at."""
+        if not self._latent:
+            raise LearningError(
+                f"{type(self).__name__} has no hidden decision, so no bounds of its score: use "
+                "FairPC or LatNB"
+            )
+        if self.label_ends_ is None:
+            raise LearningError(_NO_ENDS)
+        return self.label_ends_
+
+    @in_batches
+    def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Floats:
+        """log P of each row; what is missing is summed out.
+
+        Numbers with a density have log densities, all else has log masses; ``score_units_`` says
+        which. With ``numbers="bins"`` a number has the mass of its bin.
+        ``y`` is the name of a column where X is read in batches.
+        """
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features)
+        labels = None if y is None else coding.labels.transform(y)
+        logs = self._distribution().log_likelihood(groups, labels, features)
+        return logs + coding.features.log_density(X)
+
+    @property
+    def score_units_(self) -> dict[str, str]:
+        """What ``score_samples`` gives of each feature: a mass, or a density and per what."""
+        return {column.name: column.measure for column in self._coding().features.columns}
+
+    def sample(self, n: int, random_state: int | None = None, *, library: str = "polars") -> Any:
+        """Complete rows drawn from the model, as a frame: features, group, label, decision.
+
+        Numbers are drawn from the density of their bin; with ``numbers="bins"`` they are bins.
+        """
+        rng = np.random.default_rng(random_state)
+        codes = self._distribution().circuit.sample(n, rng)
+        return _frame(
+            self._columns(codes, self._coding().features.drawn(self._x(codes), rng)), library
+        )
+
+    def complete(
+        self, X: Any, y: Any = None, *, sensitive_features: Any = None, library: str = "polars"
+    ) -> Any:
+        """The most probable completion of each row, jointly with its group, label and decision.
+
+        What is known stays. A number that is not known is the median of its most probable bin;
+        with ``numbers="bins"`` numbers come back as bins. A mixture or a forest is completed
+        with its most probable component, so the decision here need not be that of ``predict``.
+        """
+        coding = self._coding()
+        groups, features = self._evidence(X, sensitive_features, allow_absent=True)
+        labels = None if y is None else coding.labels.transform(y)
+        distribution = self._distribution()
+        codes, _ = distribution.circuit.mpe(distribution.layout.codes(groups, labels, features))
+        given, found = coding.features.numbers(X), coding.features.medians(self._x(codes))
+        numbers = {n: np.where(np.isnan(given[n]), found[n], given[n]) for n in given}
+        return _frame(self._columns(codes, numbers), library)
+
+    def _x(self, codes: Codes) -> Codes:
+        """Codes of the features in rows of the circuit."""
+        return codes[:, list(self._distribution().layout.x)]
+
+    def _columns(self, codes: Codes, numbers: Mapping[str, Floats]) -> dict[str, Any]:
+        """Complete rows of the circuit as columns of values: features, S, D, Df."""
+        coding, layout = self._coding(), self._distribution().layout
+        columns: dict[str, Any] = {**coding.features.inverse(self._x(codes), numbers)}
+        columns["S"] = [coding.groups.values[s] for s in codes[:, 0]]
+        columns["D"] = coding.labels.inverse(codes[:, layout.d]).tolist()
+        if layout.latent:
+            columns["Df"] = coding.labels.inverse(codes[:, layout.decision]).tolist()
+        return columns
+
+    def probability(
+        self, event: Mapping[str, Any], given: Mapping[str, Any] | None = None
+    ) -> float:
+        """P(event | given), exactly, for any values of any variables.
+
+        Names are those of columns, and "S", "D", "Df": a group, an observed class, a
+        decision. ``probability({"Df": "good"}, {"sex": "F", "job": "clerk"})``. Of a column of
+        numbers or dates, a pair is an interval, its upper end left out and None for no end:
+        ``{"age": (38, None)}``. A number that has no mass of its own stands for its bin.
+        """
+        words = self._words()
+        known = words.event(given or {})
+        asked = both(known, words.event(event))
+        total, together = words.log_masses([known, asked]).tolist()
+        if total == -np.inf:
+            raise EvidenceError(f"{dict(given or {})} has probability zero: leave out a value", 0)
+        return float(np.exp(min(together - total, 0.0)))
+
+    def _words(self) -> Vocabulary:
+        """What words and numbers mean in this model."""
+        coding = self._coding()
+        return Vocabulary(self._distribution(), coding.features, coding.labels, coding.groups)
+
+    def _row(self, values: Mapping[str, Any]) -> Codes:
+        """One row of the circuit with these values of features, the rest missing.
+
+        The density inside a bin is the same for all rows, so a part of one bin tells what the bin
+        tells.
+        """
+        words, names = self._words(), list(self._distribution().layout.variables)
+        row = np.full((1, len(names)), -1, np.int16)
+        for variable, said in words.event(values).items():
+            if variable == S:
+                raise EvidenceError("given names a group: the answer has one number for each", 0)
+            codes = np.flatnonzero(words.weights(variable, said))
+            if len(codes) != 1:
+                raise EvidenceError(
+                    f"given has {len(codes)} bins of {names[variable]!r}: give one number, or "
+                    "an interval inside a bin",
+                    0,
+                )
+            row[0, variable] = codes[0]
+        return row
+
+    def encode(self, X: Any, *, sensitive_features: Any = None, with_group: bool = False) -> Codes:
+        """The columns that the model sees, as codes; -1 = missing. With the group, it is first.
+
+        A classifier that is trained on them can be asked about with ``expected_prediction``.
+        """
+        groups, features = self._evidence(X, sensitive_features)
+        if not with_group:
+            return features
+        if groups is None:
+            raise TableError("there are no groups to encode: give sensitive_features")
+        return np.column_stack([groups, features])
+
+    def expected_prediction(
+        self,
+        classifier: Any,
+        *,
+        given: Mapping[str, Any] | None = None,
+        response: Response = "probability",
+        positive: Any = None,
+        n_draws: int = N_DRAWS,
+        random_state: int | None = None,
+    ) -> ExpectedPrediction:
+        """E[f(X, S) | S = s] of an outside classifier f under the model, by group.
+
+        Generalized demographic parity of f with respect to the model (paper, Definition 1) is that
+        all are equal. Exact for scikit-learn's trees and forests, for scores of gradient boosting
+        and for linear scores; otherwise a mean over rows drawn from the model, with its standard
+        error. It is as true of the world as the model is.
+
+        Args:
+            classifier: fitted to the columns of ``encode``, with or without the group. What has
+                no ``predict_proba`` is asked for ``predict``.
+            given: values that are known, as in ``probability``, besides the group.
+            response: "probability" of the positive class, or the "score" of
+                ``decision_function``, which is exact for logistic regression and boosting.
+            positive: class whose probability is asked for; the classifier's last by default.
+            n_draws: rows that are drawn from each group where nothing is exact.
+            random_state: seed of the draws.
+        """
+        coding, layout = self._coding(), self._distribution().layout
+        inputs = self._inputs(classifier, list(layout.x))
+        groups = tuple(coding.groups.values)
+        evidence = np.repeat(self._row(given or {}), len(groups), axis=0)
+        evidence[:, S] = np.arange(len(groups))
+        return expected_prediction(
+            self.circuit_,
+            classifier,
+            inputs,
+            evidence,
+            groups,
+            response=response,
+            positive=positive,
+            n_draws=n_draws,
+            random_state=random_state,
+        )
+
+    def _inputs(self, classifier: Any, features: list[int]) -> list[int]:
+        """Variables of the circuit that are the columns of a classifier."""
+        width = getattr(classifier, "n_features_in_", None)
+        if width == len(features):
+            return features
+        if width == len(features) + 1:
+            return [0, *features]
+        if width is None:
+            raise LearningError(
+                f"{type(classifier).__name__} does not say how many columns it takes "
+                "(n_features_in_): give a fitted classifier of scikit-learn's kind"
+            )
+        raise LearningError(
+            f"the classifier takes {width} columns, the model has {len(features)}: train it on "
+            "what encode gives, with the group (one more column) or without"
+        )
+
+    def explain(self, row: Any, *, sensitive_features: Any = None) -> tuple[Contribution, ...]:
+        """How each known value of one row moved its score, exactly, by leaving it out.
+
+        ``row`` is a frame or array with a single row; largest changes first.
+        """
+        coding = self._coding()
+        groups, features = self._evidence(row, sensitive_features, allow_absent=True)
+        if len(features) != 1:
+            raise LearningError(f"{len(features)} rows were given: explain takes one at a time")
+        group = -1 if groups is None else int(groups[0])
+        _, changes = leave_one_out(self._distribution(), group, features[0], coding.labels.positive)
+        values = coding.features.inverse(features)
+        known = [("group", None if group < 0 else coding.groups.values[group])]
+        known += [(name, values[name][0]) for name in coding.features.names]
+        parts = [
+            Contribution(name, value, float(change), sensitive=not i)
+            for i, ((name, value), change) in enumerate(zip(known, changes, strict=True))
+            if value is not None
+        ]
+        return tuple(sorted(parts, key=lambda part: -abs(part.change)))
+
+    def discrimination_patterns(
+        self,
+        *,
+        of: Outcome = "decision",
+        size: int = SIZE,
+        threshold: float = THRESHOLD,
+        min_share: float = MIN_SHARE,
+        top: int | None = TOP,
+        keep: Kept = "largest",
+        positive: Any = None,
+    ) -> Patterns:
+        """Where naming the group moves P(positive | values of some features), with none missed.
+
+        A pattern is a group s and values y of some features with
+        ``|P(positive | s, y) - P(positive | y)|`` above the threshold (Choi et al. 2020; Selvam et
+        al. 2023). It is about the model, not about rows, and it is no proof of wrongdoing. The
+        search is exact and accounts for every candidate. Where sensitive attributes are crossed,
+        patterns also name some of them alone.
+
+        Args:
+            of: "decision" for Df (D without a latent decision), "label" for D.
+            size: most features of a pattern, besides the group.
+            threshold: above which a difference makes a pattern.
+            min_share: least P(s, y) of a pattern; 0 takes longest.
+            top: how many patterns are given at most, the largest first; None for all.
+            keep: "largest" differences; or "pareto", the patterns that no other exceeds in both
+                difference and share.
+            positive: class whose probability is compared; the model's by default.
+        """
+        distribution, coding = self._distribution(), self._coding()
+        options = {"size": size, "threshold": threshold, "min_share": min_share, "top": top}
+        asked = question(coding, of=of, positive=positive, kept=keep, **options)
+        return find_patterns(distribution, coding, asked)
+
+    @property
+    def plot(self) -> ModelPlots:
+        """Pictures of the model, drawn with matplotlib."""
+        from fairpc.plots import ModelPlots
+
+        self._distribution()
+        return ModelPlots(self)
+
+    def _evidence(
+        self, X: Any, sensitive_features: Any, *, allow_absent: bool = False
+    ) -> tuple[Codes | None, Codes]:
+        """Codes of S, None where it is not given, and of X; arrays must be as wide as at fit."""
+        self._check_width(X)
+        return self._coding().evidence(X, sensitive_features, allow_absent=allow_absent)
+
+
+def _frame(columns: dict[str, Any], library: str) -> Any:
+    if library == "dict":
+        return columns
+    if library == "polars":
+        import polars as pl
+
+        return pl.DataFrame(columns, strict=False)
+    if library == "pandas":
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError(
+                "pandas is not installed: pip install 'fairpc[frames]', or take library='polars'"
+            ) from error
+        return pd.DataFrame(columns)
+    raise LearningError(f"library is {library!r}: choose 'polars', 'pandas' or 'dict'")

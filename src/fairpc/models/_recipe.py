@@ -1,0 +1,344 @@
+"""A recipe that chooses the structure: structural EM, mixtures, a choice on validation rows.
+
+The paper learns structure with D in place of Df (Section "Structure Learning").
+Here that is where structural EM starts: structures are then learned on soft
+cells, the rows weighted by their posterior of Df. What is uncertain is chosen
+on validation rows, and the chosen model is fitted again to all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.core import Floats, InterruptedWarning, LearningError, warn_caller
+from fairpc.data import Table
+from fairpc.models._components import (
+    MIXED,
+    PAPER,
+    SINGLE,
+    TREES,
+    Component,
+    Counted,
+    cell_posterior,
+    learn_clusters,
+    learn_component,
+    soft_cells,
+)
+from fairpc.models._distinct_rows import DistinctRows, check_alike, hold_out, joined
+from fairpc.models._distribution import FairDistribution
+from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options, fit_parameters
+from fairpc.models._initial import Structure, cells_of, initial_model
+from fairpc.models._mixture import (
+    assemble,
+    choose_strength,
+    fit_top,
+    shrinking_prior,
+    validation_weights,
+)
+from fairpc.models._priors import RECIPE_MECHANISM, strengths
+from fairpc.models._recipe_log import Choices, paired_gain
+from fairpc.models._rows import Rows
+from fairpc.models._top import TopRates
+
+AUTO: Final = Options(mechanism_prior=RECIPE_MECHANISM)
+"""Options of the recipe: 30 prior rows per (f, s), with D = Df in nine of ten."""
+ROUND_ITERATIONS: Final = 100
+EQUAL_MASS_ITERATIONS: Final = 30
+"""With ``equal_mass`` the objective may fall and need not converge."""
+LEAST_GAIN: Final = 0.01
+"""Nats a validation row for which a mixture is taken whatever its standard error."""
+LEAST_WEIGHT: Final = 0.05
+"""Components of less weight do not enter the refit."""
+
+
+@dataclass(frozen=True, eq=False)
+class AutoFitted(Fitted):
+    """A model, and the choices that led to it."""
+
+    choices: Choices
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage of the recipe.
+
+    Attributes:
+        name: what was done.
+        fitted: the model it led to, with the choices made so far.
+        score: mean log-likelihood of the validation rows; nan where these were fitted to.
+        last: whether this is what the recipe ends with.
+    """
+
+    name: str
+    fitted: AutoFitted
+    score: float
+    last: bool = False
+
+
+def fit_auto(
+    rows: Rows,
+    *,
+    validation: Rows | None = None,
+    evaluation: Mapping[str, Rows] | None = None,
+    options: Options = AUTO,
+    n_components: int | None = None,
+    validation_fraction: float = 0.1,
+    refit: bool = True,
+    callback: Callable[[Stage], object] | None = None,
+    observer: Observer = UNOBSERVED,
+) -> AutoFitted:
+    """Fit FairPC with a structure that the recipe chooses.
+
+    0. The strength of shrinking, on held-out rows, from ``options.smoothing`` upwards.
+    1. Start: a Chow–Liu tree per cell or the paper's structure, whichever is better on
+       the validation rows; both with D in place of Df, then EM.
+    2. A single circuit per cell: soft cells, a tree for each, splits by gain, EM.
+    3. A mixture of circuits whose structures are learned on Bayesian-bootstrap weights of
+       the soft cells; its weights by EM on the validation rows, the upper layers on the others.
+    4. The mixture if it gains more than one standard error, or .01 nats, a validation row;
+       else the single circuit. Where ``n_components`` asks for a mixture: that, or trees of
+       as many clusters of each cell's rows, whichever is better on the validation rows.
+    5. The chosen model again on all rows: a single circuit with a new structure, the
+       components of a mixture with theirs.
+
+    Ctrl-C gives back the best model so far, with a warning; before the first, none.
+
+    Args:
+        rows: training rows.
+        validation: rows that decide; without, a part of the training rows is held out,
+            the same part of each (d, s).
+        evaluation: rows whose mean log-likelihood is kept per iteration of the last EM.
+        options: as for :func:`fairpc.models._fit.fit`; ``structure`` bounds Strudel's search,
+            ``smoothing`` is the least strength by which parameters are shrunk (0: not at all).
+        n_components: circuits inside each P(x | f, s); None lets the validation rows choose.
+        validation_fraction: part of the rows held out where ``validation`` is None.
+        refit: whether the last step is made.
+        callback: called with each :class:`Stage`.
+        observer: follows EM over all parameters, in stages 1, 2 and 5.
+    """
+    if n_components is not None and n_components < 1:
+        raise LearningError(f"n_components is {n_components}: give a number from 1 on, or None")
+    rng = np.random.default_rng(options.random_state)
+    if validation is None:
+        rows, validation = hold_out(rows, validation_fraction, rng)
+    train, held_out = DistinctRows.of(rows), DistinctRows.of(check_alike(rows, validation))
+    recipe = _Recipe(train, held_out, evaluation or {}, options, n_components, refit, rng, observer)
+    return _last_stage(iter(recipe), callback or (lambda stage: None))
+
+
+def _last_stage(stages: Iterator[Stage], callback: Callable[[Stage], object]) -> AutoFitted:
+    """What the recipe ends with; after an interrupt, the best on the validation rows so far."""
+    best = next(stages)  # before there is a model, an interrupt has nothing to keep
+    try:
+        callback(best)
+        for stage in stages:
+            if stage.last or stage.score > best.score:
+                best = stage
+            callback(stage)
+    except KeyboardInterrupt:
+        if best.last:
+            return best.fitted
+        text = (
+            f"interrupted: the best model so far is returned ({best.name}; mean validation "
+            f"log-likelihood {best.score:.4f})"
+        )
+        warn_caller(text, InterruptedWarning)
+        return replace(best.fitted, choices=replace(best.fitted.choices, interrupted=True))
+    return best.fitted
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """A model on its way through the recipe, and log P of each distinct validation row."""
+
+    fitted: Fitted
+    components: tuple[Component, ...]
+    weights: Floats
+    scores: Floats
+
+    @property
+    def distribution(self) -> FairDistribution:
+        return self.fitted.distribution
+
+
+@dataclass(eq=False)
+class _Recipe:
+    """The stages, to be iterated once; attributes as the arguments of :func:`fit_auto`."""
+
+    train: DistinctRows
+    held_out: DistinctRows
+    evaluation: Mapping[str, Rows]
+    options: Options
+    n_components: int | None
+    refit: bool
+    rng: np.random.Generator
+    observer: Observer
+
+    def __post_init__(self) -> None:
+        least = self.options.smoothing
+        self.strength, scores = choose_strength(self.train, self.held_out, least, self.rng)
+        n_rows = self.train.n_rows, self.held_out.n_rows
+        self.choices = Choices(*n_rows, strength=self.strength, strength_scores=scores)
+
+    @property
+    def given(self) -> tuple[Structure, float, np.random.Generator]:
+        """What structures are learned with."""
+        return self.options.structure, self.strength, self.rng
+
+    def __iter__(self) -> Iterator[Stage]:
+        start = yield from self._starts()
+        chosen = self._round(start, self.train)
+        self._note(single_score=self.held_out.mean(chosen.scores))
+        yield self._stage("round 1 of structural EM", chosen)
+        if self.n_components != 1:
+            chosen = yield from self._mixtures(chosen)
+        name = "the chosen model on all rows" if self.refit else "the chosen model"
+        yield self._stage(name, self._refitted(chosen) if self.refit else chosen, last=True)
+
+    def _starts(self) -> Generator[Stage, None, _Model]:
+        """The better of two structures that were learned with D in place of Df."""
+        cells, held_out = cells_of(self.train.rows), cells_of(self.held_out.rows)
+        models, scores = [], {}
+        for kind in (TREES, PAPER):
+            component = learn_component(kind, cells, held_out, *self.given)
+            start = self._initial(component)
+            if self.options.init == "random":
+                start = start.with_parameters(start.circuit.graph.random(self.rng))
+            model = self._learned(start, [component], self.train, self.options.max_iter)
+            models.append(model)
+            scores[kind.words] = self.held_out.mean(model.scores)
+            best = max(scores, key=lambda k: scores[k])
+            self._note(start=best, start_scores=dict(scores))
+            yield self._stage(f"start from {kind.words}", model)
+        return models[int(np.argmax(list(scores.values())))]
+
+    def _note(self, **choices: Any) -> None:
+        """Remember what was chosen, and on what grounds."""
+        self.choices = replace(self.choices, **choices)
+
+    def _initial(self, component: Component) -> FairDistribution:
+        """The paper's start: Df near D."""
+        smoothing = self.options.smoothing
+        return initial_model("FairPC", self.train.rows, component.learned, smoothing)
+
+    def _mixtures(self, single: _Model) -> Generator[Stage, None, _Model]:
+        """A mixture if it is clearly better; where one is asked for, the better of two."""
+        held_out, mixture = self.held_out, self._mixture(single)
+        weights = held_out.rows.weights
+        gain, error = paired_gain(mixture.scores, single.scores, weights, held_out.effective)
+        self._note(mixture_gain=gain, standard_error=error)
+        yield self._stage("a mixture of structures", mixture)
+        if self.n_components is None:
+            return mixture if gain > min(error, LEAST_GAIN) else single
+        clusters = self._clusters(self.n_components)
+        gain = held_out.mean(clusters.scores) - held_out.mean(mixture.scores)
+        self._note(clusters_gain=gain)
+        yield self._stage("a mixture of clusters", clusters)
+        return clusters if gain > 0 else mixture
+
+    def _round(self, model: _Model, part: DistinctRows) -> _Model:
+        """Soft cells, a structure for each, EM."""
+        cells = _cells(model.distribution, part)
+        component = learn_component(SINGLE, cells, None, *self.given)
+        start = assemble(part.rows, [component], np.ones(1), model.distribution.top_rates)
+        return self._learned(start, [component], part)
+
+    def _learned(
+        self,
+        start: FairDistribution,
+        components: Sequence[Component],
+        part: DistinctRows,
+        max_iter: int = ROUND_ITERATIONS,
+    ) -> _Model:
+        """EM over all parameters of a model."""
+        prior = shrinking_prior(start, components, part.rows, self.strength, self.options)
+        if self.options.equal_mass:
+            max_iter = EQUAL_MASS_ITERATIONS
+        options = replace(self.options, max_iter=min(self.options.max_iter, max_iter))
+        given = start, part.rows, self.evaluation, options, self.observer
+        fitted = fit_parameters(*given, keep_interrupted=False, prior=prior)
+        layout, shares = start.layout, np.ones(1)
+        if layout.component is not None:
+            nothing = np.full((1, len(layout.variables)), -1)
+            shares = fitted.distribution.circuit.posterior(layout.component, nothing)[0]
+        return self._model(fitted, components, shares)
+
+    def _mixture(self, single: _Model) -> _Model:
+        """Several structures, weighted by the validation rows."""
+        cells = _cells(single.distribution, self.train)
+        held_out = _cells(single.distribution, self.held_out)
+        learned = [
+            learn_component(MIXED[k % len(MIXED)], cells, held_out, *self.given, bootstrap=True)
+            for k in range(self.n_components or len(MIXED))
+        ]
+        counted = [Counted.of(c, cells, self.strength) for c in learned]
+        rates = single.distribution.top_rates
+        found = {}
+        for strength in strengths(self.options.smoothing):
+            components = [c.shrunk(strength) for c in counted]
+            found[strength] = components, *validation_weights(components, self.held_out, rates)
+        strength = max(found, key=lambda k: found[k][2])
+        self._note(mixture_strength=strength)
+        components, weights, _ = found[strength]
+        return self._weighted(components, weights, rates, self.train)
+
+    def _weighted(
+        self, components: Sequence[Component], weights: Floats, rates: TopRates, part: DistinctRows
+    ) -> _Model:
+        """The upper layers of a mixture by EM."""
+        fitted = fit_top(components, weights, part, rates, self.evaluation, self.options)
+        return self._model(fitted, components, weights)
+
+    def _clusters(self, n_clusters: int) -> _Model:
+        """Trees of clusters of the cells, with D in place of Df, then EM over all parameters."""
+        rows = self.train.rows
+        components, shares = learn_clusters(cells_of(rows), n_clusters, *self.given)
+        rates = self._initial(components[0]).top_rates
+        return self._learned(assemble(rows, components, shares, rates), components, self.train)
+
+    def _refitted(self, chosen: _Model) -> _Model:
+        """The chosen model on all rows, with the complexity it had."""
+        part = DistinctRows.of(joined(self.train.rows, self.held_out.rows))
+        if len(chosen.components) == 1:
+            return self._round(chosen, part)
+        if chosen.components[0].kind.clusters:
+            return self._learned(chosen.distribution, chosen.components, part)
+        kept = list(range(len(chosen.components)))
+        if self.n_components is None:
+            # Where their number was not asked for, components that hardly matter go.
+            small = [k for k in kept if chosen.weights[k] < LEAST_WEIGHT]
+            self._note(dropped=tuple(chosen.components[k].kind.words for k in small))
+            kept = [k for k in kept if k not in small]
+        cells = _cells(chosen.distribution, part)
+        strength = self.choices.mixture_strength
+        counted = [Counted.of(chosen.components[k], cells, strength) for k in kept]
+        components = [each.shrunk(strength) for each in counted]
+        weights = chosen.weights[kept] / chosen.weights[kept].sum()
+        return self._weighted(components, weights, chosen.distribution.top_rates, part)
+
+    def _model(self, fitted: Fitted, components: Sequence[Component], weights: Floats) -> _Model:
+        held_out = self.held_out
+        scores = cell_posterior(fitted.distribution, held_out.rows, held_out.places)[0]
+        return _Model(fitted, tuple(components), weights, scores)
+
+    def _stage(self, name: str, model: _Model, last: bool = False) -> Stage:
+        refitted = last and self.refit
+        choices = replace(
+            self.choices,
+            components=tuple(c.kind.words for c in model.components),
+            weights=tuple(model.weights.tolist()),
+            refitted=refitted,
+        )
+        result = AutoFitted(**vars(model.fitted), choices=choices)
+        score = np.nan if refitted else self.held_out.mean(model.scores)
+        return Stage(name, result, score, last)
+
+
+def _cells(distribution: FairDistribution, part: DistinctRows) -> list[Table]:
+    """The soft cells of some rows under a model."""
+    posterior = cell_posterior(distribution, part.rows, part.places)[1]
+    return soft_cells(part.rows, part.places, posterior)

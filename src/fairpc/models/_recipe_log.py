@@ -1,0 +1,199 @@
+"""What a recipe chose, and on what grounds: in numbers, in words, and as data of a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import numpy as np
+
+from fairpc.circuit import SLACK
+from fairpc.core import Floats, LearningError, counted
+from fairpc.models._components import KINDS
+from fairpc.models._informative_columns import TELLING, WIDE
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The choices of a fit, each made on validation rows alone.
+
+    Attributes:
+        n_train, n_validation: rows that were fitted to, and rows that decided.
+        strength: prior rows of every sum of a circuit, which shrink its parameters.
+        mixture_strength: the same in a mixture of structures; nan where there was none.
+        strength_scores: mean held-out log P(x | d, s) with each strength that was tried.
+        start_scores: mean validation log-likelihood of each structure to start from.
+        start: the one that was taken.
+        single_score: mean validation log-likelihood of the single circuit per cell.
+        mixture_gain, standard_error: what the mixture of structures has more per validation row
+            than the single circuit, paired; nan where there was no mixture to compare.
+        clusters_gain: what a mixture of clusters has more than that of structures; nan where
+            there was none.
+        components, weights: structure of each component and its weight; one without a mixture.
+        dropped: components whose weight was too small to keep.
+        refitted: whether the model was fitted again to training and validation rows together.
+        interrupted: whether the fit was stopped before the recipe had ended.
+        label_score: mean log P(d | x, s) of rows that a plain classifier had not seen.
+        label_gain, label_error: what it has more than circuits, paired, and its standard error.
+        forest: whether a forest was taken in place of circuits.
+        drifted: whether a forest was taken because the guard found that circuits had drifted.
+        wide: whether one was taken because the table has too many columns for circuits.
+        turned: share of decisions that other draws of a forest would turn, as its trees differ.
+    """
+
+    n_train: int
+    n_validation: int
+    strength: float = np.nan
+    mixture_strength: float = np.nan
+    strength_scores: dict[float, float] = field(default_factory=dict)
+    start_scores: dict[str, float] = field(default_factory=dict)
+    start: str = ""
+    single_score: float = np.nan
+    mixture_gain: float = np.nan
+    standard_error: float = np.nan
+    clusters_gain: float = np.nan
+    components: tuple[str, ...] = ()
+    weights: tuple[float, ...] = ()
+    dropped: tuple[str, ...] = ()
+    refitted: bool = False
+    interrupted: bool = False
+    label_score: float = np.nan
+    label_gain: float = np.nan
+    label_error: float = np.nan
+    forest: bool = False
+    drifted: bool = False
+    wide: bool = False
+    turned: float = np.nan
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The same in words."""
+        label: tuple[str, ...] = ()
+        if np.isfinite(self.label_gain):
+            taken = "A forest was taken" if self.forest else "Circuits were taken"
+            label = (
+                f"{taken}: a plain classifier tells the label of unseen rows by "
+                f"{self.label_gain:+.4f} nats a row better than circuits do (standard error "
+                f"{self.label_error:.4f}; its mean log-likelihood is {self.label_score:.4f}).",
+            )
+        if self.forest:
+            parts = [f"{counted(self.n_train, 'row was', 'rows were')} fitted to.", *label]
+            if self.drifted:
+                parts.append("A forest was taken, because Df of circuits had drifted.")
+            if self.wide:
+                parts.append(
+                    f"A forest was taken without a comparison: there are over {WIDE} columns. In "
+                    f"each fold the {TELLING} that tell the label most were learned from."
+                )
+            if np.isfinite(self.turned):
+                parts.append(
+                    "Other draws of folds and trees would turn about "
+                    f"{self.turned:.1%} of the decisions, as the trees differ."
+                )
+            return tuple(parts)
+        return label + self._circuits
+
+    @property
+    def _circuits(self) -> tuple[str, ...]:
+        """How the circuits were chosen, in words."""
+        scores = "; ".join(f"{name}: {score:.4f}" for name, score in self.start_scores.items())
+        parts = [
+            f"{counted(self.n_train, 'row was', 'rows were')} fitted to, "
+            f"{counted(self.n_validation, 'validation row')} decided.",
+            f"Parameters are shrunk towards each cell's marginals by {self.strength:g} prior "
+            f"{'row' if self.strength == 1 else 'rows'}.",
+            f"Structural EM started from {self.start} (validation log-likelihood: {scores}).",
+        ]
+        if np.isfinite(self.mixture_gain):
+            taken = "was taken" if len(self.components) + len(self.dropped) > 1 else "was left"
+            parts.append(
+                f"A mixture {taken}: it gains {self.mixture_gain:+.4f} nats a validation row "
+                f"(standard error {self.standard_error:.4f}) on a single circuit per cell."
+            )
+        if np.isfinite(self.clusters_gain):
+            taken = "were taken" if self.clusters_gain > 0 else "were left"
+            parts.append(
+                f"Clusters of rows {taken}: they gain {self.clusters_gain:+.4f} nats a validation "
+                "row on a mixture of structures."
+            )
+        shares = [f"{w:.0%} {c}" for c, w in zip(self.components, self.weights, strict=True)]
+        parts.append(f"Structure of P(x | Df, S): {'; '.join(shares)}.")
+        if self.dropped:
+            dropped = "; ".join(self.dropped)
+            parts.append(f"Components of too little weight were dropped: {dropped}.")
+        if self.refitted:
+            parts.append("The chosen model was fitted again to training and validation rows.")
+        if self.interrupted:
+            parts.append("The fit was interrupted: this is the best model up to then.")
+        return tuple(parts)
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON-safe data: mappings as pairs, None where a number is not known."""
+        return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Choices:
+        """The choices of ``to_dict``; a LearningError names what the recipe cannot have said."""
+        declared = {f.name: str(f.type) for f in fields(cls)}
+        known = set(data) | set(_SINCE) if isinstance(data, dict) else set()
+        if known != set(declared):
+            raise LearningError(f"the recipe's choices are not {', '.join(declared)}")
+        read = cls(**{name: _read(name, declared[name], value) for name, value in data.items()})
+        whole = len(read.components) == len(read.weights)
+        whole &= read.forest or read.start in read.start_scores
+        if not (whole and all(0 <= weight <= 1 + SLACK for weight in read.weights)):
+            raise LearningError("the recipe's choices do not fit each other")
+        return read
+
+
+def paired_gain(
+    better: Floats, than: Floats, weights: Floats, n_rows: float
+) -> tuple[float, float]:
+    """Mean difference of log-likelihoods of the same rows, and its standard error.
+
+    ``weights`` are of distinct rows, ``n_rows`` is the number of rows that they stand for.
+    """
+    used = weights > 0
+    share = weights[used] / weights[used].sum()
+    difference = better[used] - than[used]
+    mean = float(share @ difference)
+    variance = float(share @ (difference - mean) ** 2)
+    return mean, float(np.sqrt(variance / max(n_rows - 1.0, 1.0)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [[_plain(key), _plain(item)] for key, item in value.items()]
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_SINCE: Final = ("label_score", "label_gain", "label_error", "forest", "drifted", "wide", "turned")
+"""What older files do not say."""
+_WORDS: Final = frozenset(kind.words for kind in KINDS)
+_IS: Final[dict[str, Callable[[Any], bool]]] = {
+    "int": lambda v: type(v) is int and 0 <= v < 1 << 63,
+    "bool": lambda v: type(v) is bool,
+    "float": lambda v: v is None or (type(v) is float and math.isfinite(v)),
+    "str": lambda v: isinstance(v, str) and (v in _WORDS or not v),
+}
+"""What a value of a file must be, so that a report can show it: its words are the recipe's own."""
+
+
+def _read(name: str, kind: str, value: Any) -> Any:
+    """A value of a declared type, from JSON."""
+    outer, _, inner = kind.rstrip("]").partition("[")
+    kinds = [k for k in inner.split(", ") if k not in ("", "...")]
+    if isinstance(value, list) and outer == "tuple":
+        return tuple(_read(name, kinds[0], item) for item in value)
+    if isinstance(value, list) and outer == "dict":
+        return {_read(name, kinds[0], k): _read(name, kinds[1], v) for k, v in value}
+    if outer not in _IS or not _IS[outer](value):
+        raise LearningError(f"{name} of the recipe's choices cannot be {value!r}")
+    return math.nan if value is None else value

@@ -1,0 +1,319 @@
+"""Df from the scores of any classifier of D: one line per group, once the mechanism is known.
+
+D is independent of X given (Df, S), so with q(x, s) = P(Df = 1 | x, s)
+
+    r(x, s) = P(D = 1 | x, s) = b0 + (b1 − b0) q(x, s),    b_f = P(D = 1 | Df = f, s).
+
+A classifier that sees X and S gives r, if it is calibrated within each group. Cross-fitted scores
+calibrate it. They also give P(Df) and the mechanism: as for a forest, by the model of the bins of
+the score (:mod:`fairpc.models._score_mechanism`), kept within what held-out rows leave possible; or
+the middle of that set. Then q = (r − b0) / (b1 − b0).
+
+Scores beyond b0 and b1 are bent towards 0 and 1, so that their order is kept, and the odds of
+each group are shifted so that the mean of q in its training rows is P(Df = 1).
+
+With strata (``_strata``) P(Df = 1 | a) takes the place of P(Df = 1), and the odds of
+each subgroup are shifted so that the mean of q in it is that of its stratum. The mechanism is that
+of the group, or of the subgroup where it is *within* strata.
+
+Here D = 1 means the positive class, whatever the order of the classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import numpy as np
+from scipy.special import expit, logit
+
+from fairpc.core import FileFormatError, Floats, Positions
+from fairpc.evidence import Interval, LabelEnds, StrataEnds, ends_of
+from fairpc.models._calibration import LEAST, Calibration
+from fairpc.models._strata import UNDIVIDED, Strata
+from fairpc.models._top import TopRates
+
+EDGE: Final = 0.02
+"""From 0 and 1 the distance at which scores are bent."""
+
+
+@dataclass(frozen=True, eq=False)
+class StrataMap:
+    """What differs between strata.
+
+    Attributes:
+        share: P(S, A), [s, a].
+        decision_rate: P(Df = 1 | A), [a].
+        mechanism: b0 and b1 of each subgroup, [s, a, f].
+        shifts: of the log-odds of q, [s, a].
+    """
+
+    share: Floats
+    decision_rate: Floats
+    mechanism: Floats
+    shifts: Floats
+
+    @property
+    def group_decision_rate(self) -> Floats:
+        """P(Df = 1 | S), [s]: groups differ by the mix of strata alone."""
+        return np.asarray(self.share @ self.decision_rate / self.share.sum(axis=1), np.float64)
+
+    @property
+    def group_mechanism(self) -> Floats:
+        """b0 and b1 of each group, [s, f]: the mean over P(a | f, s)."""
+        decided = np.stack([1 - self.decision_rate, self.decision_rate], axis=1)
+        joint = self.share[:, :, None] * decided
+        return np.asarray((joint * self.mechanism).sum(axis=1) / joint.sum(axis=1), np.float64)
+
+    def is_sound(self, n_groups: int) -> bool:
+        """Whether the numbers can be those of strata of so many groups."""
+        n = len(self.decision_rate)
+        shapes = self.share.shape, self.mechanism.shape, self.shifts.shape
+        rates = np.concatenate([self.share.ravel(), self.decision_rate, self.mechanism.ravel()])
+        return (
+            shapes == ((n_groups, n), (n_groups, n, 2), (n_groups, n))
+            and bool(np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all())
+            and bool((self.mechanism[..., 1] > self.mechanism[..., 0]).all())
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreMap:
+    """What turns the scores of a classifier into P(Df = 1 | x, s).
+
+    Attributes:
+        calibrations: per group.
+        group_rate: P(S).
+        decision_rate: P(Df = 1).
+        mechanism: b0 and b1 of each group, [s, f]; their mean where strata have their own.
+        shifts: of the log-odds of q, per group; with strata, for rows whose stratum is not known.
+        ends: what held-out rows leave possible.
+        straight: whether D = Df was kept, because the labels do not reject it.
+        strata: what differs between them; None without strata.
+    """
+
+    calibrations: tuple[Calibration, ...]
+    group_rate: Floats
+    decision_rate: float
+    mechanism: Floats
+    shifts: Floats
+    ends: LabelEnds | StrataEnds
+    straight: bool = False
+    strata: StrataMap | None = None
+
+    def rates(self, positive: int) -> TopRates:
+        """P(S), P(Df) and P(D | Df, S) by the codes of the classes."""
+        rate = np.array([1 - self.decision_rate, self.decision_rate])
+        mechanism = np.stack([1 - self.mechanism, self.mechanism], axis=2)
+        order = [0, 1] if positive else [1, 0]
+        return TopRates(self.group_rate, rate[order], mechanism[:, order][:, :, order])
+
+    def observed(self, scores: Floats, groups: Positions) -> Floats:
+        """r = P(D = 1 | x, s): the scores of one classifier or of several, [classifier, row]."""
+        found = np.empty_like(scores)
+        for g, calibration in enumerate(self.calibrations):
+            here = groups == g
+            found[..., here] = np.clip(calibration(scores[..., here]), 0.0, 1.0)
+        return found
+
+    def rate_set(self, level: float) -> Interval:
+        """Confidence set of P(Df = 1); lower > upper where the assumptions are rejected."""
+        if isinstance(self.ends, LabelEnds):
+            return self.ends.rate_set(level)
+        share = self.group_rate[:, None] if self.strata is None else self.strata.share
+        return self.ends.rate_set(level, share)
+
+    def _lines(self, groups: Positions, strata: Positions | None) -> tuple[Floats, Floats]:
+        """b0 and b1 of each row, [row, f], and its shift; of the group where strata are unknown."""
+        mechanism, shifts = self.mechanism[groups], self.shifts[groups]
+        if self.strata is not None and strata is not None:
+            known = strata >= 0
+            at = groups[known], strata[known]
+            mechanism[known], shifts[known] = self.strata.mechanism[at], self.strata.shifts[at]
+        return mechanism, shifts
+
+    def mechanism_of(self, groups: Positions, strata: Positions | None = None) -> Floats:
+        """b0 and b1 of each row, [row, f]."""
+        return self._lines(groups, strata)[0]
+
+    def decision(
+        self, scores: Floats, groups: Positions, strata: Positions | None = None
+    ) -> Floats:
+        """q = P(Df = 1 | x, s): the mean over classifiers, [classifier, row] to [row].
+
+        Strata are by number, -1 where one is not known.
+        """
+        return shifted(self.unshifted(scores, groups, strata), self._lines(groups, strata)[1])
+
+    def unshifted(
+        self, scores: Floats, groups: Positions, strata: Positions | None = None
+    ) -> Floats:
+        """The same before log-odds are shifted: what shifts are found from, to the last bit."""
+        q = np.empty_like(scores)
+        mechanism = self._lines(groups, strata)[0]
+        for g, calibration in enumerate(self.calibrations):
+            here = groups == g
+            b0, b1 = mechanism[here].T
+            q[..., here] = _bent((calibration(scores[..., here]) - b0) / (b1 - b0))
+        return mean_of(np.atleast_2d(q))
+
+    def bounds(
+        self,
+        scores: Floats,
+        groups: Positions,
+        level: float | None,
+        strata: Positions | None = None,
+    ) -> Floats:
+        """Least and largest P(Df = 1 | x, s), rows × 2; see ``LabelEnds.score_bounds``.
+
+        With a level, half of 1 − level is for the set, half for what is not known of r: the
+        spread of classifiers that were each learned without a fold (a jackknife), and the
+        calibration. The score itself always lies between the two, if any does.
+        """
+        each = self.observed(np.atleast_2d(scores), groups)
+        r = mean_of(each)
+        low = high = r
+        if level is not None:
+            half = _half_width(self, each, np.atleast_2d(scores), groups, level)
+            low, high = np.clip(r - half, 0.0, 1.0), np.clip(r + half, 0.0, 1.0)
+            level = (1 + level) / 2
+        q = self.decision(scores, groups, strata)
+        return self.ends.around(q, low, high, groups, level, strata)
+
+    def posterior(
+        self,
+        q: Floats,
+        labels: Positions,
+        groups: Positions,
+        strata: Positions | None = None,
+    ) -> Floats:
+        """P(Df = 1 | x, s, d) ∝ q P(d | Df = 1, s); q where the label is not known (-1)."""
+        b0, b1 = self._lines(groups, strata)[0].T
+        one = np.where(labels == 1, b1, 1 - b1) * q
+        zero = np.where(labels == 1, b0, 1 - b0) * (1 - q)
+        total = one + zero
+        known = np.divide(one, total, out=np.array(q), where=total > 0)
+        return np.where(labels >= 0, known, q)
+
+    def turned(
+        self,
+        q: Floats,
+        labels: Positions,
+        groups: Positions,
+        weights: Floats,
+        strata: Positions | None = None,
+    ) -> Floats:
+        """Expected weight of rows with Df = f and D = d in group s, [s, f, d], 1 = positive.
+
+        Of a row whose label is not known (-1) either is counted, as probable as it is.
+        """
+        own = self._lines(groups, strata)[0]
+        mechanism = np.stack([1 - own, own], axis=2)  # [row, f, d]
+        # Not zero: a decision that is known may contradict it.
+        joint = np.stack([1 - q, q], axis=1)[:, :, None] * np.maximum(mechanism, LEAST)
+        for d in (0, 1):
+            joint[labels == 1 - d, :, d] = 0.0
+        joint *= (weights / joint.sum(axis=(1, 2)))[:, None, None]
+        counts = np.zeros((len(self.mechanism), 2, 2))
+        np.add.at(counts, groups, joint)
+        return counts
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-safe data."""
+        own = {}
+        if self.strata is not None:
+            own = {"strata": {name: v.tolist() for name, v in vars(self.strata).items()}}
+        return own | {
+            "calibrations": [
+                {name: values.tolist() for name, values in vars(c).items()}
+                for c in self.calibrations
+            ],
+            "group_rate": self.group_rate.tolist(),
+            "decision_rate": self.decision_rate,
+            "mechanism": self.mechanism.tolist(),
+            "shifts": self.shifts.tolist(),
+            "ends": self.ends.to_dict(),
+            "straight": self.straight,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Any, strata: Strata = UNDIVIDED) -> ScoreMap:
+        """The map of ``to_dict``; a FileFormatError says what is wrong with anything else."""
+        try:
+            calibrations = tuple(
+                Calibration(*(np.array(c[f.name], np.float64) for f in fields(Calibration)))
+                for c in data["calibrations"]
+            )
+            found = cls(
+                calibrations,
+                np.array(data["group_rate"], np.float64),
+                float(data["decision_rate"]),
+                np.array(data["mechanism"], np.float64),
+                np.array(data["shifts"], np.float64),
+                ends_of(data["ends"], strata.n if strata else None, within=strata.within),
+                bool(data["straight"]),
+                _strata_of(data["strata"]) if strata else None,
+            )
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
+            raise FileFormatError(f"the map of scores is not as saved: {error}") from error
+        found._check(strata)
+        return found
+
+    def _check(self, strata: Strata) -> None:
+        """A FileFormatError where the parts do not fit together."""
+        n = len(self.calibrations)
+        shapes = self.group_rate.shape, self.mechanism.shape, self.shifts.shape
+        rates = np.concatenate([self.group_rate, self.mechanism.ravel(), [self.decision_rate]])
+        sound = shapes == ((n,), (n, 2), (n,)) and len(self.ends.groups) == n and n >= 2
+        sound = sound and bool(
+            np.isfinite(self.shifts).all() and ((rates >= 0) & (rates <= 1)).all()
+        )
+        if sound and self.strata is not None:
+            sound = len(self.strata.decision_rate) == strata.n and self.strata.is_sound(n)
+        if not (sound and all(c.is_sound() for c in self.calibrations)):
+            raise FileFormatError("the map of scores does not fit together: it was altered")
+        if not (self.mechanism[:, 1] > self.mechanism[:, 0]).all():
+            raise FileFormatError("the map of scores has a mechanism that turns no labels: altered")
+
+
+def _strata_of(data: Any) -> StrataMap:
+    return StrataMap(*(np.array(data[f.name], np.float64) for f in fields(StrataMap)))
+
+
+def _half_width(
+    map_: ScoreMap, each: Floats, scores: Floats, groups: Positions, level: float
+) -> Floats:
+    """Half of an interval of r, from classifiers that each lack a fold and from the calibration."""
+    from scipy.special import stdtrit
+
+    n = len(each)
+    jackknife = (n - 1) * mean_of((each - mean_of(each)) ** 2)
+    steps = np.empty(each.shape[1])
+    mean = mean_of(scores)
+    for g, calibration in enumerate(map_.calibrations):
+        here = groups == g
+        steps[here] = calibration.variance(mean[here])
+    tail = 1 - (1 - level) / 4
+    return np.asarray(stdtrit(max(n - 1, 1), tail) * np.sqrt(jackknife + steps), np.float64)
+
+
+def mean_of(each: Floats) -> Floats:
+    """The mean over classifiers, [classifier, row] to [row], added one after the other.
+
+    NumPy adds those of a single row in another order: alone, it would have other bits.
+    """
+    total = each[0].copy()
+    for own in each[1:]:
+        total += own
+    return np.asarray(total / len(each), np.float64)
+
+
+def _bent(q: Floats) -> Floats:
+    """Numbers near to 0 and 1, and beyond, bent into the range between, their order kept."""
+    high = 1 - EDGE * np.exp(-np.maximum(q - (1 - EDGE), 0.0) / EDGE)
+    low = EDGE * np.exp(-np.maximum(EDGE - q, 0.0) / EDGE)
+    return np.asarray(np.where(q > 1 - EDGE, high, np.where(q < EDGE, low, q)), np.float64)
+
+
+def shifted(q: Floats, shifts: Floats | float) -> Floats:
+    return np.asarray(expit(logit(np.clip(q, LEAST, 1 - LEAST)) + shifts), np.float64)

@@ -1,0 +1,376 @@
+"""How a map of scores is learned: P(Df) and the mechanism from scores of rows not seen.
+
+Calibrations, then a point of what held-out rows leave possible, then shifts of the odds; see
+:mod:`fairpc.models._score_map`. With strata the point has a P(Df = 1) of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args, overload
+
+import numpy as np
+
+from fairpc.core import Argument, EachWay, Floats, Ints, LearningError, Positions, check_choice
+from fairpc.evidence import LEVEL, Known, LabelEnds, SharedEnds, StrataEnds, ends_within, label_ends
+from fairpc.models._calibration import KNOT_ROWS, LEAST, Method, calibrate
+from fairpc.models._fit import Options
+from fairpc.models._label_scores import Scores
+from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
+from fairpc.models._rows import Rows
+from fairpc.models._score_map import ScoreMap, StrataMap, shifted
+from fairpc.models._score_mechanism import fit_mechanism, score_bins
+from fairpc.models._top import Limits, TopRates
+
+Select = Literal["prior", "middle"]
+WIDTH: Final = 0.01
+"""By which P(D = 1 | Df = 1) exceeds P(D = 1 | Df = 0), at least: a line must have a slope."""
+FEWEST: Final = 0.001
+"""A P(Df) nearer to 0 or 1 than this leaves nothing to tell apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """Rows whose group and label are known, with cross-fitted scores.
+
+    Attributes:
+        rows: groups, labels, weights and known fair decisions; of the features only those that
+            make strata are looked at.
+        scores: P(D = positive | x, s) by a classifier that had not seen the row's fold.
+        folds: of the cross-fit.
+        positive: code of the positive class.
+        persons: who each row is about, where persons repeat.
+        second: the same scores, where classifiers of Df at the mechanism have a share in them; the
+            mechanism itself, P(Df) and what is possible are found from the first.
+    """
+
+    rows: Rows
+    scores: Floats
+    folds: Positions
+    positive: int
+    persons: Positions | None = None
+    second: Floats | None = None
+
+    @property
+    def last(self) -> Floats:
+        """The scores that become decisions."""
+        return self.scores if self.second is None else self.second
+
+    @property
+    def labels(self) -> Positions:
+        """1 for the positive class, 0 for the other."""
+        return np.asarray(self.rows.d == self.positive, np.intp)
+
+    @property
+    def groups(self) -> Positions:
+        return np.asarray(self.rows.s, np.intp)
+
+    @property
+    def strata(self) -> Positions:
+        """Number of each row's stratum; without strata all rows are in one."""
+        return np.asarray(self.rows.strata.codes(self.rows.x), np.intp)
+
+    def drawn(self, times: Ints) -> ScoredRows:
+        """Each row as often as it was drawn; a person who was drawn twice counts as two."""
+        at = np.repeat(np.arange(len(times)), times)
+        persons = None
+        if self.persons is not None:
+            copy = np.arange(len(at)) - np.repeat(np.cumsum(times) - times, times)
+            each = self.persons[at] * (int(times.max()) + 1) + copy
+            persons = np.unique(each, return_inverse=True)[1]
+        rows = self.rows.take(at)
+        second = None if self.second is None else self.second[at]
+        return ScoredRows(rows, self.scores[at], self.folds[at], self.positive, persons, second)
+
+
+def fit_score_map(
+    scored: ScoredRows,
+    names: tuple[str, ...],
+    *,
+    calibration: Method | None = "isotonic",
+    select: Select = "prior",
+    limits: Limits | None = None,
+) -> ScoreMap:
+    """Learn what turns scores into Df; see the head of this module.
+
+    Args:
+        scored: the training rows with their cross-fitted scores.
+        names: of the groups.
+        calibration: "isotonic", "sigmoid", or None for scores that are calibrated.
+        select: the point of the set: "prior", by the prior of the mechanism, or "middle".
+        limits: what is known beforehand.
+    """
+    if calibration is not None:
+        check_choice("calibration", calibration, get_args(Method))
+    check_choice("select", select, get_args(Select))
+    _refuse_constant(scored, names)
+    ends = _with_known(_ends(scored, names), scored, limits)
+    weights = scored.rows.weights
+    rates = np.bincount(scored.groups, weights, len(names)) / weights.sum()
+    if isinstance(ends, LabelEnds):
+        pi, mechanism, straight = _point(scored, ends, limits, select)
+        own, mechanism = None, _apart(mechanism)
+    else:
+        own, straight = _strata_point(scored, ends, limits, select)
+        pi, mechanism = float(own.share.sum(axis=0) @ own.decision_rate), own.group_mechanism
+    _refuse_alike(pi)
+    found = ScoreMap((), rates, pi, mechanism, np.zeros(len(names)), ends, straight, own)
+    return calibrated(found, scored, calibration)
+
+
+def calibrated(found: ScoreMap, scored: ScoredRows, calibration: Method | None) -> ScoreMap:
+    """The map with calibrations and shifts of the last scores; all else is as it was."""
+    labels, weights, scores = scored.labels, scored.rows.weights, scored.last
+    each = [scored.groups == g for g in range(len(found.group_rate))]
+    calibrations = tuple(calibrate(scores[h], labels[h], weights[h], calibration) for h in each)
+    found = replace(found, calibrations=calibrations, shifts=np.zeros(len(each)))
+    if found.strata is not None:
+        return _shifted_within(found, found.strata, scored)
+    q = found.decision(scores[None], scored.groups)
+    shifts = np.array([_shift(q[h], weights[h], found.decision_rate) for h in each])
+    return replace(found, shifts=shifts)
+
+
+def _ends(scored: ScoredRows, names: tuple[str, ...]) -> LabelEnds | StrataEnds:
+    weights = scored.rows.weights
+    alike = None if np.ptp(weights) == 0 else weights
+    given = scored.labels, scored.scores, scored.groups, scored.folds, names, alike, scored.persons
+    own = scored.rows.strata
+    if not own:
+        return label_ends(*given)
+    return ends_within(*given, strata=scored.strata, n_strata=own.n, within=own.within)
+
+
+def _refuse_alike(pi: float) -> None:
+    if not FEWEST < pi < 1 - FEWEST:
+        raise LearningError(
+            f"P(Df = positive) is estimated at {pi:.4f}: nearly all fair decisions are alike, and "
+            "nothing is left to tell apart; state a fair_rate as knowledge, or give other rows"
+        )
+
+
+def _shifted_within(found: ScoreMap, own: StrataMap, scored: ScoredRows) -> ScoreMap:
+    """The map whose q has the mean of its stratum in every subgroup.
+
+    Rows whose stratum is not known are shifted so that each group has its mean over all strata.
+    """
+    groups, strata, weights = scored.groups, scored.strata, scored.rows.weights
+    q = found.unshifted(scored.last[None], groups, strata)
+    shifts = np.zeros(own.share.shape)
+    for s, a in zip(*np.nonzero(own.share), strict=True):
+        here = (groups == s) & (strata == a)
+        shifts[s, a] = _shift(q[here], weights[here], own.decision_rate[a])
+    unknown = found.unshifted(scored.last[None], groups)
+    rates = own.group_decision_rate
+    whole = [
+        _shift(unknown[groups == s], weights[groups == s], rate) for s, rate in enumerate(rates)
+    ]
+    return replace(found, shifts=np.array(whole), strata=replace(own, shifts=shifts))
+
+
+def _shift(q: Floats, weights: Floats, rate: float) -> float:
+    """By how much log-odds must change for the mean of q to be the rate."""
+    from scipy.optimize import brentq
+
+    def excess(shift: float) -> float:
+        return float(np.average(shifted(q, shift), weights=weights)) - rate
+
+    return float(brentq(excess, -40.0, 40.0, xtol=1e-12))
+
+
+def is_constant(scored: ScoredRows, group: int) -> bool:
+    """Whether classifiers give all rows of a group one score.
+
+    Each fold has a classifier of its own; a few rows in each are not enough to tell.
+    """
+    own = scored.groups == group
+    scores, folds = scored.scores[own], scored.folds[own]
+    if len(scores) < KNOT_ROWS:
+        folds = np.zeros_like(folds)
+    return all(np.ptp(scores[folds == k]) < LEAST for k in np.unique(folds))
+
+
+def _refuse_constant(scored: ScoredRows, names: tuple[str, ...]) -> None:
+    if all(is_constant(scored, g) for g in range(len(names))):
+        raise LearningError(
+            f"the classifier gives all rows of a group one score, such as {scored.scores[0]:.4f}: "
+            "nothing tells decisions apart; give features that do, or another classifier"
+        )
+
+
+def _point(
+    scored: ScoredRows, ends: LabelEnds, limits: Limits | None, select: Select
+) -> tuple[float, Floats, bool]:
+    """P(Df = 1), the mechanism [s, f], and whether D = Df was kept."""
+    if select == "middle":
+        return (*_middle_of(ends), False)
+    rates, straight = _of_bins(scored, limits)
+    f = [1 - scored.positive, scored.positive]
+    pi, mechanism = float(rates.decision_rate[f[1]]), rates.mechanism[:, f, f[1]]
+    if straight:
+        return pi, mechanism, True
+    return (*_kept_inside(pi, mechanism, ends), False)
+
+
+def _of_bins(scored: ScoredRows, limits: Limits | None) -> tuple[TopRates, bool]:
+    """P(Df) and the mechanism of the bins of the score, and whether D = Df was kept."""
+    rows, n = scored.rows, scored.rows.n_rows
+    n_folds = int(scored.folds.max()) + 1
+    said, held = np.zeros((n_folds, n, 2)), np.zeros((n, n_folds))
+    at = scored.folds, np.arange(n)
+    said[(*at, scored.positive)] = scored.scores
+    said[(*at, 1 - scored.positive)] = 1 - scored.scores
+    held[at[::-1]] = rows.weights
+    options = Options(mechanism_prior=RECIPE_MECHANISM, limits=limits)
+    fitted = fit_mechanism(score_bins(rows, Scores(said, said[:, :0], held)), options)
+    return fitted.distribution.top_rates, fitted.straight
+
+
+def _strata_point(
+    scored: ScoredRows, ends: StrataEnds, limits: Limits | None, select: Select
+) -> tuple[StrataMap, bool]:
+    """P(Df = 1 | a) and the mechanism, not shifted yet, and whether D = Df was kept."""
+    n, strata = len(ends.groups), scored.rows.strata
+    straight = False
+    if select == "middle":
+        pi, mechanism = _middle(ends, n, strata.n)
+    else:
+        rates, straight = _of_bins(scored, limits)
+        f = [1 - scored.positive, scored.positive]
+        pi, mechanism = rates.decision_rate[:, f[1]], rates.mechanism[:, f, f[1]]
+        mechanism = mechanism.reshape(n, -1, 2)
+        if not straight:
+            pi, mechanism = _kept_within(pi, mechanism, ends)
+    share = np.zeros((n, strata.n))
+    np.add.at(share, (scored.groups, scored.strata), scored.rows.weights)
+    share /= scored.rows.weights.sum()
+    mechanism = np.broadcast_to(_apart(mechanism), (n, strata.n, 2)).copy()
+    # A stratum of decisions that are all alike still has scores with odds.
+    pi = np.clip(pi, FEWEST, 1 - FEWEST)
+    return StrataMap(share, pi, mechanism, np.zeros((n, strata.n))), straight
+
+
+def _middle(ends: StrataEnds, n_groups: int, n_strata: int) -> tuple[Floats, Floats]:
+    """P(Df = 1 | a) and the mechanism [s, a, f] in the middle of what is possible."""
+    if isinstance(ends, SharedEnds):
+        boxes = ends.boxes(None)
+        if boxes is None:
+            raise LearningError(
+                "no mechanism that is the same in all strata fits the labels of every group, so "
+                "there is no middle: take ",
+                EachWay("select='prior', ", ""),
+                "other columns in ",
+                Argument("given"),
+                ", or ",
+                Argument("mechanism", "'within'"),
+            )
+        shared = np.mean(np.array(boxes), axis=2)
+        return ends.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]
+    # Of a subgroup without rows nothing is known.
+    pi, mechanism = np.full(n_strata, 0.5), np.tile([0.0, 1.0], (n_groups, n_strata, 1))
+    for a, own in enumerate(ends.strata):
+        if own is not None:
+            pi[a], mechanism[ends.of(a), a] = _middle_of(own)
+    return pi, mechanism
+
+
+def _kept_within(pi: Floats, mechanism: Floats, ends: StrataEnds) -> tuple[Floats, Floats]:
+    """The nearest P(Df = 1 | a) and mechanism that held-out rows leave possible.
+
+    Where strata share a mechanism, P(Df = 1 | a) are those that fit the rates of their labels best.
+    """
+    if isinstance(ends, SharedEnds):
+        shared = _apart(ends.nearest(mechanism[:, 0], LEVEL))
+        return ends.stratum_rates(shared, STRATUM_ROWS), shared[:, None]
+    pi, mechanism = pi.copy(), mechanism.copy()
+    for a, own in enumerate(ends.strata):
+        if own is not None:
+            at, level = ends.of(a), ends.level_each(LEVEL)
+            pi[a], mechanism[at, a] = _kept_inside(float(pi[a]), mechanism[at, a], own, level)
+    return pi, mechanism
+
+
+def _middle_of(ends: LabelEnds) -> tuple[float, Floats]:
+    """The middle of the plain set, at the estimates."""
+    lower, upper = ends.point_set()
+    pi = (lower + upper) / 2
+    b1 = np.array([np.mean(r.b1(pi)) for r in ends.ranges()])
+    return _with_rates(pi, b1, ends)
+
+
+def _kept_inside(
+    pi: float, mechanism: Floats, ends: LabelEnds, level: float = LEVEL
+) -> tuple[float, Floats]:
+    """The nearest P(Df) and mechanism that held-out rows leave possible, with sampling error.
+
+    Bins are wider than the sets of held-out rows, so that their rates are less extreme. How far
+    b0 and b1 are apart is kept where it can be: it is the same from either class.
+    """
+    lower, upper = ends.rate_set(level)
+    if lower > upper:
+        return pi, mechanism  # Nothing is possible: the assumptions do not fit.
+    tail = ends.tail(level)
+    pi = min(max(pi, lower), upper)
+    rates = np.array([g.rate for g in ends.groups])
+    b1 = rates + (1 - pi) * (mechanism[:, 1] - mechanism[:, 0])
+    for g, (own, known) in enumerate(zip(ends.groups, ends.known, strict=True)):
+        least, most = known.range(own, own.rate, own.scores(tail)).b1(pi)
+        b1[g] = min(max(b1[g], least), most)
+    return _with_rates(pi, b1, ends)
+
+
+def _with_rates(pi: float, b1: Floats, ends: LabelEnds) -> tuple[float, Floats]:
+    """b0 such that each group has its rate of labels."""
+    rates = np.array([g.rate for g in ends.groups])
+    top = np.minimum(np.maximum(b1, rates), 1.0)
+    b0 = np.clip((rates - pi * top) / max(1 - pi, LEAST), 0.0, 1.0)
+    return pi, np.column_stack([b0, top])
+
+
+def _apart(mechanism: Floats) -> Floats:
+    """The same, with b1 above b0 also where all labels of a group are alike."""
+    top = np.maximum(mechanism[..., 1], WIDTH)
+    return np.stack([np.minimum(mechanism[..., 0], top - WIDTH), top], axis=-1)
+
+
+def _with_known(
+    ends: LabelEnds | StrataEnds, scored: ScoredRows, limits: Limits | None
+) -> LabelEnds | StrataEnds:
+    """What held-out rows leave, cut by knowledge and by rows whose fair decision is known."""
+    if limits is not None:
+        ends = within_limits(ends, limits, scored.positive)
+    if scored.rows.f is None:
+        return ends
+    decided = np.where(scored.rows.f < 0, -1, scored.rows.f == scored.positive)
+    known = np.flatnonzero(decided >= 0)
+    totals, hits = np.zeros((2, len(ends.groups), scored.rows.strata.n, 2))
+    at = scored.groups[known], scored.strata[known], decided[known].astype(np.intp)
+    np.add.at(totals, at, 1.0)
+    np.add.at(hits, at, scored.labels[known])
+    if isinstance(ends, LabelEnds):
+        return ends.anchored(hits[:, 0], totals[:, 0], LEVEL)
+    return ends.anchored(hits, totals, LEVEL)
+
+
+@overload
+def within_limits(ends: LabelEnds, limits: Limits, positive: int) -> LabelEnds: ...
+
+
+@overload
+def within_limits(
+    ends: LabelEnds | StrataEnds, limits: Limits, positive: int
+) -> LabelEnds | StrataEnds: ...
+
+
+def within_limits(
+    ends: LabelEnds | StrataEnds, limits: Limits, positive: int
+) -> LabelEnds | StrataEnds:
+    """The same ends within what is known beforehand."""
+    p = positive
+    lower, upper = limits.mechanism_lower[:, :, p], limits.mechanism_upper[:, :, p]
+    boxes = np.stack([lower[:, [1 - p, p]], upper[:, [1 - p, p]]], axis=2)  # [s, f, end]
+    known = tuple(Known((b0[0], b0[1]), (b1[0], b1[1])) for b0, b1 in boxes.tolist())
+    if not isinstance(ends, LabelEnds):
+        return ends.with_known(known)
+    pi = float(limits.rate_lower[p]), float(limits.rate_upper[p])
+    return replace(ends, pi=pi, known=known)

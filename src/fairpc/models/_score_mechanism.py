@@ -1,0 +1,381 @@
+"""The mechanism that scores of D leave likeliest, and what the scores then say of Df.
+
+Rows are put into bins of their held-out score (:mod:`fairpc.models._label_scores`), and P(Df),
+P(D | Df, S) are those of the model of the bins alone: as many bins as rows can fill, so that chance
+does not look like purity. Where the bins leave several mechanisms possible, the likelihood is flat
+and the prior of the mechanism decides.
+
+Forests are grown at this mechanism (:mod:`fairpc.models._forest_fit`), circuits may be held to it
+(:func:`held_limits`), and scores to the model (:func:`held_to_model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import xlogy
+from scipy.stats import chi2
+
+from fairpc.core import Codes, Floats, Ints, map_in_order
+from fairpc.models._distinct_rows import effective_size
+from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options, fit_parameters
+from fairpc.models._initial import initial_model
+from fairpc.models._label_scores import DRAWS, FLOOR, Scores, label_scores
+from fairpc.models._priors import AGREEMENT, RECIPE_MECHANISM, agreeing_mechanism, parameter_prior
+from fairpc.models._rows import Rows
+from fairpc.models._top import Limits, TopRates
+
+BIN_ROWS: Final = 300.0
+MAX_BINS: Final = 20
+FEWEST_BINS: Final = 3
+"""Bins of the score: rows of each, and how many a group may have."""
+MECHANISM_STEPS: Final = 5000
+MECHANISM_TOLERANCE: Final = 1e-9
+"""EM over the bins is slow where the likelihood is flat, and its steps are cheap."""
+STRAIGHT: Final = 0.999
+STRAIGHT_ROWS: Final = 1000.0
+STRAIGHT_LEVEL: Final = 0.99
+"""Labels that are not bent: P(D = f | Df = f, S), the prior rows that keep it there, and the level
+of the test that rejects it."""
+HELD_STEPS: Final = 100
+HELD_TOLERANCE: Final = 1e-4
+RAREST: Final = 1e-12
+"""EM of a mechanism at a Df that is balanced: its steps, the change that ends them, and the least
+count."""
+LEAST: Final = 1e-100
+"""Least P(Df) that odds are shifted of: what they are multiplied by must stay finite."""
+STRETCH: Final = (0.5, 2.5)
+STRETCH_STEPS: Final = 50
+"""What log odds may be multiplied by, so that they are as far apart as labels say; and steps of EM
+by which scores of D become those of Df."""
+HELD: Final = 0.05
+"""How far P(Df) and the mechanism of held circuits may be from those of the score."""
+
+
+@dataclass(frozen=True, eq=False)
+class BinsFitted(Fitted):
+    """The model of the bins of the score, its pseudo-counts, and whether D = Df was kept."""
+
+    prior: Floats
+    straight: bool = False
+
+
+def score_bins(rows: Rows, scores: Scores) -> Rows:
+    """Rows of the table as bins of what was said of them by learners that had not seen them.
+
+    A row is there once for each fold that it is in; rows without a group or a label are there once,
+    with no bin. Columns that make strata stay beside the bins.
+    """
+    held, groups = scores.held.copy(), rows.subgroups
+    unseen = (groups < 0) | (rows.d < 0) | ~held.any(axis=1)
+    held[unseen, 0] = rows.weights[unseen]
+    row, fold = np.nonzero(held)
+    # A row of no weight stays, for those who count on the order of rows.
+    lost = np.setdiff1d(np.arange(rows.n_rows), row)
+    row, fold = np.append(row, lost), np.append(fold, np.zeros(len(lost), np.int64))
+    order = np.argsort(row, kind="stable")
+    row, fold = row[order], fold[order]
+    s, weights, unit = groups[row], held[row, fold], rows.unit[row]
+    copies = np.divide(weights, unit, out=np.zeros(len(row)), where=unit > 0)
+    bins = np.full(len(row), -1, np.int16)
+    for g in range(rows.n_subgroups):
+        here = np.flatnonzero((s == g) & ~unseen[row] & (weights > 0))
+        if len(here):
+            said = scores.given[fold[here], row[here]]
+            bins[here] = _binned(said, weights[here], effective_size(weights[here], copies[here]))
+    strata = rows.strata
+    columns = list(strata.columns)
+    n_bins = max(int(bins.max(initial=0)) + 1, 2)
+    binned = Rows(
+        rows.s[row],
+        rows.d[row],
+        np.asfortranarray(np.column_stack([bins, rows.x[row][:, columns]])),
+        weights,
+        rows.n_groups,
+        rows.n_classes,
+        np.array([n_bins, *strata.sizes]),
+        ("score", *(rows.names[j] for j in columns)),
+        copies=copies,
+        strata=replace(strata, columns=tuple(range(1, len(columns) + 1))),
+    )
+    return binned if rows.f is None else binned.with_fair_decisions(rows.f[row])
+
+
+def _binned(said: Floats, weights: Floats, effective: float) -> Ints:
+    """Bins of equal weight along the score; of more than two classes, cells of their scores."""
+    n_bins = int(np.clip(effective / BIN_ROWS, FEWEST_BINS, MAX_BINS))
+    if said.shape[1] == 2:
+        order = np.argsort(said[:, 1], kind="stable")
+        place = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+        result = np.empty(len(order), np.int64)
+        result[order] = np.minimum((place * n_bins).astype(np.int64), n_bins - 1)
+        # Equal scores share a bin, that of the first of them.
+        ranked = said[order, 1]
+        first = np.searchsorted(ranked, ranked, side="left")
+        result[order] = result[order][first]
+        return result
+    from sklearn.tree import DecisionTreeRegressor
+
+    least = min(1.0 / n_bins, 0.5)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=n_bins, min_weight_fraction_leaf=least / 2, random_state=0
+    )
+    leaf = tree.fit(said, said, weights).apply(said)
+    return np.unique(leaf, return_inverse=True)[1]
+
+
+def fit_mechanism(bins: Rows, options: Options, observer: Observer = UNOBSERVED) -> BinsFitted:
+    """P(S), P(Df) and P(D | Df, S) of the bins alone: a naive Bayes model of one feature.
+
+    Without a reason to the contrary labels are not bent: D = Df is kept where the data do not
+    reject it (a likelihood ratio test), and the prior of the mechanism is for where they do.
+    """
+    bent = _fit_bins(bins, options, AGREEMENT, options.mechanism_prior, observer)
+    if not options.mechanism_prior:
+        return bent
+    straight = _fit_bins(bins, options, STRAIGHT, STRAIGHT_ROWS, observer)
+    last = [float(fitted.history["log_likelihood"][-1]) for fitted in (bent, straight)]
+    # Rows of unequal weight say less than their sum.
+    effective = effective_size(bins.weights, bins.each)
+    gain = last[0] - last[1]
+    # Labels that are not bent have the same rates in all groups of a stratum, and that is all they
+    # must have.
+    n_rates = bins.strata.n * (bins.n_groups - 1) * (bins.n_classes - 1)
+    if bins.f is None:
+        # The prior keeps the bent model from its best fit; the rates themselves have none.
+        gain = max(gain, _rates_apart(bins))
+    rejected = 2 * effective * gain > chi2.ppf(STRAIGHT_LEVEL, n_rates)
+    return bent if rejected else replace(straight, straight=True)
+
+
+def _rates_apart(rows: Rows) -> float:
+    """Mean log P(d | s, a) − log P(d | a) of rows whose group and label are known."""
+    groups, n = rows.subgroups, rows.strata.n
+    known = (groups >= 0) & (rows.d >= 0)
+    counts = np.zeros((rows.n_subgroups, rows.n_classes))
+    np.add.at(counts, (groups[known], rows.d[known]), rows.weights[known])
+    apart = 0.0
+    for of_stratum in (counts[a::n] for a in range(n)):
+        both = np.outer(of_stratum.sum(axis=1), of_stratum.sum(axis=0))
+        expected = both / max(of_stratum.sum(), 1e-300)
+        apart += float((xlogy(of_stratum, of_stratum) - xlogy(of_stratum, expected)).sum())
+    return apart / max(float(rows.weights.sum()), 1e-300)
+
+
+def _fit_bins(
+    rows: Rows, options: Options, agreement: float, prior_rows: float, observer: Observer
+) -> BinsFitted:
+    start = initial_model("LatNB", rows, None, options.smoothing)
+    tol = min(options.tol or MECHANISM_TOLERANCE, MECHANISM_TOLERANCE)
+    settled = replace(options, max_iter=MECHANISM_STEPS, tol=tol)
+    prior = parameter_prior(start.circuit, start.layout, start.top, settled)
+    if prior_rows > 0:
+        prior[start.top.mechanism] = prior_rows * agreeing_mechanism(start.layout, agreement)
+    fitted = fit_parameters(start, rows, {}, settled, observer, prior=prior)
+    return BinsFitted(**vars(fitted), prior=prior)
+
+
+def binned_model(
+    rows: Rows, ordered: Sequence[bool] | None, options: Options
+) -> tuple[Rows, BinsFitted]:
+    """The rows, in their order, as bins of their held-out score, and the model of the bins.
+
+    It is what the mechanism of a forest is learned from, and all that its refits need.
+    """
+    rng = np.random.default_rng(DRAWS)
+    scores = label_scores(rows, ordered, rng)
+    fold = scores.held.argmax(axis=1)
+    once = np.zeros(scores.held.shape)
+    once[np.arange(len(fold)), fold] = scores.held.sum(axis=1)
+    bins = score_bins(rows, replace(scores, held=once))
+    return bins, fit_mechanism(bins, options)
+
+
+def held_limits(
+    rows: Rows, ordered: Sequence[bool] | None, options: Options, known: Limits | None
+) -> Limits:
+    """P(Df) and mechanism near those of the score: what keeps Df of any circuits to the label.
+
+    What is known goes first: within it, the nearest values to those of the score.
+    """
+    prior = options.mechanism_prior or RECIPE_MECHANISM
+    quiet = replace(options, mechanism_prior=prior)
+    model = binned_model(rows, ordered, quiet)[1].distribution
+    rates = model.top_rates
+    ends = [
+        np.clip(value + sign * HELD, 0.0, 1.0)
+        for value in (rates.decision_rate, rates.mechanism)
+        for sign in (-1, 1)
+    ]
+    if known is None:
+        return Limits(*ends)
+    if model.layout.strata:
+        known = known.spread(model.layout)
+    mine = known.rate_lower, known.rate_upper, known.mechanism_lower, known.mechanism_upper
+    rate = [np.clip(end, mine[0], mine[1]) for end in ends[:2]]
+    return Limits(*rate, *(np.clip(end, mine[2], mine[3]) for end in ends[2:]))
+
+
+def held_mechanism(bins: Rows, fitted: BinsFitted, options: Options) -> TopRates:
+    """The rates of the bins, their mechanism fitted anew to a Df of equal mean in all rows.
+
+    The model of the bins has that mean under its own P(bin | s). Where the assumptions fail, these
+    are not the shares of the rows, and a Df that is balanced in the rows tells labels best by
+    another mechanism: the likeliest one, its prior kept. Otherwise nothing moves but by chance.
+    Labels that are not bent, knowledge and known decisions keep the mechanism as it is.
+    """
+    rates, layout = fitted.distribution.top_rates, fitted.distribution.layout
+    if fitted.straight or options.limits is not None or bins.f is not None:
+        return rates
+    own, groups = bins.by_subgroup(), bins.subgroups
+    known = (groups >= 0) & (bins.d >= 0) & (own.x[:, 0] >= 0)
+    counts = np.zeros((bins.n_subgroups, int(own.arities[0]), bins.n_classes))
+    at = groups[known], own.x[known, 0], bins.d[known]
+    np.add.at(counts, at, bins.weights[known])
+    prior = fitted.prior[fitted.distribution.top.mechanism]
+    for _ in range(HELD_STEPS):
+        labels = prior.copy()
+        for g, of_bin in enumerate(counts):
+            rate, mechanism = rates.of_subgroup(g, bins.strata)
+            n = of_bin.sum(axis=1)
+            # In the bins of a few rows EM rules out what labels say nothing of.
+            q = np.maximum(decided(np.maximum(of_bin, RAREST), mechanism, rate), RAREST)
+            joint = balanced(q, n / max(n.sum(), RAREST), rate)[:, :, None] * mechanism
+            joint /= np.maximum(joint.sum(axis=1, keepdims=True), RAREST)
+            labels[layout.mechanism_of(g)] += (joint * of_bin[:, None]).sum(axis=0)
+        found = labels / np.maximum(labels.sum(axis=2, keepdims=True), RAREST)
+        moved = float(np.abs(found - rates.mechanism).max())
+        rates = replace(rates, mechanism=found)
+        if moved < HELD_TOLERANCE:
+            break
+    return rates
+
+
+def held_to_model(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
+    """The scores of rows as the model can have them: between the ends of the mechanism, and with
+    the same mean of Df in all groups, within their strata."""
+    given, groups = scores.given.copy(), rows.subgroups
+    row, fold = np.nonzero(scores.held)
+    for g in range(rows.n_subgroups):
+        here = np.flatnonzero(groups[row] == g)
+        if len(here):
+            at = fold[here], row[here]
+            share = scores.held[row[here], fold[here]]
+            rate, mechanism = rates.of_subgroup(g, rows.strata)
+            q = np.maximum(decided(scores.given[at], mechanism, rate), RAREST)
+            q = balanced(q, share / share.sum(), rate)
+            given[at] = np.maximum(q @ mechanism, FLOOR / rows.n_classes)
+    return replace(scores, given=given)
+
+
+def sharpened(rows: Rows, scores: Scores, rates: TopRates) -> Scores:
+    """The scores with log odds of Df that are as far apart as held-out labels say.
+
+    Learners that stop early, and means of several, are too cautious. One number stretches the log
+    odds of all rows: the one under which held-out labels are likeliest, where each group keeps its
+    mean of Df, within its strata.
+    """
+    row, fold = np.nonzero(scores.held)
+    groups, weights = rows.subgroups[row], scores.held[row, fold]
+    drawn = scores.drawn.copy()
+
+    def part(g: int) -> _Stretching:
+        rate, mechanism = rates.of_subgroup(g, rows.strata)
+        here = np.flatnonzero(groups == g)
+        q = decided(scores.given[fold[here], row[here]], mechanism, rate, STRETCH_STEPS)
+        said = drawn[:, :, g].reshape(-1, rows.n_classes)
+        said = np.maximum(decided(said, mechanism, rate, STRETCH_STEPS), RAREST)
+        labels = rows.d[row[here]]
+        return _Stretching(
+            g, here, np.maximum(q, RAREST), said, labels, weights[here], rate, mechanism
+        )
+
+    parts = list(map_in_order(part, np.unique(groups).tolist()))
+
+    def loss(power: float) -> float:
+        return sum(map_in_order(lambda each: each.loss(power), parts))
+
+    power = float(minimize_scalar(loss, bounds=STRETCH, method="bounded").x)
+    given = scores.given.copy()
+    for each in parts:
+        own, factors = each.stretched(power)
+        given[fold[each.here], row[each.here]] = own @ each.mechanism
+        said = each.said**power * factors
+        said = (said / said.sum(axis=1, keepdims=True)) @ each.mechanism
+        drawn[:, :, each.g] = said.reshape(*drawn.shape[:2], -1)
+    floor = FLOOR / rows.n_classes
+    return replace(scores, given=np.maximum(given, floor), drawn=np.maximum(drawn, floor))
+
+
+@dataclass(frozen=True, eq=False)
+class _Stretching:
+    """The rows of a subgroup while their log odds are stretched.
+
+    Attributes:
+        g, here: the subgroup and its rows.
+        q, said: P(f) of the rows and of the drawn rows, before.
+        labels, weights: of the rows.
+        rate, mechanism: P(f) and P(d | f) of the subgroup.
+    """
+
+    g: int
+    here: Ints
+    q: Floats
+    said: Floats
+    labels: Codes
+    weights: Floats
+    rate: Floats
+    mechanism: Floats
+
+    def stretched(self, power: float) -> tuple[Floats, Floats]:
+        """P(f) of the rows, and the factors of the odds that keep their mean."""
+        own = self.q**power
+        own /= own.sum(axis=1, keepdims=True)
+        factors = balance(own, self.weights / self.weights.sum(), self.rate)
+        own = own * factors
+        return own / own.sum(axis=1, keepdims=True), factors
+
+    def loss(self, power: float) -> float:
+        """Minus the log-likelihood of the labels."""
+        told = self.stretched(power)[0] @ self.mechanism
+        told = told[np.arange(len(told)), self.labels]
+        return -float(self.weights @ np.log(np.maximum(told, RAREST)))
+
+
+def decided(counts: Floats, mechanism: Floats, rate: Floats, n_steps: int = 200) -> Floats:
+    """P(f | l) under which the labels of each leaf are likeliest, leaves × classes; by EM."""
+    q = np.tile(rate, (len(counts), 1))
+    total = counts.sum(axis=1, keepdims=True)
+    for _ in range(n_steps):
+        # Σ_d n_d P(f | d), with P(f | d) ∝ q_f P(d | f): no array of leaves × classes × classes.
+        q = q * ((counts / np.maximum(q @ mechanism, 1e-300)) @ mechanism.T) / total
+    return q
+
+
+def balanced(q: Floats, share: Floats, rate: Floats) -> Floats:
+    """P(f | l) with odds shifted alike in all leaves, so that their mean is P(f)."""
+    q = np.maximum(q, LEAST)
+    shifted = q * balance(q, share, rate)
+    result: Floats = shifted / shifted.sum(axis=1, keepdims=True)
+    return result
+
+
+def balance(q: Floats, share: Floats, rate: Floats) -> Floats:
+    """What the odds of each class are multiplied by, so that the mean of all leaves is P(f)."""
+    # Of a class that no leaf leaves possible no odds could be shifted.
+    factors, q = np.ones(len(rate)), np.maximum(q, LEAST)
+    if not share.any():  # a group that a stratum lacks
+        return factors
+    for _ in range(100):
+        mean = share @ q
+        if np.abs(mean - rate).max() < 1e-12:
+            break
+        factor = rate / mean
+        factors *= factor
+        q = q * factor
+        q /= q.sum(axis=1, keepdims=True)
+    return factors

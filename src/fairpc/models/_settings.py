@@ -1,0 +1,164 @@
+"""Settings of an estimator: each declared once, with its default and what it must be; as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from fairpc.core import Argument, LearningError
+from fairpc.data import DECIMALS, NumberModel
+from fairpc.models._knowledge import Knowledge
+from fairpc.models._priors import SMOOTHING
+from fairpc.models._strata import Bending
+from fairpc.structure import ModelMethod
+
+if TYPE_CHECKING:
+    from fairpc.circuit import Circuit
+    from fairpc.models._base import CircuitClassifier
+
+Sensitive = str | int | Sequence[str | int] | None
+StructureChoice = Literal["auto", "forest", ModelMethod]
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, str) or is_whole(value)
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, str) or _is_number(value)
+
+
+def _is_list(value: Any, is_item: Callable[[Any], bool]) -> bool:
+    """Whether a value is a list of such items; a text is one word, not a list of its letters."""
+    return isinstance(value, Iterable) and not isinstance(value, str) and all(map(is_item, value))
+
+
+def _are_columns(value: Any) -> bool:
+    return _is_column(value) or _is_list(value, _is_column)
+
+
+def _is_seed(value: Any) -> bool:
+    if is_whole(value):
+        return bool(0 <= value < 2**32)
+    known = np.random.Generator | np.random.RandomState
+    return value is None or value is np.random or isinstance(value, known)
+
+
+def _rule(words: str, keeps: Callable[[Any], bool]) -> Mapping[str, Any]:
+    """What a setting must be, in words and as a function: metadata of its field."""
+    return {"words": words, "keeps": keeps}
+
+
+COLUMN_WORDS: Final = "the name or number of a column, or a list of them"
+WHOLE: Final = _rule("a whole number", is_whole)
+NUMBER: Final = _rule("a number", _is_number)
+WHOLE_OR_NONE: Final = _rule("a whole number, or None", lambda v: v is None or is_whole(v))
+NUMBER_OR_NONE: Final = _rule("a number, or None", lambda v: v is None or _is_number(v))
+TRUTH: Final = _rule("True or False", lambda v: isinstance(v, bool | np.bool_))
+LEVEL: Final = _rule("True, False or a whole number", lambda v: isinstance(v, Integral | np.bool_))
+COLUMNS: Final = _rule(COLUMN_WORDS, _are_columns)
+COLUMNS_OR_NONE: Final = _rule(COLUMN_WORDS, lambda v: v is None or _are_columns(v))
+VALUES: Final = _rule("a list of texts and numbers", lambda v: _is_list(v, _is_value))
+DECIMAL: Final = _rule(
+    "the mark before decimals, '.' or ',', or None", lambda v: v is None or v in DECIMALS
+)
+SEED: Final = _rule("a whole number from 0 to 2**32 - 1, a generator of numpy, or None", _is_seed)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Settings:
+    """The parameters of the models, in the order in which ``help`` shows them.
+
+    They are set as they are given, as scikit-learn asks; ``fit`` checks them.
+    """
+
+    sensitive: Sensitive = field(default=None, kw_only=False, metadata=COLUMNS_OR_NONE)
+    positive: Any = None
+    given: Sequence[str | int] | str | int = field(default=(), metadata=COLUMNS)
+    mechanism: Bending = "shared"
+    structure: StructureChoice | CircuitClassifier | Circuit = "auto"
+    n_components: int | None = field(default=None, metadata=WHOLE_OR_NONE)
+    init: Literal["prior", "random"] = "prior"
+    n_init: int = field(default=1, metadata=WHOLE)
+    smoothing: float = field(default=SMOOTHING, metadata=NUMBER)
+    mechanism_prior: float | None = field(default=None, metadata=NUMBER_OR_NONE)
+    knowledge: Knowledge | None = None
+    max_splits: int = field(default=1000, metadata=WHOLE)
+    patience: int = field(default=100, metadata=WHOLE)
+    max_iter: int = field(default=500, metadata=WHOLE)
+    tol: float = field(default=1e-6, metadata=NUMBER)
+    min_iter: int = field(default=20, metadata=WHOLE)
+    validation_fraction: float = field(default=0.1, metadata=NUMBER)
+    equal_mass: bool = field(default=False, metadata=TRUTH)
+    hold_mechanism: bool = field(default=False, metadata=TRUTH)
+    threshold: float = field(default=0.5, metadata=NUMBER)
+    n_bins: int | None = field(default=None, metadata=WHOLE_OR_NONE)
+    rare: float = field(default=0.005, metadata=NUMBER)
+    numeric: Sequence[str | int] = field(default=(), metadata=COLUMNS)
+    categorical: Sequence[str | int] = field(default=(), metadata=COLUMNS)
+    numbers: NumberModel = "density"
+    monotone: Sequence[str | int] = field(default=(), metadata=COLUMNS)
+    missing_values: tuple[Any, ...] = field(default=(), metadata=VALUES)
+    decimal: Literal[".", ","] | None = field(default=None, metadata=DECIMAL)
+    guard: bool = field(default=True, metadata=TRUTH)
+    random_state: Any = field(default=None, metadata=SEED)
+    n_jobs: int | None = None
+    verbose: int = field(default=0, metadata=LEVEL)
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A generator from what scikit-learn allows as a random state."""
+    from sklearn.utils import check_random_state
+
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
+    return np.random.default_rng(seed)
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """A LearningError names the first setting whose type is wrong; ranges are checked in use."""
+    rules = {f.name: f.metadata for f in fields(Settings) if f.metadata}
+    for name, value in settings.items():
+        if name in rules and not rules[name]["keeps"](value):
+            raise LearningError(Argument(name), f" is {value!r}: give {rules[name]['words']}")
+
+
+def check_beside(validation_data: Any, eval_set: Any, callback: Any) -> None:
+    """The same for what ``fit`` is given beside its rows."""
+    if not (eval_set is None or isinstance(eval_set, Mapping)):
+        raise LearningError(
+            f"eval_set is a {type(eval_set).__name__}: give a mapping from a name to (X, y, "
+            "sensitive features)"
+        )
+    for triple in (validation_data, *(eval_set or {}).values()):
+        if triple is not None and not (isinstance(triple, tuple | list) and len(triple) == 3):
+            raise LearningError(
+                "rows beside the training rows are given as (X, y, sensitive features); the last "
+                "is None if the sensitive columns are in X"
+            )
+    if not (callback is None or callable(callback)):
+        raise LearningError(f"callback is {callback!r}: give a function of one step of EM")
+
+
+def plain(value: Any) -> Any:
+    """A setting as JSON; None for what is none (a random generator has no spelling)."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Knowledge):
+        return value.to_dict()
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return value if isinstance(value, str | int | float | bool) else None

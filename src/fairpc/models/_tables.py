@@ -1,0 +1,318 @@
+"""The tables that a user gives, as sources: frames with their labels, files, lazy frames, Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
+
+from fairpc.cluster import frame_table, is_dask
+from fairpc.core import Argument, TableError, warn_caller
+from fairpc.data import (
+    Frame,
+    FrameSource,
+    Roles,
+    Source,
+    TableCoding,
+    apart_name,
+    check_not_both,
+    check_rows,
+    check_weights,
+    exactly,
+    is_source,
+    merged_leaks,
+    open_source,
+    read_columns,
+    read_frame,
+    resolve,
+    set_leaks,
+    warn_leak,
+)
+from fairpc.models._rows import Rows
+
+Columns = str | int | Sequence[str | int] | None
+"""Columns of a table by name or position."""
+
+
+@dataclass(frozen=True, eq=False)
+class GivenTable:
+    """A labelled table as a source, and which of its columns are what."""
+
+    source: Source
+    roles: Roles
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        sensitive: Columns = None,
+        sensitive_features: Any = None,
+        sample_weight: Any = None,
+        fair_labels: Any = None,
+        missing_values: Iterable[Any] = (),
+        numeric: Iterable[str | int] = (),
+        decimal: str | None = None,
+        stack: ExitStack | None = None,
+        coded: bool = False,
+    ) -> GivenTable:
+        """What ``fit`` is given. Of a Dask frame the source ends with the ``stack``.
+
+        Rows that are ``coded`` by a coding that is known may lack their groups.
+        """
+        sentinels = tuple(missing_values)
+        named = () if sensitive is None else listed(sensitive)
+        if is_source(X) or is_dask(X):
+            check_not_apart(sensitive_features=sensitive_features)
+            if is_dask(X):
+                source: Source = (stack or ExitStack()).enter_context(frame_table(X))
+            else:
+                source = open_source(X)
+            check_columns(source, label=y, weight=sample_weight, fair_labels=fair_labels)
+            apart = (y, sample_weight, fair_labels)
+            given = named, (), sentinels, numeric, coded
+            return cls._of(source, apart, *given, decimal=decimal)
+        frame = read_frame(X)
+        more: dict[str, Any] = {}
+        weight = fair = None
+        if sample_weight is not None:
+            weight = apart_name("sample_weight", "weight")
+            more[weight] = check_weights(sample_weight, frame.n_rows)
+        label = _joined(more, X, frame, y, "label", "y")[0]
+        groups: tuple[str, ...] = ()
+        by_place = False
+        if named:
+            check_not_both(sensitive_features)
+        elif sensitive_features is None and not coded:
+            raise TableError(
+                "no sensitive attribute was given: name columns of X with ",
+                Argument("sensitive", "…"),
+                ", or give sensitive_features to fit",
+            )
+        elif sensitive_features is not None:
+            given = sensitive_features
+            groups = _joined(more, X, frame, given, "sensitive feature", "sensitive")
+            by_place = read_columns(given, "sensitive").from_array
+        if fair_labels is not None:
+            fair = _joined(more, X, frame, fair_labels, "fair label", "fair_labels")[0]
+        source = FrameSource.of(frame.with_columns(more))
+        places: dict[str, Any] = {"positional": frame.from_array, "groups_positional": by_place}
+        apart = (label, weight, fair)
+        places["decimal"] = decimal
+        return cls._of(source, apart, named, groups, sentinels, numeric, coded, **places)
+
+    @classmethod
+    def _of(
+        cls,
+        source: Source,
+        apart: tuple[Any, Any, Any],
+        sensitive: tuple[str | int, ...],
+        groups: tuple[str, ...],
+        missing_values: tuple[Any, ...],
+        numeric: Iterable[str | int],
+        coded: bool,
+        **how: Any,
+    ) -> GivenTable:
+        label, weight, fair = apart
+        names = tuple(name for name in source.names if name not in (*apart, *groups))
+        if coded:
+            sensitive = tuple(n for n in sensitive if n in names or not isinstance(n, str))
+        chosen = groups or (() if coded and not sensitive else _chosen(names, sensitive))
+        features = tuple(name for name in names if name not in chosen)
+        named = resolve(names, tuple(numeric), "numeric")
+        roles = Roles(label, chosen, features, weight, fair, missing_values, named, names, **how)
+        return cls(source, roles)
+
+
+def check_fit_input(estimator: Any, X: Any, y: Any) -> None:
+    """What scikit-learn asks of every classifier, in its words where its tools read them."""
+    name = type(estimator).__name__
+    if y is None:
+        raise TableError(
+            f"This {name} estimator requires y to be passed, but the target y is None: give "
+            "the observed labels"
+        )
+    if read_frame(X).n_rows == 1:
+        raise TableError("the table has 1 row (n_samples = 1): a fit needs rows of two classes")
+    if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 and isinstance(y, np.ndarray):
+        message = "A column-vector y was passed when a 1d array was expected: it is read as one"
+        warn_caller(message, DataConversionWarning)
+
+
+def note_columns(estimator: Any, X: Any) -> None:
+    """Set what scikit-learn keeps of a table that was fitted: how many columns, and their names."""
+    validate_data(estimator, X, skip_check_array=True)
+
+
+def warn_of_leaks(table: GivenTable, rows: Rows, coding: TableCoding) -> None:
+    """Say which columns give a sensitive attribute away, and which sets of columns the label.
+
+    Single columns that tell the label were found by their own values when the table was coded.
+    ``rows`` are some rows of the table.
+    """
+    features, groups = coding.features, coding.groups
+    for leak in set_leaks(rows.x, rows.d, rows.weights, features.names, least=2):
+        warn_leak(leak, f"the label {coding.labels.name!r}")
+    for j, (column, name) in enumerate(zip(groups.columns, table.roles.sensitive, strict=True)):
+        found = merged_leaks(table.source, table.roles, name, column, features.columns)
+        told = {name for leak in found for name in leak.columns}
+        others = [i for i, name in enumerate(features.names) if name not in told]
+        values = np.array([*(cell[j] for cell in groups.cells), -1], np.int16)[rows.s]
+        names = [features.names[i] for i in others]
+        more = set_leaks(rows.x[:, others], values, rows.weights, names)
+        for leak in (*found, *more):
+            warn_leak(leak, f"the group {column.name!r}", group=True)
+
+
+def listed(columns: Any) -> tuple[str | int, ...]:
+    """Columns that are named by one name or position, or by several."""
+    several: tuple[str | int, ...] = tuple([columns] if np.ndim(columns) == 0 else columns)
+    return several
+
+
+def check_columns(source: Source, **named: Any) -> None:
+    """A TableError where a role is given to what is no column of a streamed table."""
+    for role, name in named.items():
+        left_out = name is None and role != "label"
+        if not (left_out or (isinstance(name, str) and name in source.names)):
+            # Whatever is no name may be long to write, and says nothing.
+            text = name is None or isinstance(name, str)
+            given = repr(name) if text else f"a {type(name).__name__}"
+            raise TableError(
+                f"the {role} of a streamed table is one of its columns, and {given} is none: name "
+                f"one of {_shown(source.names)}"
+            )
+
+
+def check_not_apart(**given: Any) -> None:
+    """A TableError where something was given apart from a table that is streamed."""
+    for name in (name for name, values in given.items() if values is not None):
+        column = "make them a column of it, or " if name == "sensitive_features" else ""
+        raise TableError(
+            f"{name} were given with a streamed table, whose rows have no index to match: "
+            f"{column}read it into memory"
+        )
+
+
+def _joined(
+    more: dict[str, Any], X: Any, frame: Frame, values: Any, what: str, default: str
+) -> tuple[str, ...]:
+    """Columns given apart from the table join it, under names of their own."""
+    check_rows(X, frame, values, what)
+    columns = read_columns(values, default)
+    if len(set(columns.names)) < len(columns.names):
+        raise TableError("a sensitive column appears twice: give each once")
+    if what != "sensitive feature" and len(columns.names) != 1:
+        raise TableError(f"the {what} has {len(columns.names)} columns: give one")
+    keys = tuple(apart_name(name, what) for name in columns.names)
+    more.update(zip(keys, columns.columns, strict=True))
+    return keys
+
+
+def _chosen(names: tuple[str, ...], sensitive: tuple[str | int, ...]) -> tuple[str, ...]:
+    """Names of the sensitive columns of the table."""
+    if not sensitive:
+        raise TableError(
+            "no sensitive attribute was given: name columns of the table with ",
+            Argument("sensitive", "…"),
+        )
+    found = []
+    for item in sensitive:
+        if isinstance(item, str):
+            if item not in names:
+                raise TableError(
+                    f"sensitive column {item!r} is not in the table: it has {_shown(names)}"
+                )
+            found.append(item)
+        elif -len(names) <= item < len(names):
+            found.append(names[item])
+        else:
+            raise TableError(
+                f"sensitive column {item} is not in the table: it has {len(names)} columns"
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
+@dataclass(frozen=True, eq=False)
+class FittedColumns:
+    """What a fitted model reads of a table.
+
+    Attributes:
+        coding: of the model.
+        columns: to be read.
+        groups: columns of groups that were given apart at fit, and are found by their names.
+        label, weight, clusters, fair_labels: among them, if there are any.
+    """
+
+    coding: TableCoding
+    columns: tuple[str, ...]
+    groups: tuple[str, ...]
+    label: str | None = None
+    weight: str | None = None
+    clusters: str | None = None
+    fair_labels: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        source: Source,
+        coding: TableCoding,
+        *,
+        unused: bool = False,
+        **roles: Any,
+    ) -> FittedColumns:
+        """The columns that are used; with ``unused``, all that the fit had.
+
+        ``roles`` name the columns of label, weight, clusters and fair labels.
+        """
+        given = {role: name for role, name in roles.items() if name is not None}
+        check_columns(source, **given)
+        apart = () if coding.sensitive else coding.groups.column_names
+        groups = apart if set(apart) <= set(source.names) else ()
+        features, others = coding.features, {*given.values(), *groups}
+        used = [name for name in given.values() if name in (*features.names, *coding.sensitive)]
+        if used:
+            raise TableError(
+                f"column {used[0]!r} is a feature or a sensitive column of the model: as label or "
+                "weight name another"
+            )
+        if features.from_array and not set(features.names) <= set(source.names):
+            # Known by position: all of them.
+            wanted = {name for name in source.names if name not in others}
+        else:
+            wanted = {*(features.names_in if unused else features.names), *coding.sensitive}
+        columns = tuple(name for name in source.names if name in wanted | others)
+        if not set(columns) - others:
+            raise TableError(
+                "none of the columns that the model was fitted with is in the table, which has "
+                f"{_shown(source.names)}: give a table like that of the fit"
+            )
+        return cls(coding, columns, groups, **given)
+
+    def given(self, batch: Any) -> dict[str, Any]:
+        """What methods of a model take, of a batch or of a polars frame of its columns."""
+        named = {
+            "y": self.label,
+            "sample_weight": self.weight,
+            "clusters": self.clusters,
+            "fair_labels": self.fair_labels,
+        }
+        others = [*filter(None, named.values()), *self.groups]
+        own = isinstance(batch, Frame)
+        column = batch.column if own else batch.__getitem__
+        groups = self.groups if own else exactly(self.groups)
+        return {
+            "X": batch.drop(others if own else exactly(others)),
+            "sensitive_features": batch.select(groups) if self.groups else None,
+            **{role: None if name is None else column(name) for role, name in named.items()},
+        }

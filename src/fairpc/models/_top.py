@@ -1,0 +1,592 @@
+"""The fixed upper layers of the models: where the independencies are built in.
+
+Paper, Section "Encoding independence assumptions" and Figure 2. The root sums
+over the groups s; below each group a sum over the decision; below that the
+product of an indicator, the mechanism P(D | Df, S) and the sub-circuit of X.
+The weights of the sums over the decision are *one* parameter block for all
+groups: that is Df ⟂ S (D ⟂ S without a latent decision), for any parameters.
+That D and X hang below one product is D ⟂ X given Df, S.
+
+With strata (:mod:`fairpc.models._strata`) the root sums over subgroups (s, a), there is one such
+block for each stratum, which is Df ⟂ S given A, and the mechanism of a group is one block for all
+strata: D ⟂ (X, A) given Df, S.
+
+These layers can also be learned by themselves, with P(x | f, s) held fixed (:func:`top_em`).
+The M-step is then that of the paper (Section "Learning Fair Probabilistic Circuits") restricted to
+them. With expected counts N: P(s) = N_s / N, P(f) = N_f / N over all groups together, which is
+Df ⟂ S (given A over the groups of each stratum), and P(d | f, s) = N_sfd / N_sf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit import (
+    INDICATOR,
+    SLACK,
+    SUM,
+    AnyStep,
+    Bounds,
+    Circuit,
+    CircuitBuilder,
+    Graph,
+    filled,
+    log_prior,
+)
+from fairpc.core import CircuitError, Codes, Floats, Ints, LearningError, counted
+from fairpc.data import Record
+from fairpc.models._rows import Rows
+from fairpc.models._strata import UNDIVIDED, Strata
+
+Model = Literal["FairPC", "NLatPC", "LatNB", "TwoNB"]
+
+LATENT: Final = ("FairPC", "LatNB")
+"""Models with a hidden decision Df between S and D."""
+
+S: Final = 0
+DF: Final = 1
+
+EQUAL: Final = 1e-10
+EQUALISING: Final = 50
+FARTHEST: Final = 10.0
+"""Share of the rows by which masses may differ, rounds in which they are made equal, and the
+multiple of a plain step that is taken at most."""
+
+Graft = Callable[[CircuitBuilder, int, int, Sequence[int]], int]
+"""Adds the sub-circuit of X for decision f in subgroup s, given the columns of X; its root."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which column of the circuit is what: S, Df if there is one, D, X, a component if any."""
+
+    n_groups: int
+    n_classes: int
+    names: tuple[str, ...]
+    arities: tuple[int, ...]
+    latent: bool  #: whether there is a hidden decision Df between S and D
+    tied: bool  #: whether the decision is independent of S (all models but TwoNB)
+    n_components: int = 1  #: mixed in each P(x | f, s); with several, a last column tells which
+    strata: Strata = UNDIVIDED  #: within which the decision is independent of S
+
+    @classmethod
+    def of(cls, model: Model, rows: Rows, n_components: int = 1) -> Layout:
+        sizes = rows.n_groups, rows.n_classes, rows.names, tuple(rows.arities.tolist())
+        if rows.strata and model not in LATENT:
+            raise LearningError(
+                f"given was set for {model}, which has no latent decision: use FairPC or LatNB"
+            )
+        return cls(*sizes, model in LATENT, model != "TwoNB", n_components, rows.strata)
+
+    @property
+    def n_subgroups(self) -> int:
+        """Groups times strata."""
+        return self.n_groups * self.strata.n
+
+    @property
+    def n_mechanisms(self) -> int:
+        """Mechanisms P(D | Df): one for each group, or for each subgroup."""
+        return self.n_subgroups if self.strata.within else self.n_groups
+
+    def mechanism_of(self, subgroup: Any) -> Any:
+        """Which mechanism a subgroup has."""
+        return subgroup if self.strata.within else subgroup // self.strata.n
+
+    @property
+    def d(self) -> int:
+        """Column of the observed label."""
+        return 2 if self.latent else 1
+
+    @property
+    def x(self) -> range:
+        """Columns of the features."""
+        return range(self.d + 1, self.d + 1 + len(self.names))
+
+    @property
+    def features(self) -> list[int]:
+        """Columns of the features that make no strata."""
+        return [self.x[j] for j in self.strata.rest(len(self.names))]
+
+    @property
+    def decision(self) -> int:
+        """Column of what is predicted: Df, or D without a latent decision."""
+        return DF if self.latent else self.d
+
+    @property
+    def component(self) -> int | None:
+        """Column of the component variable, if there is one."""
+        return self.x.stop if self.n_components > 1 else None
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """Name and arity of every column; a feature keeps its name, the others give way."""
+        sizes = {"S": self.n_groups} | ({"Df": self.n_classes} if self.latent else {})
+        sizes |= {"D": self.n_classes}
+        top = {self._free(name): size for name, size in sizes.items()}
+        below = dict(zip(self.names, self.arities, strict=True))
+        last = {self._free("component"): self.n_components} if self.n_components > 1 else {}
+        return top | below | last
+
+    def _free(self, name: str) -> str:
+        while name in self.names:
+            name += "*"
+        return name
+
+    def codes(
+        self,
+        s: npt.ArrayLike | None,
+        d: npt.ArrayLike | None,
+        x: Codes,
+        f: npt.ArrayLike | None = None,
+    ) -> Codes:
+        """Rows of the circuit; what is None is missing, as Df nearly always is."""
+        result = np.full((len(x), len(self.variables)), -1, np.int16, order="F")
+        if s is not None:
+            result[:, S] = s
+        if f is not None and self.latent:
+            result[:, DF] = f
+        if d is not None:
+            result[:, self.d] = d
+        result[:, self.x.start : self.x.stop] = x
+        return result
+
+
+def build(
+    layout: Layout,
+    graft: Graft,
+    group_rate: Floats,
+    decision_rate: Floats,
+    mechanism: Floats | None,
+) -> Circuit:
+    """The circuit of a model.
+
+    ``group_rate`` is P(S), with strata P(S, A) of the subgroups. ``decision_rate`` is [s, f], of
+    subgroups; the rows of a stratum are equal where the decision is tied. ``mechanism`` is
+    P(D = d | Df = f, S = s) as [s, f, d], for latent models; of subgroups if it is within strata.
+    """
+    b, strata = CircuitBuilder(layout.variables), layout.strata
+    groups = []
+    for g in range(layout.n_subgroups):
+        s, a = divmod(g, strata.n)
+        cells = []
+        for f in range(layout.n_classes):
+            parts = [b.indicator(layout.decision, f)]
+            if mechanism is not None:
+                m = layout.mechanism_of(g)
+                parts.append(b.categorical(layout.d, mechanism[m, f].tolist(), tie=("D", m, f)))
+            cells.append(b.product(*parts, graft(b, f, g, layout.features)))
+        named = zip(strata.columns, strata.values(a), strict=True)
+        where = [b.indicator(S, s), *(b.indicator(layout.x[j], value) for j, value in named)]
+        tie = ("decision", a) if layout.tied else ("decision", s, a)
+        groups.append(b.product(*where, b.sum(cells, decision_rate[g].tolist(), tie=tie)))
+    return b.build(b.sum(groups, group_rate.tolist(), tie="S"))
+
+
+@dataclass(frozen=True, eq=False)
+class Top:
+    """Where the parameters of the upper layers are; s is a subgroup where there are strata."""
+
+    group: Ints  #: parameters of P(S), with strata of P(S, A)
+    decision: Ints  #: parameters of P(decision | s), [s, f]; equal in a stratum where it is tied
+    mechanism: Ints  #: parameters of P(D = d | Df = f, S = s), [s, f, d]; empty without Df
+
+    @classmethod
+    def of(cls, graph: Graph, layout: Layout) -> Top:
+        """Read off a graph made by :func:`build`."""
+        decisions, mechanism = {}, {}
+        rates = _parameters(graph, graph.root)
+        groups = np.empty(layout.n_subgroups, np.int64)
+        for k, (g, node, order) in enumerate(_decisions(graph, layout)):
+            groups[g] = rates[k]
+            # The values of the decision may come in any order: their indicators tell.
+            decisions[g] = _parameters(graph, node)[order]
+            if layout.latent:
+                cells = graph.children(node)[order].tolist()
+                leaves = [_leaf(graph, layout.d, cell) for cell in cells]
+                mechanism[layout.mechanism_of(g)] = [_parameters(graph, leaf) for leaf in leaves]
+        return cls(groups, _in_order(decisions), _in_order(mechanism))
+
+
+def cells_of(graph: Graph, layout: Layout) -> Ints:
+    """Node of each P(x, d | f, s) with the indicator of f: subgroups × classes."""
+    return _in_order({g: graph.children(n)[order] for g, n, order in _decisions(graph, layout)})
+
+
+def _decisions(graph: Graph, layout: Layout) -> Iterator[tuple[int, int, Ints]]:
+    """Of each child of the root its subgroup, its sum over decisions, and the order of these."""
+    for group in graph.children(graph.root).tolist():
+        node = next(c for c in graph.children(group).tolist() if graph.kind[c] == SUM)
+        decided = [_decided(graph, layout.decision, c) for c in graph.children(node).tolist()]
+        yield _subgroup(graph, layout, group), node, np.argsort(decided)
+
+
+def _in_order(found: Mapping[int, Any]) -> Ints:
+    return np.array([found[k] for k in sorted(found)], np.int64)
+
+
+def _subgroup(graph: Graph, layout: Layout, group: int) -> int:
+    """Subgroup of a child of the root, by its indicators of S and of the strata."""
+    columns = S, *(layout.x[j] for j in layout.strata.columns)
+    s, *values = (_decided(graph, column, group) for column in columns)
+    return int(np.ravel_multi_index((s, *values), (layout.n_groups, *layout.strata.sizes)))
+
+
+def _decided(graph: Graph, column: int, cell: int) -> int:
+    """Value of a column by its indicator in a product."""
+    for c in graph.children(cell).tolist():
+        if graph.kind[c] == INDICATOR and graph.variable[c] == column:
+            return int(graph.value[c])
+    raise CircuitError(f"{graph.name(cell)} decides nothing: build the circuit with build", cell)
+
+
+def _leaf(graph: Graph, column: int, cell: int) -> int:
+    """The sum over one variable alone in the product of a cell."""
+    for c in graph.children(cell).tolist():
+        if graph.scopes[c] == 1 << column and graph.kind[c] == SUM:
+            return int(c)
+    raise CircuitError(f"{graph.name(cell)} has no mechanism: build the circuit with build", cell)
+
+
+def _parameters(graph: Graph, node: int) -> Ints:
+    block = graph.block[node]
+    return np.arange(graph.block_ptr[block], graph.block_ptr[block + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Least and largest P(Df = f), [f], and P(D = d | Df = f, S = s), [s, f, d].
+
+    With strata they may be P(Df = f | A = a), [a, f], and those of subgroups.
+    """
+
+    rate_lower: Floats
+    rate_upper: Floats
+    mechanism_lower: Floats
+    mechanism_upper: Floats
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            getattr(self, f.name).flags.writeable = False
+
+    def bounds(self, graph: Graph, layout: Layout) -> Bounds:
+        """The same as bounds of the parameters of a circuit."""
+        top = Top.of(graph, layout)
+        lower, upper = np.zeros(graph.n_parameters), np.ones(graph.n_parameters)
+        own = self.spread(layout)
+        many = layout.n_groups, 1
+        lower[top.decision], upper[top.decision] = (
+            np.tile(rate, many) for rate in (own.rate_lower, own.rate_upper)
+        )
+        lower[top.mechanism], upper[top.mechanism] = own.mechanism_lower, own.mechanism_upper
+        return Bounds.of(graph, lower, upper)
+
+    def spread(self, layout: Layout) -> Limits:
+        """The same limits for every stratum, and for every mechanism of a layout."""
+        each = layout.n_mechanisms // len(self.mechanism_lower)
+        rates = (
+            np.broadcast_to(rate, (layout.strata.n, layout.n_classes)).copy()
+            for rate in (self.rate_lower, self.rate_upper)
+        )
+        ends = self.mechanism_lower, self.mechanism_upper
+        return Limits(*rates, *(np.repeat(end, each, axis=0) for end in ends))
+
+    def shares(self, decision: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
+        """P(Df) and the mechanism in proportion to counts, as nearly as the limits allow."""
+        return (
+            filled(decision, self.rate_lower, self.rate_upper),
+            filled(mechanism, self.mechanism_lower, self.mechanism_upper),
+        )
+
+    def allow(self, rate: Floats, mechanism: Floats) -> bool:
+        """Whether a P(Df) and a mechanism keep to the limits, up to rounding."""
+        rates = (rate >= self.rate_lower - SLACK) & (rate <= self.rate_upper + SLACK)
+        low, high = self.mechanism_lower - SLACK, self.mechanism_upper + SLACK
+        return bool(rates.all() and ((mechanism >= low) & (mechanism <= high)).all())
+
+    def refuse_contradicted(self, rows: Rows) -> None:
+        """A LearningError where a known fair decision is one that the limits exclude."""
+        if rows.f is None:
+            return
+        known = np.flatnonzero((rows.f >= 0) & (rows.weights > 0))
+        own = rows.s if len(self.mechanism_upper) == rows.n_groups else rows.subgroups
+        s, f, d = own[known], rows.f[known], rows.d[known]
+        labelled = (s >= 0) & (d >= 0)
+        bad = np.atleast_2d(self.rate_upper).max(axis=0)[f] <= 0
+        bad[labelled] |= self.mechanism_upper[s[labelled], f[labelled], d[labelled]] <= 0
+        if bad.any():
+            n = counted(int(rows.each[known[bad]].sum()), "row has", "rows have")
+            raise LearningError(
+                f"{n} a fair label that the stated knowledge excludes: correct it, or drop that "
+                "part of the knowledge"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Every row once for each subgroup that it may be from: its own, or all that fit it."""
+
+    row: Ints  #: row of each place
+    s: Ints  #: subgroup of each place; the group where there are no strata
+    d: Ints  #: observed label of each place, -1 = missing
+    weights: Floats  #: weight of each row
+    n_groups: int  #: number of values of S and of D
+    n_classes: int
+    f: Ints | None = None  #: fair decision of each place, -1 = hidden; None where all are
+    strata: Strata = UNDIVIDED
+
+    @classmethod
+    def of(cls, rows: Rows) -> Places:
+        own, strata, n = rows.subgroups, rows.strata, rows.n_subgroups
+        known, unknown = np.flatnonzero(own >= 0), np.flatnonzero(own < 0)
+        row = np.concatenate([known, np.tile(unknown, n)])
+        s = np.concatenate([own[known], np.repeat(np.arange(n), len(unknown))]).astype(np.int64)
+        if strata:
+            fits = strata.allows(rows.s[row], rows.x[row], s)
+            row, s = row[fits], s[fits]
+        d = rows.d[row].astype(np.int64)
+        f = None if rows.f is None else rows.f[row].astype(np.int64)
+        return cls(row, s, d, rows.weights, rows.n_groups, rows.n_classes, f, strata)
+
+    @property
+    def n_subgroups(self) -> int:
+        return self.n_groups * self.strata.n
+
+    @property
+    def stratum(self) -> Ints:
+        """Stratum of each place."""
+        return self.s % self.strata.n
+
+    @property
+    def mechanism(self) -> Ints:
+        """Which mechanism each place has."""
+        return self.s if self.strata.within else self.s // self.strata.n
+
+    @property
+    def total_weight(self) -> float:
+        return float(self.weights.sum())
+
+    def normalised(self, joint: Floats) -> tuple[Floats, Floats]:
+        """log P of each row and its posterior of (s, f), from log P(s, f, row), places × classes.
+
+        Where the fair decision is known, the others are left out. A row of probability zero
+        has no posterior: zeros.
+        """
+        top, values = self._scaled(joint)
+        total = self._by_row(values.sum(axis=1))
+        with np.errstate(divide="ignore"):
+            logs = top + np.log(total)
+        posterior: Floats = values / self._at_places(np.where(total > 0, total, 1.0))[:, None]
+        return logs, posterior
+
+    def _scaled(self, joint: Floats) -> tuple[Floats, Floats]:
+        """Largest of the logs of each row, and all of them beside it, no more as logs."""
+        if self.f is not None:
+            excluded = (self.f[:, None] >= 0) & (self.f[:, None] != np.arange(self.n_classes))
+            joint = np.where(excluded, -np.inf, joint)
+        # Column by column: NumPy is slow along an axis of two or three values.
+        joint = np.asfortranarray(joint)
+        top = joint.max(axis=1)
+        if not self.one_each:
+            largest = np.full(len(self.weights), -np.inf)
+            np.maximum.at(largest, self.row, top)
+            top = largest
+        top[np.isneginf(top)] = 0.0
+        return top, np.exp(joint - self._at_places(top)[:, None])
+
+    @cached_property
+    def one_each(self) -> bool:
+        """Whether every row has one place, and they are in order."""
+        return np.array_equal(self.row, np.arange(len(self.weights)))
+
+    def _at_places(self, values: Floats) -> Floats:
+        """A number of each row, for its places."""
+        return values if self.one_each else values[self.row]
+
+    def _by_row(self, values: Floats) -> Floats:
+        """Sum over the places of each row."""
+        if self.one_each:
+            return values
+        return np.asarray(np.bincount(self.row, values, len(self.weights)), np.float64)
+
+    def equalised(self, joint: Floats, rate: Floats, odds: Floats) -> tuple[Floats, Floats]:
+        """The posterior with odds of f shifted so that its mass in each group follows ``rate``.
+
+        Each group's P(f) is multiplied by odds of its own and normalised, which leaves P(s).
+
+        Args:
+            joint: log P(s, f, row), places × classes.
+            rate: P(f), or [a, f].
+            odds: where the odds start, [s, f].
+
+        Returns:
+            The posterior of (s, f) of each place, and the odds.
+        """
+        rates, values = np.tile(rate, (self.n_groups, 1)), self._scaled(joint)[1]
+        weights = self._at_places(self.weights)
+        shifted = np.empty_like(values)
+        before = moved = np.zeros(odds.shape)
+        for _ in range(EQUALISING):
+            factors = odds / (rates * odds).sum(axis=1, keepdims=True)
+            for f in range(self.n_classes):
+                np.multiply(values[:, f], factors[:, f][self.s], out=shifted[:, f])
+            total = self._by_row(shifted.sum(axis=1))
+            shifted /= self._at_places(np.where(total > 0, total, 1.0))[:, None]
+            passed = [np.bincount(self.s, weights * p, len(odds)) for p in shifted.T]
+            mass = np.stack(passed, axis=1)
+            wanted = rates * mass.sum(axis=1, keepdims=True)
+            if np.abs(mass - wanted).max() <= EQUAL * max(self.total_weight, 1.0):
+                break
+            known = (mass > 0) & (wanted > 0)
+            step = np.log(np.where(known, wanted, 1.0) / np.where(known, mass, 1.0))
+            moved = step * _stretch(moved, before - step)
+            before, odds = step, odds * np.exp(moved)
+        return shifted, odds
+
+    def counts(self, posterior: Floats) -> Floats:
+        """Expected rows of each (s, f, d); where d is missing, it is the last value."""
+        k = self.n_classes
+        d = np.where(self.d < 0, k, self.d)
+        cell = self.s * (k + 1) + d
+        weighted = posterior * self._at_places(self.weights)[:, None]
+        n = self.n_subgroups
+        sums = [np.bincount(cell, weighted[:, f], n * (k + 1)) for f in range(k)]
+        return np.stack([total.reshape(n, k + 1) for total in sums], axis=1)
+
+    def by_stratum(self, counts: Floats) -> Floats:
+        """Sums over the groups of each stratum, [a, …]; without strata of all."""
+        sums: Floats = counts.reshape(self.n_groups, self.strata.n, -1).sum(axis=0)
+        return sums if self.strata else sums[0]
+
+    def by_mechanism(self, counts: Floats) -> Floats:
+        """Sums over the subgroups that have the same mechanism."""
+        if self.strata.within or not self.strata:
+            return counts
+        sums: Floats = counts.reshape(self.n_groups, self.strata.n, *counts.shape[1:]).sum(axis=1)
+        return sums
+
+
+def _stretch(moved: Floats, saved: Floats) -> Floats:
+    """How far to go along the next step, by secants: steps alone only ever fall short."""
+    sure = np.abs(saved) > 1e-300
+    stretch: Floats = np.where(sure, moved / np.where(sure, saved, 1.0), 1.0)
+    return np.clip(stretch, 1.0, FARTHEST)
+
+
+@dataclass(frozen=True, eq=False)
+class TopRates:
+    """P(S), P(Df) and P(D = d | Df = f, S = s), [s, f, d]; or pseudo-counts of the same shapes.
+
+    With strata: P(S, A) of the subgroups, P(Df | A), [a, f], and the mechanisms of the groups or of
+    the subgroups.
+    """
+
+    group_rate: Floats
+    decision_rate: Floats
+    mechanism: Floats
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, for a file."""
+        return {f.name: getattr(self, f.name).tolist() for f in fields(self)}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> TopRates:
+        """The rates of a file."""
+        record = Record(content, "the rates", [f.name for f in fields(cls)])
+        n_axes = {"group_rate": (1,), "decision_rate": (1, 2), "mechanism": (3,)}
+        return cls(**{name: record.array(name, *n) for name, n in n_axes.items()})
+
+    def log_joint(self, places: Places, densities: Floats) -> Floats:
+        """log P(s, f, d, x), from log P(x | f, s); both places × classes."""
+        with np.errstate(divide="ignore"):
+            group, decision, mechanism = (
+                np.log(p) for p in (self.group_rate, self.decision_rate, self.mechanism)
+            )
+        # A label that is missing is summed out: one more value of probability 1.
+        label = np.concatenate([mechanism, np.zeros((*mechanism.shape[:2], 1))], axis=2)
+        d = np.where(places.d < 0, places.n_classes, places.d)
+        owner, of_group = places.mechanism, group[places.s]
+        result: Floats = np.empty(densities.shape, order="F")
+        for f in range(places.n_classes):
+            of_decision = decision[places.stratum, f] if places.strata else decision[f]
+            result[:, f] = label[owner, f, d] + densities[:, f] + of_group + of_decision
+        return result
+
+    def of_subgroup(self, g: int, strata: Strata) -> tuple[Floats, Floats]:
+        """P(Df) and P(D | Df) of one subgroup."""
+        rate = self.decision_rate[g % strata.n] if strata else self.decision_rate
+        return rate, self.mechanism[g if strata.within else g // strata.n]
+
+    def updated(
+        self, places: Places, posterior: Floats, prior: TopRates, limits: Limits | None = None
+    ) -> TopRates:
+        """The M-step from the posterior of (s, f) of each place; within limits."""
+        counts = places.counts(posterior)  # [s, f, d], the last d being "missing"
+        by_cell = counts.sum(axis=2)
+        labels = places.by_mechanism(counts)[:, :, :-1] + prior.mechanism
+        totals = labels.sum(axis=2, keepdims=True)
+        mechanism = np.where(totals > 0, labels / np.where(totals > 0, totals, 1.0), self.mechanism)
+        group = by_cell.sum(axis=1) + prior.group_rate
+        decision = places.by_stratum(by_cell) + prior.decision_rate
+        rate = decision / decision.sum(axis=-1, keepdims=True)
+        if limits is not None:
+            known = np.where(totals > 0, labels, self.mechanism)
+            rate, mechanism = limits.shares(decision, known)
+        return TopRates(group / group.sum(), rate, mechanism)
+
+    def of_free(self, limits: Limits) -> TopRates:
+        """Pseudo-counts for what is not bound to be zero: a prior says nothing of the rest."""
+        return TopRates(
+            self.group_rate,
+            np.where(limits.rate_upper > 0, self.decision_rate, 0.0),
+            np.where(limits.mechanism_upper > 0, self.mechanism, 0.0),
+        )
+
+    def log_prior(self, prior: TopRates) -> float:
+        """Σ prior · log θ."""
+        pairs = [(getattr(self, f.name), getattr(prior, f.name)) for f in fields(self)]
+        return sum(log_prior(theta, count) for theta, count in pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class TopStep(AnyStep):
+    """A step of EM over the upper layers alone."""
+
+    rates: TopRates
+
+
+def top_em(
+    places: Places,
+    densities: Floats,
+    start: TopRates,
+    prior: TopRates,
+    limits: Limits | None = None,
+    equal_mass: bool = False,
+) -> Iterator[TopStep]:
+    """EM over the upper layers as an endless iterator of steps, the start among them.
+
+    ``densities`` holds log P(x | f, s), places × classes. The objective leaves out
+    the prior of the parameters that are fixed. With ``equal_mass`` the mass of Df in the
+    rows is the same in all groups (see :class:`fairpc.models._fit.BalancedPlan`); the objective
+    may then fall.
+    """
+    rates, iteration = start, 0
+    odds = np.ones((places.n_subgroups, places.n_classes))
+    if limits is not None:
+        shares = limits.shares(start.decision_rate, start.mechanism)
+        rates, prior = TopRates(start.group_rate, *shares), prior.of_free(limits)
+    while True:
+        joint = rates.log_joint(places, densities)
+        logs, posterior = places.normalised(joint)
+        used = places.weights > 0
+        log_likelihood = float((places.weights[used] * logs[used]).sum())
+        objective = log_likelihood + rates.log_prior(prior)
+        yield TopStep(iteration, log_likelihood, objective, rates)
+        if equal_mass:
+            posterior, odds = places.equalised(joint, rates.decision_rate, odds)
+        rates, iteration = rates.updated(places, posterior, prior, limits), iteration + 1

@@ -1,0 +1,399 @@
+"""Learners: a weighted table in, a circuit out; or one circuit for each of several cells.
+
+The sub-circuits P(x | cell) of a larger model are learned together (paper,
+Section "Structure Learning"): one queue of edges over all cells, so that splits
+go where most rows are, and one validation likelihood that says when to stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit import Circuit, CircuitBuilder
+from fairpc.core import Codes, Floats, Ints, LearningError, check_choice
+from fairpc.data import Table, distinct_rows
+from fairpc.structure._compile import Shape, compile_tree, graft_skeleton, vtree_of_tree
+from fairpc.structure._parameters import LearnedCell, Smoothing, tree_counts
+from fairpc.structure._search import METHODS, Method, MethodName, Step, Strudel
+from fairpc.structure._trees import (
+    Criterion,
+    Tree,
+    check_table,
+    completed,
+    pair_counts,
+    tree_of_counts,
+)
+
+if TYPE_CHECKING:
+    from fairpc.structure._ensemble import Ensemble
+
+Trees = Literal["pooled", "cell"]
+TREES: Final = ("pooled", "cell")
+
+
+@dataclass(frozen=True, eq=False)
+class CellCircuits:
+    """What was learned: a circuit per cell, and how the search went.
+
+    Attributes:
+        names, arities: the variables.
+        cells: skeleton, counts and parameters of each cell.
+        history: the steps of the search, the first before any split.
+        best_split: number of splits of the iterate that ``cells`` is.
+    """
+
+    names: tuple[str, ...]
+    arities: Ints
+    cells: tuple[LearnedCell, ...]
+    history: tuple[Step, ...]
+    best_split: int
+
+    @property
+    def n_parameters(self) -> int:
+        """Parameters of all cells together."""
+        return sum(int(c.skeleton.size[c.skeleton.size > 1].sum()) for c in self.cells)
+
+    def circuit(self, cell: int) -> Circuit:
+        """The circuit of one cell."""
+        builder = CircuitBuilder(dict(zip(self.names, self.arities.tolist(), strict=True)))
+        return builder.build(self.graft(builder, cell, range(len(self.names))))
+
+    def graft(
+        self,
+        builder: CircuitBuilder,
+        cell: int,
+        columns: Sequence[int],
+        *,
+        free: bool = False,
+        key: Hashable = None,
+    ) -> int:
+        """Add the circuit of a cell to a larger one; give back its root.
+
+        ``columns[i]`` is the builder's column of variable i. With ``free`` the sums
+        have parameters of their own that start uniform, otherwise the learned ones;
+        either way they can be learned apart afterwards. ``key`` tells grafts of the
+        same cell into one builder from another.
+        """
+        learned = self.cells[cell]
+        weights = None if free else learned.weights
+        return graft_skeleton(
+            builder, learned.skeleton, weights, learned.vtree, columns, (key, cell)
+        )
+
+
+class CellSearch:
+    """A search over circuits of several cells, to be iterated step by step.
+
+        search = CellSearch(tables, method="gain")
+        for step in search:
+            print(step.split, step.log_likelihood)
+        circuits = search.best()
+
+    :func:`learn_cells` explains the arguments and does all of it at once.
+    """
+
+    def __init__(
+        self,
+        cells: Sequence[Table],
+        *,
+        validation: Sequence[Table] | None = None,
+        method: Method | MethodName = "strudel",
+        trees: Trees | Tree | Sequence[Tree] = "pooled",
+        vtree: Shape = "balanced",
+        prune: Criterion | None = None,
+        smoothing: Smoothing | float = 1.0,
+        structure_weights: Sequence[npt.ArrayLike] | None = None,
+        random_state: int | np.random.Generator | None = None,
+    ) -> None:
+        from fairpc.structure._split import CellRows, SplitState
+
+        _check_cells(cells, validation, structure_weights)
+        if isinstance(method, str):
+            check_choice("method", method, tuple(METHODS))
+            method = METHODS[method]
+        rng = np.random.default_rng(random_state)
+        self._cells = tuple(cells)
+        self._smoothing = (
+            smoothing if isinstance(smoothing, Smoothing) else Smoothing(float(smoothing))
+        )
+        choice = [
+            np.asarray(w, np.float64) for w in structure_weights or [t.weights for t in cells]
+        ]
+        counts = [pair_counts(t.codes.T, w, t.arities) for t, w in zip(cells, choice, strict=True)]
+        self._trees = _trees(trees, cells, counts, prune)
+        rows = []
+        for i, tree in enumerate(self._trees):
+            held_out = None if validation is None else validation[i]
+            codes, weights = _stacked(cells[i], choice[i], held_out)
+            filled = completed(codes, tree, counts[i], cells[i].arities, rng)
+            shape = vtree_of_tree(tree, vtree)
+            skeleton = compile_tree(tree, shape, cells[i].arities)
+            rows.append(CellRows(*_merged(filled, weights, cells[i].arities), shape, skeleton))
+        self._search = method.search(SplitState(rows, cells[0].arities, self._smoothing), rng)
+
+    def __iter__(self) -> Iterator[Step]:
+        return self._search
+
+    def run(self, callback: Callable[[Step], None] | None = None) -> CellCircuits:
+        """Make all steps; after an interrupt, with a warning, those made."""
+        self._search.run(callback)
+        return self.best()
+
+    def best(self) -> CellCircuits:
+        """The best iterate so far. Ends the search."""
+        learned = self._search.best()
+        if self._search.best_split == 0:
+            learned = [self._tree_parameters(i, cell) for i, cell in enumerate(learned)]
+        first = self._cells[0]
+        history = tuple(self._search.history)
+        cells = tuple(learned)
+        return CellCircuits(first.names, first.arities, cells, history, self._search.best_split)
+
+    def _tree_parameters(self, i: int, cell: LearnedCell) -> LearnedCell:
+        """A tree needs no completed rows: its parameters come from pairs that were observed."""
+        table = self._cells[i]
+        if not (table.codes < 0).any():
+            return cell
+        pairs = pair_counts(table.codes.T, table.weights, table.arities)
+        counts = tree_counts(cell.skeleton, self._trees[i], cell.vtree, table.arities, pairs)
+        return cell.with_counts(counts, self._smoothing)
+
+
+def learn_cells(
+    cells: Sequence[Table],
+    *,
+    validation: Sequence[Table] | None = None,
+    method: Method | MethodName = "strudel",
+    trees: Trees | Tree | Sequence[Tree] = "pooled",
+    vtree: Shape = "balanced",
+    prune: Criterion | None = None,
+    smoothing: Smoothing | float = 1.0,
+    structure_weights: Sequence[npt.ArrayLike] | None = None,
+    random_state: int | np.random.Generator | None = None,
+    callback: Callable[[Step], None] | None = None,
+) -> CellCircuits:
+    """Learn a circuit over the same variables for each of several cells.
+
+    An interrupt (Ctrl-C) ends the search with a warning and the best so far.
+
+    Args:
+        cells: weighted rows of each cell; a row may be in several, with weights that
+            share it out. A cell may be constant in a column, or have no rows at all.
+        validation: held-out rows of each cell; the search gives back the iterate
+            under which they are likeliest.
+        method: a :class:`Strudel` or :class:`Gain`, or a name: "strudel", "gain", or
+            "chow-liu" for trees without any split.
+        trees: what each cell starts from: the Chow–Liu tree of all cells' rows together
+            ("pooled", as in the paper), that of its own rows ("cell"), or given trees.
+        vtree: shape of the vtrees.
+        prune: criterion by which tree edges are left out.
+        smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
+        structure_weights: per cell, weights of its rows for trees and splits where they differ
+            from those for parameters, as in a bootstrap of structures.
+        random_state: seed of random choices and completions.
+        callback: called with each :class:`Step`.
+    """
+    search = CellSearch(
+        cells,
+        validation=validation,
+        method=method,
+        trees=trees,
+        vtree=vtree,
+        prune=prune,
+        smoothing=smoothing,
+        structure_weights=structure_weights,
+        random_state=random_state,
+    )
+    return search.run(callback)
+
+
+def learn(
+    table: Table,
+    *,
+    method: Method | Ensemble | MethodName | Literal["ensemble"] = "strudel",
+    validation: Table | None = None,
+    validation_fraction: float = 0.1,
+    tree: Tree | None = None,
+    vtree: Shape = "balanced",
+    prune: Criterion | None = None,
+    smoothing: Smoothing | float = 1.0,
+    random_state: int | np.random.Generator | None = None,
+    callback: Callable[[Step], None] | None = None,
+) -> Circuit:
+    """Learn a smooth and decomposable circuit from weighted rows.
+
+        circuit = learn(Table.of(codes))
+        circuit.log_marginal(codes)
+
+    The circuit is deterministic, too, except for that of an ensemble.
+
+    Args:
+        table: weighted rows; -1 = missing.
+        method: a :class:`Strudel`, :class:`Gain` or :class:`Ensemble`, or a name: "strudel",
+            "gain", "chow-liu", "ensemble".
+        validation: held-out rows that say when Strudel's search stops, and make the choices
+            of an ensemble.
+        validation_fraction: where there are none, the share of the rows that is held out for
+            Strudel or an ensemble. They do not enter the parameters. Gain needs none and takes
+            none.
+        tree: tree to start from; the Chow–Liu tree by default.
+        vtree, prune, smoothing, callback: as in :func:`learn_cells`. An ensemble has no use
+            for these, nor for a tree.
+        random_state: seed of what is random: the held-out rows, completions of rows
+            with missing values, Strudel's random heuristics, starts of an ensemble.
+    """
+    from fairpc.structure._ensemble import Ensemble, learn_ensemble
+
+    rng = np.random.default_rng(random_state)
+    if method == "ensemble" or isinstance(method, Ensemble):
+        _check_of_searches(tree, vtree, prune, smoothing, callback)
+        check_table(table, lenient=True)
+        train = table
+        if validation is None:
+            train, validation = hold_out(table, validation_fraction, rng)
+        settings = method if isinstance(method, Ensemble) else None
+        return learn_ensemble(train, validation, settings, random_state=rng).circuit()
+    check_table(table)
+    if isinstance(method, str):
+        check_choice("method", method, (*METHODS, "ensemble"))
+    train = table
+    if validation is None and (method == "strudel" or isinstance(method, Strudel)):
+        train, validation = hold_out(table, validation_fraction, rng)
+    learned = learn_cells(
+        [train],
+        validation=None if validation is None else [validation],
+        method=method,
+        trees="pooled" if tree is None else tree,
+        vtree=vtree,
+        prune=prune,
+        smoothing=smoothing,
+        random_state=rng,
+        callback=callback,
+    )
+    return learned.circuit(0)
+
+
+def _check_of_searches(
+    tree: Tree | None,
+    vtree: Shape,
+    prune: Criterion | None,
+    smoothing: Smoothing | float,
+    callback: Callable[[Step], None] | None,
+) -> None:
+    """Refuse what was given for a search where none is made."""
+    given = {
+        "tree": tree is not None,
+        "vtree": vtree != "balanced",
+        "prune": prune is not None,
+        "smoothing": smoothing != 1.0,
+        "callback": callback is not None,
+    }
+    for name in (n for n, is_given in given.items() if is_given):
+        raise LearningError(
+            f"method 'ensemble' has no use for {name}: leave it out, or take a method that searches"
+        )
+
+
+def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[Table, Table]:
+    """Split a table at random; a row of whole weight n counts as n rows.
+
+    A LearningError if none or all rows would be held out.
+    """
+    if not 0 < fraction < 1:
+        raise LearningError(f"validation_fraction is {fraction}: give a number between 0 and 1")
+    held: Floats
+    if np.array_equal(table.weights, np.floor(table.weights)):
+        held = rng.binomial(table.weights.astype(np.int64), fraction).astype(np.float64)
+    else:
+        held = np.where(rng.random(table.n_rows) < fraction, table.weights, 0.0)
+    if not held.any() or not (table.weights - held).any():
+        raise LearningError(
+            f"a random part of {fraction:g} of {table.n_rows} rows is none or all of them: "
+            "give validation rows, or a method that needs none"
+        )
+    return _weighted(table, table.weights - held), _weighted(table, held)
+
+
+def _weighted(table: Table, weights: Floats) -> Table:
+    """The rows of positive weight, with these weights."""
+    used = weights > 0
+    return Table.of(table.codes[used], weights[used], arities=table.arities, names=table.names)
+
+
+def _check_cells(
+    cells: Sequence[Table],
+    validation: Sequence[Table] | None,
+    structure_weights: Sequence[npt.ArrayLike] | None,
+) -> None:
+    if not cells:
+        raise LearningError("there are no cells: give at least one table")
+    for what, given in (("validation", validation), ("structure_weights", structure_weights)):
+        if given is not None and len(given) != len(cells):
+            raise LearningError(
+                f"{what} has {len(given)} parts for {len(cells)} cells: give one each"
+            )
+    for table in [*cells, *(validation or [])]:
+        if table.names != cells[0].names or not np.array_equal(table.arities, cells[0].arities):
+            raise LearningError(
+                f"cells have the columns {cells[0].names} and {table.names}, arities "
+                f"{cells[0].arities.tolist()} and {table.arities.tolist()}: give the same to all"
+            )
+    for i, given_weights in enumerate(structure_weights or []):
+        weights = np.asarray(given_weights, np.float64)
+        if weights.shape != (cells[i].n_rows,):
+            raise LearningError(
+                f"structure_weights of cell {i} have shape {weights.shape}: give one per row "
+                f"({cells[i].n_rows})"
+            )
+        if not (np.isfinite(weights) & (weights >= 0)).all():
+            raise LearningError(
+                f"structure_weights of cell {i} are not all finite and at least 0: correct them"
+            )
+    if not any(table.weights.any() for table in cells):
+        raise LearningError("no cell has rows of positive weight: give at least one row")
+
+
+def _trees(
+    trees: Trees | Tree | Sequence[Tree],
+    cells: Sequence[Table],
+    counts: Sequence[Floats],
+    prune: Criterion | None,
+) -> Sequence[Tree]:
+    if isinstance(trees, Tree):
+        return [trees] * len(cells)
+    if not isinstance(trees, str):
+        if len(trees) != len(cells):
+            raise LearningError(
+                f"there are {len(trees)} trees for {len(cells)} cells: give one each"
+            )
+        return trees
+    check_choice("trees", trees, TREES)
+    if trees == "pooled":
+        return [tree_of_counts(np.sum(counts, axis=0), cells[0].arities, prune=prune)] * len(cells)
+    return [tree_of_counts(c, cells[0].arities, prune=prune) for c in counts]
+
+
+def _stacked(table: Table, choice: Floats, held_out: Table | None) -> tuple[Codes, Floats]:
+    """Training and held-out rows as columns, with the three weights of :class:`CellRows`."""
+    codes = [table.codes.T]
+    weights = [np.stack([choice, table.weights, np.zeros(table.n_rows)], axis=1)]
+    if held_out is not None:
+        codes.append(held_out.codes.T)
+        none = np.zeros(held_out.n_rows)
+        weights.append(np.stack([none, none, held_out.weights], axis=1))
+    return np.concatenate(codes, axis=1), np.concatenate(weights)
+
+
+def _merged(codes: Codes, weights: Floats, arities: Ints) -> tuple[Codes, Floats]:
+    """Distinct rows of positive weight with their weights summed."""
+    used = weights.any(axis=1)
+    if not used.all():
+        codes, weights = codes[:, used], weights[used]
+    ids, first = distinct_rows(codes.T, arities)
+    summed = [np.bincount(ids, weights[:, c], len(first)) for c in range(3)]
+    return np.ascontiguousarray(codes[:, first]), np.stack(summed, axis=1)

@@ -1,0 +1,251 @@
+"""From a tree to the first circuit: its vtree, the skeleton along it, and the circuit of that.
+
+A vtree says how the products of a circuit divide their scope. A :class:`Skeleton` is a
+circuit as the learners see it: sum nodes that belong to vtree nodes, and edges that
+are binary products (or values, at the leaves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.circuit import INDICATOR, PRODUCT, Circuit, CircuitBuilder, Vtree
+from fairpc.core import Floats, Int32s, Ints, LearningError, check_choice
+from fairpc.structure._trees import Tree, offsets
+
+Shape = Literal["balanced", "right-linear"]
+SHAPES: Final = ("balanced", "right-linear")
+
+_Branch = int | tuple["_Branch", "_Branch"]
+"""A vtree while it grows: a variable, or what is left and right of a node."""
+
+
+def vtree_of_tree(tree: Tree, shape: Shape = "balanced") -> Vtree:
+    """A vtree along a tree: a variable with children is left of all that is below it.
+
+    Siblings (and the roots of a forest) are joined pairwise in halves ("balanced",
+    as in the reference), or one after the other ("right-linear"). Nodes are
+    numbered children first, left before right.
+    """
+    check_choice("shape", shape, SHAPES)
+    children = tree.children()
+    top: dict[int, _Branch] = {}
+    for v in tree.order[::-1].tolist():
+        below = [top[c] for c in children[v]]
+        top[v] = (v, _join(below, shape)) if below else v
+    stack = [_join([top[r] for r in tree.roots], shape)]
+    branches: list[_Branch] = []
+    while stack:
+        branches.append(branch := stack.pop())
+        if isinstance(branch, tuple):
+            stack += branch
+    left, right, variable = np.full((3, len(branches)), -1)
+    loose: list[int] = []  # nodes whose parent comes later
+    for n, branch in enumerate(reversed(branches)):
+        if isinstance(branch, tuple):
+            right[n], left[n] = loose.pop(), loose.pop()
+        else:
+            variable[n] = branch
+        loose.append(n)
+    return Vtree(np.arange(len(branches)), left, right, variable)
+
+
+def _join(branches: list[_Branch], shape: Shape) -> _Branch:
+    if len(branches) == 1:
+        return branches[0]
+    if shape == "balanced":
+        half = len(branches) // 2
+        return _join(branches[:half], shape), _join(branches[half:], shape)
+    top = branches[-1]
+    for branch in branches[-2::-1]:
+        top = branch, top
+    return top
+
+
+def parents_and_depths(vtree: Vtree) -> tuple[Ints, Ints]:
+    """Parent of each node, -1 at the root; and distance from the root."""
+    parent = np.full(len(vtree.ids), -1, np.int64)
+    inner = np.flatnonzero(vtree.left >= 0)
+    parent[vtree.left[inner]] = inner
+    parent[vtree.right[inner]] = inner
+    depth = np.zeros(len(parent), np.int64)
+    for v in range(len(parent) - 2, -1, -1):
+        depth[v] = depth[parent[v]] + 1
+    return parent, depth
+
+
+@dataclass(frozen=True, eq=False)
+class Skeleton:
+    """Sum nodes with their edges, children first, root last; indicators come before all.
+
+    Node ``offsets(arities)[j] + v`` is the indicator [X_j = v]; it has one edge,
+    with the same number. The edges of a node are consecutive.
+
+    Attributes:
+        vnode: vtree node of each node.
+        first, size: first edge and number of edges of each node.
+        left, right: children of each edge's product, -1 at the leaves.
+        value: value of each edge at the leaves, -1 elsewhere.
+    """
+
+    vnode: Int32s
+    first: Int32s
+    size: Int32s
+    left: Int32s
+    right: Int32s
+    value: Int32s
+
+
+class _Nodes(list[tuple[int, Sequence[tuple[int, int, int]]]]):
+    """The nodes of a skeleton so far: vtree node, and edges as (left, right, value)."""
+
+    def add(self, vnode: int, edges: Sequence[tuple[int, int, int]]) -> int:
+        """Append a node; its number."""
+        self.append((vnode, edges))
+        return len(self) - 1
+
+    def skeleton(self) -> Skeleton:
+        vnode = np.array([v for v, _ in self], np.int32)
+        size = np.array([len(edges) for _, edges in self], np.int32)
+        first = (np.cumsum(size) - size).astype(np.int32)
+        edges = np.array([e for _, edges in self for e in edges], np.int32)
+        return Skeleton(vnode, first, size, *(np.ascontiguousarray(c) for c in edges.T))
+
+
+def compile_tree(tree: Tree, vtree: Vtree, arities: npt.ArrayLike) -> Skeleton:
+    """The circuit of a tree-shaped distribution: smooth, decomposable, deterministic.
+
+    Each variable has one sum per value of its parent; it decides on the
+    variable's value, and the sums below it are shared between them.
+    """
+    sizes = np.asarray(arities, np.int64)
+    n_leaves = int((vtree.variable >= 0).sum())
+    if not n_leaves == tree.n_variables == len(sizes):
+        raise LearningError(
+            f"the tree has {tree.n_variables} variables, the vtree {n_leaves}, and there are "
+            f"{len(sizes)} arities: give the same variables to all"
+        )
+    nodes = _Nodes()
+    start = offsets(sizes)
+    leaf_of = {int(x): v for v, x in enumerate(vtree.variable) if x >= 0}
+    for x, k in enumerate(sizes.tolist()):
+        for value in range(k):
+            nodes.add(leaf_of[x], [(-1, -1, value)])
+    has_children = np.zeros(tree.n_variables, bool)
+    has_children[tree.parent[tree.parent >= 0]] = True
+    made: list[list[int]] = []
+    top: list[int] = []  # the variable of each vtree node that all others there hang from
+    for v, x in enumerate(vtree.variable.tolist()):
+        if x >= 0:
+            top.append(x)
+            copies = 1 if tree.parent[x] < 0 else int(sizes[tree.parent[x]])
+            made.append(_leaves(nodes, v, start[x], int(sizes[x]), copies, bool(has_children[x])))
+            continue
+        a, b = int(vtree.left[v]), int(vtree.right[v])
+        top.append(top[a])
+        copies = 1 if tree.parent[top[a]] < 0 else int(sizes[tree.parent[top[a]]])
+        if tree.parent[top[b]] == top[a]:
+            edges = [(p, s, -1) for p, s in zip(made[a], made[b], strict=True)]
+            made.append([nodes.add(v, edges) for _ in range(copies)])
+        elif tree.parent[top[a]] == tree.parent[top[b]]:
+            pairs = zip(made[a], made[b], strict=True)
+            made.append([nodes.add(v, [(p, s, -1)]) for p, s in pairs])
+        else:
+            raise LearningError(
+                f"vtree node {v} joins variables {top[a]} and {top[b]}, which are neither parent "
+                "and child nor siblings in the tree: make the vtree from this tree"
+            )
+    return nodes.skeleton()
+
+
+def tree_circuit(tree: Tree, vtree: Vtree, variables: Mapping[str, int]) -> Circuit:
+    """The circuit of :func:`compile_tree` with uniform parameters, to be learned.
+
+    ``variables`` maps names to numbers of values, in the order of the tree's variables.
+    """
+    skeleton = compile_tree(tree, vtree, list(variables.values()))
+    builder = CircuitBuilder(variables)
+    return builder.build(graft_skeleton(builder, skeleton, None, vtree, range(len(variables))))
+
+
+def _leaves(
+    nodes: _Nodes, vnode: int, start: int, arity: int, copies: int, inner: bool
+) -> list[int]:
+    """Indicators where the variable decides for others, distributions where it does not."""
+    if inner:
+        return [int(start) + v for v in range(arity)]
+    if arity == 1:
+        return [int(start)] * copies
+    return [nodes.add(vnode, [(-1, -1, v) for v in range(arity)]) for _ in range(copies)]
+
+
+def graft_skeleton(
+    builder: CircuitBuilder,
+    skeleton: Skeleton,
+    weights: Floats | None,
+    vtree: Vtree,
+    columns: Sequence[int],
+    key: Hashable = None,
+) -> int:
+    """Add a skeleton's circuit to ``builder``; give back its root.
+
+    ``weights`` holds one parameter per edge; without it the sums are free and
+    start uniform. Sums keep parameters of their own even where two happen to be
+    equal, so that they can be learned apart afterwards; ``key`` tells the grafts
+    of one builder from another.
+    """
+    below: list[int] = []
+    first, size = skeleton.first.tolist(), skeleton.size.tolist()
+    left, right, value = (a.tolist() for a in (skeleton.left, skeleton.right, skeleton.value))
+    theta = None if weights is None else weights.tolist()
+    variable = vtree.variable[skeleton.vnode].tolist()
+    for n, (start, k) in enumerate(zip(first, size, strict=True)):
+        span = range(start, start + k)
+        if variable[n] >= 0:
+            children = [builder.indicator(columns[variable[n]], value[e]) for e in span]
+        else:
+            children = [builder.product(below[left[e]], below[right[e]]) for e in span]
+        if k == 1:
+            below.append(children[0])
+            continue
+        given = None if theta is None else theta[start : start + k]
+        tie = None if given is None else ("graft", key, n)
+        below.append(builder.sum(children, given, tie=tie))
+    return below[-1]
+
+
+def graft(
+    builder: CircuitBuilder,
+    circuit: Circuit,
+    columns: Sequence[int | str],
+    *,
+    free: bool = False,
+    key: Hashable = None,
+) -> int:
+    """Add a circuit to ``builder`` with its variable i as column ``columns[i]``; the new root.
+
+    With ``free`` the sums get parameters of their own that start uniform, to be
+    learned; otherwise they start from the circuit's. Shared parameters stay shared.
+    ``key`` tells the grafts of one builder from another.
+    """
+    g = circuit.graph
+    if len(columns) != g.n_variables:
+        raise LearningError(
+            f"{len(columns)} columns for a circuit of {g.n_variables} variables: give one each"
+        )
+    below: list[int] = []
+    for n, kind in enumerate(g.kind.tolist()):
+        children = [below[c] for c in g.children(n).tolist()]
+        if kind == INDICATOR:
+            below.append(builder.indicator(columns[g.variable[n]], int(g.value[n])))
+        elif kind == PRODUCT:
+            below.append(builder.product(*children))
+        else:
+            weights = None if free else circuit.weights(n).tolist()
+            below.append(builder.sum(children, weights, tie=("graft", key, int(g.block[n]))))
+    return below[-1]

@@ -1,0 +1,375 @@
+"""The state of a search: circuits that are split edge by edge, with the rows of every edge.
+
+A split (Strudel; paper, Section "Structure Learning") replaces an edge (n, c) by
+two, whose sub-circuits are those of c restricted to "X in A" and to "X not in A".
+The circuits are deterministic: a complete row takes one edge at each vtree node,
+parameters are ratios of counts (Equation 1), and the likelihood is a sum of terms
+of single nodes. So a split costs what it touches: the rows of its edge, times the
+vtree nodes between the edge and X, and the nodes that are copied there.
+
+Importing this module imports Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fairpc.circuit import Vtree
+from fairpc.core import Array, Bools, Bytes, Codes, Floats, Int32s, Ints
+from fairpc.structure import _split_kernels as splits
+from fairpc.structure import _state_kernels as kernels
+from fairpc.structure._compile import Skeleton, parents_and_depths
+from fairpc.structure._parameters import LearnedCell, Smoothing, cell_marginals, posterior_mean
+from fairpc.structure._trees import offsets
+
+
+@dataclass(frozen=True, eq=False)
+class CellRows:
+    """The complete rows of a cell, and the circuit it starts from.
+
+    Attributes:
+        codes: int16, (variables, rows).
+        weights: (rows, 3): weight for the choice of splits, for parameters, and as held-out row.
+        vtree, skeleton: a compiled tree.
+    """
+
+    codes: Codes
+    weights: Floats
+    vtree: Vtree
+    skeleton: Skeleton
+
+
+@dataclass(frozen=True, eq=False)
+class _Undo:
+    """What a split changed in old nodes: enough to take it back."""
+
+    node: int
+    edge: int
+    pair: int
+    edges: Int32s
+    counts: Floats
+    size: Ints
+
+
+class SplitState:
+    """Circuits of several cells over the same variables, to be split in place."""
+
+    def __init__(self, cells: Sequence[CellRows], arities: Ints, smoothing: Smoothing) -> None:
+        self.start = offsets(arities)
+        self.smoothing = smoothing
+        self.n_cells = len(cells)
+        self._vtrees = [cell.vtree for cell in cells]
+        self._skeletons = [cell.skeleton for cell in cells]
+        self._stride = len(cells[0].vtree.ids)
+        self._n_values = int(self.start[-1])
+        self.n_fixed = self.n_cells * self._n_values
+        self.codes = np.concatenate([cell.codes for cell in cells], axis=1)
+        self.row_weights = np.concatenate([cell.weights for cell in cells])
+        ends = np.cumsum([cell.codes.shape[1] for cell in cells])
+        self._spans = list(zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True))
+        self.totals = self.row_weights.sum(axis=0)
+        self._mark = 0
+        self._last_asked = -1, np.zeros(0, bool), np.zeros(0, np.int64)
+        self._undo: list[_Undo] = []
+        self._load(cells)
+        self._start_counts()
+
+    @property
+    def log_likelihood(self) -> float:
+        """Σ weight · log P(row) of the rows that parameters come from."""
+        return float(self._likelihood[0])
+
+    @property
+    def held_out_log_likelihood(self) -> float:
+        """The same of the held-out rows; -inf where one of them is impossible."""
+        return float(self._likelihood[1]) if self._likelihood[2] < 0.5 else -np.inf
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges so far; an edge keeps its number."""
+        return int(self._size[1])
+
+    def flow(self, edge: int) -> float:
+        """Weight of the rows that take an edge; 0 once it is split or no edge leads to it."""
+        return float(self._C[edge, kernels.FLOW]) if self._E[edge, kernels.ALIVE] else 0.0
+
+    def keys(self, edges: Int32s) -> tuple[Floats, Int32s]:
+        """Flows and vtree nodes (within their cells) of several edges that can be split."""
+        vnodes = self._N[self._E[edges, kernels.NODE], kernels.VNODE] % np.int32(self._stride)
+        return self._C[edges, kernels.FLOW], vnodes
+
+    def vnode(self, edge: int) -> int:
+        """Vtree node of an edge, counted within its cell."""
+        return int(self._N[self._E[edge, kernels.NODE], kernels.VNODE]) % self._stride
+
+    def cell(self, edge: int) -> int:
+        """Cell of an edge."""
+        return int(self._N[self._E[edge, kernels.NODE], kernels.VNODE]) // self._stride
+
+    def candidates(self, since: int, min_flow: float) -> Int32s:
+        """Edges numbered ``since`` and later that have at least ``min_flow`` and can be split."""
+        edges = since, self.n_edges
+        found: Int32s = kernels.candidates(*self._graph()[:4], self.start, *edges, float(min_flow))
+        return found
+
+    def rows(self, edge: int) -> Int32s:
+        """The rows that take an edge, in order."""
+        near = self._near[edge]
+        found: Int32s = near[self._active[self.vnode(edge)][near] == edge]
+        self._near[edge] = found
+        return found
+
+    def possible(self, edge: int) -> Bools:
+        """Which values of the variables, stacked, are possible below an edge: always the same."""
+        if edge != self._last_asked[0]:
+            words = self._B[self._E[edge, kernels.LEFT]] | self._B[self._E[edge, kernels.RIGHT]]
+            bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+            known = bits[: self._n_values].view(bool)
+            counts = np.add.reduceat(known, self.start[:-1], dtype=np.int64)
+            self._last_asked = edge, known, counts
+        return self._last_asked[1]
+
+    def free_values(self, edge: int) -> Ints:
+        """How many values each variable can take below an edge."""
+        self.possible(edge)
+        return self._last_asked[2]
+
+    def halves(self, edge: int, variable: int) -> Bytes:
+        """Sides that set the first possible value of a variable against all others."""
+        own = self.possible(edge)[self.start[variable] : self.start[variable + 1]]
+        sides = np.ones(len(own), np.uint8)
+        sides[np.argmax(own)] = 0
+        return sides
+
+    def best_split(
+        self, edge: int, rows: Int32s, variables: Int32s, price: float
+    ) -> tuple[int, Bytes, float, int]:
+        """The best split of an edge: variable, side of each value, gain, new free parameters.
+
+        The gain is that in maximum log-likelihood, exactly: it equals the difference
+        of two full evaluations without smoothing. The split maximises gain − price ×
+        max(parameters, 0), with the values of side 0 found greedily where there are more than two.
+        """
+        cell = self.cell(edge)
+        # As many levels as there are vtree nodes: all that is below the edge.
+        queue, _, _ = self._reach(edge, int(variables[0]), self._stride)
+        arrays = *self._graph(), self._active, self.codes, self.row_weights
+        place = self._leaf[cell], cell * self._stride, self.start
+        found: tuple[int, Bytes, float, int] = kernels.best_split(
+            *arrays, rows, edge, queue, variables, *place, price, self._edge_maps
+        )
+        return found
+
+    def split(self, edge: int, rows: Int32s, variable: int, sides: Bytes, depth: int = 1) -> None:
+        """Split an edge: values with side 0 against those with side 1.
+
+        ``depth`` counts the levels of products and sums below the edge of which
+        each half gets copies of its own: 1 is the product alone, 2 adds its sums.
+        """
+        levels = depth // 2
+        queue, n_queue, vnodes = self._reach(edge, variable, levels)
+        self._reserve(2 * len(queue), 2 * n_queue + 2)
+        edges = kernels.edges_of(self._N, self._E, queue, n_queue)
+        touched = np.append(edges, np.int32(edge))
+        node, cell = int(self._E[edge, kernels.NODE]), self.cell(edge)
+        size, counts = self._size.copy(), self._C[touched, :3]
+        target = self._size, cell * self._n_values, self._maps, self._edge_maps
+        middle, pair = splits.copy_nodes(
+            *self._graph(), edge, queue, variable, sides, levels, self.start, *target
+        )
+        self._undo.append(_Undo(node, edge, pair, touched, counts, size))
+        self._set_priors(cell, int(size[1]), self.n_edges)
+        side = sides[self.codes[variable, rows]]
+        below = vnodes % self._stride
+        moved = self._E, self._C, self._active, self.row_weights, rows, side, edge
+        splits.move_rows(
+            *moved, self.vnode(edge), pair, below, edges, counts, self.n_fixed, self._edge_maps
+        )
+        first, second = rows[side == 0], rows[side == 1]
+        self._near[edge] = first[:0]
+        before = len(self._near)
+        self._near += [first] * (middle - before) + [second] * (pair - middle) + [first, second]
+        new = int(size[0]), int(self._size[0])
+        self._T[slice(*new)] = 0.0
+        self._likelihood += self._set_terms(*new, np.append(queue, np.int32(node)))
+        self.n_parameters += splits.settle(self._N, self._E, *new)
+        self.n_parameters += 2 if self._N[node, kernels.SIZE] == 2 else 1
+        self.n_parameters -= splits.release(self._N, self._E, edge, new[1])
+
+    def undo(self) -> None:
+        """Go back to the last :meth:`keep`. Rows stay where they were sent: no split can follow."""
+        while self._undo:
+            last = self._undo.pop()
+            splits.restore_edge(self._N, self._E, last.node, last.edge, last.pair)
+            self._C[last.edges, :3] = last.counts
+            self._size[:] = last.size
+
+    def keep(self) -> None:
+        """Keep the splits made so far: :meth:`undo` will not take them back."""
+        self._undo.clear()
+
+    def learned(self, cell: int) -> LearnedCell:
+        """The circuit of a cell as it is now."""
+        if self.n_edges == self._n_start:
+            return self._tree(cell)
+        found = kernels.below(self._N, self._E, self._roots[cell], int(self._size[0]), self.n_fixed)
+        # Children first: they belong to smaller vtree nodes than the node itself.
+        order = found[np.lexsort((found, self._N[found, kernels.VNODE]))]
+        fixed = np.arange(cell * self._n_values, (cell + 1) * self._n_values, dtype=np.int32)
+        nodes = np.concatenate([fixed, order])
+        number = np.full(int(self._size[0]), -1, np.int32)
+        number[nodes] = np.arange(len(nodes), dtype=np.int32)
+        sizes = self._N[nodes, kernels.SIZE]
+        edges = kernels.edges_of(self._N, self._E, nodes, int(sizes.sum()))
+        left, right = self._E[edges, kernels.LEFT], self._E[edges, kernels.RIGHT]
+        first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
+        skeleton = Skeleton(
+            vnode=self._N[nodes, kernels.VNODE] % np.int32(self._stride),
+            first=first,
+            size=sizes.copy(),
+            left=np.where(left >= 0, number[left], np.int32(-1)),
+            right=np.where(right >= 0, number[right], np.int32(-1)),
+            value=self._E[edges, kernels.VALUE].copy(),
+        )
+        counts = self._C[edges, kernels.PARAMETER].copy()
+        priors = self._C[edges, kernels.PRIOR].copy()
+        weights = posterior_mean(counts, priors, first, self.smoothing.strength)
+        return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
+
+    def _tree(self, cell: int) -> LearnedCell:
+        """The circuit of a cell as it was given, with the counts of its rows."""
+        skeleton = self._skeletons[cell]
+        fixed = np.arange(cell * self._n_values, (cell + 1) * self._n_values)
+        edges = np.concatenate([fixed, np.arange(*self._edge_spans[cell])])
+        counts, priors = self._C[edges][:, [kernels.PARAMETER, kernels.PRIOR]].T.copy()
+        weights = posterior_mean(counts, priors, skeleton.first, self.smoothing.strength)
+        return LearnedCell(self._vtrees[cell], skeleton, counts, priors, weights)
+
+    def _graph(self) -> tuple[Array, ...]:
+        """The arrays of nodes and edges that kernels walk along."""
+        return self._N, self._E, self._C, self._B, self._V
+
+    def _reach(self, edge: int, variable: int, levels: int) -> tuple[Int32s, int, Int32s]:
+        """Nodes below an edge on the way to a variable, or in the first levels of sums.
+
+        With their number of edges, and their vtree nodes.
+        """
+        self._mark += 1
+        leaf = int(self._leaf[self.cell(edge)][variable])
+        found: tuple[Int32s, int, Int32s] = splits.reach(
+            self._N, self._E, self._V, edge, leaf, levels, self._mark
+        )
+        return found
+
+    def _load(self, cells: Sequence[CellRows]) -> None:
+        """Number the nodes of all cells: indicators of each cell first, then the other nodes."""
+        k = self._n_values
+        n_nodes = self.n_fixed + sum(len(c.skeleton.vnode) - k for c in cells)
+        n_edges = self.n_fixed + sum(len(c.skeleton.left) - k for c in cells)
+        self._size = np.array([n_nodes, n_edges], np.int64)
+        self._n_start = n_edges
+        self._N = np.zeros((2 * n_nodes, 5), np.int32)
+        self._E = np.zeros((2 * n_edges, 7), np.int32)
+        self._C = np.zeros((2 * n_edges, 4))
+        self._T = np.zeros((2 * n_nodes, 3))
+        self._B = np.zeros((2 * n_nodes, (k + 63) // 64), np.uint64)
+        self._maps = np.zeros((2, 2 * n_nodes), np.int32)
+        self._edge_maps = np.zeros((2, 2 * n_edges), np.int32)
+        self._V = np.concatenate([_shifted(c.vtree, i) for i, c in enumerate(cells)])
+        n_inner = self._stride // 2
+        self._leaf = [  # vtree node of each variable: inner nodes, with -1, sort first
+            np.argsort(c.vtree.variable, kind="stable")[n_inner:] + i * self._stride
+            for i, c in enumerate(cells)
+        ]
+        self._roots: list[int] = []
+        self._edge_spans: list[tuple[int, int]] = []
+        node, edge = self.n_fixed, self.n_fixed
+        for i, cell in enumerate(cells):
+            s = cell.skeleton
+            number = np.concatenate([np.arange(k) + i * k, np.arange(len(s.vnode) - k) + node])
+            link = np.concatenate([np.arange(k) + i * k, np.arange(len(s.left) - k) + edge])
+            _load_skeleton(self._N, self._E, s, number, link, i * self._stride)
+            self._roots.append(int(number[-1]))
+            self._edge_spans.append((edge, edge + len(s.left) - k))
+            node += len(s.vnode) - k
+            edge += len(s.left) - k
+
+    def _start_counts(self) -> None:
+        """Send all rows down their trees."""
+        n, e, c = self._N, self._E, self._C
+        kernels.fill_values(n, e, self._B, self._V, self.start, int(self._size[0]))
+        self._active = np.zeros((self._stride, self.codes.shape[1]), np.int32)
+        every = np.arange(self.codes.shape[1], dtype=np.int32)
+        self._marginal: list[Floats] = []
+        for i, (lo, hi) in enumerate(self._spans):
+            rows = self._active, self.codes, self.row_weights, lo, hi
+            kernels.route(n, e, c, self._V, *rows, i * self._stride, self._roots[i])
+            if self.smoothing.base == "marginal":
+                weights = self.row_weights[lo:hi, kernels.PARAMETER]
+                self._marginal.append(cell_marginals(self.codes[:, lo:hi], weights, self.start))
+            self._set_priors(i, *self._edge_spans[i])
+        cell_of = self._N[self._E[: self.n_edges, kernels.NODE], kernels.VNODE] // self._stride
+        spans = [every[lo:hi] for lo, hi in self._spans]
+        self._near = [spans[i] for i in cell_of.tolist()]
+        nodes = self.n_fixed, int(self._size[0])
+        self._likelihood = self._set_terms(*nodes, np.zeros(0, np.int32))
+        sizes = n[slice(*nodes), kernels.SIZE]
+        self.n_parameters = int(sizes[sizes > 1].sum())
+
+    def _set_terms(self, lo: int, hi: int, others: Int32s) -> Floats:
+        """Set the likelihood terms of the nodes ``lo:hi`` and ``others``; how the sums change."""
+        strength = float(self.smoothing.strength)
+        change = np.zeros(3)
+        kernels.set_terms(*self._graph()[:3], self._T, strength, lo, hi, others, change)
+        return change
+
+    def _set_priors(self, cell: int, lo: int, hi: int) -> None:
+        """Priors of the edges ``lo:hi`` of a cell, up to a factor per node."""
+        self._C[lo:hi, kernels.PRIOR] = 1.0
+        if self.smoothing.base == "marginal":
+            kernels.set_priors(*self._graph(), self.start, self._marginal[cell], lo, hi)
+
+    def _reserve(self, nodes: int, edges: int) -> None:
+        """Room for more nodes and edges, by doubling."""
+        if self._size[0] + nodes > len(self._N):
+            room = 2 * (int(self._size[0]) + nodes)
+            for name in ("_N", "_T", "_B"):
+                array = getattr(self, name)
+                setattr(self, name, np.pad(array, ((0, room - len(array)), (0, 0))))
+            self._maps = np.zeros((2, room), np.int32)
+        if self._size[1] + edges > len(self._E):
+            room = 2 * (int(self._size[1]) + edges)
+            for name in ("_E", "_C"):
+                array = getattr(self, name)
+                setattr(self, name, np.pad(array, ((0, room - len(array)), (0, 0))))
+            self._edge_maps = np.zeros((2, room), np.int32)
+
+
+def _shifted(vtree: Vtree, cell: int) -> Int32s:
+    """A vtree as rows of V, numbered after those of the cells before."""
+    parent, depth = parents_and_depths(vtree)
+    shift = cell * len(vtree.ids)
+    left, right, above = (
+        np.where(a >= 0, a + shift, -1) for a in (vtree.left, vtree.right, parent)
+    )
+    return np.stack([left, right, vtree.variable, above, depth], axis=1).astype(np.int32)
+
+
+def _load_skeleton(
+    nodes: Int32s, edges: Int32s, s: Skeleton, number: Ints, link: Ints, shift: int
+) -> None:
+    """Write a skeleton into the arrays of nodes and edges under new numbers."""
+    nodes[number, kernels.VNODE] = s.vnode + shift
+    nodes[number, kernels.FIRST] = link[s.first]
+    nodes[number, kernels.SIZE] = s.size
+    owner = np.repeat(np.arange(len(s.vnode)), s.size)
+    last = np.append(owner[1:] != owner[:-1], True)
+    edges[link, kernels.NODE] = number[owner]
+    edges[link, kernels.LEFT] = np.where(s.left >= 0, number[s.left], -1)
+    edges[link, kernels.RIGHT] = np.where(s.right >= 0, number[s.right], -1)
+    edges[link, kernels.VALUE] = s.value
+    edges[link, kernels.NEXT] = np.where(last, -1, np.append(link[1:], -1))
+    edges[link, kernels.ALIVE] = 1

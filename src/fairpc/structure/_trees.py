@@ -1,0 +1,328 @@
+"""Chow–Liu trees: the tree of greatest likelihood (Chow and Liu 1968), from mutual information.
+
+Every sub-circuit starts from one (paper, Section "Structure Learning").
+
+Pairs of values are counted on planes: every column becomes one plane per value but
+the most frequent, whose counts follow from the others. A missing value is counted as
+one more value and left out of the result, so each pair is counted over the rows
+where both are observed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import (
+    Bools,
+    Codes,
+    Floats,
+    Integers,
+    Ints,
+    LearningError,
+    check_choice,
+    check_number,
+)
+from fairpc.data import Table, readonly
+
+Criterion = Literal["aic", "bic"]
+CRITERIA: Final = ("aic", "bic")
+"""Akaike's and the Bayesian information criterion: what a parameter must gain."""
+
+PSEUDOCOUNT: Final = 1.0
+"""Prior rows per cell of a 2×2 table, the reference's choice; see :func:`mutual_information`."""
+
+_MOST: Final = 1 << 20
+"""Weights above have too many binary digits to be counted digit by digit."""
+
+
+def check_table(table: Table, *, lenient: bool = False) -> None:
+    """Raise a LearningError for a table that no structure can be learned from.
+
+    ``lenient`` lets constant columns and a single column pass: both have a
+    circuit, though nothing to learn, and a model that meets them in one of
+    many cells cannot leave the column out.
+    """
+    if not table.n_rows:
+        raise LearningError("the table has no rows: give at least one row of positive weight")
+    if table.n_variables == 0:
+        raise LearningError("the table has no columns: give at least two")
+    if not table.weights.any():
+        raise LearningError("all weights are zero: give at least one row of positive weight")
+    if table.n_variables == 1 and not lenient:
+        raise LearningError(
+            f"the table has one column, {table.names[0]!r}: a structure relates at least two"
+        )
+    used = table.weights > 0
+    for name, column in zip(table.names, table.codes.T, strict=True):
+        values = column[used & (column >= 0)]
+        if not len(values):
+            raise LearningError(f"column {name!r} is missing in every row: leave it out")
+        if not lenient and values.min() == values.max():
+            raise LearningError(
+                f"column {name!r} has one value ({values[0]}) in all rows: leave it out"
+            )
+
+
+def offsets(sizes: Integers) -> Ints:
+    """First stacked row of each variable, and the total at the end."""
+    start = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=start[1:])
+    return start
+
+
+def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
+    """Weighted counts of all pairs of values, as one symmetric matrix.
+
+    ``columns`` holds one row per variable (-1 = missing). Values are stacked:
+    value v of variable j is row ``offsets(sizes)[j] + v`` of the result, so that a
+    diagonal block holds the counts of one variable. The Gram matrix of the planes is
+    taken on packed bits, 64 rows at a time, where weights are whole numbers, and
+    over the planes that hold in each row otherwise.
+    """
+    from fairpc.structure import _count_kernels
+
+    columns, weights = readonly(np.ascontiguousarray(columns)), readonly(weights)
+    start = offsets(sizes)
+    n_variables, n_rows = columns.shape
+    n_values = int(start[-1])
+    single = np.zeros(n_values + n_variables)
+    plane = np.empty(n_values + n_variables, np.int64)
+    n_planes = _count_kernels.number_planes(columns, weights, start, single, plane)
+    gram = np.zeros((n_planes, n_planes))
+    if n_rows and weights.max() < _MOST and (weights == np.floor(weights)).all():
+        bits = np.zeros((n_planes + 2, (n_rows + 63) // 64), np.uint64)
+        _count_kernels.bit_products(columns, weights, start, plane, bits, gram)
+    else:
+        held = np.empty(n_variables, np.int64)
+        _count_kernels.row_products(columns, weights, start, plane, held, gram)
+    counts = np.zeros((n_values, n_values))
+    _count_kernels.expand(gram, plane, single, start, np.empty(len(single)), counts)
+    return counts
+
+
+def mutual_information(
+    counts: Floats,
+    sizes: Integers,
+    pseudocount: float = PSEUDOCOUNT,
+    possible: Bools | None = None,
+) -> Floats:
+    """Mutual information in nats of every pair of variables, from :func:`pair_counts`.
+
+    Each table of a pair is smoothed by ``4 * pseudocount`` prior rows spread evenly
+    over its cells: one per cell where both are binary, as in the reference, and
+    no more in total where they are not. ``possible`` says which of the stacked values
+    there are; all by default.
+    """
+    from fairpc.structure import _count_kernels
+
+    start = offsets(sizes)
+    known = np.ones(int(start[-1]), bool) if possible is None else possible
+    free = np.add.reduceat(known, start[:-1], dtype=np.float64)
+    result = np.zeros((len(free), len(free)))
+    _count_kernels.pair_information(counts, start, known, free, float(pseudocount), result)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """A rooted tree (or forest) over variables.
+
+    Attributes:
+        parent: parent of each variable, -1 for a root.
+        order: the variables, each after its parent.
+    """
+
+    parent: Ints
+    order: Ints
+
+    @classmethod
+    def of(cls, parent: npt.ArrayLike) -> Tree:
+        """A tree from its parents; a LearningError where they close a cycle or name no variable."""
+        above = np.array(parent, np.int64)
+        n = len(above)
+        if above.ndim != 1 or n == 0 or (above < -1).any() or (above >= n).any():
+            raise LearningError(
+                f"parents {above.tolist()} are no tree: give one parent per variable, -1 for roots"
+            )
+        children = cls(above, above).children()
+        order = np.flatnonzero(above < 0).tolist()
+        for v in order:
+            order.extend(children[v])
+        if len(order) != n:
+            loose = sorted(set(range(n)) - set(order))
+            raise LearningError(f"variables {loose} lie on a cycle of parents: cut it at a root")
+        for array in (above, found := np.array(order, np.int64)):
+            array.flags.writeable = False
+        return cls(above, found)
+
+    @property
+    def n_variables(self) -> int:
+        return len(self.parent)
+
+    @property
+    def roots(self) -> list[int]:
+        return [int(v) for v in np.flatnonzero(self.parent < 0)]
+
+    def children(self) -> list[list[int]]:
+        """Children of each variable, in increasing order."""
+        below: list[list[int]] = [[] for _ in self.parent]
+        for v in np.flatnonzero(self.parent >= 0).tolist():
+            below[self.parent[v]].append(v)
+        return below
+
+
+def chow_liu(
+    table: Table,
+    *,
+    pseudocount: float = PSEUDOCOUNT,
+    prune: Criterion | None = None,
+    root: int | None = None,
+    lenient: bool = False,
+) -> Tree:
+    """The tree of maximum total mutual information.
+
+    Missing values: each pair is counted over the rows where both are observed.
+    Ties: pairs are taken by mutual information to 12 decimals, then by the smaller
+    first and the smaller second column. The root is the variable of least eccentricity,
+    the first where two are equal, unless ``root`` names one.
+
+    Args:
+        table: weighted rows.
+        pseudocount: prior rows per cell of a 2×2 table.
+        prune: leave out an edge whose likelihood ratio does not pay for its
+            parameters, by Akaike's ("aic") or the Bayesian ("bic") criterion; gives a forest.
+        root: column to hang the tree from.
+        lenient: accept constant columns and a single column.
+    """
+    check_table(table, lenient=lenient)
+    counts = pair_counts(table.codes.T, table.weights, table.arities)
+    return tree_of_counts(counts, table.arities, pseudocount, prune, root)
+
+
+def tree_of_counts(
+    counts: Floats,
+    arities: Ints,
+    pseudocount: float = PSEUDOCOUNT,
+    prune: Criterion | None = None,
+    root: int | None = None,
+) -> Tree:
+    """:func:`chow_liu` from pairwise counts."""
+    m = len(arities)
+    if prune is not None:
+        check_choice("prune", prune, CRITERIA)
+    check_number("pseudocount", pseudocount, 0.0)
+    if root is not None and not 0 <= root < m:
+        raise LearningError(f"root is {root}: columns are 0 to {m - 1}")
+    information = mutual_information(counts, arities, pseudocount)
+    edges = spanning_tree(information)
+    if prune is not None:
+        edges = edges[_worthwhile(edges, counts, arities, prune)]
+    return tree_of_edges(edges, m, root)
+
+
+def spanning_tree(weights: Floats) -> Ints:
+    """Edges (i < j) of the maximum spanning tree, ties to the first pair in order."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    m = len(weights)
+    # SciPy before 1.17.1 takes no other indices than these.
+    i, j = (k.astype(np.int32) for k in np.triu_indices(m, 1))
+    if m < 2:
+        return np.zeros((0, 2), np.int64)
+    # Ranks instead of weights: no two are equal, so the tree is unique, and no
+    # rank is zero, which SciPy would take for "no edge". Rounded, so that what
+    # is equal on paper is so on every machine.
+    rank = np.empty(len(i))
+    rank[np.argsort(-weights[i, j].round(12), kind="stable")] = np.arange(1, len(i) + 1)
+    tree = minimum_spanning_tree(coo_array((rank, (i, j)), shape=(m, m)).tocsr()).tocoo()
+    found = np.stack([tree.row, tree.col], axis=1).astype(np.int64)
+    found.sort(axis=1)
+    return found[np.lexsort((found[:, 1], found[:, 0]))]
+
+
+def price(criterion: Criterion, weight: float) -> float:
+    """Nats that a free parameter must gain where the rows weigh ``weight`` together."""
+    return 1.0 if criterion == "aic" else 0.5 * float(np.log(max(weight, 1.0)))
+
+
+def _worthwhile(edges: Ints, counts: Floats, sizes: Ints, prune: Criterion) -> Bools:
+    """Whether each edge raises the likelihood by more than its parameters cost."""
+    start = offsets(sizes)
+    keep = np.zeros(len(edges), bool)
+    for position, (i, j) in enumerate(edges.tolist()):
+        block = counts[start[i] : start[i + 1], start[j] : start[j + 1]]
+        total = block.sum()
+        expected = np.outer(block.sum(1), block.sum(0)) / max(total, 1.0)
+        seen = block > 0
+        gain = float((block[seen] * np.log(block[seen] / expected[seen])).sum())
+        parameters = (np.count_nonzero(block.sum(1)) - 1) * (np.count_nonzero(block.sum(0)) - 1)
+        keep[position] = gain > price(prune, total) * parameters
+    return keep
+
+
+def tree_of_edges(edges: Ints, m: int, root: int | None = None) -> Tree:
+    """Root each component at its centre (the component of ``root`` at that)."""
+    neighbours: list[list[int]] = [[] for _ in range(m)]
+    for i, j in edges.tolist():
+        neighbours[i].append(j)
+        neighbours[j].append(i)
+    unseen = -2
+    parent = np.full(m, unseen, np.int64)
+    for first in ([] if root is None else [root]) + list(range(m)):
+        if parent[first] == unseen:
+            top = first if first == root else _centre(neighbours, first)
+            for v, above in _walk(neighbours, top).items():
+                parent[v] = above
+    return Tree.of(parent)
+
+
+def _walk(neighbours: list[list[int]], start: int) -> dict[int, int]:
+    """Where each variable is reached from, in breadth-first order from ``start``."""
+    above = {start: -1}
+    order = [start]
+    for v in order:
+        for u in neighbours[v]:
+            if u not in above:
+                above[u] = v
+                order.append(u)
+    return above
+
+
+def _centre(neighbours: list[list[int]], start: int) -> int:
+    """The variable of least eccentricity: the middle of a longest path, the first of two."""
+    above = _walk(neighbours, [*_walk(neighbours, start)][-1])
+    path = [[*above][-1]]
+    while above[path[-1]] >= 0:
+        path.append(above[path[-1]])
+    return min(path[(len(path) - 1) // 2], path[len(path) // 2])
+
+
+def completed(
+    codes: Codes, tree: Tree, counts: Floats, arities: Ints, rng: np.random.Generator
+) -> Codes:
+    """Codes (variables, rows) with holes filled by draws from P(missing | observed) of a tree.
+
+    A row with holes takes no single way through a deterministic circuit, so a search
+    sees one completion of it. That decides on structure and first parameters only:
+    the circuit sums out what is missing exactly. ``counts`` are the pairwise counts of the
+    tree; each conditional distribution has one prior row spread evenly, so that every
+    value can be drawn.
+    """
+    holes = np.flatnonzero((codes < 0).any(axis=0))
+    if not len(holes):
+        return codes
+    from fairpc.structure import _count_kernels
+
+    start = offsets(arities)
+    smooth = counts + np.repeat(1.0 / arities, arities)
+    filled = np.ascontiguousarray(codes[:, holes])
+    uniforms = rng.random(filled.shape)
+    _count_kernels.tree_samples(filled, tree.order, tree.parent, start, smooth, uniforms)
+    result = codes.copy()
+    result[:, holes] = filled
+    return result

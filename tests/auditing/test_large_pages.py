@@ -1,0 +1,55 @@
+"""The pages of Adult, COMPAS and German with the models that are used by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from auditing.browser import browser, require_browser
+from auditing.facts import QUICK
+from auditing.test_browser import CLOSE, evidences
+from fairpc import FairPC, datasets
+from fairpc.auditing import audit
+
+LOADERS: dict[str, Callable[[], Any]] = {
+    "adult": datasets.load_adult,
+    "compas": datasets.load_compas,
+    "german": datasets.load_german,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOADERS)
+def test_the_page_of_a_known_table(name: str, tmp_path: Path) -> None:
+    require_browser()
+    data = LOADERS[name]()
+    model = FairPC(random_state=0).fit(data.X, data.y, sensitive_features=data.sensitive)
+    path = tmp_path / f"{name}.html"
+    options = QUICK | {"n_seeds": 3}
+    found = audit(model, data.X, data.y, sensitive_features=data.sensitive, **options)
+    found.save(path)
+    page = path.read_text("utf-8")
+    # Little more than the circuit: 11 letters a parameter, 6 a child at most.
+    graph = model.circuit_.graph
+    assert len(page.encode()) < 300_000 + 11 * graph.n_parameters + 6 * graph.n_edges
+    first = page[page.index('<section id="verdict"') :][:700]
+    assert "contradict the assumptions" in first
+    assert ('class="notice alert"' in first) is found.verdict.withdrawn
+    assert found.verdict.rejected is (name == "adult")
+    circuit, layout = model.circuit_, model.distribution_.layout
+    rows = evidences(circuit.arities, [0, *layout.x])
+    with browser() as tab:
+        tab.open(path)
+        assert tab.requests() == [path.resolve().as_uri()]
+        answers = tab.run("return arguments[0].map((row) => whatIf.query(row))", rows.tolist())
+        assert tab.messages() == []
+        for width in (1280, 390):
+            tab.look(width=width)
+            assert tab.run("return document.documentElement.scrollWidth") <= width
+    for key, column in (("decision", layout.decision), ("observed", layout.d)):
+        expected = circuit.posterior(column, rows)
+        assert np.abs(np.array([a[key] for a in answers]) - expected).max() < CLOSE

@@ -1,0 +1,82 @@
+"""The section on strata, and what other sections say of a model that has them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from auditing import facts
+from auditing.test_page import Reader
+from fairpc.auditing import Audit
+from fairpc.auditing._page import render
+from fairpc.auditing._strata import ARGUED
+
+
+def read(audit: Audit) -> str:
+    """The page as it is read aloud."""
+    return " ".join("".join(Reader(render(audit)).texts).split())
+
+
+def section(audit: Audit, name: str) -> str:
+    page = render(audit)
+    found = re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize("audit", [facts.strata, facts.strata_apart])
+def test_nothing_is_equal_in_every_group_but_within_strata(audit: object) -> None:
+    assert callable(audit)
+    shown = read(audit())
+    assert "has the same rate in every group by construction" not in shown
+    assert "groups have the same mean score, by construction" not in shown
+    assert re.search("Assumptions within strata ?not rejected", shown)
+    assert "the same mean score within each stratum, by construction" in shown
+    assert ARGUED in shown
+
+
+def test_both_tests_and_both_sets_are_shown() -> None:
+    shown = read(facts.strata())
+    assert re.search("Parity in the whole table ?contradicted", shown)
+    assert re.search("Parity within strata ?not contradicted", shown)
+    own = section(facts.strata(), "strata")
+    assert own.count("<polygon") == 1  # Without strata nothing is possible, so nothing is drawn.
+    assert "possible without strata: nothing" in own
+    assert "Mix of strata" in own
+    for stratum in ("hours=h0", "hours=h1", "hours=h2"):
+        assert stratum in own
+
+
+def test_strata_with_their_own_mechanisms_are_listed_by_group() -> None:
+    own = section(facts.strata_apart(), "strata")
+    assert "Mechanism of each group in each stratum" in own
+    assert "<polygon" not in own
+    assert "What is possible in each stratum is in the section on strata" in section(
+        facts.strata_apart(), "decidable"
+    )
+
+
+def test_columns_that_remove_a_rejection_come_with_a_warning() -> None:
+    own = section(facts.strata(), "strata")
+    assert "Which columns would remove the rejection?" in own
+    assert own.index("Not a way to choose strata.") < own.index("Each column taken as strata")
+
+
+def test_a_contradiction_within_strata_stands_out() -> None:
+    known = facts.strata()
+    assert known.strata is not None
+    own = known.strata.own
+    assert own is not None
+    assert own.test is not None
+    test = replace(own.test, rejected=True, outcome="no mechanism fits")
+    changed = replace(known, strata=replace(known.strata, own=replace(own, test=test)))
+    shown = read(changed)
+    assert "Rejected: the data contradict the assumptions, within strata too." in shown
+    assert "no mechanism fits" in shown
+
+
+def test_a_model_without_strata_and_rejection_says_why_there_is_no_section() -> None:
+    _, audit = facts.german()
+    assert "Not in this report. The model has no strata" in section(audit, "strata")

@@ -1,0 +1,95 @@
+"""Trees are those of trying every division, and say the same of a row later."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairpc.learners import Cells, Grower, Limits, places, stacked
+from learners import oracle_trees
+
+
+@pytest.mark.parametrize("limits", [Limits(4.0, 0.0, 5.0, 0.15), Limits(1.0, 2.0, 1.0, 1.0)])
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_tree_is_that_of_trying_every_division(seed: int, sparse: bool, limits: Limits) -> None:
+    """On some of the rows, with holes, and with a column most of whose rows are alike."""
+    rng = np.random.default_rng(seed)
+    n, arities = 90, np.array([4, 3, 6, 3])
+    codes = rng.integers(0, arities, (n, 4)).astype(np.int16)
+    codes[rng.random(n) < 0.8, 3] = 1
+    codes[rng.random((n, 4)) < 0.15] = -1
+    named = np.array([False, False, True, False])
+    slope, bend = rng.normal(size=n), rng.random(n) + 0.1
+    chance = rng.random((5, 4))
+    allowed = chance < 0.5
+    allowed[np.arange(5), chance.argmin(axis=1)] = True
+    rows = np.flatnonzero(rng.random(n) < 0.7)
+    grower = Grower.of(Cells.of(codes.T, arities, named, sparse=sparse), rows, 5, limits)
+    tree = grower.grow(slope, bend, chance)
+    derivatives = slope[rows], bend[rows]
+    expected = oracle_trees.tree_steps(codes[rows], named, derivatives, allowed, limits)
+    np.testing.assert_allclose(tree.values[grower.at[rows]], expected, atol=1e-12)
+    odds = np.zeros(n)
+    stacked([tree]).add_to(odds, grower.cells.x)
+    np.testing.assert_allclose(odds[rows], expected, atol=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 40))
+def test_sparse_rows_list_all_places_but_the_commonest(seed: int, n_columns: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(-1, 4, (n_columns, n))
+    named = np.zeros(n_columns, np.bool_)
+    cells = Cells.of(codes, np.full(n_columns, 4), named, sparse=True)
+    whole = Cells.of(codes, np.full(n_columns, 4), named)
+    np.testing.assert_array_equal(whole.listed.reshape(n, n_columns).T, cells.x)
+    for j, (own, most) in enumerate(
+        zip(codes, cells.commonest - 5 * np.arange(n_columns), strict=True)
+    ):
+        own = np.where(own < 0, 4, own)
+        assert (own == most).sum() == np.bincount(own).max()
+        np.testing.assert_array_equal(cells.x[j], own + 5 * j)
+    for r in range(n):
+        listed = cells.listed[cells.head[r] : cells.head[r + 1]]
+        assert listed.tolist() == [p for p in cells.x[:, r] if p not in cells.commonest]
+
+
+def test_where_nothing_is_gained_a_tree_is_one_leaf() -> None:
+    cells = Cells.of(np.zeros((1, 40), np.int16), np.array([1]), np.zeros(1, np.bool_))
+    grower = Grower.of(cells, np.arange(40), 4, Limits(1.0, 0.0, 5.0, 1.0))
+    tree = grower.grow(np.ones(40), np.ones(40), np.zeros(grower.shape))
+    assert (tree.divided[:, 0] == -1).all()
+    assert tree.values.tolist() == pytest.approx([40 / 45, 0, 0, 0])
+
+
+def test_places_that_no_row_had_follow_their_order_or_the_larger_part() -> None:
+    """Values 0, 2, 5 of an order, and levels 0, 1 of five, each with its own slope."""
+    ordered = Cells.of(np.array([[0] * 9 + [2] * 9 + [5] * 12]), np.array([8]), np.array([False]))
+    levels = Cells.of(np.array([[0] * 20 + [1] * 10]), np.array([5]), np.array([True]))
+    limits = Limits(1.0, 0.0, 0.0, 1.0)
+
+    def said(cells: Cells, slope: list[float], codes: list[int]) -> list[float]:
+        grower = Grower.of(cells, np.arange(30), 2, limits)
+        tree = grower.grow(np.array(slope), np.ones(30), np.zeros(grower.shape))
+        odds = np.zeros(len(codes))
+        stacked([tree]).add_to(odds, places(np.array([codes]), cells.start))
+        return odds.tolist()
+
+    rising = [-1.0] * 18 + [1.0] * 12
+    assert said(ordered, rising, [0, 1, 2, 3, 4, 5, 6, 7]) == [-1, -1, -1, 1, 1, 1, 1, 1]
+    assert said(ordered, rising, [-1]) == [-1.0]  # 18 of 30 rows
+    for slope in (1.0, -1.0):
+        own = [slope] * 20 + [-slope] * 10
+        assert said(levels, own, [0, 1, 2, 3, 4, -1]) == [slope, -slope, *[slope] * 4]
+
+
+def test_where_only_holes_are_told_apart_all_values_stay_together() -> None:
+    cells = Cells.of(np.array([[0] * 10 + [2] * 10 + [-1] * 10]), np.array([5]), np.array([False]))
+    grower = Grower.of(cells, np.arange(30), 2, Limits(1.0, 0.0, 0.0, 1.0))
+    slope = np.append(np.ones(20), -np.ones(10))
+    odds = np.zeros(6)
+    tree = grower.grow(slope, np.ones(30), np.zeros(grower.shape))
+    stacked([tree]).add_to(odds, places(np.array([[0, 1, 2, 3, 4, -1]]), cells.start))
+    assert odds.tolist() == [1, 1, 1, 1, 1, -1]

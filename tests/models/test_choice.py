@@ -1,0 +1,185 @@
+"""Forest or circuits: who tells labels better on unseen rows, and what is said of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fairpc.datasets import make_synthetic
+from fairpc.errors import LearningError
+from fairpc.models import Rows
+from fairpc.models import _choice as choice
+from fairpc.models._choice import LabelGain, compare_labels
+from fairpc.models._fit import Options
+from fairpc.models._recipe import AUTO
+from fairpc.models._recipe_log import Choices
+from models.tables import SHORT, biased_rows
+
+
+def synthetic(seed: int, n: int) -> Rows:
+    data = make_synthetic(8, n, random_state=seed)
+    return Rows.of(*(np.asarray(v).astype(int) for v in (data.sensitive, data.y, data.X)))
+
+
+def drifting(seed: int, n: int) -> Rows:
+    """Twelve features that tell a cluster, and three others the label: EM takes the cluster."""
+    rng = np.random.default_rng(seed)
+    s, cluster = rng.integers(0, 2, (2, n))
+    shown = np.where(rng.random((n, 12)) < 0.1, 1 - cluster[:, None], cluster[:, None])
+    signal = rng.integers(0, 3, (n, 3))
+    z = 2.5 * (signal[:, 0] - 1) + 2.0 * (signal[:, 1] - 1) - 1.5 * (signal[:, 2] - 1)
+    d = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(int)
+    d = np.where((s == 1) & (rng.random(n) < 0.3), 0, d)
+    return Rows.of(s, d, np.column_stack([shown, signal]))
+
+
+def compared(rows: Rows, seed: int = 0, options: Options = AUTO) -> LabelGain:
+    return compare_labels(rows, options, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_circuits_are_taken_where_rows_were_drawn_from_circuits(seed: int) -> None:
+    assert not compared(synthetic(seed, 1000), options=SHORT).ahead
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_circuits_are_taken_of_longer_tables_too(seed: int) -> None:
+    gain = compared(synthetic(seed, 6000))
+    assert not gain.ahead, gain
+
+
+def test_a_forest_is_taken_where_em_leaves_the_label() -> None:
+    gain = compared(drifting(0, 1500))
+    assert gain.ahead, gain
+    assert gain.gain > 0.02
+
+
+def test_the_same_generator_gives_the_same_comparison() -> None:
+    rows = biased_rows(0, 300)
+    assert compared(rows, options=SHORT) == compared(rows, options=SHORT)
+
+
+def test_both_are_asked_about_the_same_unseen_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The circuits of a fold are fitted to the copies that it does not hold."""
+    rows = biased_rows(1, 200)
+    weights = np.arange(200) % 4
+    rows = rows.with_weights(weights.astype(float))
+    fitted: list[Rows] = []
+
+    def fit(some: Rows, options: Options, rng: np.random.Generator) -> Any:
+        fitted.append(some)
+        return trees(some, options, rng)
+
+    trees = choice._trees
+    monkeypatch.setattr(choice, "_trees", fit)
+    monkeypatch.setattr(LabelGain, "clear", False)
+    monkeypatch.setattr(LabelGain, "ahead", False)
+    compared(rows, options=SHORT)
+    assert len(fitted) == 5
+    assert sum(some.weights.sum() for some in fitted) == pytest.approx(4 * weights.sum())
+    assert all((some.weights > 0).all() for some in fitted)
+
+
+def test_no_more_folds_than_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    trees = choice._trees
+
+    def fit(*given: Any) -> Any:
+        asked.append(1)
+        return trees(*given)
+
+    monkeypatch.setattr(choice, "_trees", fit)
+    monkeypatch.setattr(LabelGain, "clear", True)
+    compared(biased_rows(2, 200), options=SHORT)
+    assert len(asked) == 1
+
+
+def test_what_is_ahead_and_what_is_clear() -> None:
+    assert LabelGain(-0.5, 0.05, 0.01).clear
+    assert LabelGain(-0.5, 0.05, 0.01).ahead
+    assert not LabelGain(-0.5, 0.010, 0.001).clear  # certain, and small
+    assert LabelGain(-0.5, 0.010, 0.001).ahead
+    assert not LabelGain(-0.5, 0.05, 0.03).ahead  # large, and uncertain
+    assert not LabelGain(-0.5, 0.001, 0.0001).ahead
+    assert not LabelGain(-0.5, -0.05, 0.01).ahead
+    assert not LabelGain(-0.5, 0.0, 0.0).ahead
+
+
+def test_a_gain_is_a_weighted_mean() -> None:
+    """Gains 1, 3, 3: mean 7/3, variance 8/9, standard error sqrt(8/9 / 2) = 2/3."""
+    gain = choice._gain(np.array([-1.0, -4.0]), np.array([1.0, 3.0]), np.array([1.0, 2.0]))
+    assert gain.score == pytest.approx(-3.0)
+    assert gain.gain == pytest.approx(7 / 3)
+    assert gain.standard_error == pytest.approx(2 / 3)
+
+
+# --- what is said -----------------------------------------------------------------------------
+
+CIRCUITS = Choices(
+    90,
+    10,
+    strength=1.0,
+    start="a tree for each cell",
+    start_scores={"a tree for each cell": -3.0},
+    components=("a tree for each cell",),
+    weights=(1.0,),
+    label_score=-0.5,
+    label_gain=0.0012,
+    label_error=0.003,
+)
+FOREST = Choices(100, 0, label_score=-0.5, label_gain=0.2, label_error=0.01, forest=True)
+
+
+def test_grounds_in_words() -> None:
+    assert CIRCUITS.sentences[0] == (
+        "Circuits were taken: a plain classifier tells the label of unseen rows by +0.0012 nats a "
+        "row better than circuits do (standard error 0.0030; its mean log-likelihood is -0.5000)."
+    )
+    assert any("Structural EM started from" in sentence for sentence in CIRCUITS.sentences)
+    assert FOREST.sentences[0] == "100 rows were fitted to."
+    assert FOREST.sentences[1].startswith("A forest was taken: a plain classifier")
+    assert len(FOREST.sentences) == 2
+    without = replace(CIRCUITS, label_gain=np.nan)
+    assert "classifier" not in str(without)
+
+
+@pytest.mark.parametrize("choices", [CIRCUITS, FOREST])
+def test_choices_come_back_from_data(choices: Choices) -> None:
+    again = Choices.from_dict(choices.to_dict())
+    assert again.sentences == choices.sentences
+    assert again.to_dict() == choices.to_dict()
+
+
+def test_choices_of_older_files() -> None:
+    """They do not speak of labels and forests."""
+    old = CIRCUITS.to_dict()
+    for name in ("label_score", "label_gain", "label_error", "forest"):
+        del old[name]
+    again = Choices.from_dict(old)
+    assert not again.forest
+    assert np.isnan(again.label_gain)
+    assert again.sentences == replace(CIRCUITS, label_gain=np.nan).sentences
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("forest", 1),
+        ("forest", None),
+        ("label_gain", "much"),
+        ("label_error", 10**400),
+        ("label_score", [1.0]),
+        ("forests", True),
+    ],
+)
+def test_choices_that_cannot_be_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(LearningError, match="choices"):
+        Choices.from_dict(FOREST.to_dict() | {name: value})
+    lacking = FOREST.to_dict()
+    del lacking["n_train"]
+    with pytest.raises(LearningError, match="choices are not"):
+        Choices.from_dict(lacking)

@@ -1,0 +1,255 @@
+"""Strata: Df is independent of S within each, D of X and A given Df and S, whatever is learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from fairpc.errors import EvidenceError, LearningError
+from fairpc.models import FairDistribution, Rows, Strata
+from fairpc.models._components import cell_posterior
+from fairpc.models._distinct_rows import DistinctRows
+from fairpc.models._distribution import turned_labels
+from fairpc.models._fit import BalancedPlan, Options, fit
+from fairpc.models._forest_fit import fit_forest
+from fairpc.models._initial import Structure
+from fairpc.models._recipe import fit_auto
+from fairpc.models._strata import MAX_STRATA, UNDIVIDED
+from fairpc.models._top import DF, Layout, Places, S
+from models.tables import SHORT, random_rows
+from strategies import examples
+
+QUICK = Options(max_iter=6, min_iter=1, structure=Structure("chow-liu"), random_state=0)
+
+
+def strata_rows(seed: int, n: int, n_groups: int, holes: float, *, within: bool = False) -> Rows:
+    """Random rows whose first one or two features make the strata; some have cells missing."""
+    rng = np.random.default_rng(seed)
+    rows = random_rows(seed, n, n_groups, 2, holes)
+    columns = (0,) if len(rows.names) == 2 or rng.random() < 0.6 else (0, 2)
+    mine = tuple(int(rows.arities[j]) for j in columns)
+    return rows.with_strata(Strata(columns, mine, within))
+
+
+@st.composite
+def stratified(draw: st.DrawFn) -> Rows:
+    seed, n = draw(st.integers(0, 2**31)), draw(st.integers(60, 150))
+    holes = draw(st.sampled_from([0.0, 0.2]))
+    return strata_rows(seed, n, draw(st.integers(2, 3)), holes, within=draw(st.booleans()))
+
+
+def largest_dependence(m: FairDistribution) -> float:
+    """Largest error of both independencies, by exact query of the circuit, which knows of neither.
+
+    |P(f | s, a) − P(f | a)|, and |P(d, x | f, s, a) − P(d | f, s) P(x | f, s, a)| for every single
+    feature x, with P(d | f, s, a) in place of P(d | f, s) where each stratum has its own mechanism.
+    """
+    layout, strata = m.layout, m.layout.strata
+
+    def p(**fixed: int) -> float:
+        row = np.full((1, len(layout.variables)), -1)
+        for column, value in fixed.items():
+            row[0, int(column[1:])] = value
+        return float(np.exp(m.circuit.log_marginal(row)[0]))
+
+    worst = 0.0
+    for a in range(strata.n):
+        values = zip(strata.columns, strata.values(a), strict=True)
+        where = {f"c{layout.x[j]}": v for j, v in values}
+        for s, f in np.ndindex(layout.n_groups, layout.n_classes):
+            group, decided = {f"c{S}": s}, {f"c{DF}": f}
+            alone = p(**where, **decided) / p(**where)
+            worst = max(worst, abs(p(**where, **group, **decided) / p(**where, **group) - alone))
+            cell = where | group | decided
+            for d in range(layout.n_classes):
+                label = {f"c{layout.d}": d}
+                bent = cell if strata.within else group | decided
+                rate = p(**bent, **label) / p(**bent)
+                for j in layout.features:
+                    x = {f"c{j}": 0}
+                    both = p(**cell, **label, **x) / p(**cell)
+                    worst = max(worst, abs(both - rate * p(**cell, **x) / p(**cell)))
+    return worst
+
+
+@given(stratified())
+@settings(max_examples=examples(60), deadline=None)
+def test_both_independencies_hold_within_strata(rows: Rows) -> None:
+    for model in ("FairPC", "LatNB"):
+        m = fit(model, rows, options=QUICK).distribution
+        assert largest_dependence(m) < 1e-9
+        assert m.circuit.properties().smooth.holds
+        np.testing.assert_allclose(m.parity_gap(), 0.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_both_independencies_hold_in_the_recipe(n_components: int, within: bool) -> None:
+    rows = strata_rows(3, 400, 2, 0.1, within=within)
+    found = fit_auto(rows, options=SHORT, n_components=n_components).distribution
+    assert found.layout.strata == rows.strata
+    assert largest_dependence(found) < 1e-9
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_both_independencies_hold_in_a_forest_whose_queries_are_those_of_its_circuit(
+    within: bool,
+) -> None:
+    rows = strata_rows(5, 500, 3, 0.15, within=within)
+    m = fit_forest(rows, options=replace(SHORT, max_iter=40)).distribution
+    assert largest_dependence(m) < 1e-9
+    plain = FairDistribution("FairPC", m.layout, m.circuit)
+    assert m.n_edges == plain.n_edges
+    some = rows.take(np.arange(60))
+    for s in (some.s, None):
+        np.testing.assert_allclose(m.decision(s, some.x), plain.decision(s, some.x), atol=1e-9)
+        np.testing.assert_allclose(m.observed(s, some.x), plain.observed(s, some.x), atol=1e-9)
+        for d in (some.d, None):
+            a, b = (k.posterior(s, d, some.x) for k in (m, plain))
+            np.testing.assert_allclose(a, b, atol=1e-9)
+            a, b = (k.log_likelihood(s, d, some.x) for k in (m, plain))
+            np.testing.assert_allclose(a, b, atol=1e-9)
+    np.testing.assert_allclose(m.group(some.x), plain.group(some.x), atol=1e-9)
+    for name in ("group_rate", "decision_rate", "stratum_rate", "subgroup_rate", "mechanism"):
+        np.testing.assert_allclose(getattr(m, name), getattr(plain, name), atol=1e-9)
+    nothing = np.full((1, len(rows.names)), -1, np.int16)
+    some_known = np.where(np.arange(len(rows.names)) < 1, rows.x[:5], -1).astype(np.int16)
+    for x, first in ((nothing, 0), (some_known, 1)):
+        for of in ("label", "decision"):
+            found, same = (k.joint_with_values(x, first, of, 1) for k in (m, plain))
+            np.testing.assert_allclose(found, same, atol=1e-10)
+    (counts, logs), (others, also) = m.turned(some), plain.turned(some)
+    np.testing.assert_allclose(counts, others, atol=1e-8)
+    assert logs == pytest.approx(also, abs=1e-8)
+
+
+@given(stratified())
+@settings(max_examples=examples(40), deadline=None)
+def test_rates_by_group_are_those_of_the_circuit(rows: Rows) -> None:
+    m = fit("LatNB", rows, options=QUICK).distribution
+    layout = m.layout
+    codes = np.full((layout.n_groups, len(layout.variables)), -1)
+    codes[:, S] = np.arange(layout.n_groups)
+    np.testing.assert_allclose(m.group_rate, np.exp(m.circuit.log_marginal(codes)), atol=1e-12)
+    np.testing.assert_allclose(m.decision_rate, m.circuit.posterior(DF, codes), atol=1e-12)
+    for f in range(layout.n_classes):
+        codes[:, DF] = f
+        told = m.circuit.posterior(layout.d, codes)
+        np.testing.assert_allclose(m.mechanism[:, f], told, atol=1e-12)
+
+
+@given(stratified())
+@settings(max_examples=examples(40), deadline=None)
+def test_an_em_step_counts_rows_by_stratum_and_labels_by_group(rows: Rows) -> None:
+    """The M-step by hand: posteriors of every (s, a, f), summed over what shares a parameter."""
+    free = replace(QUICK, smoothing=0.0, max_iter=1, min_iter=0)
+    try:
+        before = fit("LatNB", rows, options=replace(QUICK, smoothing=0.0, max_iter=0)).distribution
+    except EvidenceError:
+        reject()  # without smoothing, a start may leave a row with holes no probability
+    after = fit("LatNB", rows, options=free).distribution
+    places = Places.of(rows)
+    posterior = cell_posterior(before, rows, places)[1] * rows.weights[places.row, None]
+    layout = before.layout
+    counts = np.zeros((layout.n_groups, rows.strata.n, 2, 2))
+    bent = before.subgroup_mechanism
+    for g, d, share in zip(places.s, places.d, posterior, strict=True):
+        s, a = divmod(int(g), rows.strata.n)
+        # A label that is missing counts as the model expects it.
+        told = np.eye(2)[d][None] if d >= 0 else bent[s, a]
+        counts[s, a] += share[:, None] * told
+    by = counts if rows.strata.within else counts.sum(axis=1, keepdims=True)
+    total = by.sum(axis=3, keepdims=True)
+    expected = np.where(total > 1e-9, by / np.where(total > 0, total, 1.0), np.nan)
+    found = after.subgroup_mechanism if rows.strata.within else after.mechanism[:, None]
+    sure = ~np.isnan(expected)
+    np.testing.assert_allclose(found[sure], expected[sure], atol=1e-8)
+
+
+@given(stratified())
+@settings(max_examples=examples(40), deadline=None)
+def test_places_are_the_subgroups_that_a_row_may_be_from(rows: Rows) -> None:
+    places, strata = Places.of(rows), rows.strata
+    found = set(zip(places.row.tolist(), places.s.tolist(), strict=True))
+    expected = set()
+    for r in range(rows.n_rows):
+        for s in range(rows.n_groups):
+            for a in range(strata.n):
+                own = zip(strata.columns, strata.values(a), strict=True)
+                fits = all(rows.x[r, j] in (-1, v) for j, v in own)
+                if fits and rows.s[r] in (-1, s):
+                    expected.add((r, s * strata.n + a))
+    assert found == expected
+
+
+def test_without_columns_there_is_one_stratum_and_groups_are_subgroups() -> None:
+    rows = random_rows(2, 300, 2, 2, 0.1)
+    assert rows.strata is UNDIVIDED
+    assert rows.by_subgroup() is rows
+    layout = Layout.of("FairPC", rows)
+    assert layout.n_subgroups == layout.n_mechanisms == 2
+    assert layout.features == list(layout.x)
+
+
+def test_strata_with_the_same_rates_everywhere_are_recovered() -> None:
+    """Rates that differ by stratum, a mechanism that does not: both are found from many rows."""
+    rng = np.random.default_rng(0)
+    n, pi = 30_000, np.array([0.2, 0.5, 0.8])
+    s = rng.integers(0, 2, n)
+    a = np.where(rng.random(n) < 0.4 * s, 0, rng.integers(0, 3, n))
+    f = (rng.random(n) < pi[a]).astype(int)
+    bent = np.array([[0.1, 0.95], [0.02, 0.6]])
+    d = (rng.random(n) < bent[s, f]).astype(int)
+    x = np.column_stack([a, *((rng.random(n) < 0.15 + 0.7 * f).astype(int) for _ in range(4))])
+    rows = Rows.of(s, d, x, strata=Strata((0,), (3,)))
+    m = fit("LatNB", rows, options=replace(QUICK, max_iter=500)).distribution
+    np.testing.assert_allclose(m.stratum_rate[:, 1], pi, atol=0.02)
+    np.testing.assert_allclose(m.mechanism[:, :, 1], bent, atol=0.02)
+
+
+def test_equal_mass_within_strata_balances_each_of_them() -> None:
+    rows = strata_rows(7, 600, 2, 0.1)
+    m = fit("FairPC", rows, options=QUICK).distribution
+    plan = BalancedPlan.of(rows.plan(m.circuit, m.layout), m.layout)
+    plan(m.circuit.parameters)
+    theta = m.circuit.parameters[plan.source]
+    assert plan.odds is not None
+    shifted = m.circuit.parameters[plan.shared] * plan.odds
+    theta[plan.decision] = shifted / shifted.sum(axis=1, keepdims=True)
+    mass = plan.apart(theta)[1][plan.decision]
+    assert len(np.unique(plan.decision)) == 2 * m.layout.n_subgroups
+    wanted = np.tile(m.stratum_rate, (2, 1)) * mass.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(mass, wanted, atol=1e-6)
+
+
+def test_turned_labels_add_up_to_the_rows_of_each_group() -> None:
+    rows = strata_rows(9, 300, 3, 0.0, within=True)
+    m = fit("LatNB", rows, options=QUICK).distribution
+    totals = [rows.weights[rows.s == s].sum() for s in range(3)]
+    np.testing.assert_allclose(turned_labels(m, rows).sum(axis=(1, 2)), totals, rtol=1e-9)
+
+
+def test_a_model_without_a_latent_decision_takes_no_strata() -> None:
+    rows = strata_rows(1, 100, 2, 0.0)
+    with pytest.raises(LearningError, match="given was set for NLatPC"):
+        fit("NLatPC", rows, options=QUICK)
+
+
+def test_too_many_strata_and_nothing_but_strata_are_refused() -> None:
+    with pytest.raises(LearningError, match=f"{MAX_STRATA} are the most"):
+        Strata((0, 1), (20, 20))
+    rows = Rows.of([0, 1, 0, 1], [0, 1, 1, 0], [[0], [1], [0], [1]], strata=Strata((0,), (2,)))
+    with pytest.raises(LearningError, match="every feature is in given"):
+        fit("LatNB", rows, options=QUICK)
+
+
+def test_distinct_rows_keep_their_strata() -> None:
+    rows = strata_rows(11, 200, 2, 0.1)
+    merged = DistinctRows.of(rows)
+    assert merged.rows.strata == rows.strata
+    assert merged.places.strata == rows.strata
+    assert merged.rows.weights.sum() == pytest.approx(rows.weights.sum())

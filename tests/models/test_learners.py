@@ -1,0 +1,125 @@
+"""Learners of Df at a known mechanism: derivatives, trees and linear log odds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from fairpc.core import Array
+from fairpc.models import _learners as learners
+from fairpc.models._learners import Boosted, Labelled, Linear
+from fairpc.models._loss_kernels import corrected_loss, corrected_slopes
+from models import oracle_learners
+
+BENT = np.array([[[0.9, 0.1], [0.05, 0.95]], [[0.98, 0.02], [0.4, 0.6]]])
+STRAIGHT = np.eye(2)[None]
+
+
+def drawn(seed: int, n: int, n_classes: int, n_kinds: int) -> tuple[Array, Labelled]:
+    """Log odds of rows, and rows of random mechanisms."""
+    rng = np.random.default_rng(seed)
+    mechanism = rng.dirichlet(np.ones(n_classes), (n_kinds, n_classes))
+    rows = Labelled.of(
+        rng.integers(0, n_classes, n),
+        rng.random(n) + 0.5,
+        rng.integers(0, n_kinds, n),
+        mechanism,
+    )
+    return rng.normal(size=(rows.n_odds, n)), rows
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_the_loss_is_that_of_the_definition_and_slopes_are_its_derivatives(n_classes: int) -> None:
+    odds, rows = drawn(n_classes, 7, n_classes, 3)
+    slope, bend = np.empty((2, *odds.shape))
+    corrected_slopes(odds, *rows.given, slope, bend)
+    at = oracle_learners.loss(odds, *rows.given)
+    assert corrected_loss(odds, *rows.given) == pytest.approx(at, rel=1e-12)
+    for place in np.ndindex(odds.shape):
+        moved = [odds.copy(), odds.copy()]
+        moved[0][place] -= 1e-5
+        moved[1][place] += 1e-5
+        low, high = (oracle_learners.loss(o, *rows.given) for o in moved)
+        assert slope[place] == pytest.approx((low - high) / 2e-5, abs=1e-8)
+    assert (bend >= 0).all()
+
+
+def test_the_curvature_is_what_labels_of_the_model_have_on_average() -> None:
+    odds, rows = drawn(0, 6, 2, 2)
+    q = 1 / (1 + np.exp(-odds[0]))
+    told = np.einsum("rf,rfd->rd", np.column_stack([1 - q, q]), rows.mechanism[rows.kind])
+    expected = np.zeros(6)
+    bend = np.empty((1, 6))
+    for d in (0, 1):
+        slope = np.empty((1, 6))
+        same = np.full(6, d, np.int64)
+        corrected_slopes(odds, same, np.ones(6), rows.kind, rows.mechanism, slope, bend)
+        expected += told[:, d] * slope[0] ** 2
+    np.testing.assert_allclose(bend[0], expected, rtol=1e-10)
+
+
+def bent(seed: int, n: int) -> tuple[Array, Array, Array, Array]:
+    """Codes, groups, Df by a curve of three columns, and D bent from it."""
+    rng = np.random.default_rng(seed)
+    s, x = rng.integers(0, 2, n), rng.integers(0, 8, (n, 5)).astype(np.int16)
+    z = np.sin(x[:, 0] * 1.3) * 2 + (x[:, 1] > 3) * 2.0 - x[:, 2] / 3.0
+    f = (rng.random(n) < 1 / (1 + np.exp(-z))).astype(np.int16)
+    d = (rng.random(n) < BENT[s, f, 1]).astype(np.int16)
+    return np.column_stack([x, s]).astype(np.int16), s.astype(np.int16), f, d
+
+
+def boosted(codes: Array, kind: Array, d: Array, mechanism: Array) -> Boosted:
+    arities, named = np.array([8] * 5 + [2]), np.zeros(6, np.bool_)
+    rows = Labelled.of(d, np.ones(len(d)), kind, mechanism)
+    return Boosted.learned(codes, rows, arities, named, np.random.default_rng(0))
+
+
+def test_a_learner_that_knows_the_mechanism_finds_more_of_df() -> None:
+    codes, s, _, d = bent(0, 4000)
+    new_codes, _, new_f, _ = bent(1, 8000)
+    plain = boosted(codes, np.zeros_like(s), d, STRAIGHT).decided(new_codes)[:, 1]
+    known = boosted(codes, s, d, BENT).decided(new_codes)[:, 1]
+    assert roc_auc_score(new_f, known) > roc_auc_score(new_f, plain) + 0.02
+    assert abs(known.mean() - new_f.mean()) < 0.03 < abs(plain.mean() - new_f.mean())
+
+
+def test_rows_that_are_held_out_end_boosting(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes, s, _, d = bent(2, 4000)
+    made = boosted(codes, s, d, BENT)
+    assert 5 < len(made.trees[0][2]) < learners.ROUNDS[1]
+    monkeypatch.setattr(learners, "EARLY_ROWS", 10**6)
+    assert len(boosted(codes, s, d, BENT).trees[0][2]) == learners.ROUNDS[0]
+
+
+def test_linear_log_odds_are_those_of_logistic_regression_where_nothing_is_bent() -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(500, 4))
+    d = (rng.random(500) < 1 / (1 + np.exp(-table[:, 0] + table[:, 1]))).astype(np.int16)
+    rows = Labelled.of(d, np.ones(500), np.zeros_like(d), STRAIGHT)
+    ours = Linear.learned(table, rows)
+    theirs = LogisticRegression(C=1 / learners.PENALTY, tol=1e-8).fit(table, d)
+    np.testing.assert_allclose(ours.coefficients[:, 0], theirs.coef_[0], atol=0.01)
+    np.testing.assert_allclose(ours.base, theirs.intercept_, atol=0.01)
+
+
+def test_linear_log_odds_of_df_are_found_behind_bent_labels() -> None:
+    rng = np.random.default_rng(3)
+    n = 40_000
+    table, s = rng.normal(size=(n, 2)), rng.integers(0, 2, n).astype(np.int16)
+    f = (rng.random(n) < 1 / (1 + np.exp(-table @ [1.5, -1.0]))).astype(np.int16)
+    d = (rng.random(n) < BENT[s, f, 1]).astype(np.int16)
+    found = Linear.learned(table, Labelled.of(d, np.ones(n), s, BENT))
+    np.testing.assert_allclose(found.coefficients[:, 0], [1.5, -1.0], atol=0.1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_rate_that_learners_start_from_fits_the_labels(n_classes: int) -> None:
+    rng = np.random.default_rng(1)
+    mechanism = 0.7 * np.eye(n_classes) + 0.3 / n_classes
+    rate = rng.dirichlet(np.full(n_classes, 5.0))
+    f = rng.choice(n_classes, 20_000, p=rate)
+    d = np.array([rng.choice(n_classes, p=mechanism[v]) for v in f]).astype(np.int16)
+    rows = Labelled.of(d, np.ones(len(d)), np.zeros_like(d), mechanism[None])
+    np.testing.assert_allclose(learners.shares(rows.start()[None])[0], rate, atol=0.02)

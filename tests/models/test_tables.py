@@ -1,0 +1,94 @@
+"""What a user may give: columns in every form, and rows beside the training rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from fairpc.errors import TableError
+from fairpc.models import FairPC, LatNB
+
+N = 300
+QUICK: dict[str, Any] = {"random_state": 0, "max_iter": 5, "guard": False}
+
+
+def given() -> tuple[pl.DataFrame, Any]:
+    """A table whose first column is sensitive, and labels."""
+    rng = np.random.default_rng(0)
+    s = rng.choice(["F", "M"], N)
+    X = pl.DataFrame(
+        {
+            "s": s,
+            "zip": rng.integers(0, 30, N),
+            "age": rng.integers(20, 60, N),
+            "job": rng.choice(["a", "b"], N),
+        }
+    )
+    y = (X["age"].to_numpy() + 10 * (s == "M") + rng.normal(0, 9, N) > 45).astype(int)
+    return X, y
+
+
+@pytest.mark.parametrize("position", [1, -3, np.int64(1), [1], np.array([1])])
+def test_positions_count_all_columns_of_the_table(position: Any) -> None:
+    X, y = given()
+    model = LatNB("s", categorical=position, **QUICK).fit(X, y)
+    kinds = {c.name: c.kind for c in model.coding_.features.columns}
+    assert kinds == {"zip": "category", "age": "number", "job": "category"}
+    with pytest.raises(TableError, match="its columns are 's', 'zip', 'age', 'job'"):
+        LatNB("s", categorical="none", **QUICK).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "sensitive", ["s", 0, np.int64(0), ["s"], ("s",), np.array(["s"]), np.array([0])]
+)
+def test_sensitive_columns_are_named_in_any_form(sensitive: Any) -> None:
+    X, y = given()
+    assert LatNB(sensitive, **QUICK).fit(X, y).coding_.sensitive == ("s",)
+
+
+def test_rows_beside_may_lack_their_groups() -> None:
+    """S is then summed out, as in ``score_samples``."""
+    X, y = given()
+    some, labels, groups = X[:50].drop("s"), y[:50], X["s"].to_numpy()
+    named = LatNB("s", **QUICK).fit(X, y, eval_set={"e": (some, labels, None)})
+    apart = LatNB(**QUICK).fit(
+        X.drop("s"), y, sensitive_features=groups, eval_set={"e": (some, labels, None)}
+    )
+    for model in (named, apart):
+        mean = (model.score_samples(some, labels) - model.coding_.features.log_density(some)).mean()
+        assert model.history_["e"][-1] == pytest.approx(mean, abs=1e-12)
+
+
+def test_rows_beside_an_array_go_by_position() -> None:
+    X, y = given()
+    features, groups = X.drop("s"), X["s"].to_numpy()
+    array = features.to_numpy()
+    model = LatNB(**QUICK).fit(
+        array,
+        y,
+        sensitive_features=groups,
+        eval_set={
+            "frame": (features[:50], y[:50], groups[:50]),
+            "same": (array[:50], y[:50], groups[:50]),
+        },
+    )
+    assert model.history_["frame"].tolist() == model.history_["same"].tolist()
+    first = FairPC(structure="chow-liu", **QUICK).fit(array, y, sensitive_features=groups)
+    kept = FairPC(structure=first, **QUICK).fit(features, y, sensitive_features=groups)
+    assert kept.coding_ is first.coding_
+
+
+def test_names_that_no_table_should_have_are_kept() -> None:
+    X, y = given()
+    model = LatNB("s", **QUICK).fit(X.rename({"age": "\0age"}), y)
+    assert model.coding_.features.names == ("zip", "\0age", "job")
+
+
+def test_rows_of_huge_weights_have_a_name() -> None:
+    """More of them than a 64-bit number counts: no warning, and another name than that of one."""
+    X, y = given()
+    one, many = (LatNB("s", **QUICK).fit(X, y, sample_weight=np.full(N, w)) for w in (1, 1e20))
+    assert one.data_fingerprint_ != many.data_fingerprint_
