@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from fairpc.evidence import LabelledRows
-from fairpc.evidence._drift import FOLDS, bounds, dealt, group_rates, label_fit, plain_scores
+from fairpc.evidence._drift import DRIFT_FOLDS as FOLDS
+from fairpc.evidence._drift import dealt, group_rates, label_fit, plain_scores
+from fairpc.evidence._drift import drift_bounds as bounds
 
 B0, B1 = (0.1, 0.02), (0.95, 0.6)
 """P(D = 1 | Df = 0) and P(D = 1 | Df = 1), of two groups."""

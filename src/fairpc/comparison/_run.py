@@ -24,8 +24,7 @@ from fairpc.comparison._table import MethodTable
 from fairpc.core import ComparisonError, FairpcError, MetricError, MissingExtraError, check_choice
 from fairpc.evidence import Record, fields_of
 from fairpc.learners import Fold, stratified_folds
-from fairpc.models import FairPC, LatNB, NLatPC, Progress, Report, TwoNB
-from fairpc.plots import trade_off
+from fairpc.models import FairPC, LatNB, NLatPC, Progress, Report, TwoNB, trade_off
 
 CAPTION: Final = (
     "Every number is of rows that the method was not fitted to. Accuracy, F1 and AUC are measured "

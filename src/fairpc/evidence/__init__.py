@@ -23,7 +23,18 @@ from fairpc.evidence._candidate_strata import (
     compared,
 )
 from fairpc.evidence._crossfit import Watch, deal
-from fairpc.evidence._drift import Bounds, GroupRates, LabelFit, LabelledRows
+from fairpc.evidence._drift import (
+    DRIFT_FOLDS,
+    Bounds,
+    GroupRates,
+    LabelFit,
+    LabelledRows,
+    dealt,
+    drift_bounds,
+    group_rates,
+    label_fit,
+    plain_scores,
+)
 from fairpc.evidence._ends import LEVEL, Known, LabelEnds, label_ends
 from fairpc.evidence._ends_within import SharedEnds, StrataEnds, WithinEnds, ends_of, ends_within
 from fairpc.evidence._gaps import (

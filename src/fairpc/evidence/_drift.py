@@ -23,7 +23,7 @@ from fairpc.evidence._ends import held_out_rates
 from fairpc.evidence._intervals import clopper_pearson, clustered_variance, rate_sample, some_of
 from fairpc.learners import Features, chosen, learners, one_thread, others
 
-FOLDS: Final = 5
+DRIFT_FOLDS: Final = 5
 _LEAST: Final = 1e-6
 """Probabilities of a label count as at least this: one sure mistake must not decide."""
 
@@ -79,7 +79,7 @@ def plain_scores(rows: LabelledRows, rng: np.random.Generator) -> Floats:
     Logistic regression or gradient boosting, whichever has the less log-loss on halves of the
     rows outside fold 0.
     """
-    folds = [rows.counts(rows.folds == k) for k in range(FOLDS)]
+    folds = [rows.counts(rows.folds == k) for k in range(DRIFT_FOLDS)]
     scores = np.empty((len(rows.labels), rows.n_classes))
     with one_thread():
         halves = folds[1] + folds[2], folds[3] + folds[4]
@@ -158,7 +158,7 @@ class Bounds:
         return bool(self.uppers.sum() < 1)
 
 
-def bounds(rows: LabelledRows, scores: Floats, level: float) -> Bounds:
+def drift_bounds(rows: LabelledRows, scores: Floats, level: float) -> Bounds:
     """Bounds of P(Df) and of the mechanism from cross-fitted scores [row, class].
 
     No set of rows of a group has a larger rate of c than P(D = c | Df = c, s), if D = c is at

@@ -17,6 +17,16 @@ from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
 from fairpc.models._pattern_search import Question
 from fairpc.models._patterns import MIN_SHARE, SIZE, THRESHOLD, Patterns, find_patterns
+from fairpc.models._plots import (
+    COLOURS,
+    EDGE,
+    LINES,
+    MARKERS,
+    ModelPlots,
+    draw,
+    joint_set,
+    trade_off,
+)
 from fairpc.models._queries import FittedQueries
 from fairpc.models._query import PART, UNKNOWN, Answer, Query, Vocabulary, parse
 from fairpc.models._refit_plan import Progress, Report, Subject, check_persons, progress

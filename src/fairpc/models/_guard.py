@@ -27,18 +27,23 @@ from fairpc.core import (
 )
 from fairpc.data import TableCoding
 from fairpc.evidence import (
+    DRIFT_FOLDS,
     Bounds,
     GroupRates,
     LabelEnds,
     LabelFit,
     LabelledRows,
     StrataEnds,
+    dealt,
+    drift_bounds,
     ends_within,
+    group_rates,
     kish,
     label_ends,
+    label_fit,
+    plain_scores,
     some_of,
 )
-from fairpc.evidence import _drift as drift
 from fairpc.learners import design
 from fairpc.models._distinct_rows import hold_out, joined, some_rows
 from fairpc.models._distribution import FairDistribution
@@ -299,18 +304,18 @@ def findings(
     sample = some_rows(rows.sample(MAX_ROWS, rng), MAX_ROWS, rng)
     if sample.each.sum() < MIN_ROWS:
         return None
-    kept, held = hold_out(sample, 1 / drift.FOLDS, rng)
+    kept, held = hold_out(sample, 1 / DRIFT_FOLDS, rng)
     known = _labelled(kept, held, coding, rng)
     if known is None:
         return None
-    scores = drift.plain_scores(known, rng)
+    scores = plain_scores(known, rng)
     return Findings(
         coding,
         distribution.decision_rate,
         distribution.mechanism,
         _label_fit(refit(kept), held, known, scores),
-        drift.bounds(known, scores, LEVEL),
-        drift.group_rates(known, LABEL_LEVEL),
+        drift_bounds(known, scores, LEVEL),
+        group_rates(known, LABEL_LEVEL),
         isinstance(distribution, ForestDistribution),
         _ends(known, scores, coding, joined(kept, held)),
         distribution.layout.strata,
@@ -348,8 +353,8 @@ def _label_fit(
     except EvidenceError:
         return None  # Without smoothing, rows that were not seen may have probability zero.
     own = observed[rows.index - (len(known.design) - held.n_rows)]
-    rates = drift.group_rates(known.where(~judged), LEVEL).rates[rows.groups]
-    return drift.label_fit(own, scores[judged], rates, rows)
+    rates = group_rates(known.where(~judged), LEVEL).rates[rows.groups]
+    return label_fit(own, scores[judged], rates, rows)
 
 
 def _labelled(
@@ -366,7 +371,7 @@ def _labelled(
         return None
     folds = np.zeros(len(index), np.intp)
     learned = index < kept.n_rows
-    folds[learned] = 1 + drift.dealt(labels[learned], groups[learned], drift.FOLDS - 1, rng)
+    folds[learned] = 1 + dealt(labels[learned], groups[learned], DRIFT_FOLDS - 1, rng)
     return LabelledRows(
         _design(rows, coding),
         index,

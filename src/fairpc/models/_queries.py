@@ -45,7 +45,7 @@ from fairpc.models._strata import Strata
 from fairpc.models._top import S
 
 if TYPE_CHECKING:
-    from fairpc.plots import ModelPlots
+    from fairpc.models._plots import ModelPlots
 
 
 BLOCK: Final = 1 << 18
@@ -412,7 +412,7 @@ class FittedQueries(FittedDecisions):
     @property
     def plot(self) -> ModelPlots:
         """Pictures of the model, drawn with matplotlib."""
-        from fairpc.plots import ModelPlots
+        from fairpc.models._plots import ModelPlots
 
         self._distribution()
         return ModelPlots(self)
