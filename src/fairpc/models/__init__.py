@@ -1,5 +1,7 @@
 """FairPC, NLatPC, LatNB, TwoNB, LatentDecision: their fits, files, queries and refits."""
 
+# The two modules of files tell ``load`` how their models are read.
+from fairpc.models import _circuit_file, _latent_file
 from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
 from fairpc.models._base import CircuitClassifier
 from fairpc.models._bootstrap import Draws, MechanismIntervals, bootstrap_mechanism, intervals

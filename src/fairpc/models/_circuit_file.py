@@ -15,6 +15,7 @@ from fairpc.models._base import CircuitClassifier
 from fairpc.models._claims import verify_claims, verify_parity
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._estimators import FairPC, LatNB, NLatPC, TwoNB
+from fairpc.models._file import KINDS, Kind
 from fairpc.models._forest import FOREST_FIELDS, Forest, ForestDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._recipe_log import Choices
@@ -108,8 +109,6 @@ def _numbers_of(coding: TableCoding) -> NumberModel:
 
 def read(content: dict[str, Any], coding: TableCoding) -> CircuitClassifier:
     """The model of a file; errors are raised as they come."""
-    if content["model"] not in MODELS:
-        raise FileFormatError(f"its model {content['model']!r} is unknown: update fairpc")
     younger = _has_densities(coding) or set(_NUMBERS) & set(content["settings"])
     if younger and content["version"] < _DENSITY_SINCE:
         raise FileFormatError("its densities are younger than its version: it was altered")
@@ -208,3 +207,6 @@ def _settings(settings: dict[str, Any], circuit: Circuit | None) -> dict[str, An
     if result.get("knowledge") is not None:
         result["knowledge"] = Knowledge.from_dict(result["knowledge"])
     return result
+
+
+KINDS.update(dict.fromkeys(MODELS, Kind(fields, content, described, read)))

@@ -1,7 +1,7 @@
 """Models as data-only files: one JSON object, checked before it is believed, never executed.
 
-What all models have is written and read here, what circuits and maps of scores have in
-:mod:`fairpc.models._circuit_file` and :mod:`fairpc.models._latent_file`.
+What all models have is written and read here. What circuits and maps of scores have is added by
+:mod:`fairpc.models._circuit_file` and :mod:`fairpc.models._latent_file`, which know the estimators.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict
-from typing import Any, Final, NoReturn
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -18,14 +19,35 @@ from fairpc.circuit import parse_json
 from fairpc.core import AnyPath, FairpcError, FileFormatError, Floats, read_whole, write_atomically
 from fairpc.data import CODING_FIELDS, Record, TableCoding
 from fairpc.evidence import plain
-from fairpc.models import _circuit_file as circuit_file
-from fairpc.models import _latent_file as latent_file
-from fairpc.models._base import CircuitClassifier
 from fairpc.models._distribution import Threshold
 from fairpc.models._knowledge import Knowledge
-from fairpc.models._latent import LatentDecision
 
-FittedModel = CircuitClassifier | LatentDecision
+if TYPE_CHECKING:
+    from fairpc.models._base import CircuitClassifier
+    from fairpc.models._latent import LatentDecision
+
+FittedModel: TypeAlias = "CircuitClassifier | LatentDecision"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How one kind of model is written and read.
+
+    Attributes:
+        fields: what a file of a version has of such a model alone.
+        content: the version of the file, the settings, and what was learned.
+        described: the same without what takes room.
+        read: the model of a file; errors are raised as they come.
+    """
+
+    fields: Callable[[int], frozenset[str]]
+    content: Callable[[Any], dict[str, Any]]
+    described: Callable[[Any], dict[str, Any]]
+    read: Callable[[dict[str, Any], TableCoding], Any]
+
+
+KINDS: Final[dict[str, Kind]] = {}
+"""By the name of the model; each module that knows estimators adds its own."""
 
 FORMAT: Final = "fairpc model"
 VERSION: Final = 10
@@ -65,7 +87,9 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
     version = content.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         _fail(source, f"its format is {version!r} and this fairpc reads up to {VERSION}: update it")
-    odd = (set(content) - {_TABLE}) ^ _fields(content.get("model"), version)
+    if str(content.get("model")) not in KINDS:
+        _fail(source, f"its model {content.get('model')!r} is unknown: update fairpc")
+    odd = (set(content) - {_TABLE}) ^ _fields(content["model"], version)
     if odd:
         _fail(source, f"its field {min(odd)!r} is unknown or lacking: it was altered or truncated")
     try:
@@ -86,20 +110,21 @@ def load(path: AnyPath, *, max_bytes: int = MAX_BYTES) -> FittedModel:
     return model
 
 
-def _fields(model: Any, version: int) -> frozenset[str]:
+def _fields(model: str, version: int) -> frozenset[str]:
     """What a file of this version has for such a model."""
-    latent = model == latent_file.NAME
-    own = latent_file.fields(version) if latent else circuit_file.fields(version)
-    return _FIELDS | own | ({"anchors"} if version >= _ANCHORS_SINCE else set())
+    return (
+        _FIELDS
+        | KINDS[model].fields(version)
+        | ({"anchors"} if version >= _ANCHORS_SINCE else set())
+    )
 
 
 def _content(model: FittedModel) -> dict[str, Any]:
-    own = (
-        latent_file.content(model)
-        if isinstance(model, LatentDecision)
-        else circuit_file.content(model)
+    return (
+        KINDS[type(model).__name__].content(model)
+        | _described(model)
+        | {"format": FORMAT, **model._coding().to_dict()}
     )
-    return own | _described(model) | {"format": FORMAT, **model._coding().to_dict()}
 
 
 def _described(model: FittedModel) -> dict[str, Any]:
@@ -121,11 +146,7 @@ def _described(model: FittedModel) -> dict[str, Any]:
 
 def _model(content: dict[str, Any]) -> FittedModel:
     coding = TableCoding.from_dict({name: content[name] for name in CODING_FIELDS})
-    model: FittedModel
-    if content["model"] == latent_file.NAME:
-        model = latent_file.read(content, coding)
-    else:
-        model = circuit_file.read(content, coding)
+    model: FittedModel = KINDS[content["model"]].read(content, coding)
     model.coding_ = coding
     model.threshold_ = _threshold(content["threshold"], len(coding.groups.names))
     model.label_counts_ = _counts(content["counts"], coding)
@@ -156,12 +177,7 @@ def _verify_read(model: FittedModel, content: dict[str, Any]) -> None:
     Then a field was read as something else, or not at all: a text as a number, a part of a list.
     Circuits, classifiers and codings are read by readers that take nothing but what they write.
     """
-    own = (
-        latent_file.described(model)
-        if isinstance(model, LatentDecision)
-        else circuit_file.described(model)
-    )
-    said = own | _described(model)
+    said = KINDS[content["model"]].described(model) | _described(model)
     said["provenance"]["fairpc"] = content["provenance"]["fairpc"]
     del said["version"]  # the lowest that can hold it: a file may have a higher one
     if content["version"] < _ANCHORS_SINCE:

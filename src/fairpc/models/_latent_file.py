@@ -13,6 +13,7 @@ from fairpc.data import Record, TableCoding
 from fairpc.models._classifier_rows import GroupView, group_columns
 from fairpc.models._classifiers import CLASSIFIER_KINDS, TableClassifier
 from fairpc.models._cross_fitting import SECOND, SecondRound
+from fairpc.models._file import KINDS, Kind
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
 from fairpc.models._score_map import ScoreMap
@@ -229,3 +230,6 @@ def _estimator(kind: Any, name: str, fitted: tuple[TableClassifier, ...]) -> Any
         raise FileFormatError(f"its setting {name} is no kind of classifier: it was altered")
     told = {} if not fitted else fitted[0].get_params(deep=False)
     return TableClassifier(**(told | {"kind": kind}))
+
+
+KINDS[NAME] = Kind(fields, content, described, read)
