@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairpc.core import write_atomically
-from fairpc.evidence import plain
+from fairpc.core import serialise, write_atomically
 from reproduction.criteria import Criterion
 from reproduction.figures import Figure, pictures
 
@@ -97,7 +96,7 @@ def write(exhibit: Exhibit, folder: Path) -> list[Path]:
 
 def as_json(records: Sequence[Record]) -> str:
     """One array; what is not a number is null."""
-    return json.dumps(plain(records), indent=2, allow_nan=False)
+    return json.dumps(serialise(records), indent=2, allow_nan=False)
 
 
 def _csv(records: Sequence[Record]) -> str:
@@ -108,7 +107,7 @@ def _csv(records: Sequence[Record]) -> str:
     names = [k for k in records[0] if not isinstance(records[0][k], (list, dict))]
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(plain(records))
+    writer.writerows(serialise(records))
     return text.getvalue()
 
 

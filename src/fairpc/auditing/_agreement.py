@@ -22,9 +22,9 @@ from fairpc.comparison import (
     compare,
     default_baselines,
 )
-from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning
+from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning, serialise
 from fairpc.data import Groups, code_values, decode, read_frame, read_values
-from fairpc.evidence import kish, mean_sample, plain, quantile, rate_sample, wilson
+from fairpc.evidence import kish, mean_sample, quantile, rate_sample, wilson
 from fairpc.models import series_of
 
 CAPTION: Final = (
@@ -278,7 +278,7 @@ def trade_off(job: Job) -> TradeOff:
         guessing=next((name for name, m in methods.items() if isinstance(m, Rand)), None),
         n_rows=found.n_rows,
         n_folds=found.n_folds,
-        methods=tuple(plain(method) for method in found.means()),
+        methods=tuple(serialise(method) for method in found.means()),
         failures=found.failures,
         filled=found.filled,
     )

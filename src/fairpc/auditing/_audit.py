@@ -35,9 +35,16 @@ from fairpc.auditing._reading import ReadTable, read_table
 from fairpc.auditing._strata import StrataFacts
 from fairpc.auditing._table import TableFacts, table_facts
 from fairpc.auditing._verdict import Verdict, verdict
-from fairpc.core import AnyPath, AuditError, TableWarning, read_json, record, write_atomically
+from fairpc.core import (
+    AnyPath,
+    AuditError,
+    TableWarning,
+    read_json,
+    record,
+    serialise,
+    write_atomically,
+)
 from fairpc.data import Progress as ReadingProgress
-from fairpc.evidence import plain
 from fairpc.models import FittedDecisions, Report, check_not_dask
 
 FORMAT: Final = "fairpc audit"
@@ -96,7 +103,7 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as dicts, lists, text and numbers that JSON can hold; None for no number."""
-        sections = {field.name: plain(getattr(self, field.name)) for field in fields(self)}
+        sections = {field.name: serialise(getattr(self, field.name)) for field in fields(self)}
         return {"format": FORMAT, "version": VERSION, **sections}
 
     def to_json(self, *, indent: int | None = None) -> str:

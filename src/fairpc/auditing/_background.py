@@ -14,8 +14,7 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._strata import ARGUED
 from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.circuit import depth, drawn, summary, to_dict
-from fairpc.core import AuditError, EachWay, Phrase, counted
-from fairpc.evidence import plain
+from fairpc.core import AuditError, EachWay, Phrase, counted, serialise
 from fairpc.models import CircuitClassifier, LatentDecision
 
 _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars", "fairlearn")
@@ -274,7 +273,7 @@ def provenance(job: Job) -> Provenance:
 def _setting(value: Any) -> Any:
     """A setting that JSON can hold; of anything else its class."""
     if value is None or isinstance(value, str | int | float | bool):
-        return plain(value)
+        return serialise(value)
     if isinstance(value, tuple | list):
         return [_setting(item) for item in value]
     return type(value).__name__

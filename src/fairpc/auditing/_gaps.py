@@ -17,11 +17,11 @@ from fairpc.auditing._categories import Categories, categories
 from fairpc.auditing._job import Job
 from fairpc.auditing._numbers import gap, number, p_words, share
 from fairpc.auditing._rows import AuditedRows
-from fairpc.core import Bools, Codes, Floats, Positions
+from fairpc.core import Bools, Codes, Floats, Positions, Record
 from fairpc.evidence import EqualRates as EqualRates
 from fairpc.evidence import PairGap as PairGap
 from fairpc.evidence import Parity as Parity
-from fairpc.evidence import Record, equal_rates, parity, parity_curve
+from fairpc.evidence import equal_rates, parity, parity_curve
 
 THRESHOLDS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _SMALL_GAP: Final = 0.01  # of a smaller one no multiple is told

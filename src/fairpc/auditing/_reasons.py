@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fairpc.core import AuditError, FairpcError
+from fairpc.core import AuditError, FairpcError, Record
 from fairpc.data import Frame, read_frame
-from fairpc.evidence import Record
 from fairpc.models import Contribution, FittedQueries
 
 

@@ -17,9 +17,8 @@ from fairpc.auditing._mechanism import MechanismFacts
 from fairpc.auditing._numbers import counted, gap, share
 from fairpc.auditing._strata import OwnStrata, StrataFacts, strata_words
 from fairpc.auditing._table import TableFacts
-from fairpc.core import Argument, EachWay, Phrase
+from fairpc.core import Argument, EachWay, Phrase, Record
 from fairpc.data import SMALL
-from fairpc.evidence import Record
 from fairpc.models import LatentDecision
 
 DISCLAIMER: Final = "This is evidence, not a certificate of compliance."

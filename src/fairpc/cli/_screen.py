@@ -115,7 +115,7 @@ def grid(head: Sequence[str], lines: Iterable[Sequence[str | Text]], *, right: b
 
 def print_json(value: Any) -> None:
     """One JSON value on stdout; what JSON has no word for (infinity, NaN) is null."""
-    from fairpc.evidence import plain
+    from fairpc.core import serialise
 
-    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(serialise(value), indent=2, ensure_ascii=False, allow_nan=False)
     sys.stdout.write(shown(text) + "\n")

@@ -21,8 +21,15 @@ from fairpc.comparison import _scores as metrics
 from fairpc.comparison._baselines import default_baselines
 from fairpc.comparison._runner import in_threads, run_jobs, run_method
 from fairpc.comparison._table import MethodTable
-from fairpc.core import ComparisonError, FairpcError, MetricError, MissingExtraError, check_choice
-from fairpc.evidence import Record, fields_of
+from fairpc.core import (
+    ComparisonError,
+    FairpcError,
+    MetricError,
+    MissingExtraError,
+    Record,
+    check_choice,
+    serialise,
+)
 from fairpc.learners import Fold, stratified_folds
 from fairpc.models import FairPC, LatNB, NLatPC, Progress, Report, TwoNB, trade_off
 
@@ -115,7 +122,7 @@ class Comparison(Record):
     @property
     def per_fold(self) -> pl.DataFrame:
         """The scores as a polars frame, a row per method and fold."""
-        rows = [fields_of(score) for score in self.scores]
+        rows = [serialise(score) for score in self.scores]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def to_frame(self, library: Literal["polars", "pandas", "pyarrow"] = "polars") -> Any:

@@ -72,7 +72,6 @@ from fairpc.evidence._intervals import (
     wilson,
 )
 from fairpc.evidence._monitor import MonitorGap, ParityMonitor
-from fairpc.evidence._serialised import Record, fields_of, plain
 from fairpc.evidence._strata import LeftOut
 from fairpc.evidence._thresholds import EqualRates, GroupThreshold, equal_rates
 

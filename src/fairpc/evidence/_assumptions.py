@@ -26,6 +26,7 @@ from fairpc.core import (
     Floats,
     MetricError,
     Phrase,
+    Record,
     check_choice,
     check_classes,
     check_clusters,
@@ -44,7 +45,6 @@ from fairpc.evidence._crossfit import (
     separate_bound,
 )
 from fairpc.evidence._intervals import check_enough_rows, some_of
-from fairpc.evidence._serialised import Record
 from fairpc.evidence._strata import Mechanism, check_mechanism
 from fairpc.learners import Features, design, distinct, learners
 

@@ -28,6 +28,7 @@ from fairpc.core import (
     Floats,
     MetricError,
     Positions,
+    Record,
     check_array,
     check_classes,
     check_clusters,
@@ -50,7 +51,6 @@ from fairpc.evidence._crossfit import SplitRates, Watch, all_splits
 from fairpc.evidence._gaps import SMALL
 from fairpc.evidence._intervals import Interval, rate_sample, some_of
 from fairpc.evidence._lines import INFORMATIVE, CountedStrata, Region, nothing_possible, region
-from fairpc.evidence._serialised import Record
 from fairpc.evidence._strata import (
     ARGUED,
     LeftOut,

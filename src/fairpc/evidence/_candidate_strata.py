@@ -21,6 +21,7 @@ from fairpc.core import (
     Floats,
     MetricError,
     Positions,
+    Record,
     as_numbers,
     check_level,
     check_table,
@@ -33,7 +34,6 @@ from fairpc.evidence._assumptions import MOST_SEEDS, AssumptionTest
 from fairpc.evidence._assumptions_within import CrossFit
 from fairpc.evidence._gaps_within import parity_within
 from fairpc.evidence._lines import INFORMATIVE, Region
-from fairpc.evidence._serialised import Record
 from fairpc.evidence._strata import ARGUED, check_strata
 
 BINS: Final = 4

@@ -15,6 +15,7 @@ from fairpc.core import (
     Floats,
     MetricError,
     Positions,
+    Record,
     check_array,
     check_clusters,
     check_counts,
@@ -27,7 +28,6 @@ from fairpc.core import (
 )
 from fairpc.evidence import _intervals as intervals
 from fairpc.evidence._intervals import Interval, Sample
-from fairpc.evidence._serialised import Record
 
 if TYPE_CHECKING:
     from fairpc.evidence._gaps_within import ParityWithin

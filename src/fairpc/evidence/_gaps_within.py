@@ -24,6 +24,7 @@ from fairpc.core import (
     Floats,
     MetricError,
     Positions,
+    Record,
     check_clusters,
     check_groups,
     check_positive_weight,
@@ -31,7 +32,6 @@ from fairpc.core import (
 )
 from fairpc.evidence._gaps import SMALL, Parity, parity
 from fairpc.evidence._intervals import Interval, clustered_variance, quantile, some_of
-from fairpc.evidence._serialised import Record
 from fairpc.evidence._strata import check_strata
 
 

@@ -20,6 +20,7 @@ from fairpc.core import (
     Floats,
     MetricError,
     Positions,
+    Record,
     check_array,
     check_counts,
     check_groups,
@@ -28,7 +29,6 @@ from fairpc.core import (
     whole_number,
 )
 from fairpc.evidence._intervals import Interval, check_enough_rows
-from fairpc.evidence._serialised import Record
 from fairpc.evidence._strata import Mechanism, check_mechanism
 
 if TYPE_CHECKING:

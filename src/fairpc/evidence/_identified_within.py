@@ -27,6 +27,7 @@ from fairpc.core import (
     Floats,
     MetricError,
     Positions,
+    Record,
     check_array,
     check_counts,
     check_groups,
@@ -35,7 +36,6 @@ from fairpc.core import (
 from fairpc.evidence._identified import IdentifiedSet, identified_set, score_range
 from fairpc.evidence._intervals import Interval, check_enough_rows, some_of
 from fairpc.evidence._lines import best_line
-from fairpc.evidence._serialised import Record
 from fairpc.evidence._strata import LeftOut, check_strata, kept_strata, left_out, left_out_words
 
 if TYPE_CHECKING:

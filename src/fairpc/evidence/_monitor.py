@@ -22,16 +22,17 @@ from fairpc.core import (
     FileFormatError,
     Floats,
     MetricError,
+    Record,
     check_choice,
     check_groups,
     check_level,
     check_scores,
+    notebook_html,
     one_number,
+    serialise,
     whole_number,
 )
 from fairpc.evidence._intervals import Interval
-from fairpc.evidence._notebook import html
-from fairpc.evidence._serialised import Record, plain
 
 MonitorMethod = Literal["mixture", "betting"]
 _FORMAT: Final = "fairpc-parity-monitor"
@@ -230,13 +231,13 @@ class ParityMonitor:
             "format": _FORMAT,
             "version": 1,
             **self._settings(),
-            "groups": plain(self.groups),
+            "groups": serialise(self.groups),
             "alarmed_at": self._alarmed_at,
-            "streams": plain(streams),
-            "looks": plain(self._looks),
+            "streams": serialise(streams),
+            "looks": serialise(self._looks),
             "n": self.n,
             "alarm": self.alarm,
-            "gaps": plain(self.gaps()),
+            "gaps": serialise(self.gaps()),
             "summary": self.summary(),
         }
 
@@ -279,7 +280,7 @@ class ParityMonitor:
         """What a notebook shows."""
         hidden = ("format", "version", "streams", "looks", "groups")
         facts = {name: value for name, value in self.to_dict().items() if name not in hidden}
-        return html(type(self).__name__, facts)
+        return notebook_html(type(self).__name__, facts)
 
     def _settings(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _SETTINGS}

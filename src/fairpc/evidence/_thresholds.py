@@ -12,6 +12,7 @@ from fairpc.core import (
     Bools,
     Floats,
     MetricError,
+    Record,
     check_groups,
     check_labels,
     check_positive_weight,
@@ -19,7 +20,6 @@ from fairpc.core import (
     check_threshold,
     one_number,
 )
-from fairpc.evidence._serialised import Record
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Floats, Ints, LearningError, Positions, check_level, counted
+from fairpc.core import Floats, Ints, LearningError, Positions, Record, check_level, counted
 from fairpc.data import read_frame
-from fairpc.evidence import LabelEnds, Record
+from fairpc.evidence import LabelEnds
 from fairpc.models._decisions import FittedDecisions
 from fairpc.models._settings import is_whole
 

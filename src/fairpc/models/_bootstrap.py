@@ -31,11 +31,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from fairpc.core import Bools, Codes, Floats, Ints, LearningError, MetricError, Positions, counted
+from fairpc.core import (
+    Bools,
+    Codes,
+    Floats,
+    Ints,
+    LearningError,
+    MetricError,
+    Positions,
+    Record,
+    counted,
+)
 from fairpc.evidence import (
     AssumptionTest,
     IdentifiedSet,
-    Record,
     StrataTest,
     TestsByStratum,
     identified_set,

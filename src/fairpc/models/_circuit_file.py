@@ -7,10 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.circuit import Circuit, from_dict, to_dict
-from fairpc.core import FileFormatError
+from fairpc.core import FileFormatError, serialise
 from fairpc.data import NumberModel, TableCoding
 from fairpc.evidence import LabelEnds, StrataEnds, ends_of
-from fairpc.evidence import plain as numbers
 from fairpc.models._base import CircuitClassifier
 from fairpc.models._claims import verify_claims, verify_parity
 from fairpc.models._distribution import FairDistribution
@@ -92,7 +91,7 @@ def described(model: CircuitClassifier) -> dict[str, Any]:
         "version": version,
         "settings": settings,
         "n_components": distribution.layout.n_components,
-        "history": {name: numbers(values) for name, values in model.history_.items()},
+        "history": {name: serialise(values) for name, values in model.history_.items()},
         "converged": bool(model.converged_),
     }
 

@@ -24,8 +24,8 @@ from fairpc.core import (
     check_choice,
     check_number,
     counted,
+    serialise,
 )
-from fairpc.evidence import plain
 from fairpc.models._box_expectation import Boxes, expected_boxes, leaf_boxes
 
 Response = Literal["probability", "score"]
@@ -70,7 +70,7 @@ class ExpectedPrediction:
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         names = ("groups", "means", "errors", "exact", "how", "gap", "gap_error")
-        result: dict[str, Any] = plain({name: getattr(self, name) for name in names})
+        result: dict[str, Any] = serialise({name: getattr(self, name) for name in names})
         return result
 
 

@@ -16,9 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 import numpy as np
 
 from fairpc.circuit import parse_json
-from fairpc.core import AnyPath, FairpcError, FileFormatError, Floats, read_whole, write_atomically
+from fairpc.core import (
+    AnyPath,
+    FairpcError,
+    FileFormatError,
+    Floats,
+    read_whole,
+    serialise,
+    write_atomically,
+)
 from fairpc.data import CODING_FIELDS, Record, TableCoding
-from fairpc.evidence import plain
 from fairpc.models._distribution import Threshold
 from fairpc.models._knowledge import Knowledge
 
@@ -136,7 +143,7 @@ def _described(model: FittedModel) -> dict[str, Any]:
     return told | {
         "model": type(model).__name__,
         "threshold": asdict(model.threshold_) | {"values": list(model.threshold_.values)},
-        "counts": plain(model.label_counts_),
+        "counts": serialise(model.label_counts_),
         "n_features_in": int(model.n_features_in_),
         "feature_names_in": None if names is None else [str(n) for n in names],
         "provenance": {"fairpc": __version__, "data": model.data_fingerprint_},

@@ -13,9 +13,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
-from fairpc.core import Bools, Codes, LearningError, check_choice, counted
+from fairpc.core import Bools, Codes, LearningError, Record, check_choice, counted, serialise
 from fairpc.data import Groups, TableCoding
-from fairpc.evidence import Record, fields_of
 from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._pattern_search import FoundPatterns, Kept, Question, search
 from fairpc.models._settings import is_whole
@@ -105,7 +104,7 @@ class Patterns(Record):
     def frame(self) -> pl.DataFrame:
         """The patterns as a polars frame, a row each, groups and features in words."""
         rows = [
-            fields_of(pattern)
+            serialise(pattern)
             | {"group": _words(pattern.group), "features": _words(pattern.features)}
             for pattern in self.patterns
         ]

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from fairpc.circuit import Bounds
-from fairpc.core import Array, Floats, LearningError, counted
-from fairpc.evidence import Record
+from fairpc.core import Array, Floats, LearningError, Record, counted
 from fairpc.models._calibration import LEAST
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._knowledge import Knowledge

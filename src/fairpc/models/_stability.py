@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Floats, LearningError
-from fairpc.evidence import Record
+from fairpc.core import Floats, LearningError, Record
 from fairpc.learners import Fold, stratified_folds
 from fairpc.models._base import fit_again
 from fairpc.models._latent import LatentDecision

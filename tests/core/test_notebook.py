@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fairpc.auditing import Verdict
+from fairpc.core._serialising import MOST, notebook_html
 from fairpc.evidence import ParityMonitor, equal_rates, identified_set, parity, parity_curve
-from fairpc.evidence._notebook import MOST, html
 from fairpc.models import BiasAccount
 
 ALLOWED = {"div", "p", "strong", "bdi", "details", "summary", "ul", "li"}
@@ -92,6 +92,6 @@ def test_colours_are_those_of_the_notebook() -> None:
 
 
 def test_long_tables_are_cut_and_it_says_so() -> None:
-    page = html("Long", {"rows": [{"n": i} for i in range(MOST + 5)]})
+    page = notebook_html("Long", {"rows": [{"n": i} for i in range(MOST + 5)]})
     assert page.count("<tr>") == MOST + 1
     assert "… and 5 more" in page

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from evidence.arrays import drawn, revealing
+from fairpc.core import serialise
 from fairpc.evidence import (
     ParityMonitor,
     equal_rates,
     identified_set,
     parity,
     parity_curve,
-    plain,
     test_assumptions,
 )
 
@@ -133,6 +133,12 @@ def test_monitor(method: Any) -> None:
 
 
 def test_names_and_numbers() -> None:
-    assert plain((np.int64(3), np.float64(0.5), np.True_, "a", None)) == [3, 0.5, True, "a", None]
-    assert plain([math.inf, -math.inf, math.nan]) == [None, None, None]
-    assert plain({1: date(2020, 2, 3)}) == {"1": "2020-02-03"}
+    assert serialise((np.int64(3), np.float64(0.5), np.True_, "a", None)) == [
+        3,
+        0.5,
+        True,
+        "a",
+        None,
+    ]
+    assert serialise([math.inf, -math.inf, math.nan]) == [None, None, None]
+    assert serialise({1: date(2020, 2, 3)}) == {"1": "2020-02-03"}
