@@ -20,7 +20,6 @@ from fairpc.circuit import (
     CircuitBuilder,
     from_dict,
     load_circuit,
-    parse_json,
     save_circuit,
     to_dict,
 )
@@ -273,15 +272,8 @@ TEXTS = {
     "zeros": (b"\0" * 100, "it is no valid JSON"),
     "deep lists": (b"[" * 100_000, "nested too deeply"),
     "deep objects": (b'{"a":' * 100_000, "nested too deeply"),
-    "a long number": (b"[" + b"9" * 5000 + b"]", "a number of more than 1,000 digits"),
+    "a long number": (b"[" + b"9" * 5000 + b"]", "it is no valid JSON (Exceeds the limit"),
 }
-
-
-def test_text_may_have_many_digits() -> None:
-    text = "1" * 5000
-    assert parse_json(f'["{text}", "\\"", 2]'.encode(), "here", 10_000) == [text, '"', 2]
-    with pytest.raises(FileFormatError, match="more than 1,000 digits"):
-        parse_json(f'["{text}", {text}]'.encode(), "here", 10_000)
 
 
 @pytest.mark.parametrize("case", TEXTS)

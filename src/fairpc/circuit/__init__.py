@@ -18,7 +18,7 @@ from fairpc.circuit._em import (
     log_prior,
     maximize,
 )
-from fairpc.circuit._file import from_dict, load_circuit, parse_json, save_circuit, to_dict
+from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
 from fairpc.circuit._flows import FlowPlan, PartPlan, RowPlan, plan_bytes, plan_once, prepare
 from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Circuit, Graph
 from fairpc.circuit._picture import depth, drawn, summary

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
@@ -32,6 +31,7 @@ from fairpc.core import (
     CircuitError,
     FileFormatError,
     Ints,
+    parse_json,
     read_whole,
     write_atomically,
 )
@@ -41,14 +41,6 @@ VERSION: Final = 1
 
 MAX_BYTES: Final = 32 * 2**20
 """Largest file that is read unless the caller says otherwise."""
-
-_BYTES_PER_VALUE: Final = 20  # memory goes with values, not with bytes: "[],[]," is small in a file
-_MAX_MARKS: Final = 1_000_000  # strings and brackets are names; a few hundred are usual
-
-_DIGITS: Final = bytes.maketrans(b"0123456789", b"0" * 10)
-_ENDLESS: Final = b"0" * 1000  # to read a number of n digits takes n² steps
-_STRINGS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 _LARGEST: Final = {"kind": 255}
 _NODE_FIELDS: Final = ("kind", "variable", "value", "child_ptr", "child", "block", "block_ptr")
@@ -109,53 +101,6 @@ def from_dict(payload: object, source: str = "the circuit") -> Circuit:
         return Circuit(Graph(names=tuple(names), **arrays), parameters)
     except CircuitError as error:
         raise FileFormatError(f"{source} holds no circuit: {error}") from error
-
-
-def _has_endless_number(data: bytes) -> bool:
-    return _ENDLESS in data.translate(_DIGITS)
-
-
-def parse_json(data: bytes, source: str, max_bytes: int) -> object:
-    """JSON that is safe to parse: bounded in values and depth, no key twice, no NaN."""
-    values = data.count(b",")
-    if values > max_bytes // _BYTES_PER_VALUE:
-        _fail(
-            source,
-            f"it has {values:,} values and the limit is {max_bytes // _BYTES_PER_VALUE:,}: "
-            "use a smaller file, or a larger max_bytes if you trust this one",
-        )
-    if max(map(data.count, (b'"', b"[", b"{", b":"))) > _MAX_MARKS:
-        _fail(source, f"it has more than {_MAX_MARKS:,} strings or brackets: it is no {FORMAT}")
-    # Text may have as many digits as it likes: the boxes of a forest do.
-    if _has_endless_number(data) and _has_endless_number(_STRINGS.sub(b"", data)):
-        _fail(source, f"it has a number of more than 1,000 digits: it is no {FORMAT}")
-    try:
-        found = json.loads(
-            data.decode(), object_pairs_hook=_without_repeats, parse_constant=_no_constant
-        )
-        if _SURROGATE.search(data):
-            # Halves of a pair are no text: nobody could print, write or compare them.
-            json.dumps(found, ensure_ascii=False).encode()
-        return found
-    except RecursionError:
-        _fail(source, f"it is nested too deeply: it is no {FORMAT}")
-    except UnicodeDecodeError as error:
-        _fail(source, f"it is no UTF-8 text (byte {error.start:,}): it is no {FORMAT}")
-    except UnicodeEncodeError:
-        _fail(source, "it has half of a surrogate pair, which is no text: it was altered")
-    except ValueError as error:
-        _fail(source, f"it is no valid JSON ({error}): it was truncated or altered")
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key is given twice")
-    return result
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
 
 
 def _object(value: object, names: tuple[str, ...], source: str) -> dict[str, Any]:

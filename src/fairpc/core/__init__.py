@@ -79,7 +79,7 @@ from fairpc.core._errors import (
 from fairpc.core._forks import need_threads
 from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
 from fairpc.core._progress import Say, talking, terminal
-from fairpc.core._records import MAX_BYTES, read_json, record
+from fairpc.core._records import ALTERED, MAX_BYTES, parse_json, read_json, record
 from fairpc.core._serialising import Record, notebook_html, serialise
 from fairpc.core._signals import ending_on_signals, interruptible_waits
 from fairpc.core._threads import map_in_order, thread_count

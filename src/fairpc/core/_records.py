@@ -1,35 +1,86 @@
-"""An audit read back from its JSON, field by field after the types of the record.
+"""Records read back from JSON: one reader for models, audits and checkpoints.
 
-A file from outside is checked like any other: its size, its kind, and every value against the
-type of its field. What JSON has no word for, an infinite or undefined number, was written as null
-and is read as NaN. Nothing in the file is run.
+A file from outside is believed in nothing: its size, its kind, and every value against the type of
+its field; what a record asks of its own fields is asked by its constructor. What JSON has no word
+for, an infinite or undefined number, was written as null and is read as NaN. Nothing is run.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
+from itertools import chain
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, NoReturn, TypeVar, Union, get_args, get_origin
+from typing import get_type_hints as type_hints
 
 import numpy as np
 
-from fairpc.core._errors import EachWay, FileFormatError, Phrase
+from fairpc.core._errors import EachWay, FairpcError, FileFormatError, Phrase
 
 R = TypeVar("R")
 
 _INT64: Final = 2**63
 MAX_BYTES: Final = 1 << 28
-"""Of a file. The record of a large audit has a few megabytes."""
+"""Of an audit. The record of a large one has a few megabytes."""
 _JSON: Final = EachWay("Audit.to_json", "`fairpc audit MODEL TABLE --json`")
 AGAIN: Final = Phrase("make the audit again with this version of fairpc, ", _JSON)
 _NO_AUDIT: Final = Phrase("the file is no audit: give what was written by ", _JSON)
+ALTERED: Final = Phrase("it was altered or truncated; use an intact copy")
+
+_BYTES_PER_VALUE: Final = 20  # memory goes with values, not with bytes: "[],[]," is small in a file
+_MAX_MARKS: Final = 1_000_000  # strings and brackets are names; a few hundred are usual
+_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def parse_json(data: bytes, source: str, max_bytes: int) -> object:
+    """JSON that is safe to parse: bounded in values and depth, no key twice, no NaN."""
+
+    def fail(problem: str) -> NoReturn:
+        raise FileFormatError(f"{source}: {problem}")
+
+    values = data.count(b",")
+    if values > max_bytes // _BYTES_PER_VALUE:
+        fail(
+            f"it has {values:,} values and the limit is {max_bytes // _BYTES_PER_VALUE:,}: "
+            "use a smaller file, or a larger max_bytes if you trust this one"
+        )
+    if max(map(data.count, (b'"', b"[", b"{", b":"))) > _MAX_MARKS:
+        fail(f"it has more than {_MAX_MARKS:,} strings or brackets: no file of fairpc has")
+    try:
+        found = json.loads(
+            data.decode(), object_pairs_hook=_without_repeats, parse_constant=_no_constant
+        )
+        if _SURROGATE.search(data):
+            # Halves of a pair are no text: nobody could print, write or compare them.
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
+    except RecursionError:
+        fail("it is nested too deeply: no file of fairpc is")
+    except UnicodeDecodeError as error:
+        fail(f"it is no UTF-8 text (byte {error.start:,}): no file of fairpc")
+    except UnicodeEncodeError:
+        fail("it has half of a surrogate pair, which is no text: it was altered")
+    except ValueError as error:
+        fail(f"it is no valid JSON ({error}): it was truncated or altered")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key is given twice")
+    return result
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
 
 
 def read_json(text: str | bytes, kind: str, version: int) -> dict[str, Any]:
-    """The object of a JSON text that says it is of this kind and version."""
+    """The object of the JSON text of an audit that says it is of this kind and version."""
     if len(text) > MAX_BYTES:
         raise FileFormatError(f"the audit has more than {MAX_BYTES:,} bytes: {AGAIN}")
     try:
@@ -51,124 +102,156 @@ def _reason(error: Exception) -> str:
     return "it cannot be decoded" if isinstance(error, ValueError) else "it is nested too deeply"
 
 
-def record(kind: type[R], data: Any, where: str = "the audit") -> R:
-    """A record of this class from its fields; what else is there follows from them."""
-    if not isinstance(data, dict):
-        raise _unfit(where, "an object", data)
-    given = {}
-    hints = _hints(kind)  # type: ignore[arg-type] # a class can be hashed, whatever it holds
-    for name, (hint, needed) in hints.items():
-        if name in data:
-            given[name] = _value(hint, data[name], f"{where}: {name}")
-        elif needed:
-            raise FileFormatError(f"{where} has no {name!r}: {AGAIN}")
-    return kind(**given)
+def record(
+    kind: type[R],
+    data: Any,
+    where: str = "the audit",
+    *,
+    exact: bool = False,
+    repair: Phrase = AGAIN,
+) -> R:
+    """A record of this class from its fields, each of the type that it is declared with.
+
+    What else an audit has follows from its fields; an ``exact`` record has nothing else.
+    """
+    return _Reader(exact, repair).record(kind, data, where)
 
 
 @cache
 def _hints(kind: type) -> Mapping[str, tuple[Any, bool]]:
     """Type of each field, and whether it has no default."""
-    hints = get_type_hints(kind)
+    hints = type_hints(kind)
     return {
         each.name: (
             hints[each.name],
             each.default is MISSING and each.default_factory is MISSING,
         )
         for each in fields(kind)
+        if each.init
     }
 
 
-def _value(hint: Any, data: Any, where: str) -> Any:
-    """A value of this type."""
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint is Any or hint is object:
-        return data
-    if is_dataclass(hint) and isinstance(hint, type):
-        return record(hint, data, where)
-    if origin in (Union, UnionType):
-        return _one_of(inner, data, where)
-    if origin is Literal:
-        if data not in inner:
-            raise _unfit(where, " or ".join(map(repr, inner)), data)
-        return data
-    if origin is np.ndarray:
-        return _array(data, where)
-    if origin in _COLLECTIONS:
-        return _COLLECTIONS[origin](inner, data, where)
-    return _plain(hint, data, where)
+@dataclass(frozen=True)
+class _Reader:
+    exact: bool
+    repair: Phrase
 
+    def record(self, kind: type[R], data: Any, where: str) -> R:
+        if not isinstance(data, dict):
+            raise self.unfit(where, "an object", data)
+        hints = _hints(kind)  # type: ignore[arg-type] # a class can be hashed, whatever it holds
+        if self.exact and (unknown := set(data) - set(hints)):
+            raise FileFormatError(f"{where} has the unknown field {min(unknown)!r}: {self.repair}")
+        given = {}
+        for name, (hint, needed) in hints.items():
+            if name in data:
+                given[name] = self.value(hint, data[name], f"{where}: {name}")
+            elif needed or self.exact:
+                raise FileFormatError(f"{where} has no {name!r}: {self.repair}")
+        try:
+            return kind(**given)
+        except FileFormatError:
+            raise
+        except FairpcError as error:
+            raise FileFormatError(f"{where} is not valid: {error}") from error
 
-def _one_of(kinds: Sequence[Any], data: Any, where: str) -> Any:
-    """A value of the first of these types that it fits."""
-    if data is None and NoneType in kinds:
-        return None
-    problem: FileFormatError | None = None
-    for kind in kinds:
-        if kind is not NoneType:
+    def value(self, hint: Any, data: Any, where: str) -> Any:
+        """A value of this type."""
+        origin, inner = get_origin(hint), get_args(hint)
+        if hint is Any or hint is object:
+            return data
+        if is_dataclass(hint) and isinstance(hint, type):
+            return self.record(hint, data, where)
+        if origin in (Union, UnionType):
+            return self.one_of(inner, data, where)
+        if origin is Literal:
+            if not isinstance(data, str | int) or data not in inner:
+                raise self.unfit(where, " or ".join(map(repr, inner)), data)
+            return data
+        if origin is np.ndarray:
+            return self.array(inner, data, where)
+        if origin in _COLLECTIONS:
+            return _COLLECTIONS[origin](self, inner, data, where)
+        return self.single(hint, data, where)
+
+    def one_of(self, kinds: Sequence[Any], data: Any, where: str) -> Any:
+        """A value of the first of these types that it fits."""
+        if data is None and NoneType in kinds:
+            return None
+        problem: FileFormatError | None = None
+        for kind in kinds:
+            if kind is not NoneType:
+                try:
+                    return self.value(kind, data, where)
+                except FileFormatError as error:
+                    problem = problem or error
+        raise problem or self.unfit(where, "nothing", data)
+
+    def single(self, hint: Any, data: Any, where: str) -> Any:
+        if hint is float:
+            if data is None:
+                return float("nan")
+            if isinstance(data, float) or (type(data) is int and abs(data) < _INT64):
+                return float(data)
+            raise self.unfit(where, "a number", data)
+        if type(data) is not hint or (hint is int and abs(data) >= _INT64):
+            raise self.unfit(where, _WORDS.get(hint, "another kind of value"), data)
+        return data
+
+    def tuple_of(self, inner: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
+        items = self.items(data, where)
+        if len(inner) == 2 and inner[1] is Ellipsis:
+            return tuple(self.value(inner[0], item, where) for item in items)
+        if len(items) != len(inner):
+            raise self.unfit(where, f"a list of {len(inner)}", data)
+        return tuple(self.value(hint, item, where) for hint, item in zip(inner, items, strict=True))
+
+    def list_of(self, inner: tuple[Any, ...], data: Any, where: str) -> list[Any]:
+        return [self.value(inner[0], item, where) for item in self.items(data, where)]
+
+    def mapping(self, inner: tuple[Any, ...], data: Any, where: str) -> dict[Any, Any]:
+        if not isinstance(data, dict):
+            raise self.unfit(where, "an object", data)
+        names = {name: name for name in data}
+        if inner[0] is float:
             try:
-                return _value(kind, data, where)
-            except FileFormatError as error:
-                problem = problem or error
-    raise problem or _unfit(where, "nothing", data)
+                names = {name: float(name) for name in data}
+            except ValueError:
+                raise self.unfit(where, "an object with numbers for names", data) from None
+        return {names[k]: self.value(inner[1], item, f"{where}: {k}") for k, item in data.items()}
+
+    def items(self, data: Any, where: str) -> list[Any]:
+        if not isinstance(data, list):
+            raise self.unfit(where, "a list", data)
+        return data
+
+    def array(self, inner: tuple[Any, ...], data: Any, where: str) -> Any:
+        """An array of numbers; null is NaN, or no number where they are whole ones."""
+        dtype = get_args(inner[1])[0]
+        whole = issubclass(dtype, np.integer)
+        flat = self.items(data, where)
+        while flat and all(type(part) is list for part in flat):
+            flat = list(chain.from_iterable(flat))
+        fault = self.unfit(where, "numbers in rows of one length", data)
+        if not set(map(type, flat)) <= ({int} if whole else {float, int, NoneType}):
+            raise fault
+        try:
+            found = np.array(data, dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise fault from None
+        found.flags.writeable = False
+        return found
+
+    def unfit(self, where: str, wanted: str, data: Any) -> FileFormatError:
+        shown = json.dumps(data) if not isinstance(data, list | dict) or len(data) < 9 else "[…"
+        shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
+        return FileFormatError(f"{where} is {shown}, not {wanted}: {self.repair}")
 
 
-def _plain(hint: Any, data: Any, where: str) -> Any:
-    if hint is float:
-        if data is None:
-            return float("nan")
-        if isinstance(data, float) or (type(data) is int and abs(data) < _INT64):
-            return float(data)
-        raise _unfit(where, "a number", data)
-    if type(data) is not hint or (hint is int and abs(data) >= _INT64):
-        raise _unfit(where, _WORDS.get(hint, "another kind of value"), data)
-    return data
-
-
-def _tuple(inner: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
-    items = _list(data, where)
-    if len(inner) == 2 and inner[1] is Ellipsis:
-        return tuple(_value(inner[0], item, where) for item in items)
-    if len(items) != len(inner):
-        raise _unfit(where, f"a list of {len(inner)}", data)
-    return tuple(_value(hint, item, where) for hint, item in zip(inner, items, strict=True))
-
-
-def _listed(inner: tuple[Any, ...], data: Any, where: str) -> list[Any]:
-    return [_value(inner[0], item, where) for item in _list(data, where)]
-
-
-def _mapping(inner: tuple[Any, ...], data: Any, where: str) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        raise _unfit(where, "an object", data)
-    return {name: _value(inner[1], item, f"{where}: {name}") for name, item in data.items()}
-
-
-def _list(data: Any, where: str) -> list[Any]:
-    if not isinstance(data, list):
-        raise _unfit(where, "a list", data)
-    return data
-
-
-def _array(data: Any, where: str) -> Any:
-    """An array of numbers; null is NaN."""
-    try:
-        found = np.array(_list(data, where), np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise _unfit(where, "numbers in rows of one length", data) from None
-    found.flags.writeable = False
-    return found
-
-
-_COLLECTIONS: Final[Mapping[Any, Callable[[tuple[Any, ...], Any, str], Any]]] = {
-    tuple: _tuple,
-    list: _listed,
-    Mapping: _mapping,
-    dict: _mapping,
+_COLLECTIONS: Final[Mapping[Any, Callable[[_Reader, tuple[Any, ...], Any, str], Any]]] = {
+    tuple: _Reader.tuple_of,
+    list: _Reader.list_of,
+    Mapping: _Reader.mapping,
+    dict: _Reader.mapping,
 }
 _WORDS: Final = {str: "text", int: "a whole number", bool: "true or false"}
-
-
-def _unfit(where: str, wanted: str, data: Any) -> FileFormatError:
-    shown = json.dumps(data)
-    shown = shown if len(shown) <= 40 else f"{shown[:39]}…"
-    return FileFormatError(f"{where} is {shown}, not {wanted}: {AGAIN}")

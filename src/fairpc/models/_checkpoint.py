@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.circuit import parse_json
 from fairpc.core import (
     AnyPath,
     Argument,
@@ -28,6 +27,7 @@ from fairpc.core import (
     Floats,
     LearningError,
     check_writable,
+    parse_json,
     read_whole,
     write_atomically,
 )

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import numpy as np
 
-from fairpc.circuit import parse_json
 from fairpc.core import (
     AnyPath,
     FairpcError,
     FileFormatError,
     Floats,
+    parse_json,
     read_whole,
     serialise,
     write_atomically,
