@@ -24,8 +24,8 @@ import numpy as np
 from fairpc.circuit import Circuit, FlowPlan
 from fairpc.cluster import _client as cluster
 from fairpc.cluster import _plan as cluster_plan
-from fairpc.cluster._exchange import exchanged
-from fairpc.cluster._parts import DaskParts
+from fairpc.cluster._plan import DaskParts
+from fairpc.cluster._table import exchanged
 from fairpc.core import Floats
 from fairpc.data import Distinct, Packing
 from fairpc.models import Rows

@@ -83,7 +83,9 @@ def test_a_fit_says_what_its_classifiers_learn(
         hired=pl.when(lowered).then(pl.lit("no")).otherwise("hired"),
     ).write_csv("b.csv")
     lines: list[str] = []
-    monkeypatch.setattr("fairpc.cli._fit.talking", lambda name, shown: nullcontext(lines.append))
+    monkeypatch.setattr(
+        "fairpc.cli._fit.showing_progress", lambda name, shown: nullcontext(lines.append)
+    )
     found = answer(capsys, "fit", "b.csv", *ROLES, "--model", "latent", "-o", "n.fairpc")
     assert found["twice"]
     assert lines == [

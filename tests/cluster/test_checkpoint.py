@@ -38,7 +38,7 @@ def stopping_at(n: int, steps: list[int]) -> Any:
 def test_em_over_rows_on_workers_goes_on(
     kind: str, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster._table.PART_ROWS", 100)
     monkeypatch.setattr(checkpoint, "EVERY", 0.0)
     frame = table(900).drop("weight")
     pattern = written(tmp_path, "parquet", frame)
@@ -63,7 +63,7 @@ def test_em_over_rows_on_workers_goes_on(
 def test_a_frame_with_other_rows_is_another_table(
     client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster._table.PART_ROWS", 100)
     frame = table(900).drop("weight")
     kept: dict[str, Any] = {"max_memory": SMALL, "checkpoint": tmp_path / "fit"}
     callback = stopping_at(3, [])

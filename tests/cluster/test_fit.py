@@ -15,7 +15,7 @@ from sklearn.base import clone
 from decisions import table
 from fairpc import FairPC, LatNB
 from fairpc.circuit import Step
-from fairpc.data._quantile_sketch import MOST
+from fairpc.data._column_summary import MOST
 from fairpc.errors import TableError
 from models.test_strata import table as strata_table
 
@@ -29,7 +29,7 @@ SMALL = "200KB"
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of about a hundred rows, so that both workers have several."""
-    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster._table.PART_ROWS", 100)
 
 
 def partitioned(frame: pl.DataFrame, n: int) -> Any:

@@ -41,7 +41,7 @@ def test_a_dask_frame_gives_the_forest_of_the_table_in_memory(
 def test_a_forest_of_rows_that_stay_on_the_workers(
     client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 100)
+    monkeypatch.setattr("fairpc.cluster._table.PART_ROWS", 100)
     frame = table(1500).drop("weight")
     fitted = [
         FairPC("sex", structure="forest", random_state=0).fit(

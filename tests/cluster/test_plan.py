@@ -6,6 +6,7 @@ import gc
 import pickle
 from functools import partial
 from itertools import pairwise
+from sys import getsizeof
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,8 @@ from hypothesis import strategies as st
 
 from fairpc.circuit import Circuit, prepare
 from fairpc.circuit._em import fit
-from fairpc.cluster._exchange import exchanged, tree_sum
-from fairpc.cluster._parts import DaskParts
-from fairpc.cluster._plan import ROOT, Flows, HeldParts, Preparation, added, leaf, placed
+from fairpc.cluster._plan import ROOT, DaskParts, Flows, HeldParts, Preparation, added, leaf, placed
+from fairpc.cluster._table import exchanged, tree_sum
 from fairpc.data import CodedRows, Distinct, Packing, Table, add_distinct
 from fairpc.errors import CodesError
 from fairpc.models import Rows
@@ -57,7 +57,7 @@ def pieces(packing: Packing) -> list[Distinct]:
 def parts_of(
     client: Any, packing: Packing, pieces: list[Distinct], monkeypatch: pytest.MonkeyPatch
 ) -> DaskParts:
-    monkeypatch.setattr("fairpc.cluster._exchange.PART_ROWS", 60)
+    monkeypatch.setattr("fairpc.cluster._table.PART_ROWS", 60)
     n_rows = sum(piece.n_rows for piece in pieces)
     return DaskParts.of(client, exchanged(client, client.scatter(pieces), n_rows), packing)
 
@@ -70,7 +70,7 @@ def test_every_row_is_in_one_part(
     pieces: list[Distinct],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fairpc.cluster._exchange.MOST_BUCKETS", n_buckets)
+    monkeypatch.setattr("fairpc.cluster._table.MOST_BUCKETS", n_buckets)
     parts = parts_of(client, packing, pieces, monkeypatch)
     whole = add_distinct(pieces)
     found = client.gather(list(parts.futures))
@@ -219,7 +219,7 @@ def test_parts_are_made_ready_once(held: HeldParts) -> None:
     held.flows(CIRCUIT.parameters)
     held.flows_of_sets(np.stack([CIRCUIT.parameters] * 2))
     assert all(held._ready[k] is plan for k, plan in ready.items())
-    assert held.n_bytes > held._size > 0
+    assert getsizeof(held) > held._size > 0
 
 
 def test_what_is_ready_does_not_travel(held: HeldParts) -> None:

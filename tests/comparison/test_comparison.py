@@ -18,7 +18,7 @@ from auditing.tables import fitted, table
 from fairpc.baselines import LR, FairLR, Rand
 from fairpc.comparison import Comparison, compare, default_models
 from fairpc.comparison._runner import in_threads, one_by_one, run_jobs
-from fairpc.core import _progress as talk
+from fairpc.core import _running as running
 from fairpc.errors import ComparisonError, LeakWarning, MetricError, SameAsLabelWarning
 from fairpc.metrics import Fold, stratified_folds
 from fairpc.models import LatNB, TwoNB
@@ -215,7 +215,7 @@ def test_columns_that_give_the_label_away_are_warned_of() -> None:
 def test_fits_within_a_comparison_are_silent(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talk, "FIRST", 0.0)
+    monkeypatch.setattr(running, "FIRST", 0.0)
     X, y, s = table()
     LatNB(verbose=1).fit(X, y, sensitive_features=s)
     assert "LatNB, 0 s: " in capsys.readouterr().err

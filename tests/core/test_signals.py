@@ -66,7 +66,7 @@ import polars
 import fairpc.cli._data
 from fairpc.cli import main
 from fairpc.comparison import compare
-from fairpc.core._threads import map_in_order
+from fairpc.core._running import map_in_order
 
 def sleep(*_):
     print("begun", flush=True)
@@ -109,7 +109,7 @@ def test_work_of_threads_is_not_waited_for(work: str, number: signal.Signals, co
 
 CALLED_BACK = """
 import ctypes, signal, time
-from fairpc.core._signals import ending_on_signals
+from fairpc.core._running import ending_on_signals
 
 with ending_on_signals():
     ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGTERM))()
@@ -131,7 +131,7 @@ def test_a_signal_in_what_foreign_code_calls_back_is_not_lost() -> None:
 def test_a_signal_that_is_ignored_stays_so() -> None:
     code = (
         "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from fairpc.core._signals import ending_on_signals\n"
+        "from fairpc.core._running import ending_on_signals\n"
         "with ending_on_signals(): signal.raise_signal(signal.SIGHUP)\n"
         "print('went on')"
     )

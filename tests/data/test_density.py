@@ -20,8 +20,7 @@ from scipy import integrate, stats
 from data import frames
 from fairpc.data import Encoding
 from fairpc.data._binning import Atoms, choose_edges
-from fairpc.data._density import DAY, ColumnDensity
-from fairpc.data._fit_density import fit_density
+from fairpc.data._density import DAY, ColumnDensity, fit_density
 from fairpc.errors import FileFormatError, TableError
 
 Values = npt.NDArray[np.float64]

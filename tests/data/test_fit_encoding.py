@@ -388,8 +388,8 @@ def test_many_rows_take_edges_from_joined_points(monkeypatch: pytest.MonkeyPatch
     x = np.random.default_rng(1).normal(size=(20_000, 1))
     exact = frames.fit_encoding(x).columns[0].edges
     monkeypatch.setattr("fairpc.data._summary.FEW_ROWS", 5_000)
-    monkeypatch.setattr("fairpc.data._quantile_sketch.MOST", 5_000)
-    monkeypatch.setattr("fairpc.data._quantile_sketch.RUNS", 1_000)
+    monkeypatch.setattr("fairpc.data._column_summary.MOST", 5_000)
+    monkeypatch.setattr("fairpc.data._column_summary.RUNS", 1_000)
     assert frames.fit_encoding(x).columns[0].edges == pytest.approx(exact, abs=0.1)
     ids = np.random.default_rng(0).permutation(20_000)[:, None] * 1000
     with pytest.raises(TableError, match="no column is left to learn from: column 'x0' is not"):

@@ -35,10 +35,9 @@ from fairpc.data import (
     open_source,
     read_frame,
 )
-from fairpc.data import _quantile_sketch as points_module
+from fairpc.data import _column_summary as points_module
 from fairpc.data import _summary as summary_module
-from fairpc.data._column_summary import Numbers
-from fairpc.data._quantile_sketch import Points, add_points
+from fairpc.data._column_summary import Numbers, Points, add_points
 from fairpc.data._source import SumTree
 from fairpc.data._summary import Summary, add_summaries, listed, summarise
 from fairpc.errors import CodesError, FileFormatError, TableError

@@ -19,7 +19,7 @@ from scipy import stats
 
 from fairpc import FairPC, LatNB, NLatPC, TwoNB, load
 from fairpc.data import Column, read_values
-from fairpc.data._codes_of import exact_numbers
+from fairpc.data._column import exact_numbers
 from fairpc.errors import EvidenceError, FileFormatError, QueryError, TableError, TableWarning
 from fairpc.models import CircuitClassifier
 from fairpc.query import parse

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from fairpc.data import Packing, add_distinct
-from fairpc.data._parts import PartWriter
+from fairpc.data._distinct import PartWriter
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.models import Rows, rows_fingerprint
 from fairpc.models._fit import Options, fit, fit_parameters

@@ -50,7 +50,7 @@ from fairpc.core import (
     TableError,
     check_choice,
     counted,
-    talking,
+    showing_progress,
 )
 from fairpc.data import Warned
 
@@ -143,7 +143,7 @@ def _refuse_streaming(keeping: Keeping, engine: Engine) -> None:
 
 
 def _fit_classifiers(model: FittedModel, rows: LabelledTable, screen: Screen) -> None:
-    with talking(type(model).__name__, shown=screen.shows_progress) as model._say:
+    with showing_progress(type(model).__name__, shown=screen.shows_progress) as model._say:
         try:
             model.fit(under_types(rows), rows.y, sample_weight=rows.weight)
         finally:

@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fairpc.core import ClusterError, MissingExtraError
+
+T = TypeVar("T")
 
 SECONDS: Final = 3
 """How long a scheduler is waited for."""
@@ -208,6 +210,11 @@ def results(client: Any, futures: Sequence[Any], what: str) -> list[Any]:
     except KilledWorker as error:
         raise killed(what) from error
     return found
+
+
+def itself(value: T) -> T:
+    """A value as a task, so that it is made again where the worker that had it dies."""
+    return value
 
 
 def killed(what: str) -> ClusterError:

@@ -13,17 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from sys import getsizeof
 from threading import Lock
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
 from weakref import WeakSet
 
 import numpy as np
 
 from fairpc.circuit import Graph, RowPlan, plan_bytes, plan_once, prepare
-from fairpc.cluster._client import results
+from fairpc.cluster._client import itself, results
 from fairpc.core import CodesError, Floats
-from fairpc.data import CodedRows, Distinct, Packing, Table
+from fairpc.data import CodedRows, Distinct, Packing, RowParts, Table
 
 LOOK: Final = 10.0
 """Seconds between two looks at who has which parts."""
@@ -66,8 +67,6 @@ class DaskPlan:
         total_weight: float,
     ) -> Self:
         """A plan of parts on workers, which get to know the circuit."""
-        from fairpc.cluster._tasks import itself
-
         sent = client.submit(itself, preparation, pure=False)
         return cls(preparation.graph, n_rows, total_weight, client, tuple(parts), sent)
 
@@ -199,10 +198,9 @@ class HeldParts:
                 held._keep(k, part)
         return held
 
-    @property
-    def n_bytes(self) -> int:
-        """What the parts take in memory."""
-        return self._size + sum(part.n_bytes for part in self.parts)
+    def __sizeof__(self) -> int:
+        """What the parts take in memory: Dask weighs by it whether to move them."""
+        return self._size + sum(map(getsizeof, self.parts))
 
     def flows(self, theta: Floats) -> Sums:
         """Log-likelihood and flows of the parts, added up."""
@@ -291,3 +289,56 @@ def _width(n_parts: int) -> int:
 def _first_leaf(node: int, n_parts: int) -> int:
     """The first leaf below a node."""
     return node << (_width(n_parts).bit_length() - node.bit_length())
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class DaskParts(RowParts):
+    """Parts on workers, each row in one of them.
+
+    A part is a task, done again from the table where the worker that had it dies. Tasks are given
+    to ``client``; ``futures`` are those of the parts.
+    """
+
+    client: Any = field(repr=False)
+    futures: tuple[Any, ...] = field(repr=False)
+    packing: Packing
+    rows: tuple[int, ...]
+    copies: tuple[float, ...]
+    weights: tuple[float, ...]
+    repeats: bool = False
+
+    @classmethod
+    def of(cls, client: Any, futures: Sequence[Any], packing: Packing) -> DaskParts:
+        """Of these parts, those that have rows."""
+        measured = client.map(_sizes, futures, [packing] * len(futures), pure=False)
+        sizes = results(client, measured, "a part of the rows")
+        found = [(future, *size) for future, size in zip(futures, sizes, strict=True) if size[0]]
+        kept, rows, copies, weights = zip(*found, strict=True)
+        return cls(client, kept, packing, rows, copies, weights)
+
+    def read(self, k: int) -> CodedRows:
+        return self.packing.rows(results(self.client, [self.futures[k]], "a part of the rows")[0])
+
+    def map(self, work: Callable[[int, CodedRows], T]) -> Iterator[T]:
+        shared = self.client.submit(itself, work, pure=False)
+        futures = [
+            self.client.submit(_worked, shared, k, part, self.packing, pure=False)
+            for k, part in enumerate(self.futures)
+        ]
+        return (results(self.client, [future], "a part of the rows")[0] for future in futures)
+
+    def plan(self, graph: Graph, table_of: Callable[[CodedRows], Table]) -> DaskPlan:
+        """The plan of all parts; ``table_of`` makes the circuit's rows of rows of codes."""
+        preparation = Preparation(graph, self.packing, table_of)
+        return DaskPlan.of(self.client, self.futures, preparation, self.n_rows, self.total_weight)
+
+
+def _sizes(part: Distinct, packing: Packing) -> tuple[int, float, float]:
+    return packing.rows(part).sizes
+
+
+def _worked(work: Callable[[int, CodedRows], T], k: int, part: Distinct, packing: Packing) -> T:
+    return work(k, packing.rows(part))

@@ -6,22 +6,27 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.cluster import _exchange as exchange
-from fairpc.cluster._client import check_workers, current_client, finish, killed, results
-from fairpc.cluster._parts import DaskParts
-from fairpc.core import Array, ClusterError, FairpcError, TableError
+from fairpc.cluster._client import check_workers, current_client, finish, itself, killed, results
+from fairpc.cluster._plan import DaskParts
+from fairpc.core import Array, ClusterError, FairpcError, TableError, row_hash
 from fairpc.data import (
     BATCH_ROWS,
+    FAN_IN,
     UNBOUNDED,
     Distinct,
+    Frame,
     LazySource,
     Progress,
+    Reading,
     RowEncoder,
     RowParts,
     TableFiles,
@@ -29,13 +34,21 @@ from fairpc.data import (
     Work,
     add_distinct,
     exactly,
+    read_frame,
     reason_of,
     source_of,
 )
 
 J = TypeVar("J")
 S = TypeVar("S")
-T = TypeVar("T")
+PART_ROWS: Final = 1 << 17
+"""Rows of a part, about."""
+
+MOST_BUCKETS: Final = 256
+"""Buckets that rows go into before they are cut into parts; tasks grow with its square."""
+
+MOST_PARTS: Final = 1 << 14
+"""Parts of all rows; Dask keeps some kilobytes of each."""
 
 
 def is_dask(table: Any) -> bool:
@@ -69,8 +82,6 @@ class DaskTable(LazySource):
 
     def submit(self, columns: Sequence[str], work: Work[T]) -> list[Any]:
         """Futures of what ``work`` makes of each partition, None of empty ones."""
-        from fairpc.cluster._tasks import itself, of_lazy_frame, of_partition
-
         names, client = list(columns), self.client
         shared = client.submit(itself, work, pure=False)
         if self.lazy:
@@ -106,7 +117,7 @@ class DaskTable(LazySource):
     ) -> T | None:
         """The sum over the partitions, taken by the workers."""
         futures = self.submit(columns, work)
-        total = exchange.tree_sum(self.client, futures, add)
+        total = tree_sum(self.client, futures, add)
         deque(self.finished(futures, stage, watch), maxlen=0)
         found: T | None = results(self.client, [total], f"the sum of the partitions' {stage}")[0]
         return found
@@ -127,11 +138,11 @@ class DaskTable(LazySource):
         n_rows = sum(results(client, sizes, "the rows of a partition"))
         if not n_rows:
             return None
-        if n_rows <= min(most, exchange.PART_ROWS):
-            total = exchange.tree_sum(client, futures, add_distinct)
+        if n_rows <= min(most, PART_ROWS):
+            total = tree_sum(client, futures, add_distinct)
             rows: Distinct = results(client, [total], "the sum of the rows")[0]
             return rows
-        parts = exchange.exchanged(client, futures, n_rows)
+        parts = exchanged(client, futures, n_rows)
         del futures, sizes
         found = DaskParts.of(client, parts, encoder.packing)
         if found.n_rows > most:
@@ -260,3 +271,111 @@ def spread(client: Any, work: Callable[[S, J], T], shared: S, jobs: Sequence[J])
     for job, future in zip(jobs, futures, strict=True):
         _ended(client, future, f"job {job}", "cannot be done")
         yield future.result()
+
+
+def tree_sum(
+    client: Any, terms: Sequence[Any], add: Callable[[Sequence[Any]], Any], fan_in: int = FAN_IN
+) -> Any:
+    """A future of the sum of futures, ``fan_in`` of them at a time.
+
+    The shape of the tree depends on the number of terms alone, and is that of
+    ``SumTree``: the same batches give the same bits on a cluster and here.
+    """
+    level: list[Any] = list(terms)
+    rest: list[Any] = []
+    while len(level) >= fan_in:
+        full = len(level) - len(level) % fan_in
+        rest = level[full:] + rest
+        level = [
+            client.submit(add_known, add, level[k : k + fan_in], pure=False)
+            for k in range(0, full, fan_in)
+        ]
+    return client.submit(add_known, add, level + rest, pure=False)
+
+
+def exchanged(client: Any, pieces: list[Any], n_rows: int) -> list[Any]:
+    """Futures of parts in which every row is once, of the rows of partitions.
+
+    A row goes to a part by its hash, so that copies of it meet, wherever they lie.
+    """
+    n_parts = min(-(-n_rows // PART_ROWS), MOST_PARTS)
+    n_buckets = min(n_parts, MOST_BUCKETS)
+    step = -(-len(pieces) // MOST_BUCKETS)
+    if step > 1:
+        pieces = [
+            tree_sum(client, pieces[k : k + step], add_distinct)
+            for k in range(0, len(pieces), step)
+        ]
+    split = _cut(client, pieces, n_buckets)
+    buckets = [
+        tree_sum(client, [cut[k] for cut in split], add_distinct, fan_in=len(split) + 1)
+        for k in range(n_buckets)
+    ]
+    if n_buckets == n_parts:
+        return buckets
+    return list(chain.from_iterable(_cut(client, buckets, -(-n_parts // n_buckets), n_buckets)))
+
+
+def _cut(client: Any, pieces: list[Any], n: int, done: int = 1) -> list[list[Any]]:
+    """Futures of ``n`` cuts of each piece by hash; ``done`` cuts of all rows were made before."""
+    split = client.map(partial(_split, n=n, done=done), pieces, pure=False)
+    return [[client.submit(itemgetter(k), cuts, pure=False) for k in range(n)] for cuts in split]
+
+
+def _split(piece: Distinct | None, n: int, done: int) -> list[Distinct | None]:
+    """The rows of a piece in each of ``n`` cuts, in their order."""
+    if piece is None:
+        return [None] * n
+    cut = row_hash(piece.words) // np.uint64(done) % np.uint64(n)
+    chosen = (cut == k for k in range(n))
+    return [Distinct(np.ascontiguousarray(piece.words[:, c]), piece.weights[c]) for c in chosen]
+
+
+T = TypeVar("T")
+
+
+def of_partition(
+    work: Callable[[Frame], T], part: Any, schema: Mapping[str, Any], where: str
+) -> T | None:
+    """What ``work`` makes of a partition of a Dask frame; None of an empty one."""
+    import polars as pl
+
+    if not len(part):
+        return None
+    return of_rows(work, _typed(pl.from_pandas(part), schema, where), where)
+
+
+def of_lazy_frame(work: Callable[[Frame], T], rows: Any, where: str) -> T | None:
+    """What ``work`` makes of some rows of a file."""
+    with Reading(where):
+        frame = rows.collect(engine="streaming")
+    return of_rows(work, frame, where) if len(frame) else None
+
+
+def of_rows(work: Callable[[Frame], T], rows: Any, where: str) -> T:
+    """What ``work`` makes of rows; what is wrong with them is said with where they are from."""
+    try:
+        return work(read_frame(rows))
+    except FairpcError as error:
+        raise type(error)(f"{where}: ", *error.args) from error
+
+
+def add_known(add: Callable[[Sequence[T]], T], parts: Sequence[T | None]) -> T | None:
+    """The sum of parts, of which empty ones are None."""
+    known = [part for part in parts if part is not None]
+    return add(known) if known else None
+
+
+def _typed(frame: Any, schema: Mapping[str, Any], where: str) -> Any:
+    """The rows under the types that the Dask frame declares."""
+    import polars as pl
+
+    odd = {name: dtype for name, dtype in schema.items() if frame.schema[name] != dtype}
+    try:
+        return frame.cast(odd) if odd else frame
+    except pl.exceptions.PolarsError as error:
+        name, dtype = next(iter(odd.items()))
+        raise TableError(
+            f"{where}: column {name!r} holds {frame.schema[name]} and the Dask frame says "
+            f"{dtype}: give its partitions one type"
+        ) from error

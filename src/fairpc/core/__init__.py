@@ -76,13 +76,19 @@ from fairpc.core._errors import (
     shown,
     warn_caller,
 )
-from fairpc.core._forks import need_threads
 from fairpc.core._hashing import RowSample, fingerprint, row_digest, row_hash, row_uniform
-from fairpc.core._progress import Say, talking, terminal
 from fairpc.core._records import ALTERED, MAX_BYTES, parse_json, read_json, record
+from fairpc.core._running import (
+    Say,
+    ending_on_signals,
+    interruptible_waits,
+    map_in_order,
+    need_threads,
+    showing_progress,
+    terminal,
+    thread_count,
+)
 from fairpc.core._serialising import Record, notebook_html, serialise
-from fairpc.core._signals import ending_on_signals, interruptible_waits
-from fairpc.core._threads import map_in_order, thread_count
 from fairpc.core._whole_files import (
     AnyPath,
     check_writable,

@@ -1,10 +1,21 @@
 """Tables of integer codes: the form in which data reach circuits and learners."""
 
-from fairpc.data._categories import Level, distinct_numbers, levels_of
-from fairpc.data._codes_of import (
+from fairpc.data._coding import (
+    CODING_FIELDS,
+    Encoding,
+    RowEncoder,
+    TableCoding,
+    absent,
+    check_not_both,
+    check_rows,
+    identifiers,
+)
+from fairpc.data._column import (
     CALENDAR,
     TRUTH,
     TYPE_ROWS,
+    Column,
+    Dropped,
     any_seen,
     code_columns,
     code_values,
@@ -15,19 +26,40 @@ from fairpc.data._codes_of import (
     text_levels,
     unmarked,
 )
-from fairpc.data._columns import BINS, IDENTIFIES, NumberModel, Options, identifiers, identifies
-from fairpc.data._delimited import NotUtf8Error
-from fairpc.data._distinct import UNBOUNDED, CodedRows, Distinct, DistinctSum, Packing, add_distinct
-from fairpc.data._encoding import Encoding, absent
-from fairpc.data._files import Reading, TableFiles, find, format_of, is_part, reason_of, write_table
-from fairpc.data._fit_encoding import fit_coding, resolve, warn_of_dropped
+from fairpc.data._column_summary import FAN_IN
+from fairpc.data._distinct import (
+    UNBOUNDED,
+    CodedRows,
+    Distinct,
+    DistinctSum,
+    Packing,
+    RowParts,
+    add_distinct,
+)
+from fairpc.data._files import (
+    NotUtf8Error,
+    Reading,
+    TableFiles,
+    find,
+    format_of,
+    is_part,
+    reason_of,
+    write_table,
+)
+from fairpc.data._fit_coding import fit_coding, resolve, warn_of_dropped
+from fairpc.data._fit_column import BINS, IDENTIFIES, NumberModel, Options, identifies
 from fairpc.data._frame import Frame, exactly, read_columns, read_frame, take_rows
-from fairpc.data._groups import SMALL, Groups, check_apart, fit_groups, same_as_label
-from fairpc.data._labels import Labels, fit_labels
+from fairpc.data._groups import (
+    SMALL,
+    Groups,
+    Labels,
+    check_apart,
+    fit_groups,
+    fit_labels,
+    same_as_label,
+)
 from fairpc.data._leaks import leaving_out, merged_leaks, set_leaks, warn_leak
-from fairpc.data._parts import RowParts
-from fairpc.data._quantile_sketch import FAN_IN
-from fairpc.data._schema import Column, Dropped, Record
+from fairpc.data._record import Record
 from fairpc.data._source import (
     BATCH_ROWS,
     FrameSource,
@@ -53,18 +85,14 @@ from fairpc.data._table import (
     distinct_rows,
     readonly,
 )
-from fairpc.data._table_coding import (
-    CODING_FIELDS,
-    RowEncoder,
-    TableCoding,
-    check_not_both,
-    check_rows,
-)
 from fairpc.data._values import (
     EXACT,
+    Level,
     Sentinel,
     Values,
     dates_of,
+    distinct_numbers,
+    levels_of,
     marks_of,
     number_texts,
     read_values,

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import Bools, Codes, Floats
-from fairpc.data._quantile_sketch import run_starts
+from fairpc.data._column_summary import run_starts
 
 FINE: Final = 64
 """Number of quantile bins from which bins are merged with the label."""

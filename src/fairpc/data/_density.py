@@ -15,13 +15,16 @@ all mass is on these: a piece is then a run of them, and the density is a mass.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
 from fairpc.core import Bools, Codes, Floats, Integers, Ints, TableError
+from fairpc.data._binning import Atoms, round_number
 
 DAY: Final = 86_400_000_000.0
 """Microseconds of a day: the unit of dates."""
@@ -245,3 +248,327 @@ class _Line:
         open_above: Bools = np.isposinf(self.end[k])
         inner = np.where(self.rate[k] == 0, flat, bent)
         return np.where(open_below, lower, np.where(open_above, upper, inner))
+
+
+HEAVY: Final = 0.03
+"""Share of a column's rows from which on a value is a point with a mass of its own."""
+
+_HEAVY_ROWS: Final = 10.0
+_PRIOR: Final = 1.0  # rows spread over a section in proportion to width
+_BEYOND: Final = 0.01  # rows on the other side of zero, where the column has none
+_LINES: Final = 16  # of either kind: equally far apart, and with equally many rows between them
+_ROWS_PER_LINE: Final = 16.0
+_TAILS: Final = (0.5, 0.8, 0.95)  # shares of an open bin after which its tail may start
+_STEEP: Final = 500.0
+_FLAT: Final = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class _Values:
+    """Values of a section with their rows; ``step`` as in ``ColumnDensity``."""
+
+    x: Floats
+    rows: Floats
+    step: float
+    scale: float  #: how far values of the column are apart, about
+
+    @property
+    def n(self) -> float:
+        return float(self.rows.sum())
+
+    def within(self, low: float, high: float) -> _Values:
+        inside = slice(*np.searchsorted(self.x, [low, high]))
+        return _Values(self.x[inside], self.rows[inside], self.step, self.scale)
+
+    def mirrored(self) -> _Values:
+        """The same with the order turned: the first bin is then open as the last one is.
+
+        An interval that holds its lower end still does: values move by a step, or by a hair.
+        """
+        turned = -self.x[::-1]
+        turned = turned - self.step if self.step else np.nextafter(turned, -math.inf)
+        return _Values(turned, self.rows[::-1], self.step, self.scale)
+
+    def size(self, low: float, high: float) -> float:
+        """Width of an interval, or its number of whole values."""
+        return (high - low) / (self.step or 1.0)
+
+    def mean_excess(self, low: float) -> float:
+        """Mean distance from ``low``, in steps if there are any; a row at the scale is added.
+
+        Where nothing lies beyond, a tail is to end before zero if it falls towards it.
+        """
+        scale = self.scale if len(self.x) or low >= 0 else min(self.scale, -low / 5)
+        far = float(self.rows @ (self.x - low)) + scale * _PRIOR
+        return far / (self.n + _PRIOR) / (self.step or 1.0)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Pieces of a section: cuts between them, P(piece | section), rates, held-out nats."""
+
+    cuts: tuple[float, ...]
+    weights: tuple[float, ...]
+    rates: tuple[float, ...]
+    score: float = 0.0
+
+    def mirrored(self) -> _Pieces:
+        return _Pieces(
+            tuple(-cut for cut in reversed(self.cuts)),
+            self.weights[::-1],
+            tuple(-rate for rate in reversed(self.rates)),
+            self.score,
+        )
+
+
+def fit_density(edges: tuple[float, ...], atoms: Atoms) -> ColumnDensity | None:
+    """The density of a column inside the bins between ``edges``.
+
+    None where numbers are too large, or too close to each other, for one.
+    """
+    far = max(abs(float(atoms.values[0])), abs(float(atoms.values[-1])), *map(abs, edges))
+    span = float(atoms.values[-1]) - float(atoms.values[0])
+    if not edges or far > FARTHEST or span <= 0:
+        return None
+    step = _step(atoms)
+    scale = max(span / (len(edges) + 1), step)
+    values = _Values(atoms.values, atoms.weights, step, scale)
+    least = max(HEAVY * values.n, _HEAVY_ROWS)
+    heavy = atoms.values[(atoms.weights >= least) & (atoms.weights > 0)]
+    bounds = (-math.inf, *edges, math.inf)
+    parts = [_fit_bin(values, heavy, low, high) for low, high in pairwise(bounds)]
+    cuts: list[float] = []
+    masses: list[float] = []
+    for low, part in zip(bounds, parts, strict=False):
+        starts = [*([low] if cuts or low > -math.inf else []), *part.cuts]
+        cuts += starts
+        masses += [part.points.get(start, 0.0) for start in starts]
+    weights = tuple(w for part in parts for w in part.weights)
+    rates = tuple(r for part in parts for r in part.rates)
+    try:
+        return ColumnDensity(edges, tuple(cuts), weights, rates, tuple(masses), step)
+    except TableError:
+        return None
+
+
+def _step(atoms: Atoms) -> float:
+    if atoms.integral:
+        return 1.0
+    whole_days = atoms.date and bool((atoms.values % DAY == 0).all())
+    return DAY if whole_days else 0.0
+
+
+@dataclass(frozen=True)
+class _Bin:
+    """Pieces of one bin, and mass of each of its points."""
+
+    cuts: tuple[float, ...]
+    weights: tuple[float, ...]
+    rates: tuple[float, ...]
+    points: dict[float, float]
+
+
+def _fit_bin(column: _Values, heavy: Floats, low: float, high: float) -> _Bin:
+    """Sections between the heavy values of a bin, each with its pieces."""
+    values = column.within(low, high)
+    points = [float(v) for v in heavy if low <= v < high]
+    if column.step:
+        # A heavy whole number is a piece of its own.
+        starts = {low, *points, *(v + column.step for v in points)}
+        starts = {v for v in starts if v < high}
+    else:
+        starts = {low, *points}
+    bounds = [*sorted(starts), high]
+    rest = values
+    if not column.step:
+        light = ~np.isin(values.x, points)
+        rest = _Values(values.x[light], values.rows[light], 0.0, column.scale)
+    sections = [(rest.within(a, b), a, b) for a, b in pairwise(bounds)]
+    fitted = [_fit_section(part, a, b) for part, a, b in sections]
+    share = _PRIOR / len(sections)
+    rows = [
+        0.0
+        if _is_point(a, b, column)
+        else part.n + (_BEYOND if _beyond_zero(part, a, b) else share)
+        for part, a, b in sections
+    ]
+    at = {v: float(values.rows[values.x == v].sum()) for v in points if not column.step}
+    if not sum(rows) + sum(at.values()):
+        at = {low: 1.0}
+    total = sum(rows) + sum(at.values())
+    weights = [
+        w * n / total for pieces, n in zip(fitted, rows, strict=True) for w in pieces.weights
+    ]
+    cuts: list[float] = []
+    for (_, a, _), pieces in zip(sections, fitted, strict=True):
+        cuts += [*([a] if a != low else []), *pieces.cuts]
+    rates = tuple(r for pieces in fitted for r in pieces.rates)
+    return _Bin(tuple(cuts), tuple(weights), rates, {v: n / total for v, n in at.items()})
+
+
+def _is_point(low: float, high: float, column: _Values) -> bool:
+    """Whether an interval of reals holds one number only, or is too narrow for a density."""
+    return not column.step and high - low < max(FINEST, 4 * math.ulp(low) if low > -math.inf else 0)
+
+
+def _beyond_zero(values: _Values, low: float, high: float) -> bool:
+    """Whether a section is all that lies on the other side of zero, and holds nothing."""
+    return not len(values.x) and (low, high) in ((-math.inf, 0.0), (0.0, math.inf))
+
+
+def _fit_section(values: _Values, low: float, high: float) -> _Pieces:
+    if math.isinf(low) and math.isinf(high):
+        raise TableError("a column without edges has no bins: its density needs one edge")
+    if math.isinf(low):
+        return _open(values.mirrored(), -high).mirrored()
+    if math.isinf(high):
+        return _open(values, low)
+    return _closed(values, low, high, values.n, _PRIOR)
+
+
+def _closed(values: _Values, low: float, high: float, n: float, prior: float) -> _Pieces:
+    """Pieces of a section with two ends, out of a bin with ``n`` rows."""
+    if _is_point(low, high, values):
+        return _Pieces((), (1.0,), (0.0,))
+    total = max(n - 1.0 + _PRIOR, _PRIOR)
+    steps = _steps(values, low, high, total, prior)
+    bent = _bent(values, low, high, total, prior)
+    return max((steps, *bent), key=lambda pieces: pieces.score)
+
+
+def _steps(values: _Values, low: float, high: float, total: float, prior: float) -> _Pieces:
+    """The best steps: leave-one-out over all ways to cut at the lines, by dynamic programming."""
+    lines = np.array([low, *_lines(values, low, high), high])
+    count = np.append(0.0, np.cumsum(values.rows))[np.searchsorted(values.x, lines)]
+    rows = count[None, :] - count[:, None]
+    width = (lines[None, :] - lines[:, None]) / (values.step or 1.0)
+    share = prior * width / width[0, -1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        held_out = np.log((np.maximum(rows - 1.0, 0.0) + share) / total / width)
+        score = np.where(rows > 0, rows * held_out, 0.0)
+    best = np.full(len(lines), -math.inf)
+    per_cut = math.log(len(lines))
+    best[0] = per_cut
+    last = np.zeros(len(lines), np.int64)
+    for j in range(1, len(lines)):
+        so_far = best[:j] + score[:j, j] - per_cut
+        last[j] = int(np.argmax(so_far))
+        best[j] = so_far[last[j]]
+    path = [len(lines) - 1]
+    while path[-1]:
+        path.append(int(last[path[-1]]))
+    at = path[::-1]
+    found = np.array([rows[i, j] + share[i, j] for i, j in pairwise(at)])
+    weights = found / found.sum()
+    cuts = tuple(lines[at[1:-1]].tolist())
+    return _Pieces(cuts, tuple(weights.tolist()), (0.0,) * len(weights), float(best[-1]))
+
+
+def _lines(values: _Values, low: float, high: float) -> list[float]:
+    """Where a section may be cut: at equal distances, and where equally many rows lie between."""
+    most = min(_LINES, int(values.n / _ROWS_PER_LINE))
+    if most < 1 or len(values.x) < 2:
+        return []
+    even = np.linspace(low, high, most + 2)[1:-1]
+    upto = np.cumsum(values.rows)
+    ranks = np.searchsorted(upto, upto[-1] * np.arange(1, most + 1) / (most + 1))
+    ranks = np.unique(np.clip(ranks, 0, len(values.x) - 2))
+    middle = [round_number(float(values.x[i]), float(values.x[i + 1])) for i in ranks]
+    lines = np.array([*even, *middle])
+    if values.step:
+        lines = np.ceil(lines / values.step) * values.step
+    lines = np.unique(lines)
+    apart = np.diff(lines, prepend=-math.inf) > (high - low) * _FLAT
+    inside = (lines - low > (high - low) * _FLAT) & (high - lines > (high - low) * _FLAT)
+    return [float(line) for line in lines[apart & inside]]
+
+
+def _bent(
+    values: _Values, low: float, high: float, total: float, prior: float
+) -> Iterator[_Pieces]:
+    """One piece with a rate of its own, the likeliest."""
+    n, width = values.n, high - low
+    if n < 2.0 or len(values.x) < 2:
+        return
+    count = values.size(low, high) if values.step else 0.0
+    mean = float(values.rows @ (values.x - low)) / n / width
+    turned = _solved(lambda bend: _mean_of_bent(bend, count), mean)
+    if abs(turned) < _FLAT:
+        return
+    steep = math.expm1(-turned / count) if count else turned
+    log = math.log(abs(steep)) - turned * mean - math.log(abs(math.expm1(-turned)))
+    log += math.log((n - 1.0 + prior) / total) - (0.0 if count else math.log(width))
+    yield _Pieces((), (1.0,), (turned / width,), n * log - 1.0)
+
+
+def _mean_of_bent(bend: float, count: float) -> float:
+    """Mean of exp(−bend · u) on [0, 1), or on ``count`` equally far points of it from 0 on."""
+    if abs(bend) < 1e-6:
+        return (0.5 - 0.5 / count if count else 0.5) - bend / 12.0
+    first = 1.0 / (count * math.expm1(bend / count)) if count else 1.0 / bend
+    return first - 1.0 / math.expm1(bend)
+
+
+def _solved(falling: Callable[[float], float], wanted: float) -> float:
+    """Where a falling function has a value, between −500 and 500."""
+    low, high = -_STEEP, _STEEP
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if falling(middle) > wanted else (low, middle)
+    return (low + high) / 2
+
+
+def _open(values: _Values, low: float) -> _Pieces:
+    """Pieces from ``low`` on without end: a closed part, perhaps, then a tail that falls."""
+    ends = [low, *_tail_starts(values, low)]
+    return max((_with_tail(values, low, end) for end in ends), key=lambda pieces: pieces.score)
+
+
+def _tail_starts(values: _Values, low: float) -> list[float]:
+    """Shares of the rows, and beyond the last of them."""
+    if not len(values.x):
+        return []
+    upto = np.cumsum(values.rows)
+    ranks = np.searchsorted(upto, upto[-1] * np.array(_TAILS))
+    starts = []
+    for i in ranks[ranks < len(values.x) - 1]:
+        between = round_number(float(values.x[i]), float(values.x[i + 1]))
+        starts.append(math.ceil(between / values.step) * values.step if values.step else between)
+    largest = float(values.x[-1])
+    room = max((largest - low) / max(values.n, 1.0), values.step, _FLAT * values.scale)
+    starts.append(largest + values.step if values.step else round_number(largest, largest + room))
+    if low < 0 and largest < 0:
+        starts.append(0.0)
+    width = _FLAT * max(values.scale, abs(low))
+    return sorted({start for start in starts if start - low > width})
+
+
+def _with_tail(values: _Values, low: float, end: float) -> _Pieces:
+    n = values.n
+    tail = values.within(end, math.inf)
+    mean = tail.mean_excess(end)
+    rate = math.log1p(1.0 / mean) if values.step else 1.0 / mean
+    falls = math.log(-math.expm1(-rate)) if values.step else math.log(rate)
+    prior = _PRIOR if end == low else _PRIOR / 2
+    bound = end == 0.0 and not tail.n
+    if bound:
+        prior = _BEYOND
+    total = max(n - 1.0 + _PRIOR, _PRIOR)
+    score = 0.0
+    if tail.n:
+        held_out = math.log((max(tail.n - 1.0, 0.0) + prior) / total)
+        far = float(tail.rows @ (tail.x - end)) / (values.step or 1.0)
+        score = tail.n * (held_out + falls) - rate * far - 1.0
+    last = (rate / values.step if values.step else rate,)
+    if end == low:
+        return _Pieces((), (1.0,), last, score)
+    front = values.within(low, end)
+    closed = _closed(front, low, end, n, _PRIOR / 2)
+    score += closed.score - math.log(len(_TAILS) + 3)
+    if not (tail.n or bound) and values.rows[-1] <= 1.0 and len(values.x) > 1:
+        # Without its one row the largest value would have been in the tail.
+        gap = values.size(float(values.x[-2]), float(values.x[-1]))
+        score += math.log(prior / total) + falls - rate * gap + math.log(values.size(low, end))
+    inside = (front.n + _PRIOR / 2) / (n + _PRIOR / 2 + prior)
+    weights = (*(w * inside for w in closed.weights), 1.0 - inside)
+    return _Pieces((*closed.cuts, end), weights, (*closed.rates, *last), score)

@@ -19,9 +19,8 @@ import numpy as np
 
 from fairpc.core import Codes, EachWay, Floats, Ints, LeakWarning, SameAsLabelWarning, warn_caller
 from fairpc.data._binning import value_label
-from fairpc.data._codes_of import code_values
+from fairpc.data._column import Column, code_values
 from fairpc.data._column_summary import Numbers
-from fairpc.data._schema import Column
 from fairpc.data._source import Roles, Source
 from fairpc.data._summary import FEW_ROWS, Summary, summarise_source
 

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from fairpc.core import FairpcError, TableWarning, counted, need_threads, warn_caller
-from fairpc.data._distinct import UNBOUNDED, Distinct, DistinctSum
+from fairpc.data._column_summary import FAN_IN
+from fairpc.data._distinct import UNBOUNDED, Distinct, DistinctSum, PartWriter, RowParts
 from fairpc.data._files import Reading, TableFiles, find, in_batches
 from fairpc.data._frame import Frame, exactly, read_frame
-from fairpc.data._parts import PartWriter, RowParts
-from fairpc.data._quantile_sketch import FAN_IN
 from fairpc.data._values import Sentinel
 
 if TYPE_CHECKING:
-    from fairpc.data._table_coding import RowEncoder
+    from fairpc.data._coding import RowEncoder
 
 T = TypeVar("T")
 

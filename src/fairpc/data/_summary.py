@@ -9,13 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import Floats, Ints, TableError
-from fairpc.data._categories import distinct_numbers
-from fairpc.data._column_summary import ColumnSummary, RowClasses, add_columns, text_ids
+from fairpc.data._column_summary import MOST, ColumnSummary, RowClasses, add_columns, text_ids
 from fairpc.data._frame import Frame
-from fairpc.data._quantile_sketch import MOST
 from fairpc.data._source import Roles, Source, Watcher, shown_name
 from fairpc.data._table import check_some_weights
-from fairpc.data._values import Values, read_values, to_numbers
+from fairpc.data._values import Values, distinct_numbers, read_values, to_numbers
 
 MOST_LABELS: Final = 1000
 """A label with more values is a measurement; fit_labels says so of fewer already."""

@@ -17,6 +17,7 @@ from fairpc.core import Argument, Array, Bools, Floats, TableError, is_missing, 
 from fairpc.data._writing import PLAIN, Writing, likeliest, writings
 
 Sentinel = str | int | float
+Level = str | int | float | bool
 ValueType = Literal["text", "number", "boolean", "date"]
 
 EXACT: Final = 2.0**53
@@ -34,6 +35,9 @@ NAMED_NUMERIC: Final = (
 _DATED: Final = r"(\d{4}-\d\d-\d\d|\d\d\.\d\d\.\d{4})([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
 """A date, as in ISO or with the day first; 31/12/2023 is none: others write the month first."""
 _DATE: Final = re.compile(_DATED, re.ASCII)
+DIRECT: Final = 1 << 16
+"""Whole numbers that lie so close together are looked up in a table, not searched."""
+_HEAD: Final = 1000
 _FEW: Final = 32
 """Texts that are told by their hashes."""
 _NUMBER: Final = r"^\s*[+-]?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?\s*$"
@@ -476,3 +480,44 @@ def _unreadable(name: str, what: str) -> TableError:
     return TableError(
         f"column {name!r} holds {what}: give text, numbers, booleans or dates, or drop the column"
     )
+
+
+def levels_of(values: Values) -> tuple[Level, ...]:
+    """The distinct values, in alphabetical or numeric order; whole numbers are integers."""
+    if values.type == "text":
+        return tuple(values.data.drop_nulls().unique().sort().to_list())
+    known = values.data[~values.missing()]
+    if values.type == "boolean":
+        return tuple(bool(v) for v in np.unique(known))
+    distinct, _ = distinct_numbers(known)
+    if is_integral(distinct):
+        return tuple(int(v) for v in distinct.tolist())
+    return tuple(distinct.tolist())
+
+
+def is_integral(numbers: Array) -> bool:
+    """Whether all are whole numbers that a float holds exactly; NaN is ignored."""
+    if numbers.dtype.kind in "iu":
+        return True
+    # The first ones are asked first: most fractions are seen at once.
+    return _all_integral(numbers[:_HEAD]) and _all_integral(numbers[_HEAD:])
+
+
+def _all_integral(numbers: Array) -> bool:
+    known = numbers[~np.isnan(numbers)]
+    return bool(np.all((known == np.floor(known)) & (np.abs(known) < EXACT)))
+
+
+def distinct_numbers(data: Array) -> tuple[Array, Array]:
+    """As np.unique with its inverse; without sorting where integers lie close together."""
+    if data.dtype.kind in "iu" and len(data):
+        low, high = int(data.min()), int(data.max())
+        if high - low < DIRECT:
+            offset = np.subtract(data, low, dtype=np.int64)
+            counts = np.bincount(offset, minlength=high - low + 1)
+            present = np.flatnonzero(counts)
+            if len(present) == len(counts):
+                return present + low, offset
+            rank = np.cumsum(counts > 0) - 1
+            return present + low, rank[offset]
+    return np.unique(data, return_inverse=True)

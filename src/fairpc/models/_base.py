@@ -25,7 +25,7 @@ from fairpc.core import (
     TableWarning,
     check_choice,
     ending_on_signals,
-    talking,
+    showing_progress,
     warn_caller,
 )
 from fairpc.data import BINS, Progress, TableCoding, is_source, resolve, same_as_label
@@ -291,7 +291,7 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
     @contextmanager
     def _talking(self) -> Iterator[None]:
         """A block in which the fit says what it does, if ``verbose``."""
-        with talking(type(self).__name__, shown=bool(self.verbose)) as self._say:
+        with showing_progress(type(self).__name__, shown=bool(self.verbose)) as self._say:
             try:
                 yield
             finally:

@@ -23,7 +23,7 @@ from fairpc.core import (
     LearningError,
     Positions,
     counted,
-    talking,
+    showing_progress,
     terminal,
 )
 from fairpc.data import Table
@@ -85,7 +85,7 @@ def progress(verbose: bool, callback: Report | None) -> Iterator[Report]:
     """
     console = terminal() if verbose else None
     if console is None:
-        with talking("fairpc", shown=verbose) as say:
+        with showing_progress("fairpc", shown=verbose) as say:
 
             def tell(now: Progress) -> None:
                 say(now.line)

@@ -10,14 +10,11 @@ import numpy as np
 
 from fairpc.core import Argument, Array, Floats, Ints, Phrase, TableError, counted
 from fairpc.data._binning import Atoms, choose_edges, distinct_edges, value_label
-from fairpc.data._categories import MAX_MERGED, Level, levels_of, merge_rare
-from fairpc.data._column_summary import ColumnSummary, Numbers, RowClasses, Texts
-from fairpc.data._encoding import Encoding
-from fairpc.data._fit_density import fit_density
-from fairpc.data._quantile_sketch import MOST
-from fairpc.data._schema import Column, Dropped, Kind
+from fairpc.data._column import Column, Dropped, Kind
+from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
+from fairpc.data._density import fit_density
 from fairpc.data._table import MAX_ARITY
-from fairpc.data._values import EXACT, Values
+from fairpc.data._values import EXACT, Level, Values, levels_of
 from fairpc.data._writing import PLAIN
 
 Binning = Literal["label", "quantile"]
@@ -43,6 +40,9 @@ TO_KEEP: Final = Phrase(
 )
 """What one does about a column that was taken for an identifier."""
 
+
+MAX_MERGED: Final = 256
+"""Merged levels beyond this number are not listed: "other" then takes every other value."""
 
 BINS: Final = 8
 """Bins of a numeric column, unless another number is asked for."""
@@ -221,18 +221,6 @@ def identifies(name: str, values: Values) -> bool:
     return ListedColumn.of(name, summary, summary.found, ClassWeights()).identifies(Options())
 
 
-def identifiers(encoding: Encoding) -> dict[str, str]:
-    """Columns that were dropped because they tell rows apart, one by one or a few, and why.
-
-    To a classifier each value is a column, which takes long and tells nothing of other rows.
-    """
-    return {
-        each.name: IDENTIFIES if each.reason.startswith(IDENTIFIES) else each.reason
-        for each in encoding.dropped
-        if each.reason.startswith((IDENTIFIES, FEW_ROWS))
-    }
-
-
 def _is_named(column: ListedColumn, options: Options) -> bool:
     """Whether values are names and not quantities; whole numbers beyond 2^53 are keys."""
     found, name = column.found, column.name
@@ -360,3 +348,21 @@ def _spread(name: str, n_values: str, options: Options) -> Dropped:
 
 def _constant(name: str, value: object) -> Dropped:
     return Dropped(name, f"it has one value ({value!r}) wherever it is known")
+
+
+def merge_rare(weights: Floats, rare: float, max_levels: int) -> tuple[list[int], list[int]]:
+    """Which levels stay and which share the level "other", by their number.
+
+    Levels under a share ``rare`` of the weight merge, and the lightest ones
+    beyond ``max_levels``. One level alone is not merged: that would only hide its name.
+    """
+    light = weights < rare * weights.sum()
+    if light.sum() == 1:
+        light[:] = False
+    kept = np.flatnonzero(~light)
+    room = max_levels if len(kept) == len(weights) else max_levels - 1
+    if len(kept) > room:
+        heaviest = kept[np.argsort(-weights[kept], kind="stable")][: max_levels - 1]
+        kept = np.sort(heaviest)
+    merged = np.setdiff1d(np.arange(len(weights)), kept)
+    return kept.tolist(), merged.tolist()

@@ -4,15 +4,15 @@ import time
 
 import pytest
 
-from fairpc.core import _progress as talk
+from fairpc.core import _running as running
 
 
 def test_a_pipe_gets_a_line_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talk, "FIRST", 0.05)
-    monkeypatch.setattr(talk, "EVERY", 0.05)
-    with talk.talking("FairPC") as say:
+    monkeypatch.setattr(running, "FIRST", 0.05)
+    monkeypatch.setattr(running, "EVERY", 0.05)
+    with running.showing_progress("FairPC") as say:
         say("reading")
         time.sleep(0.5)
         say("EM 7")
@@ -24,7 +24,7 @@ def test_a_pipe_gets_a_line_now_and_then(
 
 
 def test_short_work_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    with talk.talking("FairPC") as say:
+    with running.showing_progress("FairPC") as say:
         say("reading")
     assert capsys.readouterr().err == ""
 
@@ -32,8 +32,8 @@ def test_short_work_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
 def test_nobody_hears_what_is_not_asked_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(talk, "FIRST", 0.01)
-    with talk.talking("FairPC", shown=False) as say:
+    monkeypatch.setattr(running, "FIRST", 0.01)
+    with running.showing_progress("FairPC", shown=False) as say:
         say("reading")
         time.sleep(0.1)
     assert capsys.readouterr().err == ""

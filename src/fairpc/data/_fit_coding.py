@@ -23,19 +23,16 @@ from fairpc.core import (
     warn_caller,
 )
 from fairpc.data._binning import value_label
-from fairpc.data._codes_of import code_values, numbers_of, unmarked
+from fairpc.data._coding import Encoding, TableCoding
+from fairpc.data._column import Column, Dropped, code_values, numbers_of, unmarked
 from fairpc.data._column_summary import ColumnSummary, Numbers
-from fairpc.data._columns import ClassWeights, Options, fit_column
-from fairpc.data._encoding import Encoding
+from fairpc.data._fit_column import ClassWeights, Options, fit_column
 from fairpc.data._frame import Frame
-from fairpc.data._groups import groups_of, warn_of_groups
-from fairpc.data._labels import labels_of, warn_of_classes
+from fairpc.data._groups import groups_of, labels_of, warn_of_classes, warn_of_groups
 from fairpc.data._leaks import label_leaks, warn_leak
-from fairpc.data._schema import Column, Dropped
 from fairpc.data._source import Roles, Source, Watcher, shown_name
 from fairpc.data._summary import Summary, summarise_source, values_at, weighted
 from fairpc.data._table import no_weight
-from fairpc.data._table_coding import TableCoding
 from fairpc.data._values import AS_NUMBERS, Sentinel, Values, read_values
 
 Names = str | int | Iterable[str | int]
