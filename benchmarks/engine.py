@@ -26,8 +26,9 @@ import numpy.typing as npt
 from adult_like import DF, Codes, adult_rows, latent_circuit, with_holes
 from clock import best, timed
 from fairpc.circuit import Circuit, RowPlan, laplace, prepare
+from fairpc.circuit._chunks import project
 from fairpc.circuit._em import fit
-from fairpc.circuit._program import Program
+from fairpc.circuit._program import Program, program_of
 from fairpc.data import Table, check_codes
 from numpy_twin import flows as twin_flows
 from numpy_twin import log_values as twin_log_values
@@ -38,7 +39,7 @@ def rows_apart(program: Program, rows: Codes, theta: npt.NDArray[np.float64], do
     codes = check_codes(rows, program.graph.arities)
     step = 256
     for start in range(0, len(codes), step):
-        chunk = program.project(codes, start, min(start + step, len(codes)), merge=False)
+        chunk = project(program, codes, start, min(start + step, len(codes)), merge=False)
         val = np.empty(chunk.n_values)
         chunk.upward(theta, val)
         if down:
@@ -49,7 +50,7 @@ def rows_apart(program: Program, rows: Codes, theta: npt.NDArray[np.float64], do
 
 def against_numpy(circuit: Circuit, rows: Codes) -> None:
     print("(a) against the NumPy twin, one thread")
-    program, theta = circuit.graph.program, circuit.parameters
+    program, theta = program_of(circuit.graph), circuit.parameters
     some = rows[:4000]
     for name, sample in (("Df hidden", some), ("30 % missing", with_holes(some, 0.3))):
         twin = best(partial(twin_log_values, circuit, sample), 3)
@@ -75,7 +76,7 @@ def against_numpy(circuit: Circuit, rows: Codes) -> None:
 
 def em_iterations(circuit: Circuit, rows: Codes) -> None:
     print("(b) EM iteration, one thread")
-    program, theta = circuit.graph.program, circuit.parameters
+    program, theta = program_of(circuit.graph), circuit.parameters
     prior = laplace(circuit.graph, 1.0)
     for name, sample in (("Df hidden", rows), ("30 % missing", with_holes(rows, 0.3))):
         table = Table.of(sample, arities=circuit.arities)

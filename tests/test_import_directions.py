@@ -177,7 +177,7 @@ def test_a_wrong_direction_is_found(path: str, source: str) -> None:
         ("circuit/_em.py", "import numpy\nfrom fairpc.circuit._graph import Graph"),
         ("circuit/_em.py", "from fairpc.core import CircuitError\nfrom fairpc.data import Table"),
         ("circuit/_em.py", "from fairpc import __version__, data"),
-        ("circuit/_graph.py", "from fairpc.circuit import _queries as queries"),
+        ("circuit/_circuit.py", "from fairpc.circuit import _picture as picture"),
         ("circuit/_kernels.py", "from fairpc.core._compiling import kernel"),
         ("structure/_split.py", "def f():\n    from fairpc.circuit import Circuit"),
         ("cli/_fit.py", "from fairpc.models import FairPC"),

@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 
 import oracle
 from fairpc.circuit import Circuit
+from fairpc.circuit._properties import properties_of
 from strategies import Case, any_circuits, cases, circuits, deterministic_circuits, examples
 
 
@@ -55,8 +56,8 @@ def features(circuit: Circuit) -> set[str]:
     found = {
         "deterministic": not oracle.clashes(g),
         "not deterministic": bool(oracle.clashes(g)),
-        "structured": bool(g.properties.structured_decomposable),
-        "not structured": not g.properties.structured_decomposable,
+        "structured": bool(properties_of(g).structured_decomposable),
+        "not structured": not properties_of(g).structured_decomposable,
         "shared node": bool((parents[g.kind != oracle.INDICATOR] > 1).any()),
         "shared parameters": len(np.unique(g.block[g.block >= 0])) < (g.block >= 0).sum(),
         "weight of zero": bool((circuit.parameters == 0).any()),
@@ -76,8 +77,8 @@ def test_the_strategy_makes_circuits_of_every_sort() -> None:
     @given(circuits())
     def collect(circuit: Circuit) -> None:
         g = circuit.graph
-        assert g.properties.smooth
-        assert g.properties.decomposable
+        assert properties_of(g).smooth
+        assert properties_of(g).decomposable
         assert set(g.arities.tolist()) <= {2, 3, 4, 5}
         assert oracle.joint(circuit).sum() == pytest.approx(1.0)
         seen.append(features(circuit))

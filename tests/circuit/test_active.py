@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import oracle
 from fairpc.circuit import Circuit, CircuitBuilder, RowPlan, prepare
-from fairpc.circuit import _active as active
+from fairpc.circuit import _chunks as chunks
 from fairpc.circuit import _flows as flows_module
-from fairpc.circuit import _program as program
+from fairpc.circuit._chunks import Projection
 from fairpc.circuit._flows import row_flows
-from fairpc.circuit._program import Program, Projection
+from fairpc.circuit._program import Program
 from fairpc.core import Codes
 from fairpc.data import Table
 from strategies import Case, cases, examples, many
@@ -110,12 +110,12 @@ def test_rows_that_find_no_room_are_projected_once_for_all_sets(
     sets = np.stack([circuit.graph.random(rng) for _ in range(40)])
     projected = []
 
-    def project(self: Program, codes: Codes, start: int, stop: int) -> Projection:
+    def project(own: Program, codes: Codes, start: int, stop: int) -> Projection:
         projected.append((start, stop))
-        return once(self, codes, start, stop)
+        return once(own, codes, start, stop)
 
-    once = Program.project
-    monkeypatch.setattr(Program, "project", project)
+    once = chunks.project
+    monkeypatch.setattr(flows_module, "project", project)
     logs, flows = plan.batch(sets)
     assert sorted(projected) == [(chunk.start, chunk.stop) for chunk in plan.chunks]
     for b, theta in enumerate(sets):
@@ -196,14 +196,14 @@ def test_plans_made_in_python_are_those_of_compiled_code(case: Case) -> None:
 
     def plan(left: int) -> list[Any]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(program.Listed, "left", left)
+            patch.setattr(chunks.Listed, "left", left)
             # As in a process that has not listed anything yet.
-            kernels = SimpleNamespace(**vars(program.kernels()))
+            kernels = SimpleNamespace(**vars(chunks.kernels()))
             kernels.list_terms = _NotLoaded(kernels.list_terms)
-            patch.setattr(program, "kernels", lambda: kernels)
-            patch.setattr(active, "kernels", lambda: kernels)
+            patch.setattr(chunks, "kernels", lambda: kernels)
+            patch.setattr(chunks, "kernels", lambda: kernels)
             made = prepare(case.circuit.graph, table, path="active")
-            assert program.Listed.left < left or not left
+            assert chunks.Listed.left < left or not left
         forms: list[Any] = [chunk.form for chunk in made.chunks]
         return [(f.n_slots, f.terms.tolist(), f.root.tolist()) for f in forms]
 
@@ -222,4 +222,4 @@ class _NotLoaded:
 
 
 def test_large_plans_are_compiled() -> None:
-    assert program.listing_kernels(program.FIRST_NUMBERS + 1) is program.kernels()
+    assert chunks.listing_kernels(chunks.FIRST_NUMBERS + 1) is chunks.kernels()

@@ -94,8 +94,8 @@ def test_a_single_indicator_is_a_circuit() -> None:
         ({"kind": changed("kind", 5, 3)}, 5, "node 5 has unknown kind 3"),
         ({"variable": changed("variable", 2, 2)}, 2, "indicator node 2 tests variable 2"),
         ({"variable": changed("variable", 2, -1)}, 2, "indicator node 2 tests variable -1"),
-        ({"value": changed("value", 3, 2)}, 3, "indicator node 3 tests B = 2.*0 to 1"),
-        ({"value": changed("value", 0, -1)}, 0, "indicator node 0 tests A = -1"),
+        ({"value": changed("value", 3, 2)}, 3, r"indicator node 3 \[B = 2\] tests a value"),
+        ({"value": changed("value", 0, -1)}, 0, r"indicator node 0 \[A = -1\] tests a value"),
         ({"variable": changed("variable", 4, 0)}, 4, "sum node 4 names a variable"),
         ({"value": changed("value", 6, 1)}, 6, "product node 6 names a variable"),
         ({"child_ptr": [0, 0, 0, 0, 0, 2, 4, 5]}, None, "child_ptr does not cut"),
@@ -104,11 +104,11 @@ def test_a_single_indicator_is_a_circuit() -> None:
         ({"child_ptr": [0, 0, 0, 0, 0, 0, 4, 6]}, 4, "sum node 4 has no children"),
         ({"child_ptr": [0, 0, 0, 0, 0, 2, 6, 6]}, 6, "product node 6 has no children"),
         ({"child_ptr": [0, 0, 0, 0, 1, 2, 4, 6]}, 3, r"indicator node 3 \[B = 1\] has children"),
-        ({"child": [0, 1, 2, 3, 4, 7]}, 6, "product node 6 has the unknown child 7"),
-        ({"child": [0, 1, -1, 3, 4, 5]}, 5, "sum node 5 has the unknown child -1"),
-        ({"child": [0, 1, 2, 6, 4, 5]}, 5, "sum node 5 lies on the cycle 5 -> 6 -> 5"),
-        ({"child": [0, 4, 2, 3, 4, 5]}, 4, "sum node 4 lies on the cycle 4 -> 4"),
-        ({"child": [0, 5, 2, 3, 4, 5]}, 4, "sum node 4 comes before its child 5"),
+        ({"child": [0, 1, 2, 3, 4, 7]}, 6, "product node 6 has the child 7"),
+        ({"child": [0, 1, -1, 3, 4, 5]}, 5, "sum node 5 has the child -1"),
+        ({"child": [0, 1, 2, 6, 4, 5]}, 5, "sum node 5 has the child 6"),
+        ({"child": [0, 4, 2, 3, 4, 5]}, 4, "sum node 4 has the child 4"),
+        ({"child": [0, 5, 2, 3, 4, 5]}, 4, "sum node 4 has the child 5"),
         ({"child": [0, 0, 2, 3, 4, 5]}, 1, r"indicator node 1 \[A = 1\] is no descendant"),
         (
             {"names": ("A", "B", "C"), "arities": [2, 2, 2]},
@@ -118,11 +118,11 @@ def test_a_single_indicator_is_a_circuit() -> None:
         ({"block_ptr": [0, 2, 2]}, None, "block_ptr does not cut"),
         ({"block_ptr": [1, 2, 4]}, None, "block_ptr does not cut"),
         ({"block_ptr": []}, None, "block_ptr does not cut"),
-        ({"block": changed("block", 5, 2)}, 5, "sum node 5 has parameter block 2"),
-        ({"block": changed("block", 4, -1)}, 4, "sum node 4 has parameter block -1"),
-        ({"block": changed("block", 6, 0)}, 6, "product node 6 has parameter block 0"),
-        ({"block": changed("block", 0, 1)}, 0, "indicator node 0.* has parameter block 1"),
-        ({"block_ptr": [0, 2, 5]}, 5, "sum node 5 has 2 children and 3 parameters"),
+        ({"block": changed("block", 5, 2)}, 5, "sum node 5 has another parameter block"),
+        ({"block": changed("block", 4, -1)}, 4, "sum node 4 has another parameter block"),
+        ({"block": changed("block", 6, 0)}, 6, "product node 6 has another parameter block"),
+        ({"block": changed("block", 0, 1)}, 0, "indicator node 0.* has another parameter block"),
+        ({"block_ptr": [0, 2, 5]}, 5, "sum node 5 has not one parameter per child"),
         ({"block_ptr": [0, 2, 4, 6]}, None, "parameter block 2 belongs to no sum node"),
     ],
 )
@@ -220,26 +220,6 @@ def test_variables_by_name_and_number() -> None:
         variable_index(g, 2)
     with pytest.raises(CircuitError, match="no variable -1"):
         variable_index(g, -1)
-
-
-def test_a_long_cycle_is_found_without_recursion() -> None:
-    n = 5_000
-    kind = [INDICATOR] + [PRODUCT] * n
-    child = [*range(n)]
-    child[0] = n
-    arrays: dict[str, Any] = {
-        "arities": [2],
-        "kind": kind,
-        "variable": [0] + [-1] * n,
-        "value": [0] + [-1] * n,
-        "child_ptr": [0, *range(n + 1)],
-        "child": child,
-        "block": [-1] * (n + 1),
-        "block_ptr": [0],
-    }
-    with pytest.raises(CircuitError, match="lies on the cycle 1 -> 5000 -> 4999") as caught:
-        Graph(names=("A",), **arrays)
-    assert caught.value.node == 1
 
 
 @settings(max_examples=examples(200))

@@ -14,9 +14,10 @@ import fairpc
 
 USE = """
 import numpy as np
-from fairpc.circuit import CircuitBuilder, em
+from fairpc.circuit import CircuitBuilder
+from fairpc.circuit._em import fit
 from fairpc.circuit._flows import prepare, row_flows
-from fairpc.circuit._program import Listed
+from fairpc.circuit._chunks import Listed
 from fairpc.data import Table
 
 Listed.left = 0  # small plans would be made in Python
@@ -41,7 +42,7 @@ for n in (1, 300):
         table = Table.of(codes, arities=c.arities)
         for path in ("auto", "active", "general"):
             plan = prepare(c.graph, table, path=path)
-            em.fit(plan, c.parameters, max_iter=2)
+            fit(plan, c.parameters, max_iter=2)
             plan(c.parameters, np.ones(n))
             plan.batch(np.stack([c.parameters] * 2))
         tiny = np.full(c.graph.n_parameters, 1e-300)

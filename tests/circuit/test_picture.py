@@ -267,8 +267,8 @@ def test_a_summary_is_not_held_up_by_determinism() -> None:
     text = summary(circuit)
     assert "smooth; decomposable; structured-decomposable" in text
     assert "ask properties() whether deterministic" in text
-    assert "deterministic" not in vars(circuit.graph.properties)
-    assert not circuit.graph.properties.deterministic
+    assert "deterministic" not in vars(circuit.properties())
+    assert not circuit.properties().deterministic
     assert "not deterministic: sum node" in summary(circuit)
 
 

@@ -189,8 +189,8 @@ def test_altered_files_raise_nothing_else(one_folder: Folder, data: st.DataObjec
             circuit = read_psdd(one_folder.psdd, vtree)
         except FileFormatError:
             continue
-        assert circuit.graph.properties.smooth
-        assert circuit.graph.properties.structured_decomposable
+        assert circuit.properties().smooth
+        assert circuit.properties().structured_decomposable
         assert oracle.joint(circuit).sum() == pytest.approx(1.0)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import oracle
 from fairpc.circuit import PRODUCT, Circuit, CircuitBuilder, prepare
-from fairpc.circuit import _rewritten as rewritten
-from fairpc.circuit._program import DOT
+from fairpc.circuit import _program as program
+from fairpc.circuit._chunks import project
 from fairpc.data import Table, check_codes
 from fairpc.structure import Stop, Strudel, learn_cells
 from strategies import Case, cases, examples, many
@@ -18,7 +18,7 @@ from strategies import Case, cases, examples, many
 
 def condensed_values(circuit: Circuit, codes: oracle.Array) -> oracle.Array:
     rows = check_codes(codes, circuit.arities)
-    chunk = circuit.graph.program.condensed.project(rows, 0, len(rows))
+    chunk = project(program.condensed(circuit.graph), rows, 0, len(rows))
     val = np.empty(chunk.n_values)
     chunk.upward(np.append(circuit.parameters, 1.0), val)
     values: oracle.Array = val[chunk.root][chunk.root_ids]
@@ -46,10 +46,10 @@ def test_a_split_circuit_becomes_smaller_at_its_root() -> None:
     c = split_circuit()
     codes = np.random.default_rng(1).integers(-1, 2, (300, 8))
     oracle.agree(condensed_values(c, codes), oracle.marginals(c, codes))
-    plain, fewer = c.graph.program, c.graph.program.condensed
+    plain, fewer = program.program_of(c.graph), program.condensed(c.graph)
     rows = check_codes(codes, c.arities)
-    assert (fewer.arrays.kind == DOT).any()
-    assert fewer.project(rows, 0, 300).n_values < plain.project(rows, 0, 300).n_values / 2
+    assert (fewer.arrays.kind == program.DOT).any()
+    assert project(fewer, rows, 0, 300).n_values < project(plain, rows, 0, 300).n_values / 2
 
 
 def test_many_rows_with_holes_take_it_and_whole_ones_do_not(
@@ -58,11 +58,11 @@ def test_many_rows_with_holes_take_it_and_whole_ones_do_not(
     c = split_circuit()
     rng = np.random.default_rng(2)
     holes = rng.integers(-1, 2, (many(40_000), 8)).astype(np.int16)
-    monkeypatch.setattr(rewritten, "LEAST_ROWS", 100)
-    assert rewritten.pays(c.graph, holes)
+    monkeypatch.setattr(program, "LEAST_ROWS", 100)
+    assert program.pays(c.graph, holes)
     hidden = np.where(np.arange(8) == 3, -1, np.abs(holes))
-    assert not rewritten.pays(c.graph, hidden)
-    assert not rewritten.pays(c.graph, holes[:50])
+    assert not program.pays(c.graph, hidden)
+    assert not program.pays(c.graph, holes[:50])
     some = rng.integers(0, len(holes), 200)
     found = c.log_marginal(holes)
     assert (found == c.log_marginal(holes, n_threads=2)).all()
@@ -97,10 +97,10 @@ def test_flows_of_wide_products_against_enumeration(seed: int, n_features: int) 
         for d in range(2)
     ]
     c = b.build(b.sum(cells, [0.3, 0.7]))
-    paired, plain = c.graph.program.paired, c.graph.program
-    assert (paired is plain) == (n_features < rewritten.MOST_FACTORS)
+    paired, plain = program.paired(c.graph), program.program_of(c.graph)
+    assert (paired is plain) == (n_features < program.MOST_FACTORS)
     products = paired.arrays.kind == PRODUCT
-    assert np.diff(paired.arrays.child_ptr)[products].max() <= rewritten.MOST_FACTORS
+    assert np.diff(paired.arrays.child_ptr)[products].max() <= program.MOST_FACTORS
     codes = rng.integers(-1, 2, (30, n_features + 1))
     plan = prepare(c.graph, Table.of(codes, arities=c.arities), path="active")
     logs, flows = plan(c.parameters)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from fairpc.circuit import Circuit, CircuitBuilder
-from fairpc.circuit._vtree import read_vtree, vtree_of
+from fairpc.circuit._psdd import read_vtree, vtree_of
 from fairpc.errors import FileFormatError
 from strategies import circuits, examples
 

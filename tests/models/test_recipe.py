@@ -35,7 +35,7 @@ def test_independencies_are_exact_for_any_rows(rows: Rows) -> None:
         assert max(largest_dependence(m)) < 1e-9
         assert m.parity_gap().max() < 1e-9
         assert np.isfinite(log_likelihood(m, rows)).all()
-        assert m.circuit.graph.properties.deterministic
+        assert m.circuit.properties().deterministic
 
 
 def test_three_groups_and_three_classes_with_holes_and_weights() -> None:

@@ -5,27 +5,28 @@
 Compiled kernels are imported at the first query.
 """
 
-from fairpc.circuit._bounds import SLACK, Bounds, filled
 from fairpc.circuit._builder import CircuitBuilder
+from fairpc.circuit._circuit import Circuit, refuse_impossible
 from fairpc.circuit._em import (
+    SLACK,
     AnyStep,
+    Bounds,
     SetsStep,
     Step,
     Stopping,
     em,
     em_of_sets,
+    filled,
     laplace,
     log_prior,
     maximize,
 )
 from fairpc.circuit._file import from_dict, load_circuit, save_circuit, to_dict
 from fairpc.circuit._flows import FlowPlan, PartPlan, RowPlan, plan_bytes, plan_once, prepare
-from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Circuit, Graph
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, WEIGHT_TOLERANCE, Graph
 from fairpc.circuit._picture import depth, drawn, summary
 from fairpc.circuit._properties import require
-from fairpc.circuit._psdd import read_psdd, write_psdd
-from fairpc.circuit._queries import expectation_of_sum, refuse_impossible, sample_given
-from fairpc.circuit._vtree import Vtree
+from fairpc.circuit._psdd import Vtree, read_psdd, write_psdd
 
 __all__ = [
     "Circuit",

@@ -7,7 +7,8 @@ from itertools import chain
 
 import numpy as np
 
-from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
+from fairpc.circuit._circuit import Circuit
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph
 from fairpc.core import CircuitError, Floats, Ints
 
 _Node = tuple[int, int, int, tuple[int, ...], int]  # kind, variable, value, children, block

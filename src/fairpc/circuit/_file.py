@@ -24,7 +24,8 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from fairpc.circuit._graph import Circuit, Graph
+from fairpc.circuit._circuit import Circuit
+from fairpc.circuit._graph import Graph
 from fairpc.core import (
     AnyPath,
     Array,

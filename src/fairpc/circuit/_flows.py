@@ -21,9 +21,19 @@ from typing import Final, Literal, Protocol, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.circuit._active import ActiveTerms, active_terms
-from fairpc.circuit._graph import PRODUCT, SUM, Circuit, Graph
-from fairpc.circuit._program import CHUNK_VALUES, Program, Projection, Scaled, Workspace, kernels
+from fairpc.circuit._chunks import (
+    CHUNK_VALUES,
+    ActiveTerms,
+    Projection,
+    Scaled,
+    Workspace,
+    active_terms,
+    chunks,
+    kernels,
+    project,
+)
+from fairpc.circuit._graph import PRODUCT, SUM, Graph, WeightedGraph
+from fairpc.circuit._program import paired, program_of
 from fairpc.circuit._properties import require
 from fairpc.core import (
     Bools,
@@ -90,7 +100,7 @@ def prepare(
     check_table(graph, table)
     merged, row_of = table.merged()
     threads = thread_count(n_threads)
-    chunks = tuple(_chunks(graph.program, merged.codes, path, threads))
+    chunks = tuple(_chunks(graph, merged.codes, path, threads))
     return RowPlan(graph, merged, row_of, chunks, threads)
 
 
@@ -123,27 +133,27 @@ class Chunk:
         return slice(self.start, self.stop)
 
 
-def _chunks(program: Program, codes: Codes, path: Path, n_threads: int) -> Iterator[Chunk]:
+def _chunks(graph: Graph, codes: Codes, path: Path, n_threads: int) -> Iterator[Chunk]:
     room = KEPT_BYTES
-    for start, stop, form in _forms(program, codes, path, n_threads):
+    for start, stop, form in _forms(graph, codes, path, n_threads):
         room -= form.n_bytes
         yield Chunk(start, stop, form if room >= 0 else None)
 
 
 def _forms(
-    program: Program, codes: Codes, path: Path, n_threads: int
+    graph: Graph, codes: Codes, path: Path, n_threads: int
 ) -> Iterator[tuple[int, int, ActiveTerms | Projection]]:
     """Row ranges, which depend on the data alone and not on the threads, and their forms."""
     if path == "general":
-        yield from program.chunks(codes)
+        yield from chunks(program_of(graph), codes)
         return
     find = partial(active_terms, at_any_cost=path == "active")
-    projections = program.paired.chunks(codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES, planned=True)
+    projections = chunks(paired(graph), codes, rows=ACTIVE_ROWS, values=ACTIVE_VALUES, planned=True)
     while some := list(islice(projections, n_threads)):
         found = map_in_order(find, [chunk for _, _, chunk in some], n_threads)
         for (start, stop, _), form in zip(some, found, strict=True):
             if form is None:
-                yield from program.chunks(codes, start, stop)
+                yield from chunks(program_of(graph), codes, start, stop)
             else:
                 yield start, stop, form
 
@@ -256,7 +266,7 @@ class RowPlan:
     def _form(self, chunk: Chunk) -> ActiveTerms | Projection:
         if chunk.form is not None:
             return chunk.form
-        return self.graph.program.project(self.table.codes, chunk.start, chunk.stop)
+        return project(program_of(self.graph), self.table.codes, chunk.start, chunk.stop)
 
     def _checked(self, parameters: Floats, ndim: int) -> Floats:
         theta = np.ascontiguousarray(parameters, np.float64)
@@ -370,20 +380,19 @@ def plan_bytes(plan: RowPlan) -> int:
 
 
 def expected_flows(
-    circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    circuit: WeightedGraph, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
 ) -> Floats:
     """EF(n, c) of every edge, summed over weighted rows (Definition 4, Algorithm 1)."""
-    from fairpc.circuit._queries import log_marginal
-
     g = circuit.graph
     rows = check_codes(codes, circuit.arities, circuit.names)
     w = check_weights(weights, len(rows))
     total = np.zeros(g.n_edges)
     work = Workspace()
-    for start, stop, chunk in g.program.chunks(rows):
-        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
     node_flow = np.zeros(g.n_nodes)
-    node_flow[g.root] = w[np.isfinite(log_marginal(circuit, rows))].sum()
+    for start, stop, chunk in chunks(program_of(g), rows):
+        total += chunk.edge_flows(circuit.parameters, w[start:stop], work)[1]
+        possible = np.isfinite(chunk.row_logs(circuit.parameters, work))
+        node_flow[g.root] += w[start:stop][possible].sum()
     ptr = g.child_ptr.tolist()
     for n in range(g.root, -1, -1):
         edges = slice(ptr[n], ptr[n + 1])
@@ -394,7 +403,7 @@ def expected_flows(
 
 
 def circuit_flows(
-    circuit: Circuit, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
+    circuit: WeightedGraph, codes: npt.ArrayLike, weights: npt.ArrayLike | None = None
 ) -> Floats:
     """F(n, c) of every edge, summed over weighted complete rows (Definition 3)."""
     require(circuit.graph, "the circuit flow", "deterministic")
@@ -413,7 +422,7 @@ def check_complete(codes: Codes, names: tuple[str, ...]) -> None:
         )
 
 
-def row_flows(circuit: Circuit, codes: npt.ArrayLike) -> Floats:
+def row_flows(circuit: WeightedGraph, codes: npt.ArrayLike) -> Floats:
     """EF(n, c) of every edge for each row by itself: rows × edges, so for few rows at a time."""
     rows = check_codes(codes, circuit.arities, circuit.names)
     g = circuit.graph
@@ -432,7 +441,7 @@ def row_flows(circuit: Circuit, codes: npt.ArrayLike) -> Floats:
     return result
 
 
-def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
+def node_flows(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int, Floats]]:
     """EF(n) of every node for each row by itself: bounds of some rows, and nodes × rows."""
     theta = Scaled.of(circuit.parameters)
     for start, stop, chunk in _rows_apart(circuit, rows):
@@ -447,13 +456,13 @@ def node_flows(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Floats
         yield start, stop, flow.reshape(circuit.graph.n_nodes, stop - start)
 
 
-def _rows_apart(circuit: Circuit, rows: Codes) -> Iterator[tuple[int, int, Projection]]:
+def _rows_apart(circuit: WeightedGraph, rows: Codes) -> Iterator[tuple[int, int, Projection]]:
     """Chunks in which every row stands alone."""
-    program = circuit.graph.program
+    program = program_of(circuit.graph)
     step = max(1, min(APART_ROWS, APART_VALUES // circuit.graph.n_nodes))
     for start in range(0, len(rows), step):
         stop = min(start + step, len(rows))
-        yield start, stop, program.project(rows, start, stop, merge=False)
+        yield start, stop, project(program, rows, start, stop, merge=False)
 
 
 def _scaled_flows(chunk: Projection, theta: Scaled) -> tuple[Scaled, Floats]:
@@ -465,7 +474,7 @@ def _scaled_flows(chunk: Projection, theta: Scaled) -> tuple[Scaled, Floats]:
     return values, flow
 
 
-def contexts(circuit: Circuit, codes: npt.ArrayLike) -> Bools:
+def contexts(circuit: WeightedGraph, codes: npt.ArrayLike) -> Bools:
     """Whether each complete row lies in the context of each node (Definition 2): rows × nodes."""
     rows = check_codes(codes, circuit.arities, circuit.names)
     check_complete(rows, circuit.names)

@@ -9,21 +9,18 @@ the same block share their parameters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Array, Bools, Bytes, CircuitError, Codes, Floats, Int32s, Ints
+from fairpc.core import Array, Bools, Bytes, CircuitError, Floats, Int32s, Ints
 from fairpc.data import MAX_ARITY
 
-if TYPE_CHECKING:
-    from fairpc.circuit._program import Program
-    from fairpc.circuit._properties import Properties
-    from fairpc.circuit._queries import Function
+D = TypeVar("D")
 
 INDICATOR: Final = 0
 PRODUCT: Final = 1
@@ -131,19 +128,16 @@ class Graph:
             masks.append(mask)
         return tuple(masks)
 
+    def once(self, make: Callable[[Graph], D]) -> D:
+        """What ``make`` derives from the graph, made at the first call: the graph never changes."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        found: D = self._derived[make]
+        return found
+
     @cached_property
-    def properties(self) -> Properties:
-        """Structural properties; computed once, since the graph never changes."""
-        from fairpc.circuit._properties import Properties
-
-        return Properties(self)
-
-    @cached_property
-    def program(self) -> Program:
-        """What kernels take of a smooth and decomposable graph; made once, too."""
-        from fairpc.circuit._program import compiled
-
-        return compiled(self)
+    def _derived(self) -> dict[Callable[[Graph], Any], Any]:
+        return {}
 
     def name(self, node: int) -> str:
         """``sum node 7``, or ``indicator node 2 [sex = 1]``."""
@@ -184,46 +178,14 @@ _DTYPES: Final[dict[str, npt.DTypeLike]] = {
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Circuit:
-    """A probabilistic circuit C = (G, θ): a graph and one probability vector per parameter block.
-
-    Rows are integer codes, one column per variable, -1 = missing. Queries are
-    methods; each refuses a circuit that lacks the structural property it needs.
-    """
+class WeightedGraph:
+    """C = (G, θ) as data alone: a graph and one probability vector per parameter block."""
 
     graph: Graph
     parameters: Floats
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", check_parameters(self.graph, self.parameters))
-
-    def __repr__(self) -> str:
-        from fairpc.circuit._picture import summary
-
-        return summary(self)
-
-    def _repr_html_(self) -> str:
-        from fairpc.circuit._picture import to_html
-
-        return to_html(self)
-
-    def to_dot(
-        self, max_nodes: int = 60, *, labels: Mapping[str, Sequence[str]] | None = None
-    ) -> str:
-        """The circuit in the DOT language of Graphviz, root on top.
-
-        Of a circuit with more than ``max_nodes`` nodes the top layers are written, with dashed
-        rims where children are left out, and the rest is counted. Beyond a dozen nodes, a sum
-        over all indicators of one variable is a box with the variable and its probabilities.
-        ``labels`` names the values of some variables; of the others numbers are shown.
-        """
-        from fairpc.circuit._picture import to_dot
-
-        return to_dot(self, max_nodes, labels or {})
-
-    def with_parameters(self, parameters: npt.ArrayLike) -> Circuit:
-        """The same structure with other parameters."""
-        return Circuit(self.graph, np.asarray(parameters, np.float64))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -241,96 +203,6 @@ class Circuit:
         b = g.block[node]
         return self.parameters[g.block_ptr[b] : g.block_ptr[b + 1]]
 
-    def properties(self) -> Properties:
-        """Smooth, decomposable, deterministic, structured; each with its first violation."""
-        return self.graph.properties
-
-    def log_likelihood(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> Floats:
-        """log P(x) of complete rows."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.log_likelihood(self, codes, n_threads=n_threads)
-
-    def log_marginal(self, codes: npt.ArrayLike, *, n_threads: int | None = None) -> Floats:
-        """log P(e) of rows in which any value may be missing (-1)."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.log_marginal(self, codes, n_threads=n_threads)
-
-    def posterior(
-        self, variable: int | str, codes: npt.ArrayLike, *, n_threads: int | None = None
-    ) -> Floats:
-        """P(variable = v | e) for each row: rows × values."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.posterior(self, variable, codes, n_threads=n_threads)
-
-    def conditionals(self, codes: npt.ArrayLike) -> tuple[Floats, ...]:
-        """P(X_j = v | e) of every variable at once: one array (rows, arity) per variable."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.conditionals(self, codes)
-
-    def joint_with_values(self, codes: npt.ArrayLike, variables: Sequence[int | str]) -> Floats:
-        """P(e, X_j = v) for every value of some variables: rows × their values."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.joint_with_values(self, codes, variables)
-
-    def log_weighted(self, weights: Mapping[Any, npt.ArrayLike]) -> Floats:
-        """log E[∏ w_j(X_j)] by one pass: evidence that is a set of values, or soft."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.log_weighted(self, weights)
-
-    def mpe(self, codes: npt.ArrayLike) -> tuple[Codes, Floats]:
-        """Most probable completion of each row, and its log-probability (deterministic)."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.mpe(self, codes)
-
-    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Codes:
-        """``n`` independent complete rows."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.sample(self, n, rng)
-
-    def sample_given(
-        self, codes: npt.ArrayLike, rng: np.random.Generator | int | None = None
-    ) -> Codes:
-        """Each row completed by a draw from P(missing | known)."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.sample_given(self, codes, rng)
-
-    def expectation(
-        self, function: Function, variables: Sequence[int | str], codes: npt.ArrayLike | None = None
-    ) -> Floats:
-        """E[f(A) | e] of a function of a few variables A."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.expectation(self, function, variables, codes)
-
-    def expectation_of_sum(
-        self, tables: Mapping[Any, npt.ArrayLike], codes: npt.ArrayLike | None = None
-    ) -> Floats:
-        """E[Σ_j g_j(X_j) | e] for any number of variables."""
-        from fairpc.circuit import _queries as queries
-
-        return queries.expectation_of_sum(self, tables, codes)
-
-    def entropy(self) -> float:
-        """−E[log P(x)] in nats (deterministic)."""
-        from fairpc.circuit._queries import entropy
-
-        return entropy(self)
-
-    def kl(self, other: Circuit) -> float:
-        """KL(self ‖ other) in nats (both deterministic, structured alike)."""
-        from fairpc.circuit._queries import kl
-
-        return kl(self, other)
-
 
 def variable_index(graph: Graph, variable: int | str) -> int:
     """Column of a variable given by name or number."""
@@ -347,72 +219,54 @@ def variable_index(graph: Graph, variable: int | str) -> int:
 
 
 def _check_variables(g: Graph) -> None:
-    if not g.names:
-        raise CircuitError("the circuit has no variables: give at least one")
-    if len(g.arities) != len(g.names):
+    if not g.names or len(g.arities) != len(g.names):
         raise CircuitError(
             f"{len(g.names)} variable names and {len(g.arities)} arities were given: "
-            "give one arity per name"
+            "give at least one name, and one arity per name"
         )
     if len(set(g.names)) != len(g.names):
         twice = next(n for n in g.names if g.names.count(n) > 1)
         raise CircuitError(f"variable {twice!r} is named twice: give each variable its own name")
-    for name, arity in zip(g.names, g.arities, strict=True):
-        if not 1 <= arity <= MAX_ARITY:
-            raise CircuitError(
-                f"variable {name!r} has arity {arity}: an arity lies between 1 and {MAX_ARITY}"
-            )
+    if (j := first_of((g.arities < 1) | (g.arities > MAX_ARITY))) is not None:
+        raise CircuitError(
+            f"variable {g.names[j]!r} has arity {g.arities[j]}: an arity lies between 1 and "
+            f"{MAX_ARITY}"
+        )
 
 
 def _check_nodes(g: Graph) -> None:
     n = g.n_nodes
     if n == 0:
         raise CircuitError("the circuit has no nodes: a circuit needs at least a root")
-    shapes = (len(g.variable), len(g.value), len(g.block), len(g.child_ptr) - 1)
-    if shapes != (n, n, n, n):
+    if {len(g.variable), len(g.value), len(g.block), len(g.child_ptr) - 1} != {n}:
         raise CircuitError("the arrays of nodes differ in length: give one entry per node")
     if (odd := first_of(g.kind > SUM)) is not None:
         raise CircuitError(f"node {odd} has unknown kind {g.kind[odd]}: use 0, 1 or 2", odd)
     leaf = g.kind == INDICATOR
     known = (g.variable >= 0) & (g.variable < g.n_variables)
     if (node := first_of(leaf & ~known)) is not None:
-        raise CircuitError(
-            f"indicator node {node} tests variable {g.variable[node]}, and there are "
-            f"{g.n_variables} variables",
-            node,
-        )
+        rule = f"tests variable {g.variable[node]}, and there are {g.n_variables} variables"
+        raise CircuitError(f"indicator node {node} {rule}", node)
     arity = g.arities[np.where(known, g.variable, 0)]
-    if (node := first_of(leaf & ((g.value < 0) | (g.value >= arity)))) is not None:
-        name = g.names[g.variable[node]]
-        raise CircuitError(
-            f"indicator node {node} tests {name} = {g.value[node]}, and the values of {name!r} "
-            f"are 0 to {arity[node] - 1}",
-            node,
-        )
-    if (node := first_of(~leaf & ((g.variable != -1) | (g.value != -1)))) is not None:
-        raise CircuitError(f"{g.name(node)} names a variable: only indicators do, use -1", node)
+    _refuse(g, leaf & ((g.value < 0) | (g.value >= arity)), "tests a value that is not there")
+    named = (g.variable != -1) | (g.value != -1)
+    _refuse(g, ~leaf & named, "names a variable: only indicators do, use -1")
 
 
 def _check_edges(g: Graph) -> None:
     sizes = np.diff(g.child_ptr)
     if g.child_ptr[0] != 0 or g.child_ptr[-1] != g.n_edges or (sizes < 0).any():
         raise CircuitError("child_ptr does not cut the edges: it must rise from 0 to their number")
-    if (node := first_of((sizes == 0) & (g.kind != INDICATOR))) is not None:
-        raise CircuitError(f"{g.name(node)} has no children: give it at least one", node)
-    if (node := first_of((sizes > 0) & (g.kind == INDICATOR))) is not None:
-        raise CircuitError(f"{g.name(node)} has children: an indicator is a leaf", node)
+    leaf = g.kind == INDICATOR
+    _refuse(g, (sizes == 0) & ~leaf, "has no children: give it at least one")
+    _refuse(g, (sizes > 0) & leaf, "has children: an indicator is a leaf")
     parent = np.repeat(np.arange(g.n_nodes), sizes)
-    if (edge := first_of((g.child < 0) | (g.child >= g.n_nodes))) is not None:
+    if (edge := first_of((g.child < 0) | (g.child >= parent))) is not None:
         node = int(parent[edge])
-        raise CircuitError(
-            f"{g.name(node)} has the unknown child {g.child[edge]}: nodes are numbered "
-            f"0 to {g.n_nodes - 1}",
-            node,
-        )
-    if (edge := first_of(g.child >= parent)) is not None:
-        raise _out_of_order(g, int(parent[edge]), int(g.child[edge]))
+        rule = "nodes are numbered from 0, children before parents"
+        raise CircuitError(f"{g.name(node)} has the child {g.child[edge]}: {rule}", node)
     seen = np.zeros(g.n_variables, bool)
-    seen[g.variable[g.kind == INDICATOR]] = True
+    seen[g.variable[leaf]] = True
     if (unseen := first_of(~seen)) is not None:
         raise CircuitError(
             f"variable {g.names[unseen]!r} is tested by no node: leave it out of the variables"
@@ -420,30 +274,7 @@ def _check_edges(g: Graph) -> None:
     reached = np.zeros(g.n_nodes, bool)
     reached[g.child] = True
     reached[g.root] = True
-    if (node := first_of(~reached)) is not None:
-        raise CircuitError(
-            f"{g.name(node)} is no descendant of the root (the last node): leave it out", node
-        )
-
-
-def _out_of_order(g: Graph, node: int, child: int) -> CircuitError:
-    """An edge points forward: say whether that closes a cycle or is only out of order."""
-    came = {child: -1}  # where each node below the child was reached from, depth first
-    stack = [child]
-    while stack and node not in came:
-        for c in g.children(above := stack.pop()).tolist():
-            if c not in came:
-                came[c] = above
-                stack.append(c)
-    if node not in came:
-        return CircuitError(
-            f"{g.name(node)} comes before its child {child}: list children before parents", node
-        )
-    trail = [node]
-    while trail[-1] != child:
-        trail.append(came[trail[-1]])
-    cycle = " -> ".join(map(str, [node, *trail[::-1]]))
-    return CircuitError(f"{g.name(node)} lies on the cycle {cycle}: remove an edge of it", node)
+    _refuse(g, ~reached, "is no descendant of the root (the last node): leave it out")
 
 
 def _check_blocks(g: Graph) -> None:
@@ -451,25 +282,22 @@ def _check_blocks(g: Graph) -> None:
     n_blocks = len(g.block_ptr) - 1
     if n_blocks < 0 or g.block_ptr[0] != 0 or (np.diff(g.block_ptr) < 1).any():
         raise CircuitError("block_ptr does not cut the parameters: it must rise from 0")
-    node = first_of(np.where(is_sum, (g.block < 0) | (g.block >= n_blocks), g.block != -1))
-    if node is not None:
-        raise CircuitError(
-            f"{g.name(node)} has parameter block {g.block[node]}: a sum node names one of the "
-            f"{n_blocks} blocks, other nodes -1",
-            node,
-        )
-    sizes = np.diff(g.child_ptr)
-    block_sizes = np.diff(g.block_ptr)
-    if (node := first_of(is_sum & (sizes != np.append(block_sizes, 0)[g.block]))) is not None:
-        raise CircuitError(
-            f"{g.name(node)} has {sizes[node]} children and {block_sizes[g.block[node]]} "
-            "parameters: give one parameter per child",
-            node,
-        )
+    wrong = np.where(is_sum, (g.block < 0) | (g.block >= n_blocks), g.block != -1)
+    rule = f"a sum node names one of the {n_blocks} blocks, other nodes -1"
+    _refuse(g, wrong, f"has another parameter block: {rule}")
+    sizes, block_sizes = np.diff(g.child_ptr), np.append(np.diff(g.block_ptr), 0)
+    wrong = is_sum & (sizes != block_sizes[g.block])
+    _refuse(g, wrong, "has not one parameter per child: give as many")
     used = np.zeros(n_blocks, bool)
     used[g.block[is_sum]] = True
     if (block := first_of(~used)) is not None:
         raise CircuitError(f"parameter block {block} belongs to no sum node: leave it out")
+
+
+def _refuse(g: Graph, wrong: Bools, rule: str) -> None:
+    """A CircuitError about the first node that breaks a rule."""
+    if (node := first_of(wrong)) is not None:
+        raise CircuitError(f"{g.name(node)} {rule}", node)
 
 
 def first_of(mask: Bools) -> int | None:

@@ -1,7 +1,7 @@
 """Compiled kernels of the circuit engine. Arrays in, arrays out; no validation.
 
 ``g`` are the arrays of a graph, ``chunk`` those of a chunk of rows (GraphArrays and
-ChunkArrays of ``program``).
+ChunkArrays).
 
 Rows are merged *per scope*: the value of a node depends only on the row's
 projection onto the node's scope, so each node holds one number per distinct
@@ -9,7 +9,7 @@ projection in the chunk, not per row. Node n owns ``val[off[n]:off[n + 1]]``.
 A sum and its children have one scope (smoothness) and are combined elementwise;
 a product looks its children up through ``maps``, one per pair of scopes.
 
-Missing values are summed out by setting both indicators to one (code -1).
+Missing values are marginalised: all indicators of the variable are one (code -1).
 
 The active path works without the circuit. A pair (node, projection) is *active* if
 it can be non-zero and some row reaches it from the root. What is not active never
@@ -298,8 +298,11 @@ def _scaled_add(out, exponent, weight, weight_exponent, x, x_exponent, use_max):
 
 
 @kernel
-def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
-    """``upward`` with extended range: val · SCALE^exponent. ``use_max`` turns sums into maxima."""
+def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max, filled):
+    """``upward`` with extended range: val · SCALE^exponent. ``use_max`` turns sums into maxima.
+
+    With ``filled`` the indicators have their values already, those of soft evidence.
+    """
     kind, _, value, child_ptr, child, edge_parameter, edge_link, scope = g
     map_ptr, maps, leaf_ptr, leaf_code, off = chunk
     theta, theta_exponent = scaled_theta
@@ -308,6 +311,8 @@ def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
         out = val[off[n] : off[n + 1]]
         scale = exponent[off[n] : off[n + 1]]
         m = len(out)
+        if kind[n] == 0 and filled:
+            continue
         if kind[n] == 0:
             code = leaf_code[leaf_ptr[scope[n]] : leaf_ptr[scope[n]] + m]
             for u in range(m):
@@ -334,41 +339,6 @@ def upward_scaled(g, chunk, scaled_theta, scaled_val, use_max):
                 x = val[off[c] : off[c + 1]]
                 x_scale = exponent[off[c] : off[c + 1]]
                 _scaled_add(out, scale, theta[p], theta_exponent[p], x, x_scale, use_max)
-
-
-@kernel
-def upward_weighted(g, leaf_ptr, scaled_leaf, own, scaled_theta, scaled_val):
-    """Σ_x ∏ w_j(x_j) Pr_n(x) of every node and row of weights, with extended range.
-
-    The indicator [X_j = v] has the value w_j(v), which ``scaled_leaf`` has at leaf_ptr[j] + v of
-    each row. Node n owns ``val[n · rows : (n + 1) · rows]``; ``own`` counts the rows.
-    """
-    kind, variable, value, child_ptr, child, edge_parameter, _, _ = g
-    leaf, leaf_exponent = scaled_leaf
-    theta, theta_exponent = scaled_theta
-    val, exponent = scaled_val
-    m = len(own)
-    for n in range(len(kind)):
-        out = val[n * m : (n + 1) * m]
-        scale = exponent[n * m : (n + 1) * m]
-        start = 1.0 if kind[n] == 1 else 0.0
-        for u in range(m):
-            out[u] = start
-            scale[u] = 0 if kind[n] == 1 else ZERO_EXPONENT
-        if kind[n] == 0:
-            i = (leaf_ptr[variable[n]] + value[n]) * m
-            for u in range(m):
-                out[u] = leaf[i + u]
-                scale[u] = leaf_exponent[i + u]
-        for e in range(child_ptr[n], child_ptr[n + 1]):
-            c = child[e]
-            x = val[c * m : (c + 1) * m]
-            x_scale = exponent[c * m : (c + 1) * m]
-            if kind[n] == 1:
-                _scaled_product(out, scale, x, x_scale, own)
-            else:
-                p = edge_parameter[e]
-                _scaled_add(out, scale, theta[p], theta_exponent[p], x, x_scale, False)
 
 
 @inner_kernel

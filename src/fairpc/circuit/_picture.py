@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Circuit, Graph
-from fairpc.circuit._properties import NAMES
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph, WeightedGraph
+from fairpc.circuit._properties import NAMES, properties_of
 from fairpc.core import counted
 
 MAX_ANALYSED: Final = 20_000
@@ -19,6 +19,9 @@ MAX_ANALYSED: Final = 20_000
 
 MAX_COMPARED: Final = 2_000
 """The same for determinism, which compares nodes in pairs."""
+
+MAX_DRAWN: Final = 60
+"""Nodes that a drawing has, unless more are asked for."""
 
 _SMALL: Final = 12  # nodes up to which each is drawn; in larger circuits, distributions are boxes
 _MAX_ROW: Final = 12  # nodes side by side where not all fit
@@ -33,7 +36,7 @@ _STYLE: Final = """\
   edge [arrowhead=none, color="#8b95a1", fontname="Helvetica,sans-serif", fontsize=9]"""
 
 
-def to_dot(circuit: Circuit, max_nodes: int, labels: Mapping[str, Sequence[str]]) -> str:
+def to_dot(circuit: WeightedGraph, max_nodes: int, labels: Mapping[str, Sequence[str]]) -> str:
     """:meth:`Circuit.to_dot`."""
     graph = circuit.graph
     boxes, seen = _in_sight(graph, max(max_nodes, 1))
@@ -72,16 +75,16 @@ def drawn(dot: str) -> str:
     return tag + rest
 
 
-def to_html(circuit: Circuit) -> str:
+def to_html(circuit: WeightedGraph) -> str:
     """Drawing and summary, for a notebook."""
-    drawing = drawn(circuit.to_dot()) or _NOT_DRAWN
+    drawing = drawn(to_dot(circuit, MAX_DRAWN, {})) or _NOT_DRAWN
     return (
         f'<div style="overflow-x:auto">{drawing}</div>'
         f'<pre style="line-height:1.3">{escape(summary(circuit))}</pre>'
     )
 
 
-def summary(circuit: Circuit) -> str:
+def summary(circuit: WeightedGraph) -> str:
     """Size, depth and structural properties, one line each."""
     graph = circuit.graph
     kinds = np.bincount(graph.kind, minlength=3)
@@ -130,12 +133,12 @@ def _parameters(graph: Graph) -> str:
 
 def _properties(graph: Graph) -> str:
     found, skipped = [], []
-    # A cached property leaves its value in the dictionary of its owner.
-    known = vars(vars(graph).get("properties", graph))
+    properties = properties_of(graph)
+    known = vars(properties)  # a cached property leaves its value in the dictionary of its owner
     for name in NAMES:
         limit = MAX_COMPARED if name == "deterministic" else MAX_ANALYSED
         if name in known or graph.n_nodes <= limit:
-            found.append(str(graph.properties[name]))
+            found.append(str(properties[name]))
         else:
             skipped.append(name.replace("_", "-"))
     if skipped:
@@ -187,7 +190,9 @@ def _in_sight(graph: Graph, max_nodes: int) -> tuple[set[int], set[int]]:
     return boxes, seen
 
 
-def _look(circuit: Circuit, node: int, is_box: bool, labels: Mapping[str, Sequence[str]]) -> str:
+def _look(
+    circuit: WeightedGraph, node: int, is_box: bool, labels: Mapping[str, Sequence[str]]
+) -> str:
     """Attributes of a node: its shape, its colour and its label."""
     graph = circuit.graph
     if graph.kind[node] == INDICATOR:

@@ -1,63 +1,39 @@
-"""A graph made ready for the kernels, and chunks of rows projected onto its scopes."""
+"""A graph made ready for the kernels, as it is, or rewritten to have fewer numbers per row.
+
+*Paired*: a product of many factors is one of two halves, and so on down. Rows that differ
+share the halves in which they do not, which the features of a naive Bayes model, all below
+one product, otherwise never would.
+
+*Condensed*, for marginals. Where cells are missing hardly two rows are equal, and time goes to
+the few scopes that hold most of the variables: a sum there has many products, and a product is
+often one factor over many variables times another over few, perhaps through products in
+between. By the distributive law ∑ θ_k · x_k · y = (∑ θ_k · x_k) · y, so products that share what
+is small are added up below it, where rows have fewer distinct projections; and what is small is
+multiplied by itself first, for the same reason. What is left at a large scope is one *dot*, a
+sum of products of two, which the kernel does without keeping the products.
+"""
 
 from __future__ import annotations
 
-import math
-import threading
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from itertools import chain
-from types import ModuleType
+from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from fairpc.circuit._graph import INDICATOR, PRODUCT, Graph
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph
 from fairpc.circuit._properties import require
-from fairpc.core import Bytes, Codes, Floats, Int32s, Ints, Words
+from fairpc.core import Array, Bytes, Codes, Int32s, Ints
 from fairpc.data import readonly
 
 DOT: Final = 3
 """A kind of node beside those of a graph: a sum of products of two."""
-CHUNK_ROWS: Final = 8192
-"""Rows per chunk: the more rows, the more of them share a projection (at most 65,535)."""
-CHUNK_VALUES: Final = 1 << 21
-"""Numbers per chunk (16 MB): what a node holds must stay in the outer cache."""
-SCOPE_NUMBERS: Final = 1 << 23
-"""Rows × scopes per chunk (two 32 MB tables while projecting)."""
-FIRST_NUMBERS: Final = 1 << 15
-"""Numbers that a process lists in Python before it compiles or loads what lists them."""
-
-
-@cache
-def kernels() -> ModuleType:
-    """The compiled kernels, imported when they are first needed: that takes a second."""
-    from fairpc.circuit import _kernels
-
-    return _kernels
-
-
-class Listed:
-    """How many numbers may still be listed in Python."""
-
-    left = FIRST_NUMBERS
-
-
-def listing_kernels(n_numbers: int) -> ModuleType:
-    """What makes a plan for rows whose nodes have so many numbers.
-
-    That of a few bins takes Python some milliseconds, and the compiler seconds: the first small
-    plans of a process are made in Python, the others are compiled.
-    """
-    from fairpc.core._compiling import in_python
-
-    compiled = kernels()
-    if getattr(compiled.list_terms, "signatures", True) or n_numbers > Listed.left:
-        return compiled
-    Listed.left -= n_numbers
-    return in_python(compiled.__name__)
+MOST_FACTORS: Final = 3
+"""Of products that are left as they are: a term of the active path has as many."""
+LEAST_ROWS: Final = 1024
+"""Rows from which on condensing pays; and no fewer than the circuit has edges."""
 
 
 class GraphArrays(NamedTuple):
@@ -104,251 +80,20 @@ class Program:
     arrays: GraphArrays
     scopes: Scopes
 
-    @cached_property
-    def condensed(self) -> Program:
-        """The same values at the root from fewer numbers; it takes a one after the parameters."""
-        from fairpc.circuit._rewritten import condensed
 
-        return condensed(self.graph)
-
-    @cached_property
-    def paired(self) -> Program:
-        """The same with products of few factors; itself where it has no others."""
-        from fairpc.circuit._rewritten import paired
-
-        return paired(self.graph) or self
-
-    def chunk_rows(self, most: int = CHUNK_ROWS) -> int:
-        """Rows to try at once."""
-        return max(64, min(most, SCOPE_NUMBERS // len(self.scopes.leaf)))
-
-    def spans(self, n_rows: int, most: int = CHUNK_ROWS) -> list[slice]:
-        """Ranges of rows to give to threads: as many rows as are tried at once."""
-        step = self.chunk_rows(most)
-        return [slice(low, min(low + step, n_rows)) for low in range(0, n_rows, step)]
-
-    def project(
-        self, codes: Codes, start: int, stop: int, *, merge: bool = True, planned: bool = False
-    ) -> Projection:
-        """Rows ``start:stop`` as distinct projections onto every scope, perhaps for a plan."""
-        ids, spare = np.empty((2, len(self.scopes.leaf), stop - start), np.int32)
-        own = listing_kernels(ids.size) if planned else kernels()
-        size, map_ptr, maps, leaf_ptr, leaf_code = own.project(
-            self.scopes, readonly(codes.T), start, stop, merge, ids, spare
-        )
-        off = np.zeros(len(self.arrays.kind) + 1, np.int64)
-        np.cumsum(size[self.arrays.scope], out=off[1:])
-        arrays = ChunkArrays(map_ptr, maps, leaf_ptr, leaf_code, off)
-        return Projection(self, arrays, ids[self.arrays.scope[-1]].copy())
-
-    def chunks(
-        self,
-        codes: Codes,
-        first: int = 0,
-        last: int | None = None,
-        *,
-        rows: int = CHUNK_ROWS,
-        values: int = CHUNK_VALUES,
-        planned: bool = False,
-    ) -> Iterator[tuple[int, int, Projection]]:
-        """Row ranges and their projections: at most so many rows, and numbers of all nodes."""
-        rows = self.chunk_rows(rows)
-        start, end = first, len(codes) if last is None else last
-        while start < end:
-            stop = min(start + rows, end)
-            chunk = self.project(codes, start, stop, planned=planned)
-            if chunk.n_values > values and stop - start > 64:
-                rows = (stop - start + 1) // 2
-                continue
-            yield start, stop, chunk
-            start = stop
+def program_of(graph: Graph) -> Program:
+    """The program of a smooth and decomposable graph, which remembers it."""
+    return graph.once(_as_it_is)
 
 
-class ChunkArrays(NamedTuple):
-    """What kernels take of a chunk of rows.
-
-    Attributes:
-        map_ptr, maps: for each link, the projection of a part that belongs to each of the whole.
-        leaf_ptr, leaf_code: the code in each projection onto a one-variable scope.
-        off: node n holds its numbers at ``off[n]:off[n + 1]``.
-    """
-
-    map_ptr: Ints
-    maps: npt.NDArray[np.uint16]
-    leaf_ptr: Ints
-    leaf_code: Int32s
-    off: Ints
-
-
-@dataclass(frozen=True, eq=False)
-class Projection:
-    """A chunk of rows, merged per scope.
-
-    A node holds one number per distinct projection of the rows onto its scope;
-    ``root_ids`` gives each row's place among the root's.
-    """
-
-    program: Program
-    arrays: ChunkArrays
-    root_ids: Int32s
-
-    @property
-    def n_values(self) -> int:
-        return int(self.arrays.off[-1])
-
-    @property
-    def n_bytes(self) -> int:
-        a = self.arrays
-        return a.maps.nbytes + a.off.nbytes + self.root_ids.nbytes + a.leaf_code.nbytes
-
-    @property
-    def root(self) -> slice:
-        return self.node(len(self.program.arrays.kind) - 1)
-
-    def node(self, n: int) -> slice:
-        off = self.arrays.off
-        return slice(int(off[n]), int(off[n + 1]))
-
-    def log_likelihood(self, theta: Floats, weights: Floats, work: Workspace) -> float:
-        """Of the rows together: the way up alone."""
-        return self._rise(theta, weights, work.take(self.n_values))[0]
-
-    def row_logs(self, theta: Floats, work: Workspace) -> Floats:
-        """log P of each row; with extended range where one is very small."""
-        logs = self.plain_logs(theta, work)
-        if logs is None:
-            logs = self.upward_scaled(Scaled.of(theta)).log(self.root)[self.root_ids]
-        return logs
-
-    def plain_logs(self, theta: Floats, work: Workspace) -> Floats | None:
-        """log P of each row; None where one is so small that digits may have been lost."""
-        val = work.take(self.n_values)
-        self.upward(theta, val)
-        values = val[self.root]
-        if values.min() <= kernels().TINY:
-            return None
-        result: Floats = np.log(values)[self.root_ids]
-        return result
-
-    def flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
-        """Log-likelihood and expected flow per parameter: edges that share one are added up."""
-        log_likelihood, edge_flows = self.edge_flows(theta, weights, work)
-        g = self.program.graph
-        used = g.edge_parameter >= 0
-        flows = np.bincount(g.edge_parameter[used], edge_flows[used], g.n_parameters)
-        return log_likelihood, np.asarray(flows, np.float64)
-
-    def flows_of_sets(
-        self, theta: Floats, weights: Floats, work: Workspace
-    ) -> tuple[Floats, Floats]:
-        """The same for several parameter sets (B, P), with weights (B, rows)."""
-        found = [self.flows(t, w, work) for t, w in zip(theta, weights, strict=True)]
-        return np.array([logs for logs, _ in found]), np.stack([flows for _, flows in found])
-
-    def edge_flows(self, theta: Floats, weights: Floats, work: Workspace) -> tuple[float, Floats]:
-        """Log-likelihood and expected flow of every sum edge.
-
-        Plain floating point first; where some likelihood is so small that digits may
-        have been lost, the chunk is done again with extended range.
-        """
-        val, flow = work.take(2, self.n_values)
-        edge_flow = np.zeros(self.program.graph.n_edges)
-        log_likelihood, at_root, scaled = self._rise(theta, weights, val)
-        flow[:] = 0.0
-        flow[self.root] = at_root
-        if scaled is None:
-            self.downward(theta, val, flow, edge_flow)
-        else:
-            self.downward_scaled(Scaled.of(theta), scaled, flow, edge_flow)
-        return log_likelihood, edge_flow
-
-    def _rise(
-        self, theta: Floats, weights: Floats, val: Floats
-    ) -> tuple[float, Floats, Scaled | None]:
-        """Log-likelihood, flow into each projection at the root, and values with extended range.
-
-        The latter only where ``val`` was not enough. A row of probability zero has no
-        flow: it is told by the log-likelihood alone.
-        """
-        root = self.root
-        summed = np.bincount(self.root_ids, weights, minlength=root.stop - root.start)
-        at_root = np.asarray(summed, np.float64)
-        self.upward(theta, val)
-        log_likelihood, least = kernels().weighted_log(val[root], at_root)
-        if least > kernels().TINY:
-            return log_likelihood, at_root, None
-        values = self.upward_scaled(Scaled.of(theta))
-        logs = values.log(root)
-        weighed = at_root > 0
-        log_likelihood = float((at_root[weighed] * logs[weighed]).sum())
-        return log_likelihood, np.where(np.isfinite(logs), at_root, 0.0), values
-
-    def upward(self, theta: Floats, val: Floats) -> None:
-        """Value of every node, into ``val``."""
-        kernels().upward(self.program.arrays, self.arrays, readonly(theta), val)
-
-    def downward(self, theta: Floats, val: Floats, flow: Floats, edge_flow: Floats) -> None:
-        """Expected flow of every node, from the root's; sum edges add to ``edge_flow``."""
-        g = self.program.arrays
-        kernels().downward(g, self.arrays, readonly(theta), val, flow, edge_flow)
-
-    def upward_scaled(self, theta: Scaled, *, use_max: bool = False) -> Scaled:
-        """Value of every node with extended range; maxima instead of sums with ``use_max``."""
-        val = Scaled(np.empty(self.n_values), np.empty(self.n_values, np.int32))
-        kernels().upward_scaled(self.program.arrays, self.arrays, theta, val, use_max)
-        return val
-
-    def downward_scaled(self, theta: Scaled, val: Scaled, flow: Floats, edge_flow: Floats) -> None:
-        """``downward`` on values with extended range."""
-        kernels().downward_scaled(self.program.arrays, self.arrays, theta, val, flow, edge_flow)
-
-    def trace(
-        self, theta: Scaled, val: Scaled, root_ids: Int32s, seeds: Words | None, out: Codes
-    ) -> None:
-        """One path per entry of ``root_ids`` into ``out``: drawn with ``seeds``, or the largest."""
-        draw = seeds is not None
-        states = seeds if seeds is not None else np.zeros(len(root_ids), np.uint64)
-        g = self.program.arrays
-        kernels().trace(g, self.arrays, theta, val, root_ids, states, draw, out)
-
-
-class Scaled(NamedTuple):
-    """Numbers of any size: mantissa · 2^(256 · exponent)."""
-
-    mantissa: Floats
-    exponent: Int32s
-
-    @classmethod
-    def of(cls, values: Floats) -> Scaled:
-        mantissa, binary = np.frexp(values)
-        exponent = np.minimum(0, -(-binary // 256))
-        return cls(np.ldexp(mantissa, binary - 256 * exponent), exponent.astype(np.int32))
-
-    def log(self, part: slice) -> Floats:
-        result: Floats = kernels().scaled_log(self.mantissa[part], self.exponent[part])
-        return result
-
-
-def compiled(g: Graph) -> Program:
-    """The program of a smooth and decomposable graph."""
+def _as_it_is(g: Graph) -> Program:
     require(g, "evaluation", "smooth", "decomposable")
-    own = Nodes(g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter)
-    return _program(g, own, g.scopes)
-
-
-class Nodes(NamedTuple):
-    """The nodes of a graph, or nodes that stand for it; see :class:`GraphArrays`."""
-
-    kind: Bytes
-    variable: Int32s
-    value: Int32s
-    child_ptr: Ints
-    child: Int32s
-    edge_parameter: Int32s
+    nodes = g.kind, g.variable, g.value, g.child_ptr, g.child, g.edge_parameter
+    return _program(g, nodes, g.scopes)
 
 
 @dataclass(eq=False)
-class Spelled:
+class _Spelled:
     """Nodes that are written one after the other, children first.
 
     Attributes:
@@ -380,14 +125,14 @@ class Spelled:
         self.parameters.append([-1] * len(children) if parameters is None else list(parameters))
         return len(self.kind) - 1
 
-    def with_root(self, root: int) -> Spelled:
+    def with_root(self, root: int) -> _Spelled:
         """The same with this node last, as a root must be."""
         if root != len(self.kind) - 1:
             self.add(PRODUCT, self.mask[root], children=[root])
         return self
 
 
-def assembled(g: Graph, nodes: Spelled) -> Program:
+def _assembled(g: Graph, nodes: _Spelled) -> Program:
     """The program of nodes that stand for a graph."""
     variable, value = np.array(nodes.leaf, np.int32).T
     ptr = np.cumsum([0, *map(len, nodes.children)])
@@ -395,12 +140,12 @@ def assembled(g: Graph, nodes: Spelled) -> Program:
         np.array(list(chain.from_iterable(lists)), np.int32)
         for lists in (nodes.children, nodes.parameters)
     )
-    own = Nodes(np.array(nodes.kind, np.uint8), variable, value, ptr, child, parameter)
+    own = np.array(nodes.kind, np.uint8), variable, value, ptr, child, parameter
     return _program(g, own, nodes.mask)
 
 
-def _program(g: Graph, own: Nodes, masks: Sequence[int]) -> Program:
-    kind, variable, value, child_ptr, child, edge_parameter = own
+def _program(g: Graph, own: Sequence[Array], masks: Sequence[int]) -> Program:
+    kind, variable, _, child_ptr, child, _ = own
     number: dict[int, int] = {}
     scope = np.array([number.setdefault(mask, len(number)) for mask in masks], np.int32)
     leaf = np.full(len(number), -1, np.int32)
@@ -416,21 +161,12 @@ def _program(g: Graph, own: Nodes, masks: Sequence[int]) -> Program:
     part_ptr, part = _parts(own, scope, len(number))
     return Program(
         g,
-        GraphArrays(
-            readonly(kind),
-            readonly(variable),
-            readonly(value),
-            readonly(child_ptr),
-            readonly(child),
-            readonly(edge_parameter),
-            readonly(edge_link),
-            readonly(scope),
-        ),
+        GraphArrays(*map(readonly, (*own, edge_link, scope))),
         Scopes(*map(readonly, (leaf, g.arities, part_ptr, part, link_from, link_to))),
     )
 
 
-def _parts(own: Nodes, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
+def _parts(own: Sequence[Array], scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
     """How each larger scope is put together: as its first product with several children does."""
     kind, _, _, child_ptr, child, _ = own
     parts: list[list[int]] = [[] for _ in range(n_scopes)]
@@ -443,14 +179,161 @@ def _parts(own: Nodes, scope: Int32s, n_scopes: int) -> tuple[Ints, Int32s]:
     return ptr, np.array([s for p in parts for s in p], np.int32)
 
 
-class Workspace(threading.local):
-    """Room for numbers, each thread's own: fresh pages would cost more than the arithmetic."""
+def pays(graph: Graph, rows: Codes) -> bool:
+    """Whether rows should go through the condensed circuit.
 
-    _room: Floats = np.empty(0)
+    Rows without holes should not: equal ones are merged, and few are left.
+    """
+    if len(rows) < max(LEAST_ROWS, graph.n_edges):
+        return False
+    some = rows[:: max(1, len(rows) // LEAST_ROWS)] < 0
+    return bool((some.any(axis=0) & ~some.all(axis=0)).any())
 
-    def take(self, *shape: int) -> Floats:
-        """An array of this shape with anything in it; what was taken before is given up."""
-        size = math.prod(shape)
-        if len(self._room) < size:
-            self._room = np.empty(size)
-        return self._room[:size].reshape(shape)
+
+def condensed(graph: Graph) -> Program:
+    """The condensed circuit; after the parameters of the graph it takes a one."""
+    return graph.once(_condensed)
+
+
+def paired(graph: Graph) -> Program:
+    """The circuit with products of two or three factors alone; itself if it has no others.
+
+    Sums keep their parameters, so flows per parameter are those of the graph.
+    """
+    return graph.once(_paired)
+
+
+def _paired(graph: Graph) -> Program:
+    widths = np.diff(graph.child_ptr)[graph.kind == PRODUCT]
+    if widths.max(initial=0) <= MOST_FACTORS:
+        return program_of(graph)
+    out, new = _Spelled(), list[int]()
+    made: dict[tuple[int, ...], int] = {}
+
+    def product(factors: list[int]) -> int:
+        key = tuple(factors)
+        if key not in made:
+            if len(factors) > MOST_FACTORS:
+                half = len(factors) // 2
+                factors = [product(factors[:half]), product(factors[half:])]
+            mask = sum(out.mask[c] for c in factors)
+            made[key] = out.add(PRODUCT, mask, children=factors)
+        return made[key]
+
+    for n in range(graph.n_nodes):
+        edges = slice(graph.child_ptr[n], graph.child_ptr[n + 1])
+        children = [new[c] for c in graph.child[edges].tolist()]
+        if graph.kind[n] == PRODUCT:
+            new.append(product(children))
+            continue
+        leaf, mask = (int(graph.variable[n]), int(graph.value[n])), graph.scopes[n]
+        parameters = graph.edge_parameter[edges].tolist()
+        kind = int(graph.kind[n])
+        new.append(out.add(kind, mask, leaf=leaf, children=children, parameters=parameters))
+    return _assembled(graph, out.with_root(new[graph.root]))
+
+
+def _condensed(graph: Graph) -> Program:
+    return _assembled(graph, _Condensing(graph).spelled())
+
+
+class _Condensing:
+    """One walk over a graph, children first, that writes the nodes of the condensed circuit."""
+
+    def __init__(self, g: Graph) -> None:
+        self.g, self.one = g, g.n_parameters
+        self.kind: list[int] = g.kind.tolist()
+        ptr: list[int] = g.child_ptr.tolist()
+        child: list[int] = g.child.tolist()
+        self.edges = [range(a, b) for a, b in pairwise(ptr)]
+        self.child, self.parameter = child, g.edge_parameter.tolist()
+        self.parents: list[list[int]] = [[] for _ in self.kind]
+        for n, c in zip(g.edge_node.tolist(), child, strict=True):
+            self.parents[c].append(n)
+        self.new: dict[int, int] = {}
+        self.made: dict[tuple[int, ...], int] = {}
+        self.out = _Spelled()
+
+    def spelled(self) -> _Spelled:
+        for n in range(len(self.kind)):
+            if self.kind[n] == INDICATOR:
+                mask = self.g.scopes[n]
+                leaf = int(self.g.variable[n]), int(self.g.value[n])
+                self.new[n] = self.out.add(INDICATOR, mask, leaf=leaf)
+            elif self.kind[n] == SUM:
+                self.new[n] = self._sum(n)
+            elif not self._multiplies(n):
+                self.new[n] = self.new[self.child[self.edges[n][0]]]
+            elif not self._sole_in(n, SUM) and not self._absorbed(n):
+                first, *rest = self._factors(n)
+                self.new[n] = self._product(self.new[first], self._small(rest))
+        return self.out.with_root(self.new[self.g.root])
+
+    def _multiplies(self, n: int) -> bool:
+        return self.kind[n] == PRODUCT and len(self.edges[n]) > 1
+
+    def _sole_in(self, n: int, kind: int) -> bool:
+        """Whether a node is part of one other alone, of this kind."""
+        return len(self.parents[n]) == 1 and self.kind[self.parents[n][0]] == kind
+
+    def _first(self, n: int) -> int:
+        """The factor with the most variables."""
+        factors = [self.child[e] for e in self.edges[n]]
+        return max(factors, key=lambda c: self.g.scopes[c].bit_count())
+
+    def _absorbed(self, n: int) -> bool:
+        """Whether a product is the first factor of another, and part of nothing else."""
+        return self._sole_in(n, PRODUCT) and self._first(self.parents[n][0]) == n
+
+    def _factors(self, n: int) -> list[int]:
+        """Factors of a product, that with the most variables first; absorbed ones taken apart."""
+        first = self._first(n)
+        rest = [self.child[e] for e in self.edges[n] if self.child[e] != first]
+        if self._multiplies(first) and self._absorbed(first):
+            return self._factors(first) + rest
+        return [first, *rest]
+
+    def _small(self, factors: list[int]) -> int:
+        """The product of some factors, the outermost first: these occur together most often."""
+        found = self.new[factors[-1]]
+        for n in reversed(factors[:-1]):
+            found = self._product(self.new[n], found)
+        return found
+
+    def _sum(self, n: int) -> int:
+        """A sum: a dot of the products that are in no other, and what else there is."""
+        groups: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        others = []
+        for e in self.edges[n]:
+            c, p = self.child[e], self.parameter[e]
+            if self._multiplies(c) and self._sole_in(c, SUM):
+                first, *rest = self._factors(c)
+                groups[self.g.scopes[first], self._small(rest)].append((self.new[first], p))
+            else:
+                others.append((self.new[c], p))
+        pairs = [self._pair(small, terms) for (_, small), terms in groups.items()]
+        if not pairs:
+            return self._weighted(others)
+        mask = self.g.scopes[n]
+        dot = self._product(*pairs[0])
+        if len(pairs) > 1:
+            dot = self.out.add(DOT, mask, children=[c for pair in pairs for c in pair])
+        return self._weighted([(dot, self.one), *others]) if others else dot
+
+    def _pair(self, small: int, terms: list[tuple[int, int]]) -> tuple[int, int]:
+        """(∑ θ · x, y); where there is one x, θ goes to the factor with fewer variables."""
+        mask = self.out.mask
+        if len(terms) == 1 and mask[small].bit_count() < mask[terms[0][0]].bit_count():
+            return terms[0][0], self._weighted([(small, terms[0][1])])
+        return self._weighted(terms), small
+
+    def _product(self, a: int, b: int) -> int:
+        if (a, b) not in self.made:
+            mask = self.out.mask[a] | self.out.mask[b]
+            self.made[a, b] = self.out.add(PRODUCT, mask, children=[a, b])
+        return self.made[a, b]
+
+    def _weighted(self, terms: list[tuple[int, int]]) -> int:
+        children, parameters = [c for c, _ in terms], [p for _, p in terms]
+        mask = self.out.mask[children[0]]
+        return self.out.add(SUM, mask, children=children, parameters=parameters)

@@ -8,12 +8,11 @@ along one tree (a vtree). All of them speak about the graph alone: weights,
 and so weights that happen to be zero, are ignored.
 
 Determinism is hard to decide in general. ``Properties.deterministic`` is a sound sufficient check
-(see ``_Overlap``): what it affirms is true. ``deterministic_by_enumeration`` is exact.
+(see ``_Overlap``): what it affirms is true.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -110,45 +109,20 @@ class Properties:
         return "\n".join(str(p) for p in self)
 
 
+def properties_of(graph: Graph) -> Properties:
+    """The properties of a graph, which remembers them."""
+    return graph.once(Properties)
+
+
 def require(graph: Graph, query: str, *properties: PropertyName) -> None:
     """Refuse ``query`` with a sentence if the graph lacks one of the properties it needs."""
     for name in properties:
-        answer = graph.properties[name]
+        answer = properties_of(graph)[name]
         if not answer:
             article = "a" if name[0] in "sd" else "an"
             raise PropertyError(
                 f"{query} needs {article} {name.replace('_', '-')} circuit: {answer.violation}"
             )
-
-
-def deterministic_by_enumeration(graph: Graph, limit: int = 4096) -> Property:
-    """Determinism decided exactly, by all complete assignments; there may be ``limit`` of them."""
-    states = math.prod(graph.arities.tolist())
-    if states > limit:
-        raise PropertyError(
-            f"the circuit has {states} complete assignments and the limit is {limit}: raise the "
-            "limit, or ask properties().deterministic"
-        )
-    rows = np.indices(graph.arities.tolist()).reshape(graph.n_variables, states)
-    positive = np.empty((graph.n_nodes, states), bool)
-    for n in range(graph.n_nodes):
-        children = graph.children(n)
-        if graph.kind[n] == INDICATOR:
-            positive[n] = rows[graph.variable[n]] == graph.value[n]
-        elif graph.kind[n] == PRODUCT:
-            positive[n] = positive[children].all(axis=0)
-        else:
-            positive[n] = positive[children].any(axis=0)
-            clash = positive[children].sum(axis=0) > 1
-            if clash.any():
-                z = int(np.argmax(clash))
-                a, b = children[positive[children, z]].tolist()[:2]
-                where = ", ".join(
-                    f"{x} = {v}" for x, v in zip(graph.names, rows[:, z].tolist(), strict=True)
-                )
-                both = f"sum node {n} has children {a} and {b} that are both positive at {where}"
-                return Property("deterministic", False, both, n)
-    return Property("deterministic", True)
 
 
 def _variables(graph: Graph, mask: int) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from fairpc.circuit import Circuit, expectation_of_sum, sample_given
+from fairpc.circuit import Circuit
 from fairpc.core import (
     Array,
     Bools,
@@ -154,10 +154,10 @@ def expected_prediction(
         return ExpectedPrediction(groups, means, nothing, True, how)
     if isinstance(read, Additive):
         tables = dict(zip(inputs, read.tables, strict=True))
-        means = read.constant + expectation_of_sum(circuit, tables, evidence)
+        means = read.constant + circuit.expectation_of_sum(tables, evidence)
         return ExpectedPrediction(groups, means, nothing, True, "exact: a sum over columns")
     rng = np.random.default_rng(random_state)
-    drawn = [sample_given(circuit, np.repeat(row[None], n_draws, 0), rng) for row in evidence]
+    drawn = [circuit.sample_given(np.repeat(row[None], n_draws, 0), rng) for row in evidence]
     said = [answers(codes[:, list(inputs)].astype(np.int64)) for codes in drawn]
     means = np.array([each.mean() for each in said])
     errors = np.array([each.std(ddof=1) / np.sqrt(n_draws) for each in said])
