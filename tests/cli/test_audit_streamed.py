@@ -97,7 +97,7 @@ def test_a_memory_limit_streams_a_small_table(
     )
     assert ended.code == 2
     assert ended.err.count("\n") == 1
-    assert "--max-memory is 'much'" in ended.err
+    assert "max_memory is 'much'" in ended.err
 
 
 def test_a_label_without_any_known_class_is_refused(

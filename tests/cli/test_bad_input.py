@@ -187,7 +187,7 @@ COLUMNS = {
         "fit t.csv FIT -o m --numeric job", ("t.csv: column 'job' has", "numeric", "--missing")
     ),
     "unknown positive": Bad(
-        "fit t.csv FIT -o m --positive maybe", ("t.csv: --positive is 'maybe'", "'no', 'yes'")
+        "fit t.csv FIT -o m --positive maybe", ("t.csv: positive is 'maybe'", "'no', 'yes'")
     ),
     "nothing but label and group": Bad(
         "fit t.csv FIT -o m --drop age --drop job", ("t.csv", "give features too")
@@ -238,7 +238,7 @@ CALLS = {
     "absurd seed": Bad("fit t.csv FIT -o m --seed 4294967296", ("--seed",)),
     "no ending": Bad("predict m.fairpc t.csv -o scores", ("scores has no ending", "Parquet")),
     "mixtures of trees": Bad(
-        "fit t.csv FIT -o m --components 3", ("--components is 3", "--structure auto")
+        "fit t.csv FIT -o m --components 3", ("(--components) is 3", "structure='auto'")
     ),
     "unknown ending": Bad("predict m.fairpc t.csv -o o.xlsx", ("o.xlsx", "'.xlsx'", "Parquet")),
     "a misspelt column": Bad(

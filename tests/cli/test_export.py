@@ -114,4 +114,4 @@ def test_a_latent_decision_is_refused_by_a_sentence(
     assert ended.code == 2
     said = " ".join(ended.err.split())
     assert "LatentDecision scores with classifiers" in said
-    assert "score tables with `fairpc predict`" in said
+    assert "or `fairpc predict`" in said

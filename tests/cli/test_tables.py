@@ -309,7 +309,7 @@ def test_what_was_dropped_can_be_kept_by_an_option(
     numbered = ["id," + lines[0], *(f"{i},{line}" for i, line in enumerate(lines[1:]))]
     (folder / "u.csv").write_text("\n".join(numbered) + "\n")
     columns = answer(capsys, "fit", "u.csv", *FIT, "-o", "n.fairpc")["columns"]
-    assert columns[0]["done"].endswith("name it with --numeric or --categorical to keep it")
+    assert columns[0]["done"].endswith("name it with numeric=… or categorical=… to keep it")
 
 
 def test_a_single_row_is_one_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

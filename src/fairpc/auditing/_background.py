@@ -14,13 +14,13 @@ from fairpc.auditing._job import Job
 from fairpc.auditing._strata import ARGUED
 from fairpc.auditing._verdict import DISCLAIMER
 from fairpc.circuit import depth, drawn, summary, to_dict
-from fairpc.core import AuditError, EachWay, Phrase, counted, serialise
+from fairpc.core import AuditError, counted, serialise
 from fairpc.models import CircuitClassifier, LatentDecision
 
 _PACKAGES: Final = ("fairpc", "numpy", "scipy", "scikit-learn", "numba", "polars", "fairlearn")
 MOST_EDGES: Final = 2**21
 """Of a circuit that a page shows and holds: about 20 MB."""
-_ASK: Final = Phrase(EachWay("model.query", "fairpc query"), " answers the same questions")
+_ASK: Final = "model.query answers the same questions"
 _LATENT: Final = (
     "The hidden decision Df is independent of the group S.",
     "The observed label D depends on the features X through Df and S only.",

@@ -19,7 +19,7 @@ from fairpc.auditing._assumptions import (
 from fairpc.auditing._job import Job
 from fairpc.auditing._numbers import gap, share
 from fairpc.auditing._rows import AuditedRows
-from fairpc.core import AuditError, Bools, EachWay, Floats, Phrase
+from fairpc.core import AuditError, Bools, Floats
 from fairpc.evidence import (
     IdentifiedByStratum,
     IdentifiedSet,
@@ -37,12 +37,9 @@ START_UPDATES: Final = 200
 START_WORK: Final = 5e11
 """``refit_cost`` × updates that random starts may take unasked: about five seconds of one core."""
 _M_STEP: Final = 1000
-_STARTS_TAKE_LONG: Final = Phrase(
-    "fitting this model again to these rows from random starts takes long: ",
-    EachWay(
-        f"audit(…, n_starts={STARTS}) does it anyway, and so does fairpc.stability",
-        "in Python, fairpc.stability does it anyway",
-    ),
+_STARTS_TAKE_LONG: Final = (
+    "fitting this model again to these rows from random starts takes long: "
+    f"audit(…, n_starts={STARTS}) does it anyway, and so does fairpc.stability"
 )
 
 

@@ -17,7 +17,7 @@ from fairpc.auditing._audit import Audit
 from fairpc.auditing._categories import Categories, CategoryRate
 from fairpc.auditing._document import Blank, Document, Entries, section
 from fairpc.auditing._document_tables import noted, thresholds
-from fairpc.core import EachWay, OptionError, Phrase
+from fairpc.core import OptionError
 
 LEAST_SHARE: Final = 0.02
 """Categories with less of the data may be left out of impact ratios (§ 5-301(d))."""
@@ -29,10 +29,8 @@ _IS_NOT: Final = (
     "used. The rules set no threshold for an impact ratio, and none is printed here.",
     "It is not legal advice. References are to 6 RCNY § 5-300 to § 5-304; check the text in force.",
 )
-_BOTH: Final = Phrase(
-    "Fit with the columns of sex and of race or ethnicity (",
-    EachWay("sensitive=[…, …]", "--sensitive twice"),
-    "), and audit again.",
+_BOTH: Final = (
+    "Fit with the columns of sex and of race or ethnicity (sensitive=[…, …]), and audit again."
 )
 
 

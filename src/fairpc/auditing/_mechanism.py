@@ -12,7 +12,7 @@ from fairpc.auditing._decidable import refit_cost
 from fairpc.auditing._job import Job
 from fairpc.auditing._numbers import number_or_none
 from fairpc.auditing._rows import AuditedRows
-from fairpc.core import AuditError, EachWay, Floats, Phrase, Positions
+from fairpc.core import AuditError, Floats, Positions
 from fairpc.evidence import AssumptionTest, StrataTest, TestsByStratum
 from fairpc.models import (
     STRAIGHT_LEVEL,
@@ -36,9 +36,7 @@ NAMED: Final = 6
 DRAW_WORK: Final = 1e12
 """``refit_cost`` × updates that draws may take unasked: about ten seconds of one core."""
 
-_DRAWN_ANYWAY: Final = Phrase(
-    EachWay(f"audit(…, n_replicates={REPLICATES})", "In Python, fairpc.bootstrap_mechanism")
-)
+_DRAWN_ANYWAY: Final = f"audit(…, n_replicates={REPLICATES})"
 _OF_CIRCUITS: Final = (
     "The intervals leave out the prior, which pulls the learned value towards D = Df, so that "
     "value may lie outside of its interval. They show how much the rows vary by chance, not what "

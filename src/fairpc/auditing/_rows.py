@@ -14,14 +14,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import AuditError, Bools, Codes, EachWay, Floats, Ints, Phrase, Positions
+from fairpc.core import AuditError, Bools, Codes, Floats, Ints, Positions
 from fairpc.data import Encoding, take_rows
 from fairpc.evidence import some_of
 from fairpc.models import ROWS, FittedDecisions, GivenRows, Rows, rows_fingerprint, rows_in_order
 
-_NO_GROUPS: Final = Phrase(
-    "the groups of the rows are not known: give the sensitive columns with the table",
-    EachWay(", or sensitive_features", ""),
+_NO_GROUPS: Final = (
+    "the groups of the rows are not known: give the sensitive columns with the table, or "
+    "sensitive_features"
 )
 _GIVEN: Final = ("table", "labels", "sensitive", "fair_labels")
 _EACH: Final = ("s", "d", "x", "scores", "observed", "decided", "weights", "counts", "persons", "f")

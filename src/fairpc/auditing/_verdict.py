@@ -17,7 +17,7 @@ from fairpc.auditing._mechanism import MechanismFacts
 from fairpc.auditing._numbers import counted, gap, share
 from fairpc.auditing._strata import OwnStrata, StrataFacts, strata_words
 from fairpc.auditing._table import TableFacts
-from fairpc.core import Argument, EachWay, Phrase, Record
+from fairpc.core import Record
 from fairpc.data import SMALL
 from fairpc.models import LatentDecision
 
@@ -25,35 +25,18 @@ DISCLAIMER: Final = "This is evidence, not a certificate of compliance."
 _WIDE: Final = 0.05  # a gap in decisions that calls for a reason
 _OPEN: Final = 0.1  # so many decisions that hang on what cannot be told do, too
 _FIT_OTHERWISE: Final = "Before you say how labels were turned, fit a model that fits these rows."
-_FROM_SCORES: Final = Phrase(
-    "Try ",
-    EachWay("LatentDecision", "--model latent"),
-    ", which keeps to what its own classifier leaves possible, or strata (",
-    Argument("given"),
-    ").",
+_FROM_SCORES: Final = (
+    "Try LatentDecision, which keeps to what its own classifier leaves possible, or strata (given)."
 )
-_STRATA: Final = Phrase(
-    "Strata (",
-    Argument("given"),
-    ") may explain what it does not, and so may something that you know beforehand, which ",
-    EachWay("you can state (knowledge=…).", "a fit in Python can be told."),
+_STRATA: Final = (
+    "Strata (given) may explain what it does not, and so may something that you know beforehand, "
+    "which you can state (knowledge=…)."
 )
-_THRESHOLD: Final = Phrase(
-    "Choose a threshold before you use decisions (",
-    EachWay("choose_threshold", "fit with --threshold"),
-    ").",
-)
-_EQUAL_RATES: Final = Phrase(
-    "choose a threshold for each group (",
-    EachWay("choose_threshold with equalise=True", "fit with --equal-rates"),
-    ")",
-)
-_FIND_OUT: Final = Phrase(
-    "Find out the right decision for some people",
-    EachWay(
-        " (fair_labels=…), or state what you know beforehand (knowledge=…).",
-        ", or state what you know beforehand: a fit in Python can be told both.",
-    ),
+_THRESHOLD: Final = "Choose a threshold before you use decisions (choose_threshold)."
+_EQUAL_RATES: Final = "choose a threshold for each group (choose_threshold with equalise=True)"
+_FIND_OUT: Final = (
+    "Find out the right decision for some people (fair_labels=…), or state what you know "
+    "beforehand (knowledge=…)."
 )
 
 

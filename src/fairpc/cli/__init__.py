@@ -17,7 +17,7 @@ import typer
 
 from fairpc.cli import _options as opt
 from fairpc.cli._screen import Screen, complain
-from fairpc.core import AdvisingWarning, FairpcError, ending_on_signals
+from fairpc.core import FairpcError, ending_on_signals
 
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
@@ -106,8 +106,7 @@ def _stop_writing() -> NoReturn:
 
 def _note(message: Warning | str, *_: object, **__: object) -> None:
     """A warning of a library, in one line and without its place in the code."""
-    pieces = message.args if isinstance(message, AdvisingWarning) else (str(message),)
-    complain("note: " + " ".join(opt.named(*pieces).split()))
+    complain("note: " + " ".join(str(message).split()))
 
 
 def _sentence(error: BaseException) -> str:
@@ -118,7 +117,7 @@ def _sentence(error: BaseException) -> str:
             return text
         return f"{text.rstrip('.')}: see {context.command_path} --help"
     if isinstance(error, FairpcError):
-        return opt.named(*error.args)
+        return str(error)
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).removesuffix(".")
         return f"{error.filename}: {reason}" if error.filename else reason

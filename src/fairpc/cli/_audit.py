@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from fairpc.cli._levels import gaps_by_level, show_levels
-from fairpc.cli._options import Limit, TextFormat, with_options
+from fairpc.cli._options import Limit, TextFormat
 from fairpc.cli._screen import Screen, complain, print_json, say
 from fairpc.cli._tables import (
     about,
@@ -30,7 +29,7 @@ from fairpc.data import Warned, exactly
 if TYPE_CHECKING:
     import polars as pl
 
-    from fairpc.auditing import Audit, ParityFacts, Verdict
+    from fairpc.auditing import ParityFacts, Verdict
     from fairpc.data import TableFiles
     from fairpc.models import CircuitClassifier
 
@@ -79,7 +78,6 @@ def run(
             levels = gaps_by_level(model, given, cells, by)
             with progress(screen.shows_progress, None) as step:
                 found = audit(model, random_state=seed, baselines=others, progress=step, **given)
-        found = told(found)
         if found.parity is None and limit.fail_over is not None:
             raise _not_known(found.left_out.get("parity", "no two groups have known members"))
     if output is not None:
@@ -96,12 +94,6 @@ def run(
         say(hint if output is None else f"The report is in {output}.")
     screen.notes(warned)
     _judge(found.parity, limit, screen)
-
-
-def told(found: Audit) -> Audit:
-    """An audit whose sentences name options; the form of the page has none."""
-    worded: Audit = with_options(replace(found, what_if=None))
-    return replace(worded, what_if=found.what_if)
 
 
 def _gaps_alone(model: CircuitClassifier, given: dict[str, Any], seed: int) -> ParityFacts:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from fairpc.cli._audit import show_verdict, told
+from fairpc.cli._audit import show_verdict
 from fairpc.cli._compare import show as show_comparison
 from fairpc.cli._fit import estimator as model_of
 from fairpc.cli._fit import facts, show_learned
@@ -85,7 +85,7 @@ def demonstrate(seed: int, screen: Screen) -> Demo:
         # Other methods are compared above, on all rows.
         record = audit(model, test.X, test.y, random_state=seed, baselines=False, progress=step)
     scores = *(replace(score, fit_seconds=seconds) for score in own.scores), *other.scores
-    return Demo(fitted, replace(other, scores=scores), told(record))
+    return Demo(fitted, replace(other, scores=scores), record)
 
 
 def _compared(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from fairpc.cli._options import TextFormat, with_options
+from fairpc.cli._options import TextFormat
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._tables import (
     STDIN,
@@ -114,7 +114,6 @@ def _audit(path: str) -> Audit:
 
 def _deliver(document: Document, output: str | None, screen: Screen) -> None:
     """Write a document; without a file, as Markdown on stdout."""
-    document = with_options(document)
     to_file = output is not None and output != STDOUT
     if to_file and output is not None:
         document.save(output)
@@ -159,7 +158,7 @@ def explain(
     with warned.watching():
         cells = _said(model, person) if table is None else _taken(model, table, row, text, screen)
         given = {_NAMES.get(k, k): v for k, v in evidence(model, cells).items()}
-        found = with_options(reasons(model, **given))
+        found = reasons(model, **given)
     screen.notes(warned)
     if output is not None or screen.json:
         _tell(found, statement_of_reasons(found, known), output, screen)

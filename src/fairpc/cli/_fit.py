@@ -24,7 +24,6 @@ from fairpc.cli._options import (
     Learner,
     Roles,
     TextFormat,
-    named,
 )
 from fairpc.cli._screen import Screen, grid, print_json, say
 from fairpc.cli._strata import alike, show_strata, strata_facts
@@ -227,7 +226,7 @@ def refusing_copies() -> Iterator[None]:
         try:
             yield
         except SameAsLabelWarning as warning:
-            raise TableError(*warning.args) from None
+            raise TableError(str(warning)) from None
 
 
 @contextmanager
@@ -262,7 +261,7 @@ def facts(
         "thresholds": _thresholds(model),
         **_how(model),
         "hints": list(rows.hints),
-        "warnings": list(map(named, model.warnings_)),
+        "warnings": list(model.warnings_),
         "seconds": seconds,
     }
 
@@ -350,7 +349,7 @@ def _columns(
         add(weight, "weight", [], None, "weight of the rows")
     for name in roles.drop:
         add(name, None, [], None, "dropped: left out on request")
-    return [record | {"done": named(record["done"])} for record in records.values()]
+    return list(records.values())
 
 
 def _learned(model: FittedModel) -> Facts:

@@ -7,7 +7,7 @@ knows single options only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from math import isfinite
@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, get_type_hints
 import typer
 
 from fairpc.cli._screen import log_to
-from fairpc.core import Argument, EachWay, OptionError, Phrase, Piece
+from fairpc.core import OptionError
 
 
 def argument(metavar: str, text: str) -> Any:
@@ -382,40 +382,6 @@ def as_number(text: str) -> float | None:
     except ValueError:
         return None
     return number if isfinite(number) else None
-
-
-def named(*message: Piece) -> str:
-    """A message in pieces as one text, with options in place of arguments."""
-    text = "".join(map(_named, message))
-    for phrase in Phrase.all:
-        if phrase in text:
-            text = text.replace(phrase, "".join(map(_named, phrase.pieces)))
-    return text
-
-
-def with_options(value: Any) -> Any:
-    """A record with options in place of arguments, wherever its texts name some."""
-    if isinstance(value, str):
-        said = named(value)
-        return value if said == value else said
-    if isinstance(value, tuple | list):
-        return type(value)(map(with_options, value))
-    if isinstance(value, dict):
-        return {name: with_options(item) for name, item in value.items()}
-    if is_dataclass(value) and not isinstance(value, type):
-        own = {each.name: getattr(value, each.name) for each in fields(value) if each.init}
-        worded = {name: with_options(item) for name, item in own.items()}
-        return replace(value, **{n: w for n, w in worded.items() if w is not own[n]})
-    return value
-
-
-def _named(piece: Piece) -> str:
-    if isinstance(piece, EachWay):
-        return piece.shell
-    if not isinstance(piece, Argument) or piece.name not in ARGUMENTS:
-        return str(piece)
-    value = piece.value.strip("'…")
-    return f"{ARGUMENTS[piece.name]} {value}".rstrip()
 
 
 def declared(command: Callable[..., None], module: str, function: str) -> Callable[..., None]:

@@ -209,7 +209,7 @@ def about(source: str) -> Iterator[None]:
     except FairpcError as error:
         if str(error).startswith(source):
             raise
-        raise TableError(f"{source}: ", *error.args) from error
+        raise TableError(f"{source}: {error}") from error
 
 
 def check_output(output: str, *reads: str) -> None:

@@ -357,7 +357,7 @@ def of_rows(work: Callable[[Frame], T], rows: Any, where: str) -> T:
     try:
         return work(read_frame(rows))
     except FairpcError as error:
-        raise type(error)(f"{where}: ", *error.args) from error
+        raise type(error)(f"{where}: {error}") from error
 
 
 def add_known(add: Callable[[Sequence[T]], T], parts: Sequence[T | None]) -> T | None:

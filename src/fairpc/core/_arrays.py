@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core._errors import Argument, FairpcError, LearningError, MetricError
+from fairpc.core._errors import FairpcError, LearningError, MetricError
 
 Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
@@ -47,7 +47,7 @@ def check_choice(
 ) -> None:
     """Raise an error unless ``value`` is one of the ``known`` choices."""
     if not (isinstance(value, str) and value in known):
-        raise error(Argument(name), f" is {value!r}: use one of {', '.join(known)}")
+        raise error(f"{name} is {value!r}: use one of {', '.join(known)}")
 
 
 def check_number(name: str, value: float, least: float) -> None:

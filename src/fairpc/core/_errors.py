@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import warnings
-from dataclasses import dataclass
-from typing import ClassVar, Final, Self
+from typing import Final
 
 MOST_SHOWN: Final = 1500
 """Characters of a message; what was given may be as long as it likes."""
@@ -16,60 +15,11 @@ _UNSHOWN: Final = re.compile(
 """What a terminal obeys instead of showing it: controls, marks of direction; halves of a pair."""
 
 
-@dataclass(frozen=True)
-class Argument:
-    """An argument that a message names, so that the command line can name its option instead.
-
-    It reads ``n_bins`` or, with a value, ``structure='auto'``.
-    """
-
-    name: str
-    value: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.value}" if self.value else self.name
-
-
-@dataclass(frozen=True)
-class EachWay:
-    """What to do, in Python and on the command line, where the two have no argument in common."""
-
-    python: str
-    shell: str
-
-    def __str__(self) -> str:
-        return self.python
-
-
-Piece = str | Argument | EachWay
-
-
-class Phrase(str):
-    """Words of a sentence that name arguments; as text they are those of Python.
-
-    Models and records keep sentences as text. So each phrase is a constant of its module, and is
-    remembered: the command line finds it in any text, and names its own options in its place.
-    """
-
-    __slots__ = ("pieces",)
-    pieces: tuple[Piece, ...]
-    all: ClassVar[list[Phrase]] = []
-
-    def __new__(cls, *pieces: Piece) -> Self:
-        made = super().__new__(cls, "".join(map(str, pieces)))
-        made.pieces = pieces
-        cls.all.append(made)
-        return made
-
-
 class FairpcError(Exception):
-    """Base of every error that fairpc raises on purpose.
-
-    The message may come in pieces, of which some are an ``Argument`` or ``EachWay``.
-    """
+    """Base of every error that fairpc raises on purpose."""
 
     def __str__(self) -> str:
-        return brief("".join(map(str, self.args)))
+        return brief(super().__str__())
 
 
 def brief(text: str) -> str:
@@ -133,10 +83,10 @@ class NotAnsweredError(FairpcError, AttributeError):
 
 
 class AdvisingWarning(UserWarning):
-    """A warning that says what to do; its message may come in pieces, as that of a FairpcError."""
+    """A warning that says what to do."""
 
     def __str__(self) -> str:
-        return brief("".join(map(str, self.args)))
+        return brief(super().__str__())
 
 
 class ColumnWarning(AdvisingWarning):

@@ -19,17 +19,17 @@ from typing import get_type_hints as type_hints
 
 import numpy as np
 
-from fairpc.core._errors import EachWay, FairpcError, FileFormatError, Phrase
+from fairpc.core._errors import FairpcError, FileFormatError
 
 R = TypeVar("R")
 
 _INT64: Final = 2**63
 MAX_BYTES: Final = 1 << 28
 """Of an audit. The record of a large one has a few megabytes."""
-_JSON: Final = EachWay("Audit.to_json", "`fairpc audit MODEL TABLE --json`")
-AGAIN: Final = Phrase("make the audit again with this version of fairpc, ", _JSON)
-_NO_AUDIT: Final = Phrase("the file is no audit: give what was written by ", _JSON)
-ALTERED: Final = Phrase("it was altered or truncated; use an intact copy")
+_JSON: Final = "Audit.to_json or `fairpc audit MODEL TABLE --json`"
+AGAIN: Final = f"make the audit again with this version of fairpc, {_JSON}"
+_NO_AUDIT: Final = f"the file is no audit: give what was written by {_JSON}"
+ALTERED: Final = "it was altered or truncated; use an intact copy"
 
 _BYTES_PER_VALUE: Final = 20  # memory goes with values, not with bytes: "[],[]," is small in a file
 _MAX_MARKS: Final = 1_000_000  # strings and brackets are names; a few hundred are usual
@@ -108,7 +108,7 @@ def record(
     where: str = "the audit",
     *,
     exact: bool = False,
-    repair: Phrase = AGAIN,
+    repair: str = AGAIN,
 ) -> R:
     """A record of this class from its fields, each of the type that it is declared with.
 
@@ -134,7 +134,7 @@ def _hints(kind: type) -> Mapping[str, tuple[Any, bool]]:
 @dataclass(frozen=True)
 class _Reader:
     exact: bool
-    repair: Phrase
+    repair: str
 
     def record(self, kind: type[R], data: Any, where: str) -> R:
         if not isinstance(data, dict):

@@ -363,7 +363,7 @@ def _numbers(column: Column, values: Values) -> Array:
     like = f", written like {written.example}" if column.written else ""
     rule = f"it held numbers at fit{like}; give a number there, or leave the cell empty if it is "
     return np.asarray(
-        to_numbers(column.name, values, rule=(rule + "not known",), written=written).data
+        to_numbers(column.name, values, rule=rule + "not known", written=written).data
     )
 
 

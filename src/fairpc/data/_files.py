@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 from fairpc.core import (
     AnyPath,
-    EachWay,
     FileFormatError,
     MissingExtraError,
     TableError,
@@ -527,7 +526,6 @@ NAMES: Final = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _SAMPLE: Final = 1 << 16
 _NOWHERE: Final = "\x1f"  # "unit separator": a delimiter that text tables do not use
 _AS_TEXT: Final[Mapping[str, Any]] = {"infer_schema": False, "glob": False}
-_ENCODED: Final = EachWay("", ", or give its encoding, such as --encoding cp1252")
 
 
 class NotUtf8Error(FileFormatError):
@@ -668,10 +666,13 @@ def _ragged(source: str, line: int, found: int, width: int, delimiter: str) -> F
     name = NAMES.get(delimiter, repr(delimiter))
     return FileFormatError(
         f"{source}, line {line}: {found} value{'s' * (found != 1)} where the header has {width} "
-        f"(delimiter: {name}): correct the line",
-        EachWay("", ", or give --delimiter if it is another one"),
+        f"(delimiter: {name}): correct the line, or give its delimiter (--delimiter) if it is "
+        "another one"
     )
 
 
 def _not_unicode(source: str, error: Exception) -> NotUtf8Error:
-    return NotUtf8Error(f"{source} is not UTF-8 ({error}): save it as UTF-8", _ENCODED)
+    return NotUtf8Error(
+        f"{source} is not UTF-8 ({error}): save it as UTF-8, or give its encoding, such as "
+        "--encoding cp1252"
+    )

@@ -11,12 +11,10 @@ from typing import Any, Final
 import numpy as np
 
 from fairpc.core import (
-    Argument,
     Array,
     Codes,
     ColumnWarning,
     DroppedWarning,
-    EachWay,
     Floats,
     TableError,
     counted,
@@ -98,10 +96,8 @@ def _warn_of_columns(features: Encoding, summary: Summary) -> None:
         if column.written is not None and found is not None and found.remark != AS_NUMBERS:
             warn_caller(
                 ColumnWarning(
-                    f"column {column.name!r}: {found.remark}; name it with ",
-                    Argument("categorical", "…"),
-                    " to keep the text, or the decimal mark with ",
-                    Argument("decimal"),
+                    f"column {column.name!r}: {found.remark}; name it with categorical=… to keep "
+                    "the text, or the decimal mark with decimal"
                 ),
             )
 
@@ -116,8 +112,8 @@ def _warn_of_codes(features: Encoding, summary: Summary) -> None:
             warn_caller(
                 ColumnWarning(
                     f"column {column.name!r} has the number {code}, and others from {low} to "
-                    f"{high} only: if it stands for a missing value, say so with ",
-                    EachWay(f"missing_values=({code},)", f"--missing {code}"),
+                    f"{high} only: if it stands for a missing value, say so with "
+                    f"missing_values=({code},) or --missing {code}"
                 )
             )
 

@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from fairpc.core import Argument, Array, Floats, Ints, Phrase, TableError, counted
+from fairpc.core import Array, Floats, Ints, TableError, counted
 from fairpc.data._binning import Atoms, choose_edges, distinct_edges, value_label
 from fairpc.data._column import Column, Dropped, Kind
 from fairpc.data._column_summary import MOST, ColumnSummary, Numbers, RowClasses, Texts
@@ -31,13 +31,7 @@ IDENTIFIER_ROWS: Final = 20
 
 IDENTIFIES: Final = "it has a different value in every row, like an identifier"
 FEW_ROWS: Final = "none of its "
-TO_KEEP: Final = Phrase(
-    "name it with ",
-    Argument("numeric", "…"),
-    " or ",
-    Argument("categorical", "…"),
-    " to keep it",
-)
+TO_KEEP: Final = "name it with numeric=… or categorical=… to keep it"
 """What one does about a column that was taken for an identifier."""
 
 
@@ -95,7 +89,7 @@ class Options:
         if self.binning not in get_args(Binning):
             raise TableError(f"binning is {self.binning!r}: use 'label' or 'quantile'")
         if self.numbers not in get_args(NumberModel):
-            raise TableError(Argument("numbers"), f" is {self.numbers!r}: use 'density' or 'bins'")
+            raise TableError(f"numbers is {self.numbers!r}: use 'density' or 'bins'")
         both = self.categorical & self.numeric
         if both:
             raise TableError(f"column {min(both)!r} is named numeric and categorical: choose one")
@@ -192,8 +186,7 @@ def fit_column(
     if isinstance(found, Texts) and found.numeric:
         raise TableError(
             f"column {name!r} was declared numeric, and no way to write numbers fits all its rows: "
-            "write them alike, or name the decimal mark with ",
-            Argument("decimal"),
+            "write them alike, or name the decimal mark with decimal"
         )
     listed = ListedColumn.of(name, summary, found, reading)
     if listed.identifies(options):
@@ -236,14 +229,12 @@ def _check_monotone(column: ListedColumn, named: bool) -> None:
     """A TableError where a rate cannot rise from bin to bin, for want of bins or of labels."""
     if named:
         raise TableError(
-            f"column {column.name!r} holds names, which have no order: leave it out of ",
-            Argument("monotone"),
+            f"column {column.name!r} holds names, which have no order: leave it out of monotone"
         )
     if column.classes is None:
         raise TableError(
             f"column {column.name!r} is named monotone, and there are no labels of two classes: "
-            "leave it out of ",
-            Argument("monotone"),
+            "leave it out of monotone"
         )
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
-    Argument,
     Array,
     ClassWarning,
     Codes,
@@ -548,8 +547,7 @@ def _positive(column: Column, positive: Any) -> int:
     code = -1 if values.type == "date" else int(code_values(column, values, warn=False)[0])
     if code < 0:
         raise TableError(
-            Argument("positive"),
-            f" is {positive!r}: it must be one of the classes of label {column.name!r}, "
+            f"positive is {positive!r}: it must be one of the classes of label {column.name!r}, "
             f"{', '.join(map(repr, column.levels))}",
         )
     return code

@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from fairpc.core import Codes, EachWay, Floats, Ints, LeakWarning, SameAsLabelWarning, warn_caller
+from fairpc.core import Codes, Floats, Ints, LeakWarning, SameAsLabelWarning, warn_caller
 from fairpc.data._binning import value_label
 from fairpc.data._column import Column, code_values
 from fairpc.data._column_summary import Numbers
@@ -60,14 +60,14 @@ class Leak:
     copy: bool = False
     least: str = ""
 
-    def sentence(self, of: str, *, group: bool = False) -> tuple[str | EachWay, ...]:
-        """What is told, and what to do, in pieces."""
+    def sentence(self, of: str, *, group: bool = False) -> str:
+        """What is told, and what to do."""
         which = " and ".join(map(repr, self.columns))
         several = len(self.columns) > 1
-        left = (f"leave {'them' if several else 'it'} out with ", leaving_out(self.columns))
+        left = f"leave {'them' if several else 'it'} out with {leaving_out(self.columns)}"
         if self.copy and not group:
             what = f"column {which} says the same as {of} in every row: a model that sees it "
-            return (f"{what}repeats it; ", *left)
+            return f"{what}repeats it; {left}"
         what = f"columns {which} together give" if several else f"column {which} gives"
         why = "unless known before the decision, "
         if group:
@@ -76,7 +76,7 @@ class Leak:
         if often.startswith("100"):
             often = "every row" if self.told == 1 else "nearly every row"
         how = f" by whether it is at least {self.least}" if self.least else ""
-        return (f"{what} {of} away{how}, in {often}: {why}", *left)
+        return f"{what} {of} away{how}, in {often}: {why}{left}"
 
 
 def label_leaks(
@@ -187,15 +187,13 @@ def set_leaks(
 def warn_leak(leak: Leak, of: str, *, group: bool = False) -> None:
     """Say what gives the label or the group away; a copy of the label has a warning of its own."""
     kind = SameAsLabelWarning if leak.copy and not group else LeakWarning
-    warn_caller(kind(*leak.sentence(of, group=group)))
+    warn_caller(kind(leak.sentence(of, group=group)))
 
 
-def leaving_out(columns: Sequence[str]) -> EachWay:
+def leaving_out(columns: Sequence[str]) -> str:
     """How columns are left out."""
-    return EachWay(
-        python=f"X.drop(columns={list(columns)!r})",
-        shell=" ".join(f"--drop {quote(name)}" for name in columns),
-    )
+    options = " ".join(f"--drop {quote(name)}" for name in columns)
+    return f"X.drop(columns={list(columns)!r}) or {options}"
 
 
 def _told(table: Floats, columns: tuple[str, ...]) -> Leak | None:

@@ -368,7 +368,7 @@ class _Reading:
                 raise
             start = self.start + k * BATCH_ROWS
             where = f"{self.file}, rows from {start:,} on" if start else self.file
-            raise type(error)(f"{where}: ", *error.args) from error
+            raise type(error)(f"{where}: {error}") from error
 
 
 def _in_order(

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Argument, Array, Bools, Floats, TableError, is_missing, need_threads
+from fairpc.core import Array, Bools, Floats, TableError, is_missing, need_threads
 from fairpc.data._writing import PLAIN, Writing, likeliest, writings
 
 Sentinel = str | int | float
@@ -26,10 +26,8 @@ EXACT: Final = 2.0**53
 AS_NUMBERS: Final = "text read as numbers"
 MIXED: Final = "values of several types, read as text"
 NAMED_NUMERIC: Final = (
-    "it was declared numeric, give a number there, name the text with ",
-    Argument("missing_values", "…"),
-    ", or the column with ",
-    Argument("categorical", "…"),
+    "it was declared numeric, give a number there, name the text with missing_values=… "
+    "(--missing), or the column with categorical=…"
 )
 
 _DATED: Final = r"(\d{4}-\d\d-\d\d|\d\d\.\d\d\.\d{4})([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
@@ -155,7 +153,7 @@ def to_numbers(
     name: str,
     values: Values,
     *,
-    rule: Sequence[str | Argument] = NAMED_NUMERIC,
+    rule: str = NAMED_NUMERIC,
     written: Writing = PLAIN,
 ) -> Values:
     """Text as numbers; a TableError names the first value that is none, rule and repair."""
@@ -168,7 +166,7 @@ def to_numbers(
     wrong = (parsed.is_null() & values.data.is_not_null()).to_numpy()
     if wrong.any():
         row = int(wrong.argmax())
-        raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: ", *rule)
+        raise TableError(f"column {name!r} has {values.data[row]!r} in row {row}: {rule}")
     found = replace(values, type="number", data=parsed.to_numpy(), remark=AS_NUMBERS).unmarked()
     return replace(found, data=_finite(name, found.data))
 

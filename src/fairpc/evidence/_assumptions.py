@@ -22,10 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from fairpc.core import (
-    EachWay,
     Floats,
     MetricError,
-    Phrase,
     Record,
     check_choice,
     check_classes,
@@ -59,21 +57,11 @@ SMALLEST_P: Final = 1e-12
 MOST_SEEDS: Final = 10_000
 
 WHAT_TO_DO: Final = (
-    Phrase(
-        "If an attribute may rightly change the rate of fair decisions, such as hours worked, "
-        "compare people within its levels: ",
-        EachWay("given=[…].", "--given COL."),
-    ),
-    Phrase(
-        "If you know something beforehand, such as the rate of fair decisions, or that labels were "
-        "only ever lowered, state it",
-        EachWay(" (knowledge=…)", " (a fit in Python can be told)"),
-        ", and say that the result depends on it.",
-    ),
-    Phrase(
-        "Find rows whose fair decision is known from another source",
-        EachWay(" (fair_labels=…).", " (a fit in Python can be told)."),
-    ),
+    "If an attribute may rightly change the rate of fair decisions, such as hours worked, "
+    "compare people within its levels: given=[…].",
+    "If you know something beforehand, such as the rate of fair decisions, or that labels were "
+    "only ever lowered, state it (knowledge=…), and say that the result depends on it.",
+    "Find rows whose fair decision is known from another source (fair_labels=…).",
     "Do not go on as if nothing had been found: these data contradict what such a model assumes, "
     "so do not quote what it says about turned labels.",
 )

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Argument, MetricError, Positions, check_choice, check_groups
+from fairpc.core import MetricError, Positions, check_choice, check_groups
 
 Mechanism = Literal["shared", "within"]
 """Whether labels are bent alike in all strata of a group, or in each stratum in its own way."""
@@ -52,8 +52,7 @@ def kept_strata(strata: tuple[Any, ...], lost: Mapping[int, str]) -> list[int]:
         a, why = next(iter(lost.items()))
         raise MetricError(
             f"no stratum can be looked at by itself; of {strata[a]!r}: {why}. Merge strata or "
-            "groups, or use ",
-            Argument("mechanism", "'shared'"),
+            "groups, or use mechanism='shared'"
         )
     return kept
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from fairpc.circuit import INDICATOR, PRODUCT
-from fairpc.core import EachWay, Floats, Ints, NotAnsweredError, TableError
+from fairpc.core import Floats, Ints, NotAnsweredError, TableError
 from fairpc.data import (
     CALENDAR,
     EXACT,
@@ -195,9 +195,8 @@ class Scorer:
         if not isinstance(model, CircuitClassifier):
             raise NotAnsweredError(
                 f"{type(model).__name__} scores with classifiers, not with a circuit, and is not "
-                "exported: score tables with ",
-                EachWay("its predict_proba", "`fairpc predict`"),
-                ", or export a FairPC, NLatPC, LatNB or TwoNB",
+                "exported: score tables with its predict_proba or `fairpc predict`, or export a "
+                "FairPC, NLatPC, LatNB or TwoNB"
             )
         distribution, coding = model._distribution(), model.coding_
         features, groups = coding.features, coding.groups

@@ -16,9 +16,7 @@ from fairpc.circuit import Circuit, Step
 from fairpc.cluster import is_dask
 from fairpc.core import (
     AnyPath,
-    Argument,
     DriftWarning,
-    EachWay,
     LearningError,
     SameAsLabelWarning,
     Say,
@@ -398,12 +396,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             )
         if (self.n_components or 1) != 1:
             raise LearningError(
-                Argument("n_components"),
-                f" is {self.n_components}: mixtures are made by ",
-                Argument("structure", "'auto'"),
-                " of FairPC",
-                EachWay(" with init='prior'", ""),
-                "; use 1 otherwise",
+                f"n_components (--components) is {self.n_components}: mixtures are made by "
+                "structure='auto' of FairPC with init='prior'; use 1 otherwise"
             )
         method = "strudel" if structure == "auto" else structure
         if self._model not in LEARNED:
@@ -433,12 +427,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
         """A forest; it holds out rows by itself, so validation rows are rows like others."""
         if self._model != "FairPC" or self.init != "prior" or (self.n_components or 1) != 1:
             raise LearningError(
-                Argument("structure", "'forest'"),
-                " is for FairPC",
-                EachWay(" with init='prior' and", ""),
-                " without ",
-                Argument("n_components"),
-                ": use these, or another structure",
+                "structure='forest' is for FairPC with init='prior' and without n_components "
+                "(--components): use these, or another structure"
             )
         if validation is not None:
             rows = joined(rows, validation)
@@ -457,10 +447,8 @@ class CircuitClassifier(Settings, FittedQueries, ClassifierMixin, BaseEstimator)
             self.structure.distribution_.layout.strata != layout.strata
         ):
             raise LearningError(
-                "the model whose structure is kept has other strata: fit with its ",
-                Argument("given"),
-                " and ",
-                Argument("mechanism"),
+                "the model whose structure is kept has other strata: fit with its given and "
+                "mechanism"
             )
         if isinstance(kept, Circuit) and len(kept.names) == len(layout.variables) + 1:
             layout = replace(layout, n_components=int(kept.arities[-1]))

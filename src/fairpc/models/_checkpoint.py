@@ -22,7 +22,6 @@ import numpy as np
 
 from fairpc.core import (
     AnyPath,
-    Argument,
     FileFormatError,
     Floats,
     LearningError,
@@ -88,7 +87,7 @@ class Checkpoint:
         """
         given: Any = path
         if not (isinstance(given, str | os.PathLike) and os.fspath(given)):
-            raise LearningError(Argument("checkpoint"), f" is {given!r}: give the path of a file")
+            raise LearningError(f"checkpoint is {given!r}: give the path of a file")
         if type(settings.get("random_state")) is not int:
             raise LearningError(
                 f"random_state is {settings.get('random_state')!r}: a fit with a checkpoint needs "
@@ -156,13 +155,10 @@ class Checkpoint:
             raise FileFormatError(f"{self.path} holds no fit ({error}): {_NEW}") from error
         for name in sorted({*theirs, *self.settings}):
             if theirs.get(name) != self.settings.get(name):
-                setting = Argument(name, "…")
-                raise self._differs("was made with another ", "the same settings", setting)
+                raise self._differs(f"was made with another {name}=…", "the same settings")
 
-    def _differs(self, how: str, same: str, *setting: Argument) -> LearningError:
-        return LearningError(
-            f"the checkpoint {self.path} {how}", *setting, f": go on with {same}, or {_NEW}"
-        )
+    def _differs(self, how: str, same: str) -> LearningError:
+        return LearningError(f"the checkpoint {self.path} {how}: go on with {same}, or {_NEW}")
 
 
 def _versions() -> dict[str, Any]:

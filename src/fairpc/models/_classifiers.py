@@ -15,12 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from fairpc.core import (
     Array,
-    EachWay,
     FileFormatError,
     Floats,
     Ints,
     OptionError,
-    Phrase,
     TableError,
     check_choice,
     counted,
@@ -72,12 +70,7 @@ MOST_LEVELS: Final[dict[ClassifierKind, int]] = {"hgb": 250, "logistic": 32, "fo
 ORDER_ROWS: Final = 10.0
 """Rows by which label rates are shrunk that put the levels of a forest into order."""
 
-_TO_KEEP: Final = Phrase(
-    EachWay(
-        "LatentDecision(numeric=…) or a categorical type keeps it",
-        "--numeric or --categorical keeps it",
-    ),
-)
+_TO_KEEP: Final = "LatentDecision(numeric=…) or a categorical type keeps it"
 
 _FIELDS: Final = ("kind", "random_state", "classes", "encoding", "learned")
 

@@ -21,11 +21,9 @@ from fairpc.core import (
     Array,
     Codes,
     ContradictionWarning,
-    EachWay,
     Floats,
     Ints,
     LearningError,
-    Phrase,
     TableError,
     check_level,
     warn_caller,
@@ -60,10 +58,9 @@ LAZY: Final = ("predict", *PREFIXES)
 SETTINGS: Final = ("level", "decisions")
 """Arguments of methods that say something of all rows alike."""
 
-_REJECTED: Final = Phrase(
+_REJECTED: Final = (
     "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
-    "is possible and bounds are NaN; see ",
-    EachWay("fairpc.evidence.test_assumptions", "`fairpc audit`"),
+    "is possible and bounds are NaN; see fairpc.evidence.test_assumptions or `fairpc audit`"
 )
 
 

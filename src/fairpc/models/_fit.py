@@ -29,7 +29,6 @@ from fairpc.circuit import (
     prepare,
 )
 from fairpc.core import (
-    Argument,
     Codes,
     Floats,
     Int32s,
@@ -206,10 +205,7 @@ def fit_parameters(
     if options.equal_mass and layout.latent:
         if not isinstance(plan, RowPlan):
             raise LearningError(
-                Argument("equal_mass"),
-                " needs all rows in memory: give more with ",
-                Argument("max_memory"),
-                ", or leave it out",
+                "equal_mass needs all rows in memory: give more with max_memory, or leave it out"
             )
         balanced = BalancedPlan.of(plan, layout)
     watched = {name: some.plan(circuit, layout) for name, some in evaluation.items()}

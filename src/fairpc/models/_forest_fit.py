@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from scipy.special import ndtr
 
-from fairpc.core import Argument, Bools, Codes, Floats, Ints, LearningError, map_in_order
+from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
 from fairpc.data import Table
 from fairpc.models._additive import Tilted, additive_scores, shares_of
 from fairpc.models._box_expectation import leaf_boxes
@@ -109,12 +109,8 @@ def fit_forest(
     """
     if options.equal_mass:
         raise LearningError(
-            Argument("equal_mass"),
-            " and ",
-            Argument("structure", "'forest'"),
-            " cannot be combined: the leaves of a forest have equal mass of Df in all groups "
-            "already; leave out ",
-            Argument("equal_mass"),
+            "equal_mass and structure='forest' cannot be combined: the leaves of a forest have "
+            "equal mass of Df in all groups already; leave out equal_mass"
         )
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

@@ -15,14 +15,11 @@ from typing import Final
 import numpy as np
 
 from fairpc.core import (
-    Argument,
     Codes,
-    EachWay,
     EvidenceError,
     FairpcError,
     Floats,
     InterruptedWarning,
-    Phrase,
     warn_caller,
 )
 from fairpc.data import TableCoding
@@ -79,38 +76,22 @@ LABEL_MARGIN: Final = 0.02
 """How far P(Df), the mechanism and P(D | S) may lie outside their sets: they have errors of their
 own, and priors pull at them."""
 
-ADVICE: Final = Phrase(
-    "Df may describe similar rows and not the label: take ",
-    EachWay(
-        "FairPC(structure='forest') or fewer features, or state what is known about Df "
-        "(knowledge=…).",
-        "--model FairPC --structure forest, or leave columns out with --drop. In Python one can "
-        "also state what is known about Df.",
-    ),
+ADVICE: Final = (
+    "Df may describe similar rows and not the label: take FairPC(structure='forest') or fewer "
+    "features, or state what is known about Df (knowledge=…)."
 )
-RATE_ADVICE: Final = Phrase(
+RATE_ADVICE: Final = (
     "Df may describe similar rows, EM may have stopped too early, or the data contradict what was "
-    "stated as known: take ",
-    EachWay(
-        "FairPC(structure='forest'), more updates (max_iter=…) or fewer features, or state less "
-        "(knowledge=…).",
-        "--model FairPC --structure forest, or leave columns out with --drop. More updates, and "
-        "what is stated as known, are set in Python.",
-    ),
+    "stated as known: take FairPC(structure='forest'), more updates (max_iter=…) or fewer "
+    "features, or state less (knowledge=…)."
 )
-FOREST_ADVICE: Final = Phrase(
-    "The rows may be too few for a forest, or contradict what was stated as known: give more rows",
-    EachWay(", state less (knowledge=…), or take another ", ", or take another "),
-    Argument("structure"),
-    ".",
+FOREST_ADVICE: Final = (
+    "The rows may be too few for a forest, or contradict what was stated as known: give more "
+    "rows, state less (knowledge=…), or take another structure."
 )
-STRATA_ADVICE: Final = Phrase(
+STRATA_ADVICE: Final = (
     "Df may not be independent of S within these strata, or not bent alike in all of them: see "
-    "what ",
-    EachWay("fairpc.evidence.test_assumptions", "fairpc audit"),
-    " says of them, or take other columns in ",
-    Argument("given"),
-    ".",
+    "what fairpc.evidence.test_assumptions says of them, or take other columns in given."
 )
 
 

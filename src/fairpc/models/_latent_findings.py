@@ -46,8 +46,7 @@ def warn_of_identifiers(features: Encoding, classifier: Any) -> None:
         warn_caller(
             ColumnWarning(
                 f"column {name!r} has a different value in every row, like an identifier, and the "
-                "classifier is given it: leave it out with ",
-                leaving_out([name]),
+                f"classifier is given it: leave it out with {leaving_out([name])}"
             )
         )
 

@@ -11,13 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from fairpc.circuit import Circuit
 from fairpc.core import (
     Codes,
-    EachWay,
     EvidenceError,
     Floats,
     Ints,
     LearningError,
     MissingExtraError,
-    Phrase,
     TableError,
 )
 from fairpc.evidence import LabelEnds, StrataEnds
@@ -50,10 +48,9 @@ if TYPE_CHECKING:
 
 BLOCK: Final = 1 << 18
 """Rows that a circuit is asked about at once."""
-_NO_ENDS: Final = Phrase(
-    "bounds of scores need labels that were held out at fit: fit ",
-    EachWay("with guard=True ", ""),
-    "to at least 300 rows with groups and labels",
+_NO_ENDS: Final = (
+    "bounds of scores need labels that were held out at fit: fit with guard=True to at least 300 "
+    "rows with groups and labels"
 )
 
 

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from fairpc.circuit import INDICATOR
-from fairpc.core import Argument, Floats, Ints, LearningError
+from fairpc.core import Floats, Ints, LearningError
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options, fit
 from fairpc.models._rows import Rows
@@ -63,9 +63,7 @@ def fit_starts(
         raise LearningError(f"n_init is {n_init}: give a number of starts from 1 on")
     chosen = options or Options()
     if n_init > 1 and chosen.init != "random":
-        raise LearningError(
-            "several starts from the prior are one and the same: set ", Argument("init", "'random'")
-        )
+        raise LearningError("several starts from the prior are one and the same: set init='random'")
     rng = np.random.default_rng(chosen.random_state)
     again = partial(fit, validation=validation, evaluation=evaluation, observer=observer)
     fits, starts = [], []

@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args, overload
 
 import numpy as np
 
-from fairpc.core import Argument, EachWay, Floats, Ints, LearningError, Positions, check_choice
+from fairpc.core import Floats, Ints, LearningError, Positions, check_choice
 from fairpc.evidence import LEVEL, Known, LabelEnds, SharedEnds, StrataEnds, ends_within, label_ends
 from fairpc.models._calibration import KNOT_ROWS, LEAST, Method, calibrate
 from fairpc.models._fit import Options
@@ -257,12 +257,8 @@ def _middle(ends: StrataEnds, n_groups: int, n_strata: int) -> tuple[Floats, Flo
         if boxes is None:
             raise LearningError(
                 "no mechanism that is the same in all strata fits the labels of every group, so "
-                "there is no middle: take ",
-                EachWay("select='prior', ", ""),
-                "other columns in ",
-                Argument("given"),
-                ", or ",
-                Argument("mechanism", "'within'"),
+                "there is no middle: take select='prior', other columns in given, or "
+                "mechanism='within'"
             )
         shared = np.mean(np.array(boxes), axis=2)
         return ends.stratum_rates(_apart(shared), STRATUM_ROWS), shared[:, None]

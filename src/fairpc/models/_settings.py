@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from fairpc.core import Argument, LearningError
+from fairpc.core import LearningError
 from fairpc.data import DECIMALS, NumberModel
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._priors import SMOOTHING
@@ -133,7 +133,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
     rules = {f.name: f.metadata for f in fields(Settings) if f.metadata}
     for name, value in settings.items():
         if name in rules and not rules[name]["keeps"](value):
-            raise LearningError(Argument(name), f" is {value!r}: give {rules[name]['words']}")
+            raise LearningError(f"{name} is {value!r}: give {rules[name]['words']}")
 
 
 def check_beside(validation_data: Any, eval_set: Any, callback: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairpc.core import Argument, Floats, LearningError, counted
+from fairpc.core import Floats, LearningError, counted
 from fairpc.data import TableCoding, resolve
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._rows import Rows
@@ -28,16 +28,12 @@ def strata_of(given: Any, bending: Bending, coding: TableCoding) -> Strata:
         (name,) = resolve(features.names_in, item, "given")
         if name in coding.sensitive:
             raise LearningError(
-                f"column {name!r} is sensitive and in ",
-                Argument("given"),
-                ": decisions cannot be independent of it within its own values; leave it out of "
-                "one of the two",
+                f"column {name!r} is sensitive and in given: decisions cannot be independent of "
+                "it within its own values; leave it out of one of the two"
             )
         if name not in features.names:
             reason = next(d.reason for d in features.dropped if d.name == name)
-            raise LearningError(
-                f"column {name!r} is in ", Argument("given"), f" and was dropped: {reason}"
-            )
+            raise LearningError(f"column {name!r} is in given and was dropped: {reason}")
         columns.append(features.names.index(name))
     return Strata.of(tuple(dict.fromkeys(columns)), features.arities, bending)
 
@@ -46,10 +42,8 @@ def refuse_rate(knowledge: Knowledge | None, given: Any) -> None:
     """A LearningError where one rate of fair decisions is stated for several strata."""
     if knowledge and listed(given) and knowledge.fair_rate is not None:
         raise LearningError(
-            "fair_rate and ",
-            Argument("given"),
-            " cannot be combined: every stratum has a rate of its own, and EM would hold each "
-            "to it; state bounds of the mechanism, or leave one out",
+            "fair_rate and given cannot be combined: every stratum has a rate of its own, and EM "
+            "would hold each to it; state bounds of the mechanism, or leave one out"
         )
 
 

@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from fairpc.cluster import frame_table, is_dask
-from fairpc.core import Argument, TableError, warn_caller
+from fairpc.core import TableError, warn_caller
 from fairpc.data import (
     Frame,
     FrameSource,
@@ -91,9 +91,8 @@ class GivenTable:
             check_not_both(sensitive_features)
         elif sensitive_features is None and not coded:
             raise TableError(
-                "no sensitive attribute was given: name columns of X with ",
-                Argument("sensitive", "…"),
-                ", or give sensitive_features to fit",
+                "no sensitive attribute was given: name columns of X with sensitive=…, or give "
+                "sensitive_features to fit"
             )
         elif sensitive_features is not None:
             given = sensitive_features
@@ -219,8 +218,7 @@ def _chosen(names: tuple[str, ...], sensitive: tuple[str | int, ...]) -> tuple[s
     """Names of the sensitive columns of the table."""
     if not sensitive:
         raise TableError(
-            "no sensitive attribute was given: name columns of the table with ",
-            Argument("sensitive", "…"),
+            "no sensitive attribute was given: name columns of the table with sensitive=…"
         )
     found = []
     for item in sensitive:

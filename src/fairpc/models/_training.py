@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.core import Argument, LearningError, TableError
+from fairpc.core import LearningError, TableError
 from fairpc.data import (
     UNBOUNDED,
     Distinct,
@@ -67,8 +67,7 @@ def memory_bytes(limit: int | str | None) -> int:
     text = str(limit).strip().upper()
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?", text)
     if match is None or not float(match[1]):
-        argument = Argument("max_memory")
-        raise LearningError(argument, f" is {limit!r}: give bytes, or text like '4GB'")
+        raise LearningError(f"max_memory is {limit!r}: give bytes, or text like '4GB'")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
