@@ -17,7 +17,6 @@ from fairpc.errors import LearningError
 from fairpc.models import Rows
 from fairpc.models._components import cell_posterior
 from fairpc.models._distinct_rows import DistinctRows, joined
-from fairpc.models._distribution import turned_labels
 from fairpc.models._fit import Fitted, Options, fit
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._recipe import fit_auto
@@ -110,7 +109,7 @@ def test_with_every_fair_decision_known_the_mechanism_is_a_table_of_counts() -> 
     expected = (counts + 0.5) / (counts.sum(axis=2, keepdims=True) + 1)
     np.testing.assert_allclose(m.mechanism, expected, atol=1e-12)
     np.testing.assert_allclose(m.decision_rate[0], (np.bincount(f) + 0.5) / 2001, atol=1e-12)
-    np.testing.assert_allclose(turned_labels(m, rows), counts, atol=1e-9)
+    np.testing.assert_allclose(m.altered(rows), counts, atol=1e-9)
 
 
 def test_anchors_make_the_true_order_the_likeliest() -> None:

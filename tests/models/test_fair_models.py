@@ -15,7 +15,6 @@ from fairpc.data import Table
 from fairpc.datasets import make_synthetic
 from fairpc.errors import LearningError
 from fairpc.models import FairDistribution, Rows
-from fairpc.models._distribution import turned_labels
 from fairpc.models._fit import BalancedPlan, Options, fit
 from fairpc.models._initial import Structure, initial_model, learn_structure
 from fairpc.models._priors import agreeing_mechanism
@@ -231,7 +230,7 @@ def test_the_mass_of_the_decision_can_be_made_equal_in_the_rows() -> None:
     for equal_mass in (False, True):
         options = Options(max_iter=200, tol=0, equal_mass=equal_mass)
         m = fit("FairPC", rows, options=options).distribution
-        counts = turned_labels(m, rows).sum(axis=2)
+        counts = m.altered(rows).sum(axis=2)
         gaps[equal_mass] = np.ptp(counts[:, 1] / counts.sum(axis=1))
     # Nearer, not equal: the shift of the last E-step is no part of the model, whose own
     # posterior is measured here. The balanced flows themselves are tested to 1e-6 below.

@@ -13,7 +13,6 @@ from fairpc.errors import EvidenceError, LearningError
 from fairpc.models import FairDistribution, Rows, Strata
 from fairpc.models._components import cell_posterior
 from fairpc.models._distinct_rows import DistinctRows
-from fairpc.models._distribution import turned_labels
 from fairpc.models._fit import BalancedPlan, Options, fit
 from fairpc.models._forest_fit import fit_forest
 from fairpc.models._initial import Structure
@@ -230,7 +229,7 @@ def test_turned_labels_add_up_to_the_rows_of_each_group() -> None:
     rows = strata_rows(9, 300, 3, 0.0, within=True)
     m = fit("LatNB", rows, options=QUICK).distribution
     totals = [rows.weights[rows.s == s].sum() for s in range(3)]
-    np.testing.assert_allclose(turned_labels(m, rows).sum(axis=(1, 2)), totals, rtol=1e-9)
+    np.testing.assert_allclose(m.altered(rows).sum(axis=(1, 2)), totals, rtol=1e-9)
 
 
 def test_a_model_without_a_latent_decision_takes_no_strata() -> None:

@@ -173,7 +173,7 @@ def parity_facts(job: Job) -> ParityFacts:
     if binary := len(rows.classes) == 2:
         positive, how = rows.scores[kept, rows.positive], rows.weighing(kept)
         curve = parity_curve(positive, rows.s[kept], THRESHOLDS, level=level, **how)
-    model_gap, mix_gap = float(model._model_gap().max()), None
+    model_gap, mix_gap = float(model._fair().parity_gap().max()), None
     if job.strata:
         rates = model.group_decision_rate_
         mix_gap = float(np.ptp(rates, axis=0).max())

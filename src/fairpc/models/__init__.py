@@ -11,12 +11,13 @@ from fairpc.models._classifier_rows import series_of
 from fairpc.models._classifiers import CLASSIFIER_KINDS, TableClassifier
 from fairpc.models._cross_fitting import SecondRound
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
-from fairpc.models._distribution import BiasAccount, Contribution, FairDistribution, Outcome
+from fairpc.models._distribution import FairDistribution, Outcome
 from fairpc.models._estimators import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.models._file import FittedModel, load
 from fairpc.models._forest import BoxSets, Forest, ForestDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision
+from fairpc.models._model import BiasAccount, Contribution, FairModel
 from fairpc.models._pattern_search import Question
 from fairpc.models._patterns import MIN_SHARE, SIZE, THRESHOLD, Patterns, find_patterns
 from fairpc.models._plots import (

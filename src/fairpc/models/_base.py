@@ -31,7 +31,7 @@ from fairpc.data import Options as EncodingOptions
 from fairpc.models._checkpoint import Checkpoint
 from fairpc.models._choice import LabelGain, compare_labels
 from fairpc.models._distinct_rows import hold_out, joined, some_rows
-from fairpc.models._distribution import FairDistribution, Threshold, fixed
+from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import UNOBSERVED, VALIDATION, Fitted, Observer, Options, fit_parameters
 from fairpc.models._forest import ForestDistribution
 from fairpc.models._forest_fit import ForestFitted, fit_forest
@@ -40,6 +40,7 @@ from fairpc.models._informative_columns import WIDE
 from fairpc.models._initial import Structure
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._label_scores import DRAWS
+from fairpc.models._model import Threshold, fixed
 from fairpc.models._priors import MECHANISM, RECIPE_MECHANISM
 from fairpc.models._queries import FittedQueries
 from fairpc.models._recipe import AutoFitted, fit_auto

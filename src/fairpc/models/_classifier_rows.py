@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -16,19 +16,12 @@ from fairpc.core import (
     Codes,
     FairpcError,
     Floats,
-    Ints,
     LearningError,
-    Positions,
     TableError,
     TableWarning,
     counted,
 )
 from fairpc.data import Encoding, Frame, TableCoding, numbers_of, read_frame, read_values, take_rows
-from fairpc.models._decisions import over_groups
-from fairpc.models._score_map import mean_of
-
-if TYPE_CHECKING:
-    from fairpc.models._latent import LatentDecision
 
 APART: Final = "sensitive_feature"
 """Name of the column of groups that were given as an array."""
@@ -132,91 +125,6 @@ def _unwritten(X: Any, features: Encoding) -> Any:
             if values.type == "text" and not values.missing().all():
                 changed.append(series_of(frame, column.name, numbers_of(column, values)))
     return frame.with_columns(*changed).to_native() if changed else X
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """Rows that a fitted model is asked about.
-
-    Attributes:
-        model: the fitted model.
-        X: the rows.
-        groups: their groups, -1 where one is not known; None where none is given.
-        n_rows: how many there are.
-        strata: of the rows, -1 where one is not known; None where the model has none.
-    """
-
-    model: LatentDecision
-    X: Any
-    groups: Codes | None
-    n_rows: int
-    strata: Positions | None = None
-
-    def over_groups(self, of: Callable[[Floats, Positions], Floats]) -> Floats:
-        """What a function of scores [classifier, row] and groups says; see ``over_groups``."""
-
-        def said(rows: Ints, s: Codes) -> Floats:
-            return of(self.scores(rows, s), s.astype(np.intp))
-
-        return over_groups(self.groups, self.n_rows, said, self.chances)
-
-    def over_strata(self, of: Callable[[Floats, Positions, Positions | None], Floats]) -> Floats:
-        """The same for a function that takes strata too."""
-
-        def said(rows: Ints, s: Codes) -> Floats:
-            return of(self.scores(rows, s), s.astype(np.intp), self.strata_of(rows))
-
-        return over_groups(self.groups, self.n_rows, said, self.chances)
-
-    def strata_of(self, rows: Ints) -> Positions | None:
-        """Of some of the rows."""
-        return None if self.strata is None else self.strata[rows]
-
-    def scores(self, rows: Ints, s: Codes) -> Floats:
-        """P(D = positive | x, s) of rows as if of these groups, by each fold's classifiers."""
-        model, view = self.model, self.model.group_view_
-        if not len(rows):
-            return np.empty((len(model.estimators_), 0))
-        own = self.groups is not None and (self.groups[rows] == s).all()
-        table = (view.table if own else view.taken_as)(self._rows(rows), s)
-        if view.inside:
-            table = in_order(table, getattr(model, "feature_names_in_", ()))
-        each = [scores_by(classifiers, table, s) for classifiers in model.estimators_]
-        second = model.second_round_
-        if second is not None:
-            b = model.score_map_.mechanism_of(s.astype(np.intp), self.strata_of(rows))
-            each = [second.scores(first, k, table, b) for k, first in enumerate(each)]
-        return np.stack(each)
-
-    def _rows(self, rows: Ints) -> Any:
-        if len(rows) == self.n_rows:
-            return self.X
-        return self.X.taken(rows) if isinstance(self.X, Frame) else take_rows(self.X, rows)
-
-    def chances(self, rows: Ints) -> Floats:
-        """P(s | x) of rows whose group is not known."""
-        model = self.model
-        if not model.group_estimators_:
-            raise LearningError(
-                f"the group of {counted(len(rows), 'row')} is not known: give the groups, or fit "
-                "with a sensitive_estimator"
-            )
-        table = model.group_view_.features(self._rows(rows))
-        each = [positive_scores(classifier, table) for classifier in model.group_estimators_]
-        if len(each) == 1:
-            return np.column_stack([1 - each[0], each[0]])
-        chances = np.column_stack(each) + 1e-12
-        return np.asarray(chances / chances.sum(axis=1, keepdims=True), np.float64)
-
-    def chances_given(self, rows: Ints, labels: Positions) -> Floats:
-        """P(s | x, d) ∝ P(s | x) P(d | x, s): the label, -1 if not known, tells of the group."""
-        shares, found = self.chances(rows), self.model.score_map_
-        for g in range(shares.shape[1]):
-            s = np.full(len(rows), g, np.int16)
-            r = mean_of(found.observed(self.scores(rows, s), s.astype(np.intp)))
-            shares[:, g] *= np.where(labels < 0, 1.0, np.where(labels == 1, r, 1 - r))
-        total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
-        return np.asarray(shares / total, np.float64)
 
 
 def series_of(frame: nw.DataFrame[Any], name: str, values: Array) -> nw.Series[Any]:

@@ -22,7 +22,6 @@ from fairpc.core import (
     Codes,
     ContradictionWarning,
     Floats,
-    Ints,
     LearningError,
     TableError,
     check_level,
@@ -39,8 +38,8 @@ from fairpc.data import (
     take_rows,
 )
 from fairpc.evidence import LabelEnds, StrataEnds
-from fairpc.models._distribution import BiasAccount, Threshold, equalised, fixed, for_rate
 from fairpc.models._knowledge import Knowledge
+from fairpc.models._model import BiasAccount, FairModel, Threshold, equalised, fixed, for_rate
 from fairpc.models._rows import Rows
 from fairpc.models._strata import Strata
 from fairpc.models._strata_columns import stratum_names
@@ -61,6 +60,10 @@ SETTINGS: Final = ("level", "decisions")
 _REJECTED: Final = (
     "the data contradict the assumptions: no rate of fair decisions fits every group, so no score "
     "is possible and bounds are NaN; see fairpc.evidence.test_assumptions or `fairpc audit`"
+)
+_NO_ENDS: Final = (
+    "bounds of scores need labels that were held out at fit: fit with guard=True to at least 300 "
+    "rows with groups and labels"
 )
 
 
@@ -146,37 +149,6 @@ def _lazy(model: Any, method: str, frame: Any, given: Mapping[str, Any]) -> Any:
 YES, NO, OPEN = "yes", "no", "open"
 
 
-def over_groups(
-    groups: Codes | None,
-    n_rows: int,
-    of: Callable[[Ints, Codes], Floats],
-    chances: Callable[[Ints], Floats],
-) -> Floats:
-    """Probabilities of each row in its group; where that is not known, their mean under P(s | x).
-
-    Args:
-        groups: of the rows, -1 where one is not known; None where none is.
-        n_rows: how many there are.
-        of: rows by number and the group that each is taken to be in, to what is said of them.
-        chances: rows by number to their P(s | x), rows × groups.
-    """
-    s = np.full(n_rows, -1, np.int16) if groups is None else groups
-    known, unknown = np.flatnonzero(s >= 0), np.flatnonzero(s < 0)
-    parts: list[tuple[Ints, Floats]] = []
-    if len(known):
-        parts.append((known, of(known, s[known])))
-    if len(unknown):
-        shares = chances(unknown)
-        said = [of(unknown, np.full(len(unknown), g, np.int16)) for g in range(shares.shape[1])]
-        # Shares may add up to more than 1 by rounding.
-        mean = np.einsum("rs,sr...->r...", shares, np.stack(said)).clip(0.0, 1.0)
-        parts.append((unknown, mean))
-    result = np.empty((n_rows, *parts[0][1].shape[1:]))
-    for rows, values in parts:
-        result[rows] = values
-    return result
-
-
 @dataclass(frozen=True, eq=False)
 class GivenRows:
     """Rows that a fitted model is asked about.
@@ -200,6 +172,7 @@ class FittedDecisions(ABC):
     """
 
     coding_: TableCoding
+    label_ends_: LabelEnds | StrataEnds | None
     threshold_: Threshold
     label_counts_: Floats
     warnings_: tuple[str, ...]
@@ -231,74 +204,84 @@ class FittedDecisions(ABC):
         return np.array(self._coding().groups.values)
 
     @property
-    @abstractmethod
     def bias_mechanism_(self) -> Floats:
         """P(D = d | Df = f, S = s), indexed [s, f, d]."""
+        return self._fair().mechanism
 
     @property
-    @abstractmethod
     def fair_rate_(self) -> Floats:
         """P(Df); without a latent decision P(D)."""
+        return self._fair().fair_rate
 
     @property
-    @abstractmethod
     def group_rate_(self) -> Floats:
         """P(S)."""
+        return self._fair().group_rate
 
     @property
-    @abstractmethod
     def subgroup_rate_(self) -> Floats:
         """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
+        return self._fair().subgroup_rate
 
     @property
-    @abstractmethod
     def stratum_rate_(self) -> Floats:
         """P(Df = f | A = a), the same in every group, indexed [a, f]."""
+        return self._fair().stratum_rate
 
     @property
-    @abstractmethod
     def stratum_mechanism_(self) -> Floats:
         """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
+        return self._fair().subgroup_mechanism
+
+    @property
+    def group_decision_rate_(self) -> Floats:
+        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata alone."""
+        return self._fair().decision_rate
 
     @property
     def strata_(self) -> tuple[str, ...]:
         """Names of the strata within which Df is independent of S; one, "", without any."""
         return stratum_names(self._fitted_strata(), self._coding())
 
-    @property
-    def group_decision_rate_(self) -> Floats:
-        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata alone."""
-        share = self.subgroup_rate_
-        rates: Floats = (share / share.sum(axis=1, keepdims=True)) @ self.stratum_rate_
-        return rates
+    @abstractmethod
+    def _fair(self) -> FairModel:
+        """What was learned; scikit-learn's NotFittedError before a fit."""
 
     @abstractmethod
-    def _fitted_strata(self) -> Strata:
-        """The strata within which Df is independent of S."""
+    def _evidence(self, X: Any, sensitive_features: Any) -> tuple[Codes | None, Any]:
+        """Groups, None where none is given, and features of rows as the model takes them."""
+
+    @abstractmethod
+    def _features_of(self, given: GivenRows) -> Any:
+        """The same features of rows that are encoded already."""
 
     def _coding(self) -> TableCoding:
         check_is_fitted(self, "coding_")
         return self.coding_
 
-    @abstractmethod
-    def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
-        """P(decision = k) of each row, and its group; None where no group is given."""
+    @property
+    def _latent(self) -> bool:
+        """Whether there is a latent fair decision Df; else the decision is D."""
+        return self._fair().latent
 
-    @abstractmethod
-    def _observed(self, X: Any, sensitive_features: Any) -> Floats:
-        """P(D = k | what is known of each row)."""
+    def _fitted_strata(self) -> Strata:
+        """The strata within which Df is independent of S."""
+        return self._fair().strata
 
-    @abstractmethod
-    def _posterior(self, X: Any, labels: Codes, sensitive_features: Any) -> Floats:
-        """P(decision = k | what is known of each row and its label)."""
+    def _fingerprint(self) -> str:
+        """A name for what was learned: equal names, equal content."""
+        return self._fair().fingerprint
 
-    @abstractmethod
-    def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
-        """Least and largest P(Df = positive | x, s) of each row, rows × 2."""
-
-    @abstractmethod
     def _possible(self) -> LabelEnds | StrataEnds:
         """What held-out labels leave possible; a LearningError where it was not looked at."""
+        if not self._latent:
+            raise LearningError(
+                f"{type(self).__name__} has no latent decision, so no bounds of its score: use "
+                "FairPC or LatNB"
+            )
+        if self.label_ends_ is None:
+            raise LearningError(_NO_ENDS)
+        return self.label_ends_
 
     def _ends(self) -> LabelEnds:
         """The same without strata; a LearningError where there are some."""
@@ -310,26 +293,18 @@ class FittedDecisions(ABC):
             )
         return found
 
-    @abstractmethod
-    def _model_gap(self) -> Floats:
-        """Largest difference between groups of P(decision = k | S = s) under the model, per k."""
+    def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
+        """P(decision = k) of each row, and its group; None where no group is given."""
+        groups, features = self._evidence(X, sensitive_features)
+        return self._fair().decision(groups, features), groups
 
-    @property
-    @abstractmethod
-    def _latent(self) -> bool:
-        """Whether there is a hidden decision Df; else the decision is D."""
-
-    @abstractmethod
     def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
         """P(decision = k | x, s) and P(D = k | x, s) of each row."""
+        return self._fair().answers(given.codes.s, self._features_of(given))
 
-    @abstractmethod
     def _turned(self, given: GivenRows) -> Floats:
         """Expected weight of the rows with Df = f and D = d in group s, [s, f, d]."""
-
-    @abstractmethod
-    def _fingerprint(self) -> str:
-        """A name for what was learned: equal names, equal content."""
+        return self._fair().altered(given.codes, self._features_of(given))
 
     @in_batches
     def predict_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
@@ -343,7 +318,7 @@ class FittedDecisions(ABC):
     @in_batches
     def predict_observed_proba(self, X: Any, *, sensitive_features: Any = None) -> Floats:
         """P(D = k | what is known of each row): the label as it would be observed."""
-        return self._observed(X, sensitive_features)
+        return self._fair().observed(*self._evidence(X, sensitive_features))
 
     @in_batches
     def predict(self, X: Any, *, sensitive_features: Any = None) -> Array:
@@ -390,12 +365,13 @@ class FittedDecisions(ABC):
             )
         if level is not None:
             check_level(level)
-        bounds = self._bounds(X, sensitive_features, level)
+        ends, positive = self._possible(), self._coding().labels.positive
+        groups, features = self._evidence(X, sensitive_features)
+        bounds = self._fair().bounds(groups, features, positive, ends, level)
         if np.isnan(bounds).any():
             warn_caller(_REJECTED, ContradictionWarning)
         if not decisions:
             return bounds
-        groups = self._groups(X, sensitive_features)
         above, below = (self.threshold_.decide(bounds[:, k], groups) for k in (0, 1))
         said = np.where(above, YES, np.where(below, OPEN, NO))
         return bounds, np.where(np.isnan(bounds[:, 0]), OPEN, said)
@@ -409,7 +385,9 @@ class FittedDecisions(ABC):
         """
         labels = self._coding().labels
         check_rows(X, read_frame(X), y, "label")
-        return self._posterior(X, labels.transform(y), sensitive_features)
+        codes = labels.transform(y)
+        groups, features = self._evidence(X, sensitive_features)
+        return self._fair().posterior(groups, codes, features)
 
     def relabel(
         self, X: Any, y: Any, *, sensitive_features: Any = None, sample_weight: Any = None
@@ -486,7 +464,7 @@ class FittedDecisions(ABC):
         largest difference of the mean scores of the groups in the given rows, whatever their
         strata; the first says nothing about it.
         """
-        gaps = {"model": float(self._model_gap()[self._coding().labels.positive])}
+        gaps = {"model": float(self._fair().parity_gap()[self._coding().labels.positive])}
         if X is not None:
             scores, groups = self._scores(X, sensitive_features=sensitive_features)
             if groups is None or (groups < 0).all():

@@ -1,27 +1,27 @@
-"""A fitted model: exact queries by role, what it says about labels and features, decisions."""
+"""Circuits as a fitted model: exact queries by role."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from html import escape
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit import Circuit, prepare, to_dict
-from fairpc.core import NONE, Bools, Codes, Floats, LearningError, counted
+from fairpc.core import Codes, Floats, Ints
 from fairpc.data import Table
+from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.models._model import over_groups
 from fairpc.models._rows import Rows
+from fairpc.models._strata import Strata
 from fairpc.models._top import Layout, Model, S, Top, TopRates
 
 PER_EDGE: Final = 64
 """Multiplications of a matrix product that take as long as an edge does, up and down."""
 
-ZERO: Final = "0.0%"
-HARDLY_ANY: Final = 0.0015
-"""Share of labels under which none counts as turned: where labels do not reject D = Df, forests and
-models of scores assume .001."""
+BLOCK: Final = 1 << 18
+"""Rows that a circuit is asked about at once, where they are many."""
 
 Outcome = Literal["label", "decision"]
 """What a probability is of: D, or Df (D where there is no latent decision)."""
@@ -29,7 +29,7 @@ Outcome = Literal["label", "decision"]
 
 @dataclass(frozen=True, eq=False)
 class FairDistribution:
-    """P(s, f, d, x) as a circuit, with exact queries by role.
+    """P(s, f, d, x) as a circuit, a :class:`FairModel` with exact queries by role.
 
     Attributes:
         model: which of the paper's four distributions.
@@ -44,6 +44,14 @@ class FairDistribution:
     def with_parameters(self, parameters: npt.ArrayLike) -> FairDistribution:
         """The same structure with other parameters."""
         return replace(self, circuit=self.circuit.with_parameters(parameters))
+
+    @property
+    def latent(self) -> bool:
+        return self.layout.latent
+
+    @property
+    def strata(self) -> Strata:
+        return self.layout.strata
 
     @property
     def top(self) -> Top:
@@ -108,9 +116,8 @@ class FairDistribution:
 
     @property
     def fair_rate(self) -> Floats:
-        """P(decision), [f], where it is tied."""
-        rates = self.decision_rate
-        mean: Floats = self.group_rate @ rates if self.layout.strata else rates[0]
+        """P(decision), [f]."""
+        mean: Floats = self.group_rate @ self.decision_rate
         return mean
 
     @property
@@ -141,6 +148,15 @@ class FairDistribution:
         """P(D = d | x, s), the label as it would be observed; rows × classes."""
         return self.circuit.posterior(self.layout.d, self.layout.codes(s, None, x))
 
+    def answers(self, s: Codes | None, x: Codes) -> tuple[Floats, Floats]:
+        """``decision`` and ``observed``, many rows in blocks."""
+        blocks = [slice(start, start + BLOCK) for start in range(0, len(x), BLOCK)]
+        decided, observed = (
+            np.concatenate([of(None if s is None else s[b], x[b]) for b in blocks])
+            for of in (self.decision, self.observed)
+        )
+        return decided, observed
+
     def posterior(self, s: npt.ArrayLike | None, d: npt.ArrayLike | None, x: Codes) -> Floats:
         """P(decision = f | x, s, d): as ``decision``, with what the row's own label says."""
         return self.circuit.posterior(self.layout.decision, self.layout.codes(s, d, x))
@@ -148,6 +164,26 @@ class FairDistribution:
     def group(self, x: Codes) -> Floats:
         """P(S = s | x); rows × groups."""
         return self.circuit.posterior(S, self.layout.codes(None, None, x))
+
+    def bounds(
+        self,
+        s: Codes | None,
+        x: Codes,
+        positive: int,
+        ends: LabelEnds | StrataEnds,
+        level: float | None,
+    ) -> Floats:
+        """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""
+
+        def of_group(rows: Ints, own: Codes) -> Floats:
+            r, q = (of(own, x[rows])[:, positive] for of in (self.observed, self.decision))
+            strata = np.asarray(self.strata.codes(x[rows]), np.intp)
+            return ends.around(q, r, r, own.astype(np.intp), level, strata)
+
+        found = over_groups(s, len(x), of_group, lambda rows: self.group(x[rows]))
+        # A circuit sums over groups in an order of its own.
+        q = self.decision(s, x)[:, positive]
+        return np.column_stack([np.minimum(found[:, 0], q), np.maximum(found[:, 1], q)])
 
     def joint_with_values(self, x: Codes, first: int, of: Outcome, positive: int) -> Floats:
         """P(s, x, x_j = v), and the same with the outcome being positive, for features j ≥ first.
@@ -195,8 +231,16 @@ class FairDistribution:
         result: Floats = np.max(gaps, axis=0)
         return result
 
+    def altered(self, rows: Rows, x: Codes | None = None) -> Floats:
+        """Expected weight of the rows with Df = f and D = d in group s, [s, f, d].
+
+        The posterior of (S, Df, D) given what is known of each row, summed over the rows: that is
+        the expected flow of the parameters of the mechanism. Without a latent decision f is d.
+        """
+        return self.turned(rows)[0]
+
     def turned(self, rows: Rows) -> tuple[Floats, float]:
-        """As ``turned_labels``, and Σ w log P of what is known of the rows, by the same pass."""
+        """``altered``, and Σ w log P of what is known of the rows, by the same pass."""
         counts, likelihood = self._turned(rows)
         own: Floats = counts.reshape(self.layout.n_groups, -1, *counts.shape[1:]).sum(axis=1)
         return own, likelihood
@@ -220,88 +264,6 @@ class FairDistribution:
         return counts, float(rows.weights @ total)
 
 
-def turned_labels(distribution: FairDistribution, rows: Rows) -> Floats:
-    """Expected weight of the rows with Df = f and D = d in group s, [s, f, d].
-
-    The posterior of (S, Df, D) given what is known of each row, summed over the
-    rows: that is the expected flow of the parameters of the mechanism. Without a
-    latent decision f is d.
-    """
-    return distribution.turned(rows)[0]
-
-
-@dataclass(frozen=True, eq=False)
-class BiasAccount:
-    """How labels were bent, by group: probabilities, estimated numbers, sentences.
-
-    Attributes:
-        groups, classes: names.
-        mechanism: P(D = d | Df = f, S = s), [s, f, d].
-        counts: estimated number of training labels with Df = f, D = d in group s, [s, f, d].
-    """
-
-    groups: tuple[str, ...]
-    classes: tuple[str, ...]
-    mechanism: Floats
-    counts: Floats
-
-    @property
-    def most_turned(self) -> float:
-        """The largest P(D ≠ f | Df = f, S = s)."""
-        return 1.0 - float(np.diagonal(self.mechanism, axis1=1, axis2=2).min())
-
-    @property
-    def unturned(self) -> bool:
-        """Whether hardly any label of any group was turned."""
-        return self.most_turned < HARDLY_ANY
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """One sentence for each way in which the labels of a group were turned, if any were."""
-        if self.unturned:
-            most = f"{self.most_turned:.1%}"
-            return (
-                f"In every group {NONE if most == ZERO else f'at most {most}'} of the labels "
-                "differ from the latent decision. A forest, or a model made from scores, says so "
-                "unless the labels reject it: this does not show that the labels are right.",
-            )
-        return tuple(
-            self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
-        )
-
-    def _sentence(self, s: int, f: int, d: int) -> str:
-        """How often a decision was observed as another label; what rounds to zero is no number."""
-        group, label = self.groups[s], self.classes[d]
-        rows = f"of the rows whose latent decision is {self.classes[f]}"
-        share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
-        if share == ZERO and n == 0:
-            return f"In group {group}, {NONE} {rows} were observed {label}."
-        share = "under 0.1%" if share == ZERO else share
-        labels = f"an estimated {counted(n, 'label')}" if n else "less than one label"
-        return f"In group {group}, {rows}, {share} were observed {label} ({labels})."
-
-    def __str__(self) -> str:
-        return "\n".join(self.sentences)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows; marks that could hide or turn text are shown by number."""
-        lines = (
-            "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence)
-            for sentence in self.sentences
-        )
-        return f"<ul>{''.join(f'<li><bdi>{escape(line)}</bdi></li>' for line in lines)}</ul>"
-
-
-@dataclass(frozen=True, eq=False)
-class Contribution:
-    """How one known value moved a score: the score with it minus the score without it."""
-
-    feature: str
-    value: object
-    change: float
-    sensitive: bool = False  #: it is the group, and "group" no name of a feature
-
-
 def leave_one_out(
     distribution: FairDistribution, s: int, x: Codes, decision: int
 ) -> tuple[float, Floats]:
@@ -317,71 +279,3 @@ def leave_one_out(
     rows[np.arange(2, n + 2), np.arange(n)] = -1
     scores = distribution.decision(groups, rows)[:, decision]
     return float(scores[0]), scores[0] - scores[1:]
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """Scores above the threshold are positive decisions.
-
-    Attributes:
-        values: one threshold, or one per group.
-        unknown: threshold where the group is not known.
-    """
-
-    values: tuple[float, ...]
-    unknown: float
-
-    @property
-    def by_group(self) -> bool:
-        return len(self.values) > 1
-
-    def decide(self, scores: Floats, groups: Codes | None) -> Bools:
-        """Whether each score is above its threshold."""
-        limits: Floats | float = self.unknown if self.by_group else self.values[0]
-        if self.by_group and groups is not None:
-            limits = np.append(self.values, self.unknown)[groups]
-        return scores > limits
-
-
-def fixed(value: Any) -> Threshold:
-    """The same threshold for everyone."""
-    checked = _checked(value, "the threshold", "scores are probabilities, from 0 to 1")
-    return Threshold((checked,), checked)
-
-
-def for_rate(scores: Floats, rate: float) -> Threshold:
-    """The threshold above which this share of the given scores lies, as nearly as ties allow."""
-    return fixed(_cut(scores, _checked(rate)))
-
-
-def equalised(scores: Floats, groups: Codes, n_groups: int, rate: float | None = None) -> Threshold:
-    """A threshold per group, so that each selects the same share of the given rows.
-
-    Without ``rate`` the share is that of all scores above one half.
-    """
-    share = float((scores > 0.5).mean()) if rate is None else _checked(rate)
-    missing = [s for s in range(n_groups) if not (groups == s).any()]
-    if missing:
-        raise LearningError(
-            f"group {missing[0]} has no rows here: its threshold needs some; give more rows"
-        )
-    values = tuple(_cut(scores[groups == s], share) for s in range(n_groups))
-    return Threshold(values, _cut(scores, share))
-
-
-def _checked(
-    share: Any, what: str = "the selection rate", rule: str = "give a share from 0 to 1"
-) -> float:
-    if not (isinstance(share, int | float | np.number) and 0.0 <= share <= 1.0):
-        raise LearningError(f"{what} is {share!r}: {rule}")
-    return float(share)
-
-
-def _cut(scores: Floats, rate: float) -> float:
-    """A cut between two neighbouring scores, nearest to the rate."""
-    if not len(scores):
-        raise LearningError("no rows were given: a selection rate needs some")
-    distinct = np.unique(scores)
-    cuts = np.concatenate([[0.0], (distinct[:-1] + distinct[1:]) / 2, [1.0]])
-    above = 1.0 - np.searchsorted(np.sort(scores), cuts, side="right") / len(scores)
-    return float(cuts[np.argmin(np.abs(above - rate))])

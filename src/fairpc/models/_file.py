@@ -26,8 +26,8 @@ from fairpc.core import (
     write_atomically,
 )
 from fairpc.data import CODING_FIELDS, Record, TableCoding
-from fairpc.models._distribution import Threshold
 from fairpc.models._knowledge import Knowledge
+from fairpc.models._model import Threshold
 
 if TYPE_CHECKING:
     from fairpc.models._base import CircuitClassifier

@@ -6,8 +6,6 @@ classifier that predicts D best, and its scores become those of the fair decisio
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self
@@ -24,8 +22,6 @@ from fairpc.core import (
     AnyPath,
     Codes,
     ContradictionWarning,
-    Floats,
-    Ints,
     LearningError,
     NotAnsweredError,
     Positions,
@@ -51,7 +47,6 @@ from fairpc.data import (
 from fairpc.evidence import LEVEL, LabelEnds, Parity, StrataEnds, parity
 from fairpc.models._calibration import Method
 from fairpc.models._classifier_rows import (
-    Asked,
     GroupView,
     check_classifier,
     fitted_classifier,
@@ -60,13 +55,14 @@ from fairpc.models._classifier_rows import (
 )
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._cross_fitting import CrossFit, SecondRound, held_out_scores
-from fairpc.models._decisions import FittedDecisions, GivenRows, over_groups
-from fairpc.models._distribution import fixed
+from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._latent_findings import findings, warn_of_identifiers
+from fairpc.models._model import fixed
 from fairpc.models._rows import Rows
-from fairpc.models._score_map import ScoreMap, mean_of
+from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, Select, calibrated, fit_score_map
+from fairpc.models._scored import ScoredModel, TableRows
 from fairpc.models._settings import Sensitive, check_settings, generator, is_whole
 from fairpc.models._strata import UNDIVIDED, Bending, Strata
 from fairpc.models._strata_columns import refuse_rate, small_strata, strata_of
@@ -336,9 +332,10 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         self.folds_ = scored.folds
         self.fold_rows_ = _name_in_order(scored.rows)
         at = scored.groups, scored.strata
-        q = _anchored(found.decision(scored.last[None], *at), scored.rows, coding)
+        fair = self._fair()
+        q = fair.anchored(found.decision(scored.last[None], *at), scored.rows)
         counts = found.turned(q, scored.labels, at[0], scored.rows.weights, at[1])
-        self.label_counts_ = self._classes_in_order(counts)
+        self.label_counts_ = fair.in_order(counts)
 
     def cross_fitted(
         self,
@@ -377,40 +374,9 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         return replace(scored, second=self.second_round_.held_out(scored, table, view, b))
 
     @property
-    def bias_mechanism_(self) -> Floats:
-        """P(D = d | Df = f, S = s), indexed [s, f, d]."""
-        return self._map().rates(self._coding().labels.positive).mechanism
-
-    @property
-    def fair_rate_(self) -> Floats:
-        """P(Df)."""
-        return self._map().rates(self._coding().labels.positive).decision_rate
-
-    @property
-    def group_rate_(self) -> Floats:
-        """P(S)."""
-        return self._map().group_rate
-
-    @property
-    def subgroup_rate_(self) -> Floats:
-        """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
-        own = self._map().strata
-        return self.group_rate_[:, None] if own is None else own.share
-
-    @property
-    def stratum_rate_(self) -> Floats:
-        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
-        own = self._map().strata
-        return self.fair_rate_[None] if own is None else self._by_class(own.decision_rate)
-
-    @property
-    def stratum_mechanism_(self) -> Floats:
-        """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
-        own = self._map().strata
-        if own is None:
-            return self.bias_mechanism_[:, None]
-        each = np.stack([1 - own.mechanism, own.mechanism], axis=3)
-        return each if self._coding().labels.positive else each[:, :, ::-1, ::-1]
+    def label_ends_(self) -> LabelEnds | StrataEnds:  # type: ignore[override]
+        """What held-out labels leave possible."""
+        return self._map().ends
 
     @property
     def fair_rate_set_(self) -> tuple[float, float]:
@@ -420,103 +386,23 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         """
         return self._map().rate_set(LEVEL)
 
-    def _fitted_strata(self) -> Strata:
-        self._map()
-        return self._strata
-
     def _map(self) -> ScoreMap:
         check_is_fitted(self, "score_map_")
         return self.score_map_
 
-    def _classes_in_order(self, counts: Floats) -> Floats:
-        """Counts [s, f, d], where 1 is the positive class, by the codes of the classes."""
-        return counts if self._coding().labels.positive else counts[:, ::-1, ::-1]
-
-    def _by_class(self, positive: Floats) -> Floats:
-        """P(positive) as a column per class."""
-        columns = [1 - positive, positive]
-        return np.column_stack(columns if self._coding().labels.positive else columns[::-1])
-
-    def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
-        asked = self._asked(X, sensitive_features)
-        return self._by_class(asked.over_strata(self._map().decision)), asked.groups
-
-    def _observed(self, X: Any, sensitive_features: Any) -> Floats:
-        found = self._map()
-        asked = self._asked(X, sensitive_features)
-        return self._by_class(
-            asked.over_groups(lambda scores, s: mean_of(found.observed(scores, s)))
+    def _fair(self) -> ScoredModel:
+        return ScoredModel(
+            self._map(),
+            self.estimators_,
+            self.second_round_,
+            self.group_estimators_,
+            self.group_view_,
+            getattr(self, "feature_names_in_", ()),
+            self._strata,
+            self._coding().labels.positive,
         )
 
-    def _posterior(self, X: Any, labels: Codes, sensitive_features: Any) -> Floats:
-        found, positive = self._map(), self._coding().labels.positive
-        asked = self._asked(X, sensitive_features)
-        d = np.where(labels < 0, -1, labels == positive).astype(np.intp)
-
-        def said(rows: Ints, s: Codes) -> Floats:
-            at = s.astype(np.intp), asked.strata_of(rows)
-            return found.posterior(found.decision(asked.scores(rows, s), *at), d[rows], *at)
-
-        def chances(rows: Ints) -> Floats:
-            return asked.chances_given(rows, d[rows])
-
-        return self._by_class(over_groups(asked.groups, asked.n_rows, said, chances))
-
-    def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
-        found = self._map()
-        asked = self._asked(X, sensitive_features)
-        return asked.over_strata(lambda scores, s, a: found.bounds(scores, s, level, a))
-
-    def _possible(self) -> LabelEnds | StrataEnds:
-        return self._map().ends
-
-    def _model_gap(self) -> Floats:
-        """Df is independent of S under the model, within its strata, whatever was learned."""
-        self._map()
-        return np.zeros(2)
-
-    @property
-    def _latent(self) -> bool:
-        return True
-
-    def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
-        found, rows = self._map(), given.codes
-
-        def both(scores: Floats, s: Positions, a: Positions | None) -> Floats:
-            means = found.decision(scores, s, a), mean_of(found.observed(scores, s))
-            return np.column_stack(means)
-
-        asked = Asked(self, given.table, rows.s, rows.n_rows, self._strata_of(rows.x))
-        decided, observed = asked.over_strata(both).T
-        return self._by_class(decided), self._by_class(observed)
-
-    def _turned(self, given: GivenRows) -> Floats:
-        found, rows = self._map(), given.codes
-        asked = Asked(self, given.table, rows.s, rows.n_rows, self._strata_of(rows.x))
-        d = np.where(rows.d < 0, -1, rows.d == self._coding().labels.positive).astype(np.intp)
-        shares = np.eye(rows.n_groups)[rows.s]
-        hidden = np.flatnonzero(rows.s < 0)
-        if len(hidden):
-            shares[hidden] = asked.chances_given(hidden, d[hidden])
-        counts = np.zeros((rows.n_groups, 2, 2))
-        for g in range(rows.n_groups):
-            at = np.flatnonzero(shares[:, g])
-            s = np.full(len(at), g, np.int16)
-            own = rows.take(at)
-            strata = asked.strata_of(at)
-            q = found.decision(asked.scores(at, s), s.astype(np.intp), strata)
-            weights = own.weights * shares[at, g]
-            q = _anchored(q, own, self._coding())
-            counts += found.turned(q, d[at], s.astype(np.intp), weights, strata)
-        return self._classes_in_order(counts)
-
-    def _fingerprint(self) -> str:
-        """Of the map: what the classifiers say of the training rows is in it."""
-        text = json.dumps(self._map().to_dict(), sort_keys=True)
-        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-    def _asked(self, X: Any, sensitive_features: Any) -> Asked:
-        """Rows that something is asked of, as the classifiers take them."""
+    def _evidence(self, X: Any, sensitive_features: Any) -> tuple[Codes | None, TableRows]:
         coding = self._coding()
         self._check_width(X)
         frame = read_frame(X)
@@ -526,7 +412,10 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         if self._strata or all(isinstance(c, TableClassifier) for c in self.estimators_[0]):
             codes = coding.features.transform(frame, allow_absent=True)  # names levels that are new
             strata = self._strata_of(codes)
-        return Asked(self, self._as_fitted(X), groups, frame.n_rows, strata)
+        return groups, TableRows(self._as_fitted(X), frame.n_rows, strata)
+
+    def _features_of(self, given: GivenRows) -> TableRows:
+        return TableRows(given.table, given.codes.n_rows, self._strata_of(given.codes.x))
 
     def _strata_of(self, x: Codes) -> Positions | None:
         """Stratum of each row of codes, -1 where it is not known; None without strata."""
@@ -662,13 +551,6 @@ def _used(
 def _name_in_order(rows: Rows) -> str:
     """A name for rows that says their order too."""
     return fingerprint(rows.s, rows.d, rows.x)
-
-
-def _anchored(q: Floats, rows: Rows, coding: TableCoding) -> Floats:
-    """P(Df = positive) of rows, or what is known of it."""
-    if rows.f is None:
-        return q
-    return np.where(rows.f < 0, q, rows.f == coding.labels.positive)
 
 
 def _warn_left_out(rows: Rows, n_used: int) -> None:

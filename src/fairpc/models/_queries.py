@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,21 +13,18 @@ from fairpc.core import (
     Codes,
     EvidenceError,
     Floats,
-    Ints,
     LearningError,
     MissingExtraError,
     TableError,
 )
-from fairpc.evidence import LabelEnds, StrataEnds
-from fairpc.models._decisions import FittedDecisions, GivenRows, in_batches, over_groups
+from fairpc.models._decisions import FittedDecisions, GivenRows, in_batches
 from fairpc.models._distribution import (
-    Contribution,
     FairDistribution,
     Outcome,
     leave_one_out,
-    turned_labels,
 )
 from fairpc.models._expectation import N_DRAWS, ExpectedPrediction, Response, expected_prediction
+from fairpc.models._model import Contribution
 from fairpc.models._pattern_search import Kept
 from fairpc.models._patterns import (
     MIN_SHARE,
@@ -39,138 +36,31 @@ from fairpc.models._patterns import (
     question,
 )
 from fairpc.models._query import Vocabulary, both
-from fairpc.models._strata import Strata
 from fairpc.models._top import S
 
 if TYPE_CHECKING:
     from fairpc.models._plots import ModelPlots
 
 
-BLOCK: Final = 1 << 18
-"""Rows that a circuit is asked about at once."""
-_NO_ENDS: Final = (
-    "bounds of scores need labels that were held out at fit: fit with guard=True to at least 300 "
-    "rows with groups and labels"
-)
-
-
 class FittedQueries(FittedDecisions):
     """Queries of a fitted circuit; what they read is set by ``fit`` or by ``fairpc.load``."""
 
     distribution_: FairDistribution
-    label_ends_: LabelEnds | StrataEnds | None
 
     @property
     def circuit_(self) -> Circuit:
         """The distribution as a circuit: S, Df if there is one, D, then the features used."""
         return self._distribution().circuit
 
-    @property
-    def bias_mechanism_(self) -> Floats:
-        """P(D = d | Df = f, S = s), indexed [s, f, d]."""
-        return self._distribution().mechanism
-
-    @property
-    def fair_rate_(self) -> Floats:
-        """P(Df); without a latent decision P(D)."""
-        distribution = self._distribution()
-        result: Floats = distribution.group_rate @ distribution.decision_rate
-        return result
-
-    @property
-    def group_rate_(self) -> Floats:
-        """P(S)."""
-        return self._distribution().group_rate
-
-    @property
-    def subgroup_rate_(self) -> Floats:
-        """P(S = s, A = a), indexed [s, a]; one stratum without ``given``."""
-        return self._distribution().subgroup_rate
-
-    @property
-    def group_decision_rate_(self) -> Floats:
-        """P(Df = f | S = s), indexed [s, f]: groups differ by their mix of strata alone."""
-        return self._distribution().decision_rate
-
-    @property
-    def stratum_rate_(self) -> Floats:
-        """P(Df = f | A = a), the same in every group, indexed [a, f]."""
-        return self._distribution().stratum_rate
-
-    @property
-    def stratum_mechanism_(self) -> Floats:
-        """P(D = d | Df = f, S = s, A = a), indexed [s, a, f, d]."""
-        return self._distribution().subgroup_mechanism
-
-    def _fitted_strata(self) -> Strata:
-        return self._distribution().layout.strata
-
     def _distribution(self) -> FairDistribution:
         check_is_fitted(self, "distribution_")
         return self.distribution_
 
-    def _decided(self, X: Any, sensitive_features: Any) -> tuple[Floats, Codes | None]:
-        groups, features = self._evidence(X, sensitive_features)
-        return self._distribution().decision(groups, features), groups
+    def _fair(self) -> FairDistribution:
+        return self._distribution()
 
-    def _observed(self, X: Any, sensitive_features: Any) -> Floats:
-        return self._distribution().observed(*self._evidence(X, sensitive_features))
-
-    def _posterior(self, X: Any, labels: Codes, sensitive_features: Any) -> Floats:
-        groups, features = self._evidence(X, sensitive_features)
-        return self._distribution().posterior(groups, labels, features)
-
-    def _model_gap(self) -> Floats:
-        return self._distribution().parity_gap()
-
-    @property
-    def _latent(self) -> bool:
-        return self._distribution().layout.latent
-
-    def _answers(self, given: GivenRows) -> tuple[Floats, Floats]:
-        rows, distribution = given.codes, self._distribution()
-        blocks = [slice(start, start + BLOCK) for start in range(0, rows.n_rows, BLOCK)]
-        decided, observed = (
-            np.concatenate([of(rows.s[b], rows.x[b]) for b in blocks])
-            for of in (distribution.decision, distribution.observed)
-        )
-        return decided, observed
-
-    def _turned(self, given: GivenRows) -> Floats:
-        return turned_labels(self._distribution(), given.codes)
-
-    def _fingerprint(self) -> str:
-        return self._distribution().fingerprint
-
-    def _bounds(self, X: Any, sensitive_features: Any, level: float | None) -> Floats:
-        """With a level the sampling error of the set is in it, not that of P(D | x, s) itself."""
-        ends = self._possible()
-        groups, features = self._evidence(X, sensitive_features)
-        distribution, positive = self._distribution(), self._coding().labels.positive
-
-        def bounds(rows: Ints, s: Codes) -> Floats:
-            x = features[rows]
-            r, q = (of(s, x)[:, positive] for of in (distribution.observed, distribution.decision))
-            strata = np.asarray(distribution.layout.strata.codes(x), np.intp)
-            return ends.around(q, r, r, s.astype(np.intp), level, strata)
-
-        found = over_groups(
-            groups, len(features), bounds, lambda rows: distribution.group(features[rows])
-        )
-        # A circuit sums over groups in an order of its own.
-        q = distribution.decision(groups, features)[:, positive]
-        return np.column_stack([np.minimum(found[:, 0], q), np.maximum(found[:, 1], q)])
-
-    def _possible(self) -> LabelEnds | StrataEnds:
-        """What held-out rows leave possible; a LearningError where it was not looked at."""
-        if not self._latent:
-            raise LearningError(
-                f"{type(self).__name__} has no hidden decision, so no bounds of its score: use "
-                "FairPC or LatNB"
-            )
-        if self.label_ends_ is None:
-            raise LearningError(_NO_ENDS)
-        return self.label_ends_
+    def _features_of(self, given: GivenRows) -> Codes:
+        return given.codes.x
 
     @in_batches
     def score_samples(self, X: Any, y: Any = None, *, sensitive_features: Any = None) -> Floats:

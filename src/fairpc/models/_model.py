@@ -1,0 +1,275 @@
+"""What every fitted model is, whatever it was made from: rates, a mechanism, decisions of rows.
+
+Three kinds fulfil :class:`FairModel`: circuits and forest circuits (``FairDistribution`` and its
+``ForestDistribution``), and maps of scores (``ScoredModel``). Estimators ask it, and know how rows
+of a table become the features that it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from fairpc.core import NONE, Bools, Codes, Floats, Ints, LearningError, counted
+from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.models._rows import Rows
+from fairpc.models._strata import Strata
+
+ZERO: Final = "0.0%"
+HARDLY_ANY: Final = 0.0015
+"""Share of labels under which none counts as altered: where labels do not reject D = Df, forests
+and models of scores assume .001."""
+
+
+class FairModel(Protocol):
+    """A fitted model of S, of the decision (Df, or D where nothing is latent), and of D.
+
+    Rows are asked about by their groups ``s``, -1 where one is not known and None where none is,
+    and their features ``x`` as the model takes them: codes, or a table for classifiers.
+    """
+
+    @property
+    def latent(self) -> bool:
+        """Whether there is a latent fair decision Df; else the decision is D."""
+
+    @property
+    def strata(self) -> Strata:
+        """The strata within which the decision is independent of S."""
+
+    @property
+    def group_rate(self) -> Floats:
+        """P(S)."""
+
+    @property
+    def subgroup_rate(self) -> Floats:
+        """P(S = s, A = a), [s, a]."""
+
+    @property
+    def fair_rate(self) -> Floats:
+        """P(decision), [f]."""
+
+    @property
+    def decision_rate(self) -> Floats:
+        """P(decision | S = s), [s, f]."""
+
+    @property
+    def stratum_rate(self) -> Floats:
+        """P(decision | A = a), [a, f]."""
+
+    @property
+    def mechanism(self) -> Floats:
+        """P(D = d | Df = f, S = s), [s, f, d]; the identity where D itself is the decision."""
+
+    @property
+    def subgroup_mechanism(self) -> Floats:
+        """P(D = d | Df = f, S = s, A = a), [s, a, f, d]."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A name for what was learned: equal names, equal content."""
+
+    def parity_gap(self) -> Floats:
+        """Largest difference between groups of P(decision = f | S = s), in any stratum."""
+
+    def decision(self, s: Codes | None, x: Any) -> Floats:
+        """P(decision = f | x, s), rows × classes; a group that is not known is marginalised."""
+
+    def observed(self, s: Codes | None, x: Any) -> Floats:
+        """P(D = d | x, s), rows × classes."""
+
+    def answers(self, s: Codes | None, x: Any) -> tuple[Floats, Floats]:
+        """``decision`` and ``observed`` of the same rows."""
+
+    def posterior(self, s: Codes | None, d: Codes, x: Any) -> Floats:
+        """P(decision = f | x, s, d), rows × classes."""
+
+    def bounds(
+        self,
+        s: Codes | None,
+        x: Any,
+        positive: int,
+        ends: LabelEnds | StrataEnds,
+        level: float | None,
+    ) -> Floats:
+        """Least and largest P(Df = positive | x, s) over the identified set, rows × 2.
+
+        ``ends`` are what held-out labels leave possible; with a level their sampling error counts.
+        """
+
+    def altered(self, rows: Rows, x: Any) -> Floats:
+        """Expected weight of the rows with Df = f and D = d in group s, [s, f, d]."""
+
+
+def over_groups(
+    groups: Codes | None,
+    n_rows: int,
+    of: Callable[[Ints, Codes], Floats],
+    chances: Callable[[Ints], Floats],
+) -> Floats:
+    """Probabilities of each row in its group; where that is not known, their mean under P(s | x).
+
+    Args:
+        groups: of the rows, -1 where one is not known; None where none is.
+        n_rows: how many there are.
+        of: rows by number and the group that each is taken to be in, to what is said of them.
+        chances: rows by number to their P(s | x), rows × groups.
+    """
+    s = np.full(n_rows, -1, np.int16) if groups is None else groups
+    known, unknown = np.flatnonzero(s >= 0), np.flatnonzero(s < 0)
+    parts: list[tuple[Ints, Floats]] = []
+    if len(known):
+        parts.append((known, of(known, s[known])))
+    if len(unknown):
+        shares = chances(unknown)
+        said = [of(unknown, np.full(len(unknown), g, np.int16)) for g in range(shares.shape[1])]
+        # Shares may add up to more than 1 by rounding.
+        mean = np.einsum("rs,sr...->r...", shares, np.stack(said)).clip(0.0, 1.0)
+        parts.append((unknown, mean))
+    result = np.empty((n_rows, *parts[0][1].shape[1:]))
+    for rows, values in parts:
+        result[rows] = values
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class BiasAccount:
+    """How labels were bent, by group: probabilities, estimated numbers, sentences.
+
+    Attributes:
+        groups, classes: names.
+        mechanism: P(D = d | Df = f, S = s), [s, f, d].
+        counts: estimated number of training labels with Df = f, D = d in group s, [s, f, d].
+    """
+
+    groups: tuple[str, ...]
+    classes: tuple[str, ...]
+    mechanism: Floats
+    counts: Floats
+
+    @property
+    def most_turned(self) -> float:
+        """The largest P(D ≠ f | Df = f, S = s)."""
+        return 1.0 - float(np.diagonal(self.mechanism, axis1=1, axis2=2).min())
+
+    @property
+    def unturned(self) -> bool:
+        """Whether hardly any label of any group was turned."""
+        return self.most_turned < HARDLY_ANY
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """One sentence for each way in which the labels of a group were turned, if any were."""
+        if self.unturned:
+            most = f"{self.most_turned:.1%}"
+            return (
+                f"In every group {NONE if most == ZERO else f'at most {most}'} of the labels "
+                "differ from the latent decision. A forest, or a model made from scores, says so "
+                "unless the labels reject it: this does not show that the labels are right.",
+            )
+        return tuple(
+            self._sentence(s, f, d) for s, f, d in np.ndindex(self.mechanism.shape) if d != f
+        )
+
+    def _sentence(self, s: int, f: int, d: int) -> str:
+        """How often a decision was observed as another label; what rounds to zero is no number."""
+        group, label = self.groups[s], self.classes[d]
+        rows = f"of the rows whose latent decision is {self.classes[f]}"
+        share, n = f"{self.mechanism[s, f, d]:.1%}", round(float(self.counts[s, f, d]))
+        if share == ZERO and n == 0:
+            return f"In group {group}, {NONE} {rows} were observed {label}."
+        share = "under 0.1%" if share == ZERO else share
+        labels = f"an estimated {counted(n, 'label')}" if n else "less than one label"
+        return f"In group {group}, {rows}, {share} were observed {label} ({labels})."
+
+    def __str__(self) -> str:
+        return "\n".join(self.sentences)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; marks that could hide or turn text are shown by number."""
+        lines = (
+            "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in sentence)
+            for sentence in self.sentences
+        )
+        return f"<ul>{''.join(f'<li><bdi>{escape(line)}</bdi></li>' for line in lines)}</ul>"
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """How one known value moved a score: the score with it minus the score without it."""
+
+    feature: str
+    value: object
+    change: float
+    sensitive: bool = False  #: it is the group, and "group" no name of a feature
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Scores above the threshold are positive decisions.
+
+    Attributes:
+        values: one threshold, or one per group.
+        unknown: threshold where the group is not known.
+    """
+
+    values: tuple[float, ...]
+    unknown: float
+
+    @property
+    def by_group(self) -> bool:
+        return len(self.values) > 1
+
+    def decide(self, scores: Floats, groups: Codes | None) -> Bools:
+        """Whether each score is above its threshold."""
+        limits: Floats | float = self.unknown if self.by_group else self.values[0]
+        if self.by_group and groups is not None:
+            limits = np.append(self.values, self.unknown)[groups]
+        return scores > limits
+
+
+def fixed(value: Any) -> Threshold:
+    """The same threshold for everyone."""
+    checked = _checked(value, "the threshold", "scores are probabilities, from 0 to 1")
+    return Threshold((checked,), checked)
+
+
+def for_rate(scores: Floats, rate: float) -> Threshold:
+    """The threshold above which this share of the given scores lies, as nearly as ties allow."""
+    return fixed(_cut(scores, _checked(rate)))
+
+
+def equalised(scores: Floats, groups: Codes, n_groups: int, rate: float | None = None) -> Threshold:
+    """A threshold per group, so that each selects the same share of the given rows.
+
+    Without ``rate`` the share is that of all scores above one half.
+    """
+    share = float((scores > 0.5).mean()) if rate is None else _checked(rate)
+    missing = [s for s in range(n_groups) if not (groups == s).any()]
+    if missing:
+        raise LearningError(
+            f"group {missing[0]} has no rows here: its threshold needs some; give more rows"
+        )
+    values = tuple(_cut(scores[groups == s], share) for s in range(n_groups))
+    return Threshold(values, _cut(scores, share))
+
+
+def _checked(
+    share: Any, what: str = "the selection rate", rule: str = "give a share from 0 to 1"
+) -> float:
+    if not (isinstance(share, int | float | np.number) and 0.0 <= share <= 1.0):
+        raise LearningError(f"{what} is {share!r}: {rule}")
+    return float(share)
+
+
+def _cut(scores: Floats, rate: float) -> float:
+    """A cut between two neighbouring scores, nearest to the rate."""
+    if not len(scores):
+        raise LearningError("no rows were given: a selection rate needs some")
+    distinct = np.unique(scores)
+    cuts = np.concatenate([[0.0], (distinct[:-1] + distinct[1:]) / 2, [1.0]])
+    above = 1.0 - np.searchsorted(np.sort(scores), cuts, side="right") / len(scores)
+    return float(cuts[np.argmin(np.abs(above - rate))])

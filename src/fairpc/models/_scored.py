@@ -1,0 +1,253 @@
+"""Df from classifiers of D as a model: those of each fold, and the map that turns their scores.
+
+Predictions are means over the classifiers of the folds. Where the group of a row is not known, they
+are means over groups too, under P(s | x) of classifiers of the group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairpc.core import Codes, Floats, Ints, LearningError, Positions, counted
+from fairpc.data import Frame, take_rows
+from fairpc.evidence import LabelEnds, StrataEnds
+from fairpc.models._classifier_rows import GroupView, in_order, positive_scores, scores_by
+from fairpc.models._model import over_groups
+from fairpc.models._rows import Rows
+from fairpc.models._score_map import ScoreMap, mean_of
+from fairpc.models._strata import Strata
+
+if TYPE_CHECKING:
+    from fairpc.models._cross_fitting import SecondRound
+
+OfScores = Callable[[Floats, Positions, Positions | None], Floats]
+"""Of scores [classifier, row], groups and strata; these are None where the model has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Features of rows as classifiers take them.
+
+    Attributes:
+        table: the rows as they came, with the columns of the fit.
+        n_rows: how many there are.
+        strata: of the rows, -1 where one is not known; None where the model has none.
+    """
+
+    table: Any
+    n_rows: int
+    strata: Positions | None = None
+
+    def take(self, rows: Ints) -> Any:
+        """Some rows of the table."""
+        if len(rows) == self.n_rows:
+            return self.table
+        return (
+            self.table.taken(rows) if isinstance(self.table, Frame) else take_rows(self.table, rows)
+        )
+
+    def strata_of(self, rows: Ints) -> Positions | None:
+        return None if self.strata is None else self.strata[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoredModel:
+    """A :class:`FairModel` of scores.
+
+    Attributes:
+        score_map: what turns scores into Df.
+        classifiers: of D, those of each fold: one, or one per group.
+        second_round: classifiers of Df, where they have a share in the scores.
+        group_classifiers: of S, for rows whose group is not known; may be none.
+        view: how classifiers see the group of a row.
+        columns: names of the columns of the fit, in their order; none for arrays.
+        strata: within which Df is independent of S.
+        positive: code of the positive class.
+    """
+
+    score_map: ScoreMap
+    classifiers: Sequence[tuple[Any, ...]]
+    second_round: SecondRound | None
+    group_classifiers: tuple[Any, ...]
+    view: GroupView
+    columns: Sequence[str]
+    strata: Strata
+    positive: int
+
+    latent = True
+
+    @property
+    def group_rate(self) -> Floats:
+        return self.score_map.group_rate
+
+    @property
+    def fair_rate(self) -> Floats:
+        return self.score_map.rates(self.positive).decision_rate
+
+    @property
+    def mechanism(self) -> Floats:
+        return self.score_map.rates(self.positive).mechanism
+
+    @property
+    def subgroup_rate(self) -> Floats:
+        own = self.score_map.strata
+        return self.group_rate[:, None] if own is None else own.share
+
+    @property
+    def stratum_rate(self) -> Floats:
+        own = self.score_map.strata
+        return self.fair_rate[None] if own is None else self.by_class(own.decision_rate)
+
+    @property
+    def decision_rate(self) -> Floats:
+        share = self.subgroup_rate
+        rates: Floats = (share / share.sum(axis=1, keepdims=True)) @ self.stratum_rate
+        return rates
+
+    @property
+    def subgroup_mechanism(self) -> Floats:
+        own = self.score_map.strata
+        if own is None:
+            return self.mechanism[:, None]
+        each = np.stack([1 - own.mechanism, own.mechanism], axis=3)
+        return each if self.positive else each[:, :, ::-1, ::-1]
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the map: what the classifiers say of the training rows is in it."""
+        text = json.dumps(self.score_map.to_dict(), sort_keys=True)
+        return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+    def parity_gap(self) -> Floats:
+        """Df is independent of S under the model, within its strata, whatever was learned."""
+        return np.zeros(2)
+
+    def decision(self, s: Codes | None, x: TableRows) -> Floats:
+        return self.by_class(self._mean(s, x, self.score_map.decision))
+
+    def observed(self, s: Codes | None, x: TableRows) -> Floats:
+        found = self.score_map
+        return self.by_class(self._mean(s, x, lambda r, g, _: mean_of(found.observed(r, g))))
+
+    def answers(self, s: Codes | None, x: TableRows) -> tuple[Floats, Floats]:
+        found = self.score_map
+
+        def both(scores: Floats, g: Positions, a: Positions | None) -> Floats:
+            return np.column_stack(
+                [found.decision(scores, g, a), mean_of(found.observed(scores, g))]
+            )
+
+        decided, observed = self._mean(s, x, both).T
+        return self.by_class(decided), self.by_class(observed)
+
+    def posterior(self, s: Codes | None, d: Codes, x: TableRows) -> Floats:
+        found, labels = self.score_map, self._labels(d)
+
+        def said(rows: Ints, g: Codes) -> Floats:
+            at = g.astype(np.intp), x.strata_of(rows)
+            q = found.decision(self._scores(s, x, rows, g), *at)
+            return found.posterior(q, labels[rows], *at)
+
+        def chances(rows: Ints) -> Floats:
+            return self._chances_given(x, rows, labels[rows])
+
+        return self.by_class(over_groups(s, x.n_rows, said, chances))
+
+    def bounds(
+        self,
+        s: Codes | None,
+        x: TableRows,
+        positive: int,
+        ends: LabelEnds | StrataEnds,
+        level: float | None,
+    ) -> Floats:
+        """Of the map's own ends, and with what is not known of the scores themselves."""
+        found = self.score_map
+        return self._mean(s, x, lambda scores, g, a: found.bounds(scores, g, level, a))
+
+    def altered(self, rows: Rows, x: TableRows) -> Floats:
+        labels = self._labels(rows.d)
+        shares = np.eye(rows.n_groups)[rows.s]
+        unknown = np.flatnonzero(rows.s < 0)
+        if len(unknown):
+            shares[unknown] = self._chances_given(x, unknown, labels[unknown])
+        counts = np.zeros((rows.n_groups, 2, 2))
+        for g in range(rows.n_groups):
+            at = np.flatnonzero(shares[:, g])
+            s = np.full(len(at), g, np.int16)
+            where = s.astype(np.intp), x.strata_of(at)
+            q = self.score_map.decision(self._scores(rows.s, x, at, s), *where)
+            q = self.anchored(q, rows.take(at))
+            weights = rows.weights[at] * shares[at, g]
+            counts += self.score_map.turned(q, labels[at], where[0], weights, where[1])
+        return self.in_order(counts)
+
+    def anchored(self, q: Floats, rows: Rows) -> Floats:
+        """P(Df = positive) of rows, or what is known of it."""
+        return q if rows.f is None else np.where(rows.f < 0, q, rows.f == self.positive)
+
+    def by_class(self, positive: Floats) -> Floats:
+        """P(positive) as a column per class."""
+        columns = [1 - positive, positive]
+        return np.column_stack(columns if self.positive else columns[::-1])
+
+    def in_order(self, counts: Floats) -> Floats:
+        """Counts [s, f, d], where 1 is the positive class, by the codes of the classes."""
+        return counts if self.positive else counts[:, ::-1, ::-1]
+
+    def _labels(self, d: Codes) -> Positions:
+        return np.where(d < 0, -1, d == self.positive).astype(np.intp)
+
+    def _mean(self, s: Codes | None, x: TableRows, of: OfScores) -> Floats:
+        """What a function of scores says of each row in its group; see ``over_groups``."""
+
+        def said(rows: Ints, g: Codes) -> Floats:
+            return of(self._scores(s, x, rows, g), g.astype(np.intp), x.strata_of(rows))
+
+        return over_groups(s, x.n_rows, said, lambda rows: self._chances(x, rows))
+
+    def _scores(self, s: Codes | None, x: TableRows, rows: Ints, g: Codes) -> Floats:
+        """P(D = positive | x, g) of rows as if of groups g, by each fold's classifiers."""
+        if not len(rows):
+            return np.empty((len(self.classifiers), 0))
+        own = s is not None and (s[rows] == g).all()
+        table = (self.view.table if own else self.view.taken_as)(x.take(rows), g)
+        if self.view.inside:
+            table = in_order(table, self.columns)
+        each = [scores_by(classifiers, table, g) for classifiers in self.classifiers]
+        second = self.second_round
+        if second is not None:
+            b = self.score_map.mechanism_of(g.astype(np.intp), x.strata_of(rows))
+            each = [second.scores(first, k, table, b) for k, first in enumerate(each)]
+        return np.stack(each)
+
+    def _chances(self, x: TableRows, rows: Ints) -> Floats:
+        """P(s | x) of rows whose group is not known."""
+        if not self.group_classifiers:
+            raise LearningError(
+                f"the group of {counted(len(rows), 'row')} is not known: give the groups, or fit "
+                "with a sensitive_estimator"
+            )
+        table = self.view.features(x.take(rows))
+        each = [positive_scores(classifier, table) for classifier in self.group_classifiers]
+        if len(each) == 1:
+            return np.column_stack([1 - each[0], each[0]])
+        chances = np.column_stack(each) + 1e-12
+        return np.asarray(chances / chances.sum(axis=1, keepdims=True), np.float64)
+
+    def _chances_given(self, x: TableRows, rows: Ints, labels: Positions) -> Floats:
+        """P(s | x, d) ∝ P(s | x) P(d | x, s): the label, -1 if not known, tells of the group."""
+        shares = self._chances(x, rows)
+        for g in range(shares.shape[1]):
+            s = np.full(len(rows), g, np.int16)
+            scores = self._scores(None, x, rows, s)
+            r = mean_of(self.score_map.observed(scores, s.astype(np.intp)))
+            shares[:, g] *= np.where(labels < 0, 1.0, np.where(labels == 1, r, 1 - r))
+        total = np.maximum(shares.sum(axis=1, keepdims=True), 1e-300)
+        return np.asarray(shares / total, np.float64)
