@@ -35,7 +35,7 @@ from fairpc.structure import (
 )
 
 if TYPE_CHECKING:
-    from fairpc.structure._cells import Trees
+    from fairpc.structure._learn import TreeChoice
     from fairpc.structure._search import Method
     from structure import cell_folds
 else:
@@ -178,7 +178,7 @@ def curve() -> None:
     until_the_end = Stop(max_splits=2000, patience=2000, tolerance=0.0)
     for name in ("compas", "adult", "synthetic-10"):
         part = cell_folds.folds(name)(0)
-        methods: list[tuple[Method, Trees]] = [
+        methods: list[tuple[Method, TreeChoice]] = [
             (Strudel(stop=until_the_end), "pooled"),
             (Gain(stop=until_the_end), "cell"),
         ]

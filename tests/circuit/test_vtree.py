@@ -69,7 +69,7 @@ REFUSED = {
     "letter": (TEXT.replace("L 4 2", "T 4 2"), "line 6: a vtree node is 'L id variable' or"),
     "too few fields": (TEXT.replace("I 3 1 4", "I 3 1"), "line 7: a vtree node is"),
     "too many fields": (TEXT.replace("L 4 2", "L 4 2 1"), "line 6: a vtree node is"),
-    "no number": (TEXT.replace("L 4 2", "L four 2"), "line 6: 'four' is no integer of 64 bits"),
+    "no number": (TEXT.replace("L 4 2", "L four 2"), "line 6: a field is no integer of 64 bits"),
     "endless number": (TEXT.replace("L 4 2", f"L {'4' * 9999} 2"), "is no integer of 64 bits"),
     "binary": ("vtree 1\nL 0 \0", "it holds binary data"),
 }

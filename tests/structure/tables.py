@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.data import Table
 from fairpc.structure import Smoothing
-from fairpc.structure._compile import Shape, compile_tree, graft_skeleton, vtree_of_tree
-from fairpc.structure._parameters import LearnedCell
+from fairpc.structure._compile import (
+    LearnedCell,
+    Shape,
+    compile_tree,
+    graft_skeleton,
+    vtree_of_tree,
+)
 from fairpc.structure._split import CellRows, SplitState
 from fairpc.structure._trees import chow_liu
 

@@ -18,9 +18,9 @@ from fairpc.structure._compile import (
     compile_tree,
     parents_and_depths,
     tree_circuit,
+    tree_counts,
     vtree_of_tree,
 )
-from fairpc.structure._parameters import tree_counts
 from fairpc.structure._trees import Tree, chow_liu, offsets, pair_counts
 from structure import oracle_structure as oracle
 from structure.tables import circuit_of, state_of, tables

@@ -232,9 +232,9 @@ def test_constant_columns_and_values_of_held_out_rows_alone_are_possible() -> No
 def test_what_an_ensemble_cannot_use_is_refused() -> None:
     rng = np.random.default_rng(13)
     table = Table.of(mixed_rows(rng, 50))
-    with pytest.raises(LearningError, match="has no use for prune"):
+    with pytest.raises(LearningError, match="has no use for tree"):
         learn(table, method="ensemble", prune="aic")
-    with pytest.raises(LearningError, match="has no use for smoothing"):
+    with pytest.raises(LearningError, match="has no use for tree"):
         learn(table, method="ensemble", smoothing=2.0)
     named = Table.of(table.codes, names=tuple("abcdef"))
     with pytest.raises(LearningError, match="validation rows have the columns"):

@@ -16,7 +16,7 @@ from fairpc.structure import (
     learn_mixture,
     soft_clusters,
 )
-from fairpc.structure._mixture import Diversity
+from fairpc.structure._learn import Diversity
 from structure import oracle_structure as oracle
 from structure.tables import random_table
 

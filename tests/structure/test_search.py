@@ -21,7 +21,7 @@ from fairpc.structure import (
     Step,
     Stop,
     Strudel,
-    _split_kernels,
+    _kernels,
     chow_liu,
     learn_cells,
 )
@@ -200,7 +200,7 @@ def test_an_interrupt_in_the_middle_of_a_split_waits_for_its_end(
 ) -> None:
     train, held_out = parts(7)
     made = 0
-    copy = _split_kernels.copy_nodes
+    copy = _kernels.copy_nodes
 
     def interrupted(*arguments: Any) -> Any:
         nonlocal made
@@ -210,7 +210,7 @@ def test_an_interrupt_in_the_middle_of_a_split_waits_for_its_end(
             signal.raise_signal(signal.SIGINT)
         return result
 
-    monkeypatch.setattr(_split_kernels, "copy_nodes", interrupted)
+    monkeypatch.setattr(_kernels, "copy_nodes", interrupted)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.warns(RuntimeWarning, match="interrupted after 5 splits"):
         learned = learn_cells([train], validation=[held_out])
@@ -313,9 +313,9 @@ def test_bad_options_are_named() -> None:
     with pytest.raises(LearningError, match="strength is -2.0"):
         learn_cells([train], smoothing=-2.0)
     with pytest.raises(LearningError, match="method is 'em': use one of strudel, gain, chow-liu"):
-        learn_cells([train], method="em")  # type: ignore[arg-type]
+        learn_cells([train], method="em")
     with pytest.raises(LearningError, match="trees is 'own': use one of pooled, cell"):
-        learn_cells([train], trees="own")  # type: ignore[arg-type]
+        learn_cells([train], trees="own")
     with pytest.raises(LearningError, match="there are 0 trees for 2 cells"):
         learn_cells([train, held_out], trees=[])
 

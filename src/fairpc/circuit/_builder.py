@@ -9,7 +9,7 @@ import numpy as np
 
 from fairpc.circuit._circuit import Circuit
 from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph
-from fairpc.core import CircuitError, Floats, Ints
+from fairpc.core import CircuitError
 
 _Node = tuple[int, int, int, tuple[int, ...], int]  # kind, variable, value, children, block
 
@@ -92,12 +92,33 @@ class CircuitBuilder:
         """The circuit below ``root``; what is not below it is left out."""
         self._known((root,))
         kind, variable, value, below, block = zip(*self._ids, strict=True)
-        arities, k, x, v, b = map(np.array, (self._arities, kind, variable, value, block))
-        sizes = np.fromiter(map(len, below), np.int64)
-        child = np.fromiter(chain.from_iterable(below), np.int64)
-        widths = np.fromiter(map(len, self._weights), np.int64)
-        theta = np.fromiter(chain.from_iterable(self._weights), np.float64)
-        return circuit_below(root, self._names, arities, k, x, v, b, sizes, child, widths, theta)
+        reached = bytearray(root + 1)
+        reached[root] = 1
+        for n in range(root, -1, -1):
+            if reached[n]:
+                for c in below[n]:
+                    reached[c] = 1
+        keep = np.frombuffer(reached, np.bool_)
+        kept = [n for n, is_below in enumerate(reached) if is_below]
+        # Blocks are numbered by the first sum that uses them, so that the same
+        # nodes give the same graph however they were built.
+        number = {-1: -1}
+        blocks = [number.setdefault(block[n], len(number) - 1) for n in kept]
+        weights = [self._weights[b] for b in list(number)[1:]]
+        sizes = [len(below[n]) for n in kept]
+        child = np.fromiter(chain.from_iterable(below[n] for n in kept), np.int64)
+        graph = Graph(
+            names=self._names,
+            arities=np.array(self._arities),
+            kind=np.array(kind[: root + 1])[keep],
+            variable=np.array(variable[: root + 1])[keep],
+            value=np.array(value[: root + 1])[keep],
+            child_ptr=np.append(0, np.cumsum(sizes)),
+            child=(np.cumsum(keep) - 1)[child],
+            block=np.array(blocks),
+            block_ptr=np.append(0, np.cumsum([len(w) for w in weights])),
+        )
+        return Circuit(graph, np.fromiter(chain.from_iterable(weights), np.float64))
 
     def _variable(self, variable: int | str) -> int:
         if isinstance(variable, str):
@@ -147,51 +168,3 @@ class CircuitBuilder:
                 f"{self._weights[block]} already; give them once"
             )
         return block
-
-
-def circuit_below(
-    root: int,
-    names: Sequence[str],
-    arities: Ints,
-    kind: Ints,
-    variable: Ints,
-    value: Ints,
-    block: Ints,
-    sizes: Ints,
-    child: Ints,
-    widths: Ints,
-    theta: Floats,
-) -> Circuit:
-    """The circuit below ``root``; what is not below it is left out.
-
-    ``sizes`` and ``widths`` are the numbers of children per node and of parameters per block;
-    the other arrays are as in :class:`Graph`.
-    """
-    ptr, block_ptr = (np.append(0, np.cumsum(n)) for n in (sizes, widths))
-    reached = bytearray(len(kind))
-    reached[root] = 1
-    starts, below = ptr.tolist(), child.tolist()
-    for n in range(root, -1, -1):
-        if reached[n]:
-            for c in below[starts[n] : starts[n + 1]]:
-                reached[c] = 1
-    keep = np.frombuffer(reached, np.bool_)
-    # Blocks are numbered by the first sum that uses them, so that the same
-    # nodes give the same graph however they were built.
-    number = {-1: -1}
-    blocks = [number.setdefault(b, len(number) - 1) for b in block[keep].tolist()]
-    used = np.array(list(number)[1:], np.int64)
-    ends = np.append(0, np.cumsum(widths[used]))
-    graph = Graph(
-        names=tuple(names),
-        arities=arities,
-        kind=kind[keep].astype(np.uint8),
-        variable=variable[keep].astype(np.int32),
-        value=value[keep].astype(np.int32),
-        child_ptr=np.append(0, np.cumsum(sizes[keep])),
-        child=(np.cumsum(keep) - 1)[child[np.repeat(keep, sizes)]],
-        block=np.array(blocks, np.int32),
-        block_ptr=ends,
-    )
-    shift = np.repeat(block_ptr[used] - ends[:-1], widths[used])
-    return Circuit(graph, theta[shift + np.arange(len(shift))])

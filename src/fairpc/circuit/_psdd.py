@@ -24,13 +24,12 @@ from typing import Final, NoReturn
 
 import numpy as np
 
-from fairpc.circuit._builder import circuit_below
+from fairpc.circuit._builder import CircuitBuilder
 from fairpc.circuit._circuit import Circuit
-from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph, first_of
+from fairpc.circuit._graph import INDICATOR, PRODUCT, SUM, Graph, WeightedGraph, first_of
 from fairpc.circuit._properties import NestedScopes, require
 from fairpc.core import (
     AnyPath,
-    Bools,
     CircuitError,
     FileFormatError,
     Floats,
@@ -47,8 +46,6 @@ TOLERANCE: Final = 1e-5
 
 _EXACT: Final = 1e-12  # nearer to one than this, the weights are left as they are
 _MAX_VARIABLE: Final = 2**31 - 1
-_SHORTEST: Final = 6  # bytes of the shortest node or element: what bounds a believable count
-
 _SPACES: Final = (b" ", b"\n", b"\t", b"\r", b"\v", b"\f")
 _BYTES_PER_FIELD: Final = 20  # of a real file: time to read goes with fields, not with bytes
 _L, _T, _D = b"LTD"
@@ -75,8 +72,8 @@ def read_psdd(
 
     Args:
         psdd_path: the nodes.
-        vtree_path: the vtree. With it, every node is checked to sit where the file says; without
-            it, only that the decisions agree with each other on some vtree.
+        vtree_path: the vtree, along which all decisions must split; without it, they must agree
+            with each other on one.
         names: names of the variables, ``X1`` … ``Xn`` if None.
         max_bytes: files larger than this are refused.
 
@@ -99,86 +96,38 @@ def read_psdd(
 
 
 def _built(lines: _Lines, names: Sequence[str]) -> Circuit:
-    """The circuit of checked lines, on whole arrays: files are large.
-
-    Nodes are numbered as the lines need them: a literal is an indicator; a T both
-    indicators, then their sum; a decision its products, then their sum. With one element it
-    is the product itself. Of equal indicators, and of equal products, the first is used.
-    """
-    letter, number, prime, sub = map(
-        np.asarray, (lines.letter, lines.number, lines.prime, lines.sub)
-    )
-    true, decision = letter == _T, letter == _D
-    mixed = true | (decision & (number > 1))
-    size = np.where(mixed, np.where(true, 2, number), 0)
-    home = np.cumsum(size + 1) - 1  # the node of each line
-    line = np.repeat(np.arange(len(letter)), size + 1)  # the line of each node
-    is_sum = np.zeros(len(line), bool)
-    is_sum[home[mixed]] = True
-    product = decision[line] & ~is_sum
-    leaf = ~(is_sum | product)
-    variable, value = np.abs(number[line]) - 1, np.where(number[line] > 0, 1, 0)
-    value[home[true] - 2] = 0
-
-    same = np.arange(len(line))
-    same[leaf] = _first_alike(leaf, 2 * variable[leaf] + value[leaf])
-    home = same[home]
-    single, owner = decision & ~mixed, np.repeat(decision.nonzero()[0], number[decision])
-    if single.any():
-        home = _homes(home, single, single[owner], prime, sub)
-    pair = np.sort([home[prime], home[sub]], axis=0)
-    same[product] = _first_alike(product, pair[0] * len(line) + pair[1])
-
-    sizes = np.where(product, 2, 0)
-    sizes[is_sum] = size[mixed]
-    below_sum = mixed[line] & ~is_sum  # the nodes before it in its line
-    of_sum = np.repeat(is_sum, sizes)
-    child = np.empty(len(of_sum), np.int64)
-    child[of_sum] = same[below_sum]
-    child[~of_sum] = np.sort(same[pair], axis=0).T.ravel()
-    weight = np.empty(len(line))
-    weight[leaf & below_sum], weight[product] = map(np.ravel, lines.weights())
-    return circuit_below(
-        int(same[home[-1]]),
-        names,
-        np.full(len(names), 2),
-        np.select([leaf, product], [INDICATOR, PRODUCT], SUM),
-        np.where(leaf, variable, -1),
-        np.where(leaf, value, -1),
-        np.where(is_sum, np.cumsum(is_sum) - 1, -1),
-        sizes,
-        child,
-        size[mixed],
-        weight[below_sum],
-    )
-
-
-def _homes(home: Ints, single: Bools, element: Bools, prime: Ints, sub: Ints) -> Ints:
-    """Nodes of lines, where decisions with one element and equal products have one node.
-
-    One after the other, for what is equal depends on the lines above.
-    """
-    homes = home.tolist()
-    first: dict[tuple[int, int], int] = {}
-    columns = np.flatnonzero(single), prime[element], sub[element]
-    for n, p, s in zip(*(c.tolist() for c in columns), strict=True):
-        a, b = homes[p], homes[s]
-        homes[n] = first.setdefault((min(a, b), max(a, b)), homes[n])
-    return np.array(homes)
-
-
-def _first_alike(mask: Bools, keys: Ints) -> Ints:
-    """For each place of ``mask`` the first one with an equal key."""
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return np.flatnonzero(mask)[first][inverse]
+    """The circuit of checked lines; each T and each D of several elements has its own weights."""
+    builder = CircuitBuilder(dict.fromkeys(names, 2))
+    of_leaf, of_element = (w.tolist() for w in lines.weights())
+    home: list[int] = []  # the node of each line
+    at, leaves = 0, iter(of_leaf)
+    every = zip(lines.needed(), lines.letter, lines.number, strict=True)
+    for n, (needed, letter, number) in enumerate(every):
+        weights = next(leaves) if letter == _T else None
+        if not needed:
+            home.append(-1)
+            at += number if letter == _D else 0
+        elif letter == _L:
+            home.append(builder.indicator(abs(number) - 1, int(number > 0)))
+        elif letter == _T:
+            home.append(builder.categorical(number - 1, weights, tie=n))
+        else:
+            span = slice(at, at + number)
+            pairs = zip(lines.prime[span], lines.sub[span], strict=True)
+            products = [builder.product(home[p], home[s]) for p, s in pairs]
+            home.append(
+                products[0] if number == 1 else builder.sum(products, of_element[span], tie=n)
+            )
+            at += number
+    return builder.build(home[-1])
 
 
 class _Lines:
     """The lines of a file and where they sit; a FileFormatError names the first that is wrong.
 
-    Every line has a place: its node in the vtree. Without a vtree the decisions define
-    one, and must agree about it: a place is then minus the number of a leaf's variable,
-    or the number of a pair of places, one for all primes, one for all subs of a decision.
+    Every line has a place in the vtree: minus the number of a leaf's variable, or the number of
+    a pair of places, one for all primes, one for all subs of a decision. Without a vtree the
+    decisions define one, and must agree about it.
 
     Attributes:
         letter, number: L, T or D, and the literal, the variable or the number of elements.
@@ -186,9 +135,11 @@ class _Lines:
     """
 
     def __init__(self, file: NodeLines, vtree: Vtree | None) -> None:
-        self.file, self._vtree = file, vtree
-        self._place_of = {} if vtree is None else {v: n for n, v in enumerate(vtree.ids.tolist())}
+        self.file = file
         self._pairs: dict[tuple[int, int], int] = {}
+        self._root: int | None = None
+        if vtree is not None:
+            self._root = vtree.number_pairs(self._pairs)
         self._at: dict[int, int] = {}  # lines by id
         self.letter, self.number, self.prime, self.sub = (array("q") for _ in range(4))
         self._line, self._place = array("q"), array("q")
@@ -210,14 +161,14 @@ class _Lines:
         least, most = _SIZES.get(letter, (1, 0))
         if not least <= size <= most:
             self.file.fail(f"this is no node: {_GRAMMAR}", line)
-        own, vtree, number = array("q", map(int, tokens[1:4]))  # refuses more than 64 bits
+        own, _, number = array("q", map(int, tokens[1:4]))  # refuses more than 64 bits
         self.number.append(number)
         if letter == b"D":
-            place = self._decision(line, own, vtree, number, tokens[4:])
+            place = self._decision(line, own, number, tokens[4:])
         else:
             if not 0 < abs(number) <= _MAX_VARIABLE or (letter == b"T" and number < 0):
                 self.file.fail(f"node {own} names variable {number}: they count from 1", line)
-            place = self._leaf_place(line, own, vtree, abs(number))
+            place = -abs(number)
         if letter == b"T":
             # Some tools write log(1 - p) too, before log(p).
             self._log_p.append(float(tokens[-1]))
@@ -229,7 +180,7 @@ class _Lines:
         self._line.append(line)
         self._place.append(place)
 
-    def _decision(self, line: int, own: int, vtree: int, number: int, tokens: list[bytes]) -> int:
+    def _decision(self, line: int, own: int, number: int, tokens: list[bytes]) -> int:
         if len(tokens) != 3 * number:
             self.file.fail(
                 f"node {own} declares {number:,} elements and {len(tokens):,} fields follow: "
@@ -250,42 +201,13 @@ class _Lines:
         self.sub.extend(subs)
         self._log.extend(map(float, tokens[2::3]))
         sides = {(place[p], place[s]) for p, s in zip(primes, subs, strict=True)}
-        return self._inner_place(line, own, vtree, sides)
-
-    def _leaf_place(self, line: int, own: int, vtree: int, variable: int) -> int:
-        if self._vtree is None:
-            return -variable
-        place = self._known_place(line, vtree)
-        if self._vtree.variable[place] != variable - 1:
+        if len(sides) > 1 or (self._root is not None and not sides <= self._pairs.keys()):
             self.file.fail(
-                f"node {own} is over variable {variable} and vtree node {vtree} is not its leaf: "
-                "check that the files belong together",
+                f"the elements of node {own} split its variables in different ways, or not as the "
+                "vtree does: primes are over what is left of a vtree node, subs over what is right",
                 line,
             )
-        return place
-
-    def _inner_place(self, line: int, own: int, vtree: int, sides: set[tuple[int, int]]) -> int:
-        if self._vtree is None:
-            if len(sides) > 1:
-                self.file.fail(
-                    f"the elements of node {own} split its variables in different ways: all "
-                    "primes need the same variables, and all subs",
-                    line,
-                )
-            return self._pairs.setdefault(sides.pop(), len(self._pairs))
-        place = self._known_place(line, vtree)
-        if sides != {(self._vtree.left[place], self._vtree.right[place])}:
-            self.file.fail(
-                f"node {own} does not split its variables as vtree node {vtree} does: "
-                "primes belong to its left child, subs to its right child",
-                line,
-            )
-        return place
-
-    def _known_place(self, line: int, vtree: int) -> int:
-        if vtree not in self._place_of:
-            self.file.fail(f"there is no vtree node {vtree}: do the files belong together?", line)
-        return self._place_of[vtree]
+        return self._pairs.setdefault(sides.pop(), len(self._pairs))
 
     def check_count(self) -> None:
         """The header counts the lines; Juice.jl counts the elements as well, more or less.
@@ -301,35 +223,35 @@ class _Lines:
                 "the file is truncated or its header is wrong"
             )
 
+    def needed(self) -> bytearray:
+        """Which lines the last one needs."""
+        found = bytearray(len(self.letter))
+        found[-1] = 1
+        stop = len(self.prime)
+        for n in range(len(found) - 1, -1, -1):
+            start = stop - self.number[n] if self.letter[n] == _D else stop
+            if found[n]:
+                for child in (*self.prime[start:stop], *self.sub[start:stop]):
+                    found[child] = 1
+            stop = start
+        return found
+
     def _no_loose_ends(self) -> bool:
         """Whether the last line needs all others; literals may be needed by a T alone."""
-        needed = bytearray(len(self.letter))
-        needed[-1] = 1
-        literals: set[int] = set()
-        stop = len(self.prime)
-        for n in range(len(needed) - 1, -1, -1):
-            number = self.number[n]
-            start = stop - number if self.letter[n] == _D else stop
-            if needed[n]:
-                literals.update((number, -number) if self.letter[n] == _T else (number,))
-                for child in (*self.prime[start:stop], *self.sub[start:stop]):
-                    needed[child] = 1
-            stop = start
-        lines = zip(needed, self.letter, self.number, strict=True)
+        lines = list(zip(self.needed(), self.letter, self.number, strict=True))
+        literals = {number for used, _, number in lines if used}
+        literals |= {-number for used, letter, number in lines if used and letter == _T}
         return all(used or (letter == _L and number in literals) for used, letter, number in lines)
 
     def check_root(self) -> int:
         """The last line is the root of the vtree, or of its own one; gives their variables."""
-        if self._vtree is None:
-            return self._check_tree(self._place[-1], list(self._pairs))
-        if self._place[-1] != self._vtree.root:
-            ids = self._vtree.ids
+        if self._root not in (None, self._place[-1]):
             self.file.fail(
-                f"the last node is put at vtree node {ids[self._place[-1]]} and the root of the "
-                f"vtree is {ids[-1]}: the file is truncated, or the two do not belong together",
+                "the last node is not over the variables of the whole vtree: the file is "
+                "truncated, or the two do not belong together",
                 self._line[-1],
             )
-        return len(self._vtree.ids) // 2 + 1
+        return self._check_tree(self._place[-1], list(self._pairs))
 
     def _check_tree(self, root: int, pairs: list[tuple[int, int]]) -> int:
         """No place occurs twice below the last line's, and the variables are 1 to n."""
@@ -446,7 +368,7 @@ class _Writer:
     line of its own; where one is needed, it is a decision with that one pair.
     """
 
-    def __init__(self, circuit: Circuit, vtree: Vtree) -> None:
+    def __init__(self, circuit: WeightedGraph, vtree: Vtree) -> None:
         self._circuit = circuit
         self._place = {scope: n for n, scope in enumerate(vtree.scopes())}
         self._left, self._right = vtree.left.tolist(), vtree.right.tolist()
@@ -607,6 +529,14 @@ class Vtree:
             masks.append(1 << v if v >= 0 else masks[a] | masks[b])
         return masks
 
+    def number_pairs(self, pairs: dict[tuple[int, int], int]) -> int:
+        """The place of each node into ``pairs`` (see :class:`_Lines`); that of the root."""
+        places: list[int] = []
+        for a, b, v in zip(*self._columns(), strict=True):
+            pair = (places[a], places[b]) if v < 0 else (0, 0)
+            places.append(-v - 1 if v >= 0 else pairs.setdefault(pair, len(pairs)))
+        return places[-1]
+
     def text(self) -> str:
         """The vtree in the format of its files."""
         ids = self.ids.tolist()
@@ -663,7 +593,10 @@ def read_vtree(path: AnyPath, max_bytes: int) -> Vtree:
     for line, tokens in lines:
         if (tokens[0], len(tokens)) not in ((b"L", 3), (b"I", 4)):
             lines.fail("a vtree node is 'L id variable' or 'I id left right'", line)
-        node, *rest = lines.integers(tokens[1:], line)
+        try:
+            node, *rest = array("q", map(int, tokens[1:]))
+        except (ValueError, OverflowError) as error:
+            lines.fail(f"a field is no integer of 64 bits ({error})", line)
         if node in index:
             lines.fail(f"vtree node {node} is given twice: give each node its own id", line)
         for child in rest if len(rest) == 2 else ():
@@ -715,7 +648,14 @@ class NodeLines:
                 "give a smaller file, or a larger max_bytes if you trust this one"
             )
         self._rest = self._split()
-        self.count = self._header(word)
+        line, (first, *count) = next(self._rest, (None, [b""]))
+        if {word, first.decode("latin-1")} == {"psdd", "vtree"}:
+            self.fail(f"it is no {word} file but the other: give the psdd first, then the vtree")
+        if first != word.encode() or not (len(count) == 1 and count[0].isdigit()):
+            self.fail(f"the first line that is no comment must be '{word} COUNT'", line)
+        if len(count[0]) > 18:
+            self.fail("the count is no integer of 64 bits", line)
+        self.count = int(count[0])
 
     def __iter__(self) -> Iterator[tuple[int, list[bytes]]]:
         return self._rest
@@ -728,36 +668,6 @@ class NodeLines:
                     self.fail("an underscore is no part of a number: remove it", number)
                 yield number, tokens
 
-    def _header(self, word: str) -> int:
-        """The number of nodes that the file claims to have."""
-        line, tokens = next(self._rest, (None, [b""]))
-        if {word, tokens[0].decode("latin-1")} == {"psdd", "vtree"}:
-            self.fail(f"it is no {word} file but the other: give the psdd first, then the vtree")
-        if tokens[0] == b"sdd":
-            self.fail("it is an sdd file, which has no probabilities: give a psdd file")
-        if len(tokens) != 2 or tokens[0] != word.encode() or not tokens[1].isdigit():
-            self.fail(f"the first line that is no comment must be '{word} COUNT'", line)
-        (count,) = self.integers(tokens[1:], line)
-        if count > len(self._data) // _SHORTEST:
-            self.fail(
-                f"the header declares {count:,} nodes and the file has {len(self._data):,} bytes, "
-                "too few for them: the file is truncated or its header is wrong",
-                line,
-            )
-        return count
-
-    def integers(self, tokens: list[bytes], line: int | None) -> list[int]:
-        """The tokens as integers of at most 64 bits."""
-        for token in tokens:
-            try:
-                if abs(int(token)) < 2**63:
-                    continue
-            except ValueError:
-                pass
-            text = token[:40].decode("ascii", "backslashreplace")
-            self.fail(f"'{text}' is no integer of 64 bits", line)
-        return [int(token) for token in tokens]
-
     def fail(self, problem: str, line: int | None = None) -> NoReturn:
         where = self.path if line is None else f"{self.path}, line {line}"
-        raise FileFormatError(f"{where}: {problem}")
+        raise FileFormatError(f"{where}: {problem[:400]}")

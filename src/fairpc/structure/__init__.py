@@ -5,26 +5,32 @@
 
     circuit = learn(Table.of(codes))
 
-In the order of the work (paper, Section "Structure Learning"): ``trees`` (Chow–Liu),
-``compile`` (a tree as the first circuit), ``search`` (Strudel, exact gain: which edge is
-split on what, and when to stop), ``split`` (what a split does), ``parameters``, ``cells``
-(``learn`` and ``learn_cells``, which do all of it), ``mixture``. ``hidden`` and ``ensemble``
-are the densities without determinism, whose states are hidden and fitted by EM of their
-own. Compiled kernels are imported when something is learned.
+In the order of the work (paper, Section "Structure Learning"): ``_trees`` (Chow–Liu),
+``_compile`` (a tree as the first circuit, and parameters), ``_search`` (Strudel, exact gain: which
+edge is split on what, and when to stop), ``_split`` (what a split does), ``_learn`` (``learn``,
+``learn_cells`` and ``learn_mixture``, which do all of it). ``_hidden`` and ``_ensemble`` are the
+densities without determinism, whose states are latent and fitted by EM of their own. Compiled
+kernels are imported when something is learned.
 """
 
-from fairpc.structure._cells import CellCircuits, CellSearch, learn, learn_cells
-from fairpc.structure._compile import compile_tree, graft, tree_circuit, vtree_of_tree
-from fairpc.structure._ensemble import Ensemble, HiddenTrees, learn_ensemble
-from fairpc.structure._hidden import HiddenTree
-from fairpc.structure._mixture import (
+from fairpc.structure._compile import (
+    Smoothing,
+    compile_tree,
+    graft,
+    tree_circuit,
+    vtree_of_tree,
+)
+from fairpc.structure._ensemble import Ensemble, HiddenTrees, component_weights, learn_ensemble
+from fairpc.structure._hidden import HiddenTree, soft_clusters
+from fairpc.structure._learn import (
+    CellCircuits,
+    CellSearch,
     Mixture,
     bootstrap_weights,
-    component_weights,
+    learn,
+    learn_cells,
     learn_mixture,
-    soft_clusters,
 )
-from fairpc.structure._parameters import Smoothing
 from fairpc.structure._search import (
     HELD_OUT,
     METHODS,

@@ -19,7 +19,6 @@ from fairpc.circuit import Circuit, CircuitBuilder
 from fairpc.core import Floats, Ints, LearningError, check_number
 from fairpc.data import Table
 from fairpc.structure._hidden import MAX_GROUPS, Counts, HiddenTree, clustered_start, marginals
-from fairpc.structure._mixture import component_weights
 from fairpc.structure._trees import check_table
 
 START_ROWS: Final = 20_000
@@ -113,7 +112,7 @@ def learn_ensemble(
     possible, too. BLAS is kept to one thread, since the matrices are small.
 
     Args:
-        table: weighted rows; -1 = missing, which is summed out.
+        table: weighted rows; -1 = missing, which is marginalised.
         validation: held-out rows. They choose iterates, the number of clusters and the
             weights of members, and do not enter the parameters of members.
         method: the settings.
@@ -252,3 +251,46 @@ def _batch_counts(member: HiddenTree, rows: Table, batch: Ints, copies: Ints) ->
     parts = rows.weights[batch] / copies[batch]
     columns = np.ascontiguousarray(rows.codes.T[:, batch])
     return member.expected_counts(columns, parts * (rows.total_weight / parts.sum()))[1]
+
+
+def component_weights(
+    scores: Floats, weights: Floats, *, max_iter: int = 1000, tol: float = 1e-9
+) -> Floats:
+    """Mixture weights that maximise the likelihood of rows, by EM from equal weights.
+
+    ``scores`` holds log P_k(row), (rows, components). The likelihood is concave in
+    the weights, so the maximum is global. ``tol`` is the least gain in nats a row. Components
+    that are nearly alike make EM slow, so each two updates are followed by a leap along them
+    (SQUAREM: Varadhan and Roland 2008) that is kept if it gains.
+    """
+    k = scores.shape[1]
+    pi = np.full(k, 1.0 / k)
+    best = scores.max(axis=1)
+    possible = np.isfinite(best) & (weights > 0)
+    if k == 1 or not possible.any():
+        return pi
+    values = np.exp(scores[possible] - best[possible, None])
+    share = weights[possible] / weights[possible].sum()
+
+    def updated(pi: Floats) -> tuple[Floats, float]:
+        """The next weights, and the log-likelihood of these."""
+        mixed = values @ pi
+        return pi * ((share / mixed) @ values), float(share @ np.log(mixed))
+
+    following, before = updated(pi)
+    for _ in range(max_iter):
+        after, _ = updated(following)
+        step, turn = following - pi, after - 2 * following + pi
+        far = float(np.sqrt(step @ step / max(turn @ turn, 1e-300)))
+        # A weight that is zero would stay so.
+        pi = np.maximum(pi + 2 * far * step + far * far * turn, pi / 10)
+        pi /= pi.sum()
+        following, score = updated(pi)
+        if score < before:
+            pi = after
+            following, score = updated(pi)
+        if score - before < tol:
+            break
+        before = score
+    result: Floats = following / following.sum()
+    return result

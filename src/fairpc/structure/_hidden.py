@@ -1,4 +1,4 @@
-"""Hidden trees: a tree of hidden variables, each of which shows one variable of the table.
+"""Hidden trees: a tree of latent variables, each of which shows one variable of the table.
 
     P(x) = Σ_z Π_v P(z_v | z_parent(v)) · P(x_v | z_v)
 
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from fairpc.circuit import CircuitBuilder
 from fairpc.core import Codes, Floats, Ints
 from fairpc.data import Table
-from fairpc.structure._mixture import soft_clusters
 from fairpc.structure._trees import (
     Tree,
     mutual_information,
@@ -31,6 +30,9 @@ from fairpc.structure._trees import (
 
 BLOCK_ROWS: Final = 512
 """Rows whose values are computed at once."""
+
+SPARSE_ARITY: Final = 6.0
+"""Mean number of values of a variable above which indicators of them are kept sparse."""
 
 _RESCALE: Final = 8
 """Messages that are multiplied before their product is scaled: many would underflow."""
@@ -60,14 +62,16 @@ class Counts:
 
     def moved(self, other: Counts, rate: float) -> Counts:
         """The part ``rate`` of the way from these to others."""
+        return self._with(other, 1 - rate, rate)
+
+    def plus(self, other: Counts) -> Counts:
+        return self._with(other, 1.0, 1.0)
+
+    def _with(self, other: Counts, own: float, new: float) -> Counts:
+        pairs = ((self.transitions, other.transitions), (self.emissions, other.emissions))
         return Counts(
-            tuple((1 - rate) * a + rate * b for a, b in _pairs(self, other, "transitions")),
-            tuple((1 - rate) * a + rate * b for a, b in _pairs(self, other, "emissions")),
+            *(tuple(own * a + new * b for a, b in zip(*pair, strict=True)) for pair in pairs)
         )
-
-
-def _pairs(first: Counts, second: Counts, name: str) -> zip[tuple[Floats, Floats]]:
-    return zip(getattr(first, name), getattr(second, name), strict=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +112,7 @@ class HiddenTree:
             rows = slice(i, i + BLOCK_ROWS)
             logs, counts = self._block_counts(columns[:, rows], weights[rows])
             total += float(logs @ weights[rows])
-            sums = counts if sums is None else _added(sums, counts)
+            sums = counts if sums is None else sums.plus(counts)
         if sums is None:
             sums = Counts(
                 tuple(np.zeros_like(t) for t in self.transitions),
@@ -162,7 +166,7 @@ class HiddenTree:
         inside: list[Floats] = [logs] * len(children)
         messages: list[Floats] = [logs] * len(children)
         for v in self.tree.order[::-1].tolist():
-            # Code -1 takes the last row: a missing value is summed out.
+            # Code -1 takes the last row: a missing value is marginalised.
             known = np.concatenate([self.emissions[v], np.ones((1, self.emissions[v].shape[1]))])
             value = known.take(columns[v], axis=0, mode="wrap")
             for i, c in enumerate(children[v], 1):
@@ -188,13 +192,6 @@ class HiddenTree:
             values = np.arange(len(self.emissions[v]))[:, None]
             emissions[v] = (columns[v] == values).astype(np.float64) @ posterior[v]
         return logs, Counts(tuple(transitions), tuple(emissions))
-
-
-def _added(first: Counts, second: Counts) -> Counts:
-    return Counts(
-        tuple(a + b for a, b in _pairs(first, second, "transitions")),
-        tuple(a + b for a, b in _pairs(first, second, "emissions")),
-    )
 
 
 def _shares(counts: Floats, before: Floats, axis: int) -> Floats:
@@ -279,4 +276,36 @@ def _transition(theta: Floats, clusters: Floats, root: bool, rng: np.random.Gene
     n_states = n_groups * k
     loose = rng.dirichlet(np.ones(n_states), n_above * k)
     result: Floats = (1 - LOOSE_STATES) * kept.reshape(-1, n_states) + LOOSE_STATES * loose
+    return result
+
+
+def soft_clusters(
+    table: Table, n_clusters: int, rng: np.random.Generator, *, n_iter: int = 50
+) -> Floats:
+    """Posteriors (rows, clusters) of a latent class model: independent columns in each class.
+
+    Fitted by EM from random posteriors, with one prior row per distribution; a
+    missing value says nothing.
+    """
+    from scipy.sparse import csr_array
+
+    # One column per value of each variable, 1 where a row has it; of many values most are 0.
+    columns = zip(table.codes.T, table.arities.tolist(), strict=True)
+    rows: Any = np.concatenate([c[:, None] == np.arange(k) for c, k in columns], axis=1)
+    sparse = float(table.arities.mean()) > SPARSE_ARITY
+    rows = csr_array(rows, dtype=np.float64) if sparse else rows.astype(float)
+    start = offsets(table.arities)[:-1]
+    prior = np.repeat(1.0 / table.arities, table.arities)[:, None]
+    posterior = rng.dirichlet(np.ones(n_clusters), table.n_rows)
+    for _ in range(n_iter):
+        weighted = posterior * table.weights[:, None]
+        counts = rows.T @ weighted + prior
+        totals = np.add.reduceat(counts, start, axis=0)
+        log_p = np.log(counts / np.repeat(totals, table.arities, axis=0))
+        share = weighted.sum(axis=0) + 1.0 / n_clusters
+        joint = rows @ log_p + np.log(share / share.sum())
+        joint -= joint.max(axis=1, keepdims=True)
+        posterior = np.exp(joint)
+        posterior /= posterior.sum(axis=1, keepdims=True)
+    result: Floats = posterior
     return result

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from fairpc.core import Bytes, Int32s, InterruptedWarning, check_choice, check_number, warn_caller
-from fairpc.structure._parameters import LearnedCell
+from fairpc.structure._compile import LearnedCell
 from fairpc.structure._trees import CRITERIA, Criterion, mutual_information, pair_counts, price
 
 if TYPE_CHECKING:

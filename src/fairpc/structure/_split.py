@@ -19,10 +19,15 @@ import numpy as np
 
 from fairpc.circuit import Vtree
 from fairpc.core import Array, Bools, Bytes, Codes, Floats, Int32s, Ints
-from fairpc.structure import _split_kernels as splits
-from fairpc.structure import _state_kernels as kernels
-from fairpc.structure._compile import Skeleton, parents_and_depths
-from fairpc.structure._parameters import LearnedCell, Smoothing, cell_marginals, posterior_mean
+from fairpc.structure import _kernels as kernels
+from fairpc.structure._compile import (
+    LearnedCell,
+    Skeleton,
+    Smoothing,
+    cell_marginals,
+    parents_and_depths,
+    posterior_mean,
+)
 from fairpc.structure._trees import offsets
 
 
@@ -177,7 +182,7 @@ class SplitState:
         node, cell = int(self._E[edge, kernels.NODE]), self.cell(edge)
         size, counts = self._size.copy(), self._C[touched, :3]
         target = self._size, cell * self._n_values, self._maps, self._edge_maps
-        middle, pair = splits.copy_nodes(
+        middle, pair = kernels.copy_nodes(
             *self._graph(), edge, queue, variable, sides, levels, self.start, *target
         )
         self._undo.append(_Undo(node, edge, pair, touched, counts, size))
@@ -185,7 +190,7 @@ class SplitState:
         side = sides[self.codes[variable, rows]]
         below = vnodes % self._stride
         moved = self._E, self._C, self._active, self.row_weights, rows, side, edge
-        splits.move_rows(
+        kernels.move_rows(
             *moved, self.vnode(edge), pair, below, edges, counts, self.n_fixed, self._edge_maps
         )
         first, second = rows[side == 0], rows[side == 1]
@@ -195,15 +200,15 @@ class SplitState:
         new = int(size[0]), int(self._size[0])
         self._T[slice(*new)] = 0.0
         self._likelihood += self._set_terms(*new, np.append(queue, np.int32(node)))
-        self.n_parameters += splits.settle(self._N, self._E, *new)
+        self.n_parameters += kernels.settle(self._N, self._E, *new)
         self.n_parameters += 2 if self._N[node, kernels.SIZE] == 2 else 1
-        self.n_parameters -= splits.release(self._N, self._E, edge, new[1])
+        self.n_parameters -= kernels.release(self._N, self._E, edge, new[1])
 
     def undo(self) -> None:
         """Go back to the last :meth:`keep`. Rows stay where they were sent: no split can follow."""
         while self._undo:
             last = self._undo.pop()
-            splits.restore_edge(self._N, self._E, last.node, last.edge, last.pair)
+            kernels.restore_edge(self._N, self._E, last.node, last.edge, last.pair)
             self._C[last.edges, :3] = last.counts
             self._size[:] = last.size
 
@@ -259,7 +264,7 @@ class SplitState:
         """
         self._mark += 1
         leaf = int(self._leaf[self.cell(edge)][variable])
-        found: tuple[Int32s, int, Int32s] = splits.reach(
+        found: tuple[Int32s, int, Int32s] = kernels.reach(
             self._N, self._E, self._V, edge, leaf, levels, self._mark
         )
         return found

@@ -83,7 +83,7 @@ def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
     taken on packed bits, 64 rows at a time, where weights are whole numbers, and
     over the planes that hold in each row otherwise.
     """
-    from fairpc.structure import _count_kernels
+    from fairpc.structure import _kernels
 
     columns, weights = readonly(np.ascontiguousarray(columns)), readonly(weights)
     start = offsets(sizes)
@@ -91,16 +91,16 @@ def pair_counts(columns: Codes, weights: Floats, sizes: Integers) -> Floats:
     n_values = int(start[-1])
     single = np.zeros(n_values + n_variables)
     plane = np.empty(n_values + n_variables, np.int64)
-    n_planes = _count_kernels.number_planes(columns, weights, start, single, plane)
+    n_planes = _kernels.number_planes(columns, weights, start, single, plane)
     gram = np.zeros((n_planes, n_planes))
     if n_rows and weights.max() < _MOST and (weights == np.floor(weights)).all():
         bits = np.zeros((n_planes + 2, (n_rows + 63) // 64), np.uint64)
-        _count_kernels.bit_products(columns, weights, start, plane, bits, gram)
+        _kernels.bit_products(columns, weights, start, plane, bits, gram)
     else:
         held = np.empty(n_variables, np.int64)
-        _count_kernels.row_products(columns, weights, start, plane, held, gram)
+        _kernels.row_products(columns, weights, start, plane, held, gram)
     counts = np.zeros((n_values, n_values))
-    _count_kernels.expand(gram, plane, single, start, np.empty(len(single)), counts)
+    _kernels.expand(gram, plane, single, start, np.empty(len(single)), counts)
     return counts
 
 
@@ -117,13 +117,13 @@ def mutual_information(
     no more in total where they are not. ``possible`` says which of the stacked values
     there are; all by default.
     """
-    from fairpc.structure import _count_kernels
+    from fairpc.structure import _kernels
 
     start = offsets(sizes)
     known = np.ones(int(start[-1]), bool) if possible is None else possible
     free = np.add.reduceat(known, start[:-1], dtype=np.float64)
     result = np.zeros((len(free), len(free)))
-    _count_kernels.pair_information(counts, start, known, free, float(pseudocount), result)
+    _kernels.pair_information(counts, start, known, free, float(pseudocount), result)
     return result
 
 
@@ -316,13 +316,13 @@ def completed(
     holes = np.flatnonzero((codes < 0).any(axis=0))
     if not len(holes):
         return codes
-    from fairpc.structure import _count_kernels
+    from fairpc.structure import _kernels
 
     start = offsets(arities)
     smooth = counts + np.repeat(1.0 / arities, arities)
     filled = np.ascontiguousarray(codes[:, holes])
     uniforms = rng.random(filled.shape)
-    _count_kernels.tree_samples(filled, tree.order, tree.parent, start, smooth, uniforms)
+    _kernels.tree_samples(filled, tree.order, tree.parent, start, smooth, uniforms)
     result = codes.copy()
     result[:, holes] = filled
     return result

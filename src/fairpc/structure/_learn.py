@@ -3,22 +3,36 @@
 The sub-circuits P(x | cell) of a larger model are learned together (paper,
 Section "Structure Learning"): one queue of edges over all cells, so that splits
 go where most rows are, and one validation likelihood that says when to stop.
+
+A mixture Σ_k π_k P_k(x) has such circuits as components. Choosing one structure by validation is
+unstable on small data; a mixture of structures, each learned on its own reweighted rows, is not.
+The weights π are those under which held-out rows are likeliest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from fairpc.circuit import Circuit, CircuitBuilder
-from fairpc.core import Codes, Floats, Ints, LearningError, check_choice
+from fairpc.core import Codes, Floats, Ints, LearningError, check_choice, check_number
 from fairpc.data import Table, distinct_rows
-from fairpc.structure._compile import Shape, compile_tree, graft_skeleton, vtree_of_tree
-from fairpc.structure._parameters import LearnedCell, Smoothing, tree_counts
+from fairpc.structure._compile import (
+    LearnedCell,
+    Shape,
+    Smoothing,
+    compile_tree,
+    graft,
+    graft_skeleton,
+    tree_counts,
+    vtree_of_tree,
+)
+from fairpc.structure._ensemble import Ensemble, component_weights, learn_ensemble
+from fairpc.structure._hidden import soft_clusters
 from fairpc.structure._search import METHODS, Method, MethodName, Step, Strudel
 from fairpc.structure._trees import (
     Criterion,
@@ -29,11 +43,11 @@ from fairpc.structure._trees import (
     tree_of_counts,
 )
 
-if TYPE_CHECKING:
-    from fairpc.structure._ensemble import Ensemble
-
-Trees = Literal["pooled", "cell"]
-TREES: Final = ("pooled", "cell")
+TreeChoice = Literal["pooled", "cell"]
+TREE_CHOICES: Final = ("pooled", "cell")
+Diversity = Literal["bootstrap", "clusters"]
+DIVERSITIES: Final = ("bootstrap", "clusters")
+Seed = int | np.random.Generator | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +108,23 @@ class CellSearch:
             print(step.split, step.log_likelihood)
         circuits = search.best()
 
-    :func:`learn_cells` explains the arguments and does all of it at once.
+    :func:`learn_cells` does all of it at once.
+
+    Args:
+        cells: weighted rows of each cell; a row may be in several, with weights that
+            share it out. A cell may be constant in a column, or have no rows at all.
+        validation: held-out rows of each cell; the search gives back the iterate
+            under which they are likeliest.
+        method: a :class:`Strudel` or :class:`Gain`, or a name: "strudel", "gain", or
+            "chow-liu" for trees without any split.
+        trees: what each cell starts from: the Chow–Liu tree of all cells' rows together
+            ("pooled", as in the paper), that of its own rows ("cell"), or given trees.
+        vtree: shape of the vtrees.
+        prune: criterion by which tree edges are left out.
+        smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
+        structure_weights: per cell, weights of its rows for trees and splits where they differ
+            from those for parameters, as in a bootstrap of structures.
+        random_state: seed of random choices and completions.
     """
 
     def __init__(
@@ -103,14 +133,14 @@ class CellSearch:
         *,
         validation: Sequence[Table] | None = None,
         method: Method | MethodName = "strudel",
-        trees: Trees | Tree | Sequence[Tree] = "pooled",
+        trees: TreeChoice | Tree | Sequence[Tree] = "pooled",
         vtree: Shape = "balanced",
         prune: Criterion | None = None,
         smoothing: Smoothing | float = 1.0,
         structure_weights: Sequence[npt.ArrayLike] | None = None,
-        random_state: int | np.random.Generator | None = None,
+        random_state: Seed = None,
     ) -> None:
-        from fairpc.structure._split import CellRows, SplitState
+        from fairpc.structure._split import CellRows, SplitState  # loads the compiler
 
         _check_cells(cells, validation, structure_weights)
         if isinstance(method, str):
@@ -165,51 +195,14 @@ class CellSearch:
 
 
 def learn_cells(
-    cells: Sequence[Table],
-    *,
-    validation: Sequence[Table] | None = None,
-    method: Method | MethodName = "strudel",
-    trees: Trees | Tree | Sequence[Tree] = "pooled",
-    vtree: Shape = "balanced",
-    prune: Criterion | None = None,
-    smoothing: Smoothing | float = 1.0,
-    structure_weights: Sequence[npt.ArrayLike] | None = None,
-    random_state: int | np.random.Generator | None = None,
-    callback: Callable[[Step], None] | None = None,
+    cells: Sequence[Table], *, callback: Callable[[Step], None] | None = None, **options: Any
 ) -> CellCircuits:
     """Learn a circuit over the same variables for each of several cells.
 
-    An interrupt (Ctrl-C) ends the search with a warning and the best so far.
-
-    Args:
-        cells: weighted rows of each cell; a row may be in several, with weights that
-            share it out. A cell may be constant in a column, or have no rows at all.
-        validation: held-out rows of each cell; the search gives back the iterate
-            under which they are likeliest.
-        method: a :class:`Strudel` or :class:`Gain`, or a name: "strudel", "gain", or
-            "chow-liu" for trees without any split.
-        trees: what each cell starts from: the Chow–Liu tree of all cells' rows together
-            ("pooled", as in the paper), that of its own rows ("cell"), or given trees.
-        vtree: shape of the vtrees.
-        prune: criterion by which tree edges are left out.
-        smoothing: strength of Laplace smoothing, or a :class:`Smoothing`.
-        structure_weights: per cell, weights of its rows for trees and splits where they differ
-            from those for parameters, as in a bootstrap of structures.
-        random_state: seed of random choices and completions.
-        callback: called with each :class:`Step`.
+    An interrupt (Ctrl-C) ends the search with a warning and the best so far. ``callback`` is
+    called with each :class:`Step`; the other options are those of :class:`CellSearch`.
     """
-    search = CellSearch(
-        cells,
-        validation=validation,
-        method=method,
-        trees=trees,
-        vtree=vtree,
-        prune=prune,
-        smoothing=smoothing,
-        structure_weights=structure_weights,
-        random_state=random_state,
-    )
-    return search.run(callback)
+    return CellSearch(cells, **options).run(callback)
 
 
 def learn(
@@ -222,7 +215,7 @@ def learn(
     vtree: Shape = "balanced",
     prune: Criterion | None = None,
     smoothing: Smoothing | float = 1.0,
-    random_state: int | np.random.Generator | None = None,
+    random_state: Seed = None,
     callback: Callable[[Step], None] | None = None,
 ) -> Circuit:
     """Learn a smooth and decomposable circuit from weighted rows.
@@ -247,11 +240,13 @@ def learn(
         random_state: seed of what is random: the held-out rows, completions of rows
             with missing values, Strudel's random heuristics, starts of an ensemble.
     """
-    from fairpc.structure._ensemble import Ensemble, learn_ensemble
-
     rng = np.random.default_rng(random_state)
     if method == "ensemble" or isinstance(method, Ensemble):
-        _check_of_searches(tree, vtree, prune, smoothing, callback)
+        if (tree, vtree, prune, smoothing, callback) != (None, "balanced", None, 1.0, None):
+            raise LearningError(
+                "method 'ensemble' has no use for tree, vtree, prune, smoothing and callback: "
+                "leave them out, or take a method that searches"
+            )
         check_table(table, lenient=True)
         train = table
         if validation is None:
@@ -278,25 +273,106 @@ def learn(
     return learned.circuit(0)
 
 
-def _check_of_searches(
-    tree: Tree | None,
-    vtree: Shape,
-    prune: Criterion | None,
-    smoothing: Smoothing | float,
-    callback: Callable[[Step], None] | None,
-) -> None:
-    """Refuse what was given for a search where none is made."""
-    given = {
-        "tree": tree is not None,
-        "vtree": vtree != "balanced",
-        "prune": prune is not None,
-        "smoothing": smoothing != 1.0,
-        "callback": callback is not None,
-    }
-    for name in (n for n, is_given in given.items() if is_given):
-        raise LearningError(
-            f"method 'ensemble' has no use for {name}: leave it out, or take a method that searches"
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Circuits over the same variables, and their weights."""
+
+    components: tuple[Circuit, ...]
+    weights: Floats
+
+    def circuit(self, variable: str | None = None) -> Circuit:
+        """The mixture as one circuit.
+
+        ``variable`` names a component variable, which becomes the last one: the
+        circuit is then deterministic in it. Without, the components are marginalised at
+        the root; each of them stays deterministic below it.
+        """
+        names = dict(
+            zip(self.components[0].names, self.components[0].arities.tolist(), strict=True)
         )
+        if variable in names:
+            raise LearningError(f"there is a variable {variable!r} already: choose another name")
+        if variable is not None:
+            names[variable] = len(self.components)
+        builder = CircuitBuilder(names)
+        roots = []
+        for k, component in enumerate(self.components):
+            root = graft(builder, component, range(len(component.names)), key=k)
+            if variable is not None:
+                root = builder.product(root, builder.indicator(variable, k))
+            roots.append(root)
+        return builder.build(builder.sum(roots, self.weights.tolist()))
+
+
+def learn_mixture(
+    table: Table,
+    n_components: int = 4,
+    *,
+    diversity: Diversity = "bootstrap",
+    methods: Sequence[Method | MethodName] = ("gain",),
+    validation: Table | None = None,
+    validation_fraction: float = 0.1,
+    smoothing: Smoothing | float = 1.0,
+    random_state: Seed = None,
+    callback: Callable[[Step], None] | None = None,
+) -> Mixture:
+    """Learn a mixture of circuits.
+
+    Args:
+        table: weighted rows.
+        n_components: number of circuits.
+        diversity: "bootstrap": each structure is learned on Bayesian-bootstrap weights
+            (Exponential(1) a row, a row of whole weight n counting as n), its parameters on
+            all rows. "clusters": each circuit is learned on the rows' posteriors of one
+            class of a latent class model.
+        methods: methods of the components, in turn.
+        validation: held-out rows for the weights of components, and for Strudel's stop.
+        validation_fraction: share of the rows held out where there are none.
+        smoothing: as in :func:`learn`.
+        random_state: seed.
+        callback: called with each step of each component's search.
+    """
+    check_table(table)
+    check_choice("diversity", diversity, DIVERSITIES)
+    check_number("n_components", n_components, 1)
+    if not methods:
+        raise LearningError("methods is empty: name at least one")
+    rng = np.random.default_rng(random_state)
+    train, held_out = table, validation
+    if held_out is None:
+        train, held_out = hold_out(table, validation_fraction, rng)
+    shares = soft_clusters(train, n_components, rng) if diversity == "clusters" else None
+    components = []
+    for k in range(n_components):
+        rows = train
+        if shares is None:
+            structure = bootstrap_weights(train, rng)
+        else:
+            structure = train.weights * shares[:, k]
+            rows = Table.of(train.codes, structure, arities=train.arities, names=train.names)
+        learned = learn_cells(
+            [rows],
+            validation=[held_out],
+            method=methods[k % len(methods)],
+            smoothing=smoothing,
+            structure_weights=[structure],
+            random_state=rng,
+            callback=callback,
+        )
+        components.append(learned.circuit(0))
+    scores = np.stack([c.log_marginal(held_out.codes) for c in components], axis=1)
+    return Mixture(tuple(components), component_weights(scores, held_out.weights))
+
+
+def bootstrap_weights(table: Table, rng: np.random.Generator) -> Floats:
+    """Bayesian-bootstrap weights (Rubin 1981): Gamma(weight) a row, with the table's total."""
+    draws = np.zeros(table.n_rows)
+    used = table.weights > 0
+    draws[used] = rng.gamma(table.weights[used])
+    if draws.sum() <= 0:  # weights so small that every draw underflows
+        return table.weights
+    result: Floats = draws * (table.total_weight / draws.sum())
+    return result
 
 
 def hold_out(table: Table, fraction: float, rng: np.random.Generator) -> tuple[Table, Table]:
@@ -345,21 +421,18 @@ def _check_cells(
             )
     for i, given_weights in enumerate(structure_weights or []):
         weights = np.asarray(given_weights, np.float64)
-        if weights.shape != (cells[i].n_rows,):
+        sound = weights.shape == (cells[i].n_rows,) and np.isfinite(weights).all()
+        if not (sound and (weights >= 0).all()):
             raise LearningError(
-                f"structure_weights of cell {i} have shape {weights.shape}: give one per row "
-                f"({cells[i].n_rows})"
-            )
-        if not (np.isfinite(weights) & (weights >= 0)).all():
-            raise LearningError(
-                f"structure_weights of cell {i} are not all finite and at least 0: correct them"
+                f"structure_weights of cell {i} have shape {weights.shape}: give one finite number "
+                f"from 0 up per row ({cells[i].n_rows})"
             )
     if not any(table.weights.any() for table in cells):
         raise LearningError("no cell has rows of positive weight: give at least one row")
 
 
 def _trees(
-    trees: Trees | Tree | Sequence[Tree],
+    trees: TreeChoice | Tree | Sequence[Tree],
     cells: Sequence[Table],
     counts: Sequence[Floats],
     prune: Criterion | None,
@@ -372,7 +445,7 @@ def _trees(
                 f"there are {len(trees)} trees for {len(cells)} cells: give one each"
             )
         return trees
-    check_choice("trees", trees, TREES)
+    check_choice("trees", trees, TREE_CHOICES)
     if trees == "pooled":
         return [tree_of_counts(np.sum(counts, axis=0), cells[0].arities, prune=prune)] * len(cells)
     return [tree_of_counts(c, cells[0].arities, prune=prune) for c in counts]
