@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from evidence.arrays import drawn, published, revealing
 from fairpc.errors import MetricError
-from fairpc.evidence import Sample, deal, identified_set, test_assumptions
+from fairpc.evidence import Sample, identified_set, test_assumptions
 from fairpc.evidence._crossfit import (
     ClassRates,
     GroupRows,
@@ -22,7 +22,7 @@ from fairpc.evidence._crossfit import (
     joint_bound,
     separate_bound,
 )
-from fairpc.learners import Features, design, distinct, learners
+from fairpc.learners import Features, deal, design, distinct, learners
 
 FIGURES = {
     "adult": (0.294, 0.129, 0.02),

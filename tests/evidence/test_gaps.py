@@ -15,13 +15,13 @@ from fairpc.evidence import (
     Sample,
     clopper_pearson,
     equal_rates,
-    kish,
     mean_sample,
     parity,
     parity_curve,
     rate_sample,
 )
 from fairpc.evidence._intervals import koopman, newcombe, welch
+from fairpc.learners import kish
 
 # difference, its interval, ratio, its interval: last group against first, labels as decisions.
 FIGURES = {

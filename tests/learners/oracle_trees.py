@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fairpc.learners import Limits
+from fairpc.learners import TreeLimits
 
 Array = npt.NDArray[Any]
 
@@ -33,7 +33,7 @@ def tree_steps(
     named: Array,
     derivatives: tuple[Array, Array],
     allowed: Array,
-    limits: Limits,
+    limits: TreeLimits,
 ) -> Array:
     """The step of each row by one tree, the leaf that gains most divided first.
 
@@ -57,7 +57,7 @@ def tree_steps(
                 parts = rows[keep], rows[~keep]
                 if min(map(len, parts)) < limits.rows:
                     continue
-                if min(bend[part].sum() for part in parts) < limits.bend:
+                if min(bend[part].sum() for part in parts) < limits.hessian:
                     continue
                 gain = sum(map(worth, parts)) - worth(rows)
                 if gain > found[0]:

@@ -7,14 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairpc.learners import Cells, Grower, Limits, places, stacked
+from fairpc.learners import Cells, Grower, TreeLimits, places, stacked
 from learners import oracle_trees
 
 
-@pytest.mark.parametrize("limits", [Limits(4.0, 0.0, 5.0, 0.15), Limits(1.0, 2.0, 1.0, 1.0)])
+@pytest.mark.parametrize(
+    "limits", [TreeLimits(4.0, 0.0, 5.0, 0.15), TreeLimits(1.0, 2.0, 1.0, 1.0)]
+)
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize("seed", range(12))
-def test_a_tree_is_that_of_trying_every_division(seed: int, sparse: bool, limits: Limits) -> None:
+def test_a_tree_is_that_of_trying_every_division(
+    seed: int, sparse: bool, limits: TreeLimits
+) -> None:
     """On some of the rows, with holes, and with a column most of whose rows are alike."""
     rng = np.random.default_rng(seed)
     n, arities = 90, np.array([4, 3, 6, 3])
@@ -58,7 +62,7 @@ def test_sparse_rows_list_all_places_but_the_commonest(seed: int, n_columns: int
 
 def test_where_nothing_is_gained_a_tree_is_one_leaf() -> None:
     cells = Cells.of(np.zeros((1, 40), np.int16), np.array([1]), np.zeros(1, np.bool_))
-    grower = Grower.of(cells, np.arange(40), 4, Limits(1.0, 0.0, 5.0, 1.0))
+    grower = Grower.of(cells, np.arange(40), 4, TreeLimits(1.0, 0.0, 5.0, 1.0))
     tree = grower.grow(np.ones(40), np.ones(40), np.zeros(grower.shape))
     assert (tree.divided[:, 0] == -1).all()
     assert tree.values.tolist() == pytest.approx([40 / 45, 0, 0, 0])
@@ -68,7 +72,7 @@ def test_places_that_no_row_had_follow_their_order_or_the_larger_part() -> None:
     """Values 0, 2, 5 of an order, and levels 0, 1 of five, each with its own slope."""
     ordered = Cells.of(np.array([[0] * 9 + [2] * 9 + [5] * 12]), np.array([8]), np.array([False]))
     levels = Cells.of(np.array([[0] * 20 + [1] * 10]), np.array([5]), np.array([True]))
-    limits = Limits(1.0, 0.0, 0.0, 1.0)
+    limits = TreeLimits(1.0, 0.0, 0.0, 1.0)
 
     def said(cells: Cells, slope: list[float], codes: list[int]) -> list[float]:
         grower = Grower.of(cells, np.arange(30), 2, limits)
@@ -87,7 +91,7 @@ def test_places_that_no_row_had_follow_their_order_or_the_larger_part() -> None:
 
 def test_where_only_holes_are_told_apart_all_values_stay_together() -> None:
     cells = Cells.of(np.array([[0] * 10 + [2] * 10 + [-1] * 10]), np.array([5]), np.array([False]))
-    grower = Grower.of(cells, np.arange(30), 2, Limits(1.0, 0.0, 0.0, 1.0))
+    grower = Grower.of(cells, np.arange(30), 2, TreeLimits(1.0, 0.0, 0.0, 1.0))
     slope = np.append(np.ones(20), -np.ones(10))
     odds = np.zeros(6)
     tree = grower.grow(slope, np.ones(30), np.zeros(grower.shape))

@@ -20,10 +20,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from fairpc.core import Floats, Ints
 from fairpc.data import read_frame
 from fairpc.errors import FairpcError, FileFormatError, LearningError, TableError, TableWarning
-from fairpc.models import CLASSIFIER_KINDS, TableClassifier
-from fairpc.models import _learned as learned
-from fairpc.models._classifiers import ClassifierKind, _matrix
-from fairpc.models._learned import Linear, Opaque, Trees
+from fairpc.learners import (
+    CLASSIFIER_KINDS,
+    ClassifierKind,
+    SavedLinear,
+    SavedTrees,
+    encoded_matrix,
+)
+from fairpc.learners import _saved as learned
+from fairpc.learners._saved import Opaque
+from fairpc.models import TableClassifier
 
 N_TREES = 12
 
@@ -68,9 +74,9 @@ def as_learner(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     verified = learned._verified
 
-    def watched(learner: Any, *rest: Any) -> Any:
+    def watched(learner: Any, *rest: Any, **how: Any) -> Any:
         found.append(learner)
-        return verified(learner, *rest)
+        return verified(learner, *rest, **how)
 
     monkeypatch.setattr(learned, "_verified", watched)
     return found
@@ -84,9 +90,9 @@ def test_trees_say_what_scikit_learn_says(
 ) -> None:
     learners = as_learner(monkeypatch)
     model = fitted(kind, n, seed)
-    assert isinstance(model.learned_, Trees)
+    assert isinstance(model.learned_, SavedTrees)
     new, _ = people(700, seed + 100)
-    expected = learners[0].predict_proba(_matrix(model.encoding_, read_frame(new)))
+    expected = learners[0].predict_proba(encoded_matrix(model.encoding_, read_frame(new)))
     np.testing.assert_allclose(model.predict_proba(new), expected, rtol=0, atol=1e-12)
     assert n == 60 or np.ptp(expected[:, 1]) > 0.2
 
@@ -203,7 +209,7 @@ def test_identifiers_and_named_values_are_left_out() -> None:
     assert model.encoding_.missing_values == (-9, "?")
     rows = pl.DataFrame({"id": ["a", "b"], "n": [-9, None]})
     assert np.ptp(model.predict_proba(rows)[:, 1]) == 0
-    assert np.isnan(_matrix(model.encoding_, read_frame(rows))).all()
+    assert np.isnan(encoded_matrix(model.encoding_, read_frame(rows))).all()
 
 
 def test_weights_are_repeated_rows() -> None:
@@ -282,18 +288,17 @@ def test_other_tables_are_refused() -> None:
 def test_trees_of_another_shape_are_used_and_not_saved(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = learned._boosted
+    read = learned._boosted_content
 
-    def other(learner: Any, sizes: Ints) -> Trees:
+    def other(learner: Any, sizes: Ints) -> dict[str, Any]:
         if fault == "raises":
             raise AttributeError("_predictors")
-        trees = read(learner, sizes)
-        trees.number[:] += 1e-3
-        return trees
+        content = read(learner, sizes)
+        return content | {"value": [value + 1e-3 for value in content["value"]]}
 
     table, _ = people(300, 0)
     expected = fitted("hgb").predict_proba(table)
-    monkeypatch.setattr(learned, "_boosted", other)
+    monkeypatch.setattr(learned, "_boosted_content", other)
     model = fitted("hgb")
     assert isinstance(model.learned_, Opaque)
     np.testing.assert_allclose(model.predict_proba(table), expected, rtol=0, atol=1e-12)
@@ -313,7 +318,7 @@ def test_a_small_tree_by_hand() -> None:
         "left_levels": [[0, 2]],
         "value": [0.1, 0.2, 0.4, 1.0],
     }
-    trees = Trees.from_dict(content, np.array([0, 3]), boosted=True)
+    trees = SavedTrees.from_dict(content, np.array([0, 3]), boosted=True)
     nan = np.nan
     rows = np.array([[1, 0], [1, 1], [0, 2], [0, nan], [1.01, 0], [nan, 0]])
     sums = np.array([1.6, 1.7, 1.6, 1.6, 1.9, 1.9])
@@ -324,8 +329,8 @@ def test_a_small_tree_by_hand() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-def _without_compiler(trees: Trees, rows: Floats) -> Floats:
-    from fairpc.models import _learned_kernels as _kernels
+def _without_compiler(trees: SavedTrees, rows: Floats) -> Floats:
+    from fairpc.learners import _kernels
 
     kernel: Any = _kernels.leaf_sums
     out = np.full(len(rows), trees.baseline)
@@ -448,7 +453,7 @@ def test_clone_and_parameters() -> None:
     model = TableClassifier("forest", missing_values=("?",), random_state=3)
     assert clone(model).get_params() == model.get_params()
     assert model.set_params(kind="hgb").kind == "hgb"
-    assert isinstance(fitted("logistic").set_params(kind="hgb").learned_, Linear)
+    assert isinstance(fitted("logistic").set_params(kind="hgb").learned_, SavedLinear)
 
 
 def _weights_are_not_rows(estimator: TableClassifier) -> dict[str, str]:

@@ -14,12 +14,17 @@ from sklearn.metrics import roc_auc_score
 
 from fairpc import LatentDecision
 from fairpc.core import Array, Floats, Ints
+from fairpc.learners import (
+    AlteredLabels,
+    BoostedOdds,
+    LinearOdds,
+    SavedTrees,
+    corrected_boosting,
+    corrected_linear,
+)
+from fairpc.learners import _saved as saved
+from fairpc.learners._design import Design
 from fairpc.models import TableClassifier
-from fairpc.models import _corrected as corrected
-from fairpc.models._corrected import corrected_boosting, corrected_linear
-from fairpc.models._learned import Design, Trees
-from fairpc.models._learners import Boosted, Labelled
-from fairpc.models._learners import Linear as LinearOdds
 from fairpc.models._score_map_fit import calibrated, fit_score_map
 
 BENT = np.array([[[0.95, 0.05], [0.1, 0.9]], [[0.98, 0.02], [0.5, 0.5]]])
@@ -45,7 +50,7 @@ def bent(seed: int, n: int) -> tuple[pd.DataFrame, Array, Array, Array]:
 
 
 @st.composite
-def matrices(draw: st.DrawFn) -> tuple[Floats, Ints, Labelled]:
+def matrices(draw: st.DrawFn) -> tuple[Floats, Ints, AlteredLabels]:
     """Columns of many numbers, of few, and of levels; some cells are missing."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     n = draw(st.integers(30, 400))
@@ -56,36 +61,38 @@ def matrices(draw: st.DrawFn) -> tuple[Floats, Ints, Labelled]:
     matrix[rng.random(matrix.shape) < draw(st.sampled_from([0.0, 0.2]))] = np.nan
     told = np.nan_to_num(matrix[:, 0]) + (np.nan_to_num(matrix[:, 2]) > 2)
     d = (rng.random(n) < 1 / (1 + np.exp(-2 * told + 1))).astype(np.int64)
-    rows = Labelled.of(d, rng.random(n) + 0.5, rng.integers(0, 2, n), BENT)
+    rows = AlteredLabels.of(d, rng.random(n) + 0.5, rng.integers(0, 2, n), BENT)
     return matrix, np.array([0, 0, 6, 2]), rows
 
 
 @given(matrices(), st.integers(2, 64))
 def test_trees_with_thresholds_say_what_trees_of_bins_say(
-    drawn: tuple[Floats, Ints, Labelled], n_bins: int
+    drawn: tuple[Floats, Ints, AlteredLabels], n_bins: int
 ) -> None:
     """Of training rows, and of rows with values that no training row had."""
     matrix, sizes, rows = drawn
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corrected, "BINS", n_bins)
+        patch.setattr(saved, "BINS", n_bins)
         found = corrected_boosting(matrix, sizes, rows, seed=3)
-        bins = [corrected._Bins.of(c, n) for c, n in zip(matrix.T, sizes.tolist(), strict=True)]
+        edges = [None if n else saved.bin_edges(c) for c, n in zip(matrix.T, sizes, strict=True)]
     rng = np.random.default_rng(0)
     new = matrix[rng.integers(0, len(matrix), 50)] + np.array([0.3, 0.1, 0, 0])
     asked = np.concatenate([matrix, new, np.full((1, 4), np.nan)])
     codes, own = (
-        np.column_stack([b.codes(c) for b, c in zip(bins, some.T, strict=True)])
+        np.column_stack([saved.bin_codes(c, b) for b, c in zip(edges, some.T, strict=True)])
         for some in (asked, matrix)
     )
-    arities = np.array([b.n for b in bins])
-    slow = Boosted.learned(own, rows, arities, sizes > 0, np.random.default_rng(3))
+    arities = sizes + np.array([0 if b is None else len(b) + 1 for b in edges])
+    slow = BoostedOdds.learned(own, rows, arities, sizes > 0, np.random.default_rng(3))
     np.testing.assert_allclose(found.probability(asked), slow.decided(codes)[:, 1], atol=1e-12)
-    again = Trees.from_dict(found.to_dict(), sizes, boosted=True)
+    again = SavedTrees.from_dict(found.to_dict(), sizes, boosted=True)
     np.testing.assert_array_equal(again.probability(asked), found.probability(asked))
 
 
 @given(matrices())
-def test_linear_log_odds_say_what_their_columns_say(drawn: tuple[Floats, Ints, Labelled]) -> None:
+def test_linear_log_odds_say_what_their_columns_say(
+    drawn: tuple[Floats, Ints, AlteredLabels],
+) -> None:
     matrix, sizes, rows = drawn
     columns = Design.of(matrix, sizes, rows.weights).columns
     slow = LinearOdds.learned(columns, rows).decided(columns)[:, 1]
@@ -97,7 +104,7 @@ def test_linear_log_odds_say_what_their_columns_say(drawn: tuple[Floats, Ints, L
 def test_a_classifier_that_knows_the_mechanism_finds_df(kind: Any) -> None:
     table, s, _, d = bent(0, 4000)
     new, _, new_f, _ = bent(1, 4000)
-    rows = Labelled.of(d, np.ones(len(d)), (s == "M").astype(int), BENT)
+    rows = AlteredLabels.of(d, np.ones(len(d)), (s == "M").astype(int), BENT)
     behind = TableClassifier.behind(kind, table, rows)
     plain = TableClassifier(kind, random_state=0).fit(table, d)
     own, bent_rate = behind.predict_proba(new)[:, 1], plain.predict_proba(new)[:, 1].mean()
@@ -135,16 +142,16 @@ def test_no_label_of_a_fold_changes_what_its_classifiers_say(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At a mechanism that is given: the classifiers of Df are those of the other folds."""
-    from fairpc.models._cross_fitting import CrossFit
+    from fairpc.models._cross_fitting import FoldClassifiers
 
     kept: dict[str, Any] = {}
-    usual = CrossFit.of_decisions
+    usual = FoldClassifiers.of_decisions
 
-    def seen(self: CrossFit, table: Any, rows: Any, folds: Any, *rest: Any) -> Any:
+    def seen(self: FoldClassifiers, table: Any, rows: Any, folds: Any, *rest: Any) -> Any:
         kept.update(cross=self, given=(table, rows, folds, *rest))
         return usual(self, table, rows, folds, *rest)
 
-    monkeypatch.setattr(CrossFit, "of_decisions", seen)
+    monkeypatch.setattr(FoldClassifiers, "of_decisions", seen)
     fitted(1500)
     cross, (table, rows, folds, *rest) = kept["cross"], kept["given"]
     turned = replace(rows, d=np.where(folds == 0, 1 - rows.d, rows.d).astype(rows.d.dtype))

@@ -10,9 +10,9 @@ import pytest
 
 from fairpc.core import Array
 from fairpc.errors import LearningError
+from fairpc.learners import INFORMATIVE
 from fairpc.models import ForestDistribution, Rows
 from fairpc.models import _forest_fit as forest_fit
-from fairpc.models import _informative_columns as telling
 from fairpc.models import _label_scores as label_scores
 from fairpc.models import _score_mechanism as score_mechanism
 from fairpc.models._forest_fit import fit_forest
@@ -125,8 +125,8 @@ def test_what_is_said_of_a_row_was_learned_without_its_label() -> None:
     turned = replace(learning, rows=replace(rows, d=np.where(fold, 1 - rows.d, rows.d)))
     # Learners of D, and those of Df at a mechanism.
     for rates in (None, fitted(rows).top_rates):
-        one, two = (each.told(rates) for each in (learning, turned))
-        for said, again in ((one.own, two.own), (one.said, two.said)):
+        one, two = (each.by_learner(rates) for each in (learning, turned))
+        for said, again in zip(one, two, strict=True):
             np.testing.assert_array_equal(said[2], again[2])
             assert not np.array_equal(said[1], again[1])
 
@@ -136,7 +136,7 @@ def test_a_tree_and_its_leaves_depend_on_the_labels_that_they_may() -> None:
     rows, _ = logistic(1, 300)
     rng = np.random.default_rng(0)
     learning, growing = forest_fit._learning(rows, rows, None, rng)
-    scores = learning.mixed(learning.told())
+    scores = learning.mixed(learning.by_learner())
     rates = score_mechanism.fit_mechanism(score_mechanism.score_bins(rows, scores), OPTIONS)
     upper = rates.distribution.top_rates
     top = [upper.of_subgroup(s, rows.strata) for s in range(rows.n_groups)]
@@ -169,7 +169,7 @@ def test_columns_that_no_fold_learned_from_say_nothing() -> None:
     m = fitted(rows)
     quiet = [bool((value == value[:, :1]).all()) for value in m.forest.values]
     assert not quiet[0]
-    assert np.count_nonzero(quiet) >= rows.x.shape[1] - label_scores.N_FOLDS * telling.TELLING
+    assert np.count_nonzero(quiet) >= rows.x.shape[1] - label_scores.N_FOLDS * INFORMATIVE
 
 
 @pytest.mark.parametrize(("turned", "straight"), [(100, False), (60, False), (50, True)])
@@ -397,7 +397,7 @@ def test_scores_are_as_far_apart_as_held_out_labels_say() -> None:
     """Shrunken ones are stretched, labels become likelier, and groups keep their mean of Df."""
     rows, _ = logistic(5, 3000)
     learning = label_scores.ScoreLearning.of(rows, None, np.random.default_rng(0), rows.x)
-    scores = learning.mixed(learning.told())
+    scores = learning.mixed(learning.by_learner())
     rates = score_mechanism.fit_mechanism(score_mechanism.score_bins(rows, scores), OPTIONS)
     top = rates.distribution.top_rates
 

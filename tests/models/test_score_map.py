@@ -17,13 +17,14 @@ from fairpc.core import Floats
 from fairpc.data import fit_groups
 from fairpc.errors import FileFormatError, LearningError
 from fairpc.evidence import LabelEnds, label_ends
-from fairpc.models import Calibration, Rows
-from fairpc.models._calibration import Method, calibrate, isotonic_steps
+from fairpc.learners import Calibration, CalibrationMethod, calibrate
+from fairpc.learners._calibration import isotonic_steps
+from fairpc.models import Rows
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows, Select, fit_score_map, within_limits
 from strategies import examples
 
-METHODS: tuple[Method | None, ...] = ("isotonic", "sigmoid", None)
+METHODS: tuple[CalibrationMethod | None, ...] = ("isotonic", "sigmoid", None)
 MECHANISM = np.array([[0.05, 0.9], [0.02, 0.6], [0.1, 0.8]])
 
 
@@ -80,7 +81,7 @@ def labelled_scores(draw: st.DrawFn) -> tuple[Floats, Any, Floats]:
 @settings(max_examples=examples(300))
 @given(labelled_scores(), st.sampled_from(["isotonic", "sigmoid"]))
 def test_calibrations_keep_the_order_of_scores(
-    rows: tuple[Floats, Any, Floats], method: Method
+    rows: tuple[Floats, Any, Floats], method: CalibrationMethod
 ) -> None:
     """Distinct scores get distinct rates in their order, equal ones the same; all are rates.
 
@@ -114,7 +115,7 @@ def test_the_steps_are_the_isotonic_ones(rows: tuple[Floats, Any, Floats]) -> No
 
 
 @pytest.mark.parametrize("method", ["isotonic", "sigmoid"])
-def test_a_calibrated_mean_is_the_rate_of_labels(method: Method) -> None:
+def test_a_calibrated_mean_is_the_rate_of_labels(method: CalibrationMethod) -> None:
     rows = scored(6000)
     for g in range(2):
         own = rows.groups == g
@@ -159,7 +160,7 @@ def test_without_calibration_scores_are_rates() -> None:
     st.sampled_from([0, 1]),
 )
 def test_every_group_has_the_same_mean_and_its_order(
-    seed: int, n_groups: int, calibration: Method | None, weighted: bool, positive: int
+    seed: int, n_groups: int, calibration: CalibrationMethod | None, weighted: bool, positive: int
 ) -> None:
     """The mean of q over the training rows is P(Df) in every group; q never falls."""
     given = {"n_groups": n_groups, "weighted": weighted, "positive": positive}
@@ -169,7 +170,7 @@ def test_every_group_has_the_same_mean_and_its_order(
 
 @pytest.mark.parametrize("select", ["prior", "middle"])
 @pytest.mark.parametrize("calibration", METHODS)
-def test_the_same_on_many_rows(calibration: Method | None, select: Select) -> None:
+def test_the_same_on_many_rows(calibration: CalibrationMethod | None, select: Select) -> None:
     rows = scored(3000, n_groups=3)
     found = fitted(rows, calibration=calibration, select=select)
     check_parity(found, rows)

@@ -24,7 +24,8 @@ from fairpc.comparison import (
 )
 from fairpc.core import AuditError, Bools, Floats, LeakWarning, SameAsLabelWarning, serialise
 from fairpc.data import Groups, code_values, decode, read_frame, read_values
-from fairpc.evidence import kish, mean_sample, quantile, rate_sample, wilson
+from fairpc.evidence import mean_sample, quantile, rate_sample, wilson
+from fairpc.learners import kish
 from fairpc.models import series_of
 
 CAPTION: Final = (

@@ -10,9 +10,9 @@ import numpy as np
 
 from fairpc.auditing._job import Job
 from fairpc.auditing._numbers import counted
+from fairpc.learners import Calibration
 from fairpc.models import (
     STRAIGHT_LEVEL,
-    Calibration,
     CircuitClassifier,
     LatentDecision,
     SecondRound,

@@ -198,7 +198,8 @@ def estimator(learner: Learner, roles: Roles, *, verbose: bool = False) -> Fitte
 
 def _latent(learner: Learner, roles: Roles) -> LatentDecision:
     """Df from the scores of a classifier; what only circuits have is refused."""
-    from fairpc.models import CLASSIFIER_KINDS, LatentDecision, TableClassifier
+    from fairpc.learners import CLASSIFIER_KINDS
+    from fairpc.models import LatentDecision, TableClassifier
 
     usual = Learner()
     for name in ("structure", "components", "bins", "numbers", "monotone", "equal_mass"):

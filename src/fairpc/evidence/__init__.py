@@ -22,7 +22,7 @@ from fairpc.evidence._candidate_strata import (
     compare_strata,
     compared,
 )
-from fairpc.evidence._crossfit import Watch, deal
+from fairpc.evidence._crossfit import Watch
 from fairpc.evidence._drift import (
     DRIFT_FOLDS,
     Bounds,
@@ -64,7 +64,6 @@ from fairpc.evidence._intervals import (
     Interval,
     Sample,
     clopper_pearson,
-    kish,
     mean_sample,
     quantile,
     rate_sample,

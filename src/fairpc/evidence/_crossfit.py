@@ -23,6 +23,7 @@ from fairpc.learners import (
     Learner,
     Own,
     chosen,
+    deal,
     few_threads,
     one_thread,
 )
@@ -188,21 +189,6 @@ def best_cut(scores: Floats, hits: Floats, totals: Floats, min_size: float) -> f
     half = _Z * np.sqrt(np.maximum(rate * (1 - rate), 0.0) / n + share / (4 * n))
     bound = (rate + share / 2 - half) / (1 + share)
     return float(ranked[allowed][np.argmax(bound)])
-
-
-def deal(
-    labels: Positions, persons: Positions | None, k: int, rng: np.random.Generator
-) -> Positions:
-    """A fold per row: shuffled, sorted by class, dealt in turn; a person is in one fold only."""
-    if persons is not None:
-        _, first, person = np.unique(persons, return_index=True, return_inverse=True)
-        return deal(labels[first], None, k, rng)[person]
-    shuffled = rng.permutation(len(labels))
-    # Short integers are sorted in linear time.
-    order = shuffled[np.argsort(labels[shuffled].astype(np.int16), kind="stable")]
-    folds = np.empty(len(labels), np.intp)
-    folds[order] = np.arange(len(labels)) % k
-    return folds
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ import numpy as np
 from fairpc.core import FileFormatError, Floats, Positions, Record
 from fairpc.evidence._crossfit import MIN_SIZE, ClassRates, best_cut, class_rates, joint_bound
 from fairpc.evidence._identified import GroupRange
-from fairpc.evidence._intervals import Interval, Sample, clopper_pearson, kish, some_of
+from fairpc.evidence._intervals import Interval, Sample, clopper_pearson, some_of
+from fairpc.learners import kish
 
 ANYTHING: Final[Interval] = (0.0, 1.0)
 LEVEL: Final = 0.95

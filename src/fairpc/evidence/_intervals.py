@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fairpc.core import Array, Floats, MetricError, Positions
+from fairpc.learners import kish
 
 Interval = tuple[float, float]
 
@@ -90,13 +91,6 @@ def _sums(persons: Positions, values: Floats) -> Floats:
     """Values added up within the persons who occur."""
     present = np.unique(persons, return_inverse=True)[1]
     return np.asarray(np.bincount(present, values), np.float64)
-
-
-def kish(weights: Floats, counts: Floats | None = None) -> float:
-    """How many rows of equal weight are worth as much as these (Kish)."""
-    # By a power of two, so that squares of any weights have a size and no digit changes.
-    alike = np.ldexp(weights, -math.frexp(float(weights.max(initial=0.0)))[1])
-    return _total(alike, counts) ** 2 / _total(alike * alike, counts)
 
 
 def _total(values: Floats, counts: Floats | None) -> float:

@@ -1,19 +1,58 @@
-"""Weighted codes -> scores: design, folds, linear models, boosted trees, cross-fits."""
+"""Weighted codes -> scores: design, folds, linear models, boosted trees, cross-fits, files."""
 
-from fairpc.learners._folds import Fold, folds_of, read_folds, stratified_folds
-from fairpc.learners._label_classifiers import (
+from fairpc.learners._boosting import (
+    BoostedOdds,
+    Cells,
+    Divisions,
+    Grower,
+    TreeLimits,
+    places,
+    stacked,
+)
+from fairpc.learners._calibration import (
+    KNOT_ROWS,
+    LEAST,
+    Calibration,
+    CalibrationMethod,
+    calibrate,
+    kish,
+)
+from fairpc.learners._cross_fit import (
+    MANY_CLASSES,
     Chosen,
     Features,
     Learner,
     Own,
     chosen,
-    design,
-    distinct,
     few_threads,
     learners,
     one_thread,
     others,
 )
-from fairpc.learners._trees import Cells, Grower, Limits, Trees, places, stacked
+from fairpc.learners._design import (
+    CLASSIFIER_KINDS,
+    INFORMATIVE,
+    WIDE,
+    ClassifierKind,
+    coded_columns,
+    design,
+    distinct,
+    encoded_matrix,
+    encoded_sizes,
+    fit_encoding,
+    informative_columns,
+)
+from fairpc.learners._folds import Fold, deal, folds_of, read_folds, stratified_folds
+from fairpc.learners._linear import AlteredLabels, LinearOdds, additive_scores, softmax
+from fairpc.learners._saved import (
+    Learned,
+    SavedLinear,
+    SavedTrees,
+    corrected_boosting,
+    corrected_linear,
+    learn_boosting,
+    learn_forest,
+    learn_linear,
+)
 
-__all__ = ["Cells", "Grower", "Limits", "Trees", "places", "stacked"]
+__all__: list[str] = []

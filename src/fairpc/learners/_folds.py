@@ -1,4 +1,4 @@
-"""Splits of rows into training, validation and test parts."""
+"""Splits of rows into training, validation and test parts, and rows dealt into folds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy.typing as npt
 from fairpc.core import Bools, FileFormatError, Ints, MetricError, Positions, check_classes
 
 _SPLITS: Final = ("train", "valid", "test")
-_MAX_BYTES: Final = 2**28
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ def stratified_folds(
         names, units = check_classes("persons", persons, len(strata))
         if len(names) < k:
             raise MetricError(f"{len(names)} persons for {k} folds: give fewer folds")
-    ids = _deal(strata, units, k, np.random.default_rng(seed))
+    ids = deal(strata, units, k, np.random.default_rng(seed))
     return folds_of(ids, validation=validation, y=strata, persons=units, seed=seed)
 
 
@@ -102,6 +101,42 @@ def folds_of(
     return tuple(folds)
 
 
+def deal(
+    labels: Positions | Ints, persons: Positions | None, k: int, rng: np.random.Generator
+) -> Positions:
+    """A fold per row: shuffled, sorted by class, dealt in turn; a person is in one fold only."""
+    if persons is not None:
+        _, first, person = np.unique(persons, return_index=True, return_inverse=True)
+        return deal(labels[first], None, k, rng)[person]
+    folds = np.empty(len(labels), np.intp)
+    folds[_shuffled(labels, rng)] = np.arange(len(labels)) % k
+    return folds
+
+
+def _shuffled(labels: Positions | Ints, rng: np.random.Generator) -> Positions:
+    """Rows in the order in which they are dealt: one class after the other, each shuffled."""
+    shuffled = rng.permutation(len(labels))
+    if labels.max(initial=0) < 2**15:  # Short integers are sorted in linear time.
+        labels = labels.astype(np.int16)
+    return shuffled[np.argsort(labels[shuffled], kind="stable")]
+
+
+def _validation(
+    rest: Ints, strata: Positions, units: Positions | None, share: float, rng: np.random.Generator
+) -> Bools:
+    """Which of the rows go to validation: every 1/share-th row, or person, of each stratum."""
+    if share == 0:
+        return np.zeros(len(rest), np.bool_)
+    cards, of_row = rest, np.arange(len(rest))
+    if units is not None:
+        _, first, of_row = np.unique(units[rest], return_index=True, return_inverse=True)
+        cards = rest[first]
+    turns = np.floor((np.arange(len(cards)) + 1) * share + 1e-9)
+    held = np.zeros(len(cards), np.bool_)
+    held[_shuffled(strata[cards], rng)] = np.diff(turns, prepend=0.0) > 0
+    return np.asarray(held[of_row], np.bool_)
+
+
 def read_folds(folder: str | os.PathLike[str], n_rows: int | None = None) -> tuple[Fold, ...]:
     """Folds of published files: ``train_ids.csv``, ``valid_ids.csv``, ``test_ids.csv``.
 
@@ -126,58 +161,15 @@ def read_folds(folder: str | os.PathLike[str], n_rows: int | None = None) -> tup
 
 def _read_ids(path: Path) -> list[Ints]:
     """The columns of one file, as row numbers from 0."""
-    if path.stat().st_size > _MAX_BYTES:
-        raise FileFormatError(f"{path} is larger than {_MAX_BYTES:,} bytes: no file of folds is")
-    header, *lines = path.read_text("utf-8").splitlines() or [""]
-    width = len(header.split(","))
-    columns: list[list[int]] = [[] for _ in range(width)]
-    for number, line in enumerate(lines, start=2):
-        cells = line.split(",")
-        if len(cells) != width:
-            raise FileFormatError(f"{path}, line {number}: {len(cells)} cells, not {width}")
-        for column, cell in zip(columns, cells, strict=True):
-            text = cell.strip()
-            if not text:
-                continue
-            if not (text.isascii() and text.isdigit() and 0 < len(text) < 16 and int(text) > 0):
-                raise FileFormatError(
-                    f"{path}, line {number}: {text[:40]!r} is no row number from 1"
-                )
-            column.append(int(text) - 1)
-    if not any(columns):
-        raise FileFormatError(f"{path} names no rows: give a header and row numbers from 1")
-    return [np.array(column, np.int64) for column in columns]
+    import polars as pl
 
-
-def _deal(
-    strata: Positions, units: Positions | None, k: int, rng: np.random.Generator
-) -> Positions:
-    """A fold per row: rows (or persons, by their first row's class) are dealt in turn."""
-    if units is not None:
-        first = np.unique(units, return_index=True)[1]
-        return _deal(strata[first], None, k, rng)[units]
-    ids = np.empty(len(strata), np.intp)
-    ids[_shuffled(strata, rng)] = np.arange(len(strata)) % k
-    return ids
-
-
-def _shuffled(strata: Positions, rng: np.random.Generator) -> Positions:
-    """Cards in the order in which they are dealt: one stratum after the other, each shuffled."""
-    shuffled = rng.permutation(len(strata))
-    return shuffled[np.argsort(strata[shuffled], kind="stable")]
-
-
-def _validation(
-    rest: Ints, strata: Positions, units: Positions | None, share: float, rng: np.random.Generator
-) -> Bools:
-    """Which of the rows go to validation: every 1/share-th card of each stratum."""
-    if share == 0:
-        return np.zeros(len(rest), np.bool_)
-    cards, of_row = rest, np.arange(len(rest))
-    if units is not None:
-        _, first, of_row = np.unique(units[rest], return_index=True, return_inverse=True)
-        cards = rest[first]
-    turns = np.floor((np.arange(len(cards)) + 1) * share + 1e-9)
-    held = np.zeros(len(cards), np.bool_)
-    held[_shuffled(strata[cards], rng)] = np.diff(turns, prepend=0.0) > 0
-    return np.asarray(held[of_row], np.bool_)
+    try:
+        table = pl.read_csv(path, infer_schema=False)
+        filled = (column.str.strip_chars() for column in table)
+        columns = [own.filter(own != "").cast(pl.Int64).to_numpy() - 1 for own in filled]
+    except pl.exceptions.PolarsError as error:
+        words = str(error).split("\n")[0]
+        raise FileFormatError(f"{path} holds other than row numbers from 1: {words}") from error
+    if not any(map(len, columns)) or any((column < 0).any() for column in columns):
+        raise FileFormatError(f"{path}: give a header, and row numbers from 1")
+    return columns

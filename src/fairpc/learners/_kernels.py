@@ -1,20 +1,23 @@
 # mypy: ignore-errors
-"""Kernels of boosted trees: grown from histograms of places, and asked of rows.
+"""Kernels of boosted trees, of the corrected loss that they lower, and of saved trees.
 
-Inputs are checked by the callers in ``trees``. A *place* is one value of one column; places of all
-columns are numbered one after the other, and each column has one more for what is missing. A tree
-is a list of divisions: one moves the rows of a leaf whose place does not stay into a new leaf.
+Inputs are checked by the callers in ``_boosting``, ``_linear`` and ``_saved``. A *place* is one
+value of one column; places of all columns are numbered one after the other, and each column has one
+more for what is missing. A tree is a list of divisions: one moves the rows of a leaf whose place
+does not stay into a new leaf. Saved trees have nodes in preorder.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from fairpc.core._compiling import kernel, strict_inner_kernel, strict_kernel
+from fairpc.core._compiling import inner_kernel, kernel, strict_inner_kernel, strict_kernel
+
+BLOCK = 256  # rows that stay near the processor while all saved trees are asked
 
 
 @strict_inner_kernel
-def _add_up(listed, head, start, commonest, order, first, last, slope, bend, leaf, sums):
+def _add_up(listed, head, start, commonest, order, first, last, gradient, hessian, leaf, sums):
     """Derivatives and numbers of the rows of a leaf, by place; the last sums are of all rows.
 
     Where the commonest place of a column is not listed, its sums are what the others leave.
@@ -25,7 +28,7 @@ def _add_up(listed, head, start, commonest, order, first, last, slope, bend, lea
             sums[leaf, p, k] = 0.0
     for i in range(first, last):
         r = order[i]
-        g, h = slope[r], bend[r]
+        g, h = gradient[r], hessian[r]
         sums[leaf, every, 0] += g
         sums[leaf, every, 1] += h
         for e in range(head[r], head[np.uint32(r + 1)]):
@@ -67,7 +70,7 @@ def _ranked(sums, leaf, begin, end, named, shrinking, rank, ratio):
 
 
 @strict_inner_kernel
-def _best_division(sums, leaf, start, named, drawn, least, bent, shrinking, keeps, rank, ratio):
+def _best_division(sums, leaf, start, named, drawn, least, least_h, shrinking, keeps, rank, ratio):
     """The column that divides a leaf best, or -1, and what is gained; ``keeps`` has the places."""
     every = sums.shape[1] - 1
     g, h, n = sums[leaf, every, 0], sums[leaf, every, 1], sums[leaf, every, 2]
@@ -93,9 +96,9 @@ def _best_division(sums, leaf, start, named, drawn, least, bent, shrinking, keep
                 a += sums[leaf, p, 0]
                 b += sums[leaf, p, 1]
                 c += sums[leaf, p, 2]
-                if c < least or b < bent:
+                if c < least or b < least_h:
                     continue
-                if n - c < least or h - b < bent:
+                if n - c < least or h - b < least_h:
                     break
                 gain = a * a / (b + shrinking) - whole
                 gain += (g - a) * (g - a) / (h - b + shrinking)
@@ -132,7 +135,7 @@ def _divide(x, order, aside, first, last, leaf, j, keeps):
 
 
 @strict_kernel
-def grow(cells, rows, slope, bend, drawn, limits, work, divided, stays, values, at):
+def grow(cells, rows, gradient, hessian, drawn, limits, work, divided, stays, values, at):
     """One tree, from the leaf whose division gains most to the next.
 
     Args:
@@ -141,7 +144,7 @@ def grow(cells, rows, slope, bend, drawn, limits, work, divided, stays, values, 
             no order; its commonest place, or -1; the other places of each row, one row after the
             other, and where those of each row begin.
         rows: those that the tree is grown on.
-        slope, bend: derivatives of each row.
+        gradient, hessian: derivatives of each row.
         drawn: numbers below one half say which columns a leaf may be divided by, leaves × columns.
         limits: fewest rows of a leaf, its least curvature, curvature that is added to it, share of
             a step.
@@ -155,7 +158,7 @@ def grow(cells, rows, slope, bend, drawn, limits, work, divided, stays, values, 
     """
     x, start, named, commonest, listed, head = cells
     order, aside, sums, keeps, rank, ratio, leaves, gains = work
-    least, bent, shrinking, rate = limits
+    least, least_h, shrinking, rate = limits
     every, n_leaves = sums.shape[1] - 1, len(values)
     for i in range(len(rows)):
         order[i] = rows[i]
@@ -165,7 +168,7 @@ def grow(cells, rows, slope, bend, drawn, limits, work, divided, stays, values, 
     while True:
         # The smaller part is summed, the other is what it leaves.
         first, last = leaves[small, 0], leaves[small, 1]
-        _add_up(listed, head, start, commonest, order, first, last, slope, bend, small, sums)
+        _add_up(listed, head, start, commonest, order, first, last, gradient, hessian, small, sums)
         if large >= 0:
             for p in range(every + 1):
                 for k in range(3):
@@ -173,7 +176,7 @@ def grow(cells, rows, slope, bend, drawn, limits, work, divided, stays, values, 
         for part in (small, large):
             if part >= 0:
                 leaves[part, 2], gains[part] = _best_division(
-                    sums, part, start, named, drawn, least, bent, shrinking, keeps, rank, ratio
+                    sums, part, start, named, drawn, least, least_h, shrinking, keeps, rank, ratio
                 )
         n += 1
         leaf = 0
@@ -224,3 +227,124 @@ def add_trees(x, divided, stays, values, odds):
                 if divided[t, k, 0] == leaf and not stays[t, k, x[divided[t, k, 1], r]]:
                     leaf = k + 1
             odds[r] += values[t, leaf]
+
+
+@inner_kernel
+def _softmax(odds, r, q):
+    """P(f) of a row of its log odds, by class, into ``q``."""
+    top, total = odds[0, r], 0.0
+    for f in range(1, len(q)):
+        top = max(top, odds[f, r])
+    for f in range(len(q)):
+        q[f] = np.exp(odds[f, r] - top)
+        total += q[f]
+    for f in range(len(q)):
+        q[f] /= total
+
+
+@kernel
+def corrected_gradients(odds, d, w, kind, mechanism, gradient, hessian):
+    """First derivative and expected curvature of log Σ_f q_f P(d | f) by the odds of each row.
+
+    Args:
+        odds: log odds of Df, trees × rows: of class 1 against class 0, or of each of more classes.
+        d, w: label and weight of each row.
+        kind: which mechanism altered the label of each row.
+        mechanism: P(D = d | Df = f), kinds × classes × classes.
+        gradient, hessian: what is found, trees × rows.
+    """
+    n_trees, n_rows = odds.shape
+    n_classes = mechanism.shape[1]
+    q = np.empty(n_classes)
+    p_label = np.empty(n_classes)
+    for r in range(n_rows):
+        of = mechanism[kind[r]]
+        if n_trees == 1:
+            p = 1.0 / (1.0 + np.exp(-odds[0, r]))
+            one = max(of[0, 1] + p * (of[1, 1] - of[0, 1]), 1e-12)
+            none = max(1.0 - one, 1e-12)
+            step = p * (1.0 - p) * (of[1, 1] - of[0, 1])
+            gradient[0, r] = w[r] * step * (1.0 / one if d[r] == 1 else -1.0 / none)
+            hessian[0, r] = w[r] * step * step / (one * none)
+            continue
+        _softmax(odds, r, q)
+        for k in range(n_classes):
+            p_label[k] = 0.0
+            for f in range(n_classes):
+                p_label[k] += q[f] * of[f, k]
+            p_label[k] = max(p_label[k], 1e-12)
+        for f in range(n_classes):
+            curved = 0.0
+            for k in range(n_classes):
+                apart = of[f, k] - p_label[k]
+                curved += apart * apart / p_label[k]
+            hessian[f, r] = w[r] * q[f] * q[f] * curved
+            gradient[f, r] = w[r] * q[f] * (of[f, d[r]] / p_label[d[r]] - 1.0)
+
+
+@kernel
+def corrected_loss(odds, d, w, kind, mechanism):
+    """−Σ w log Σ_f q_f P(d | f); arguments as of ``corrected_gradients``."""
+    n_trees, n_rows = odds.shape
+    n_classes = mechanism.shape[1]
+    q = np.empty(n_classes)
+    loss = 0.0
+    for r in range(n_rows):
+        if n_trees == 1:
+            q[1] = 1.0 / (1.0 + np.exp(-odds[0, r]))
+            q[0] = 1.0 - q[1]
+        else:
+            _softmax(odds, r, q)
+        p_label = 0.0
+        for f in range(n_classes):
+            p_label += q[f] * mechanism[kind[r], f, d[r]]
+        loss -= w[r] * np.log(max(p_label, 1e-12))
+    return loss
+
+
+@kernel
+def leaf_sums(x, start, feature, right, number, hole, level_set, goes_left, out):
+    """Add the values of the leaves that each row is in, one of each tree, to ``out``.
+
+    Args:
+        x: numbers of the features, codes of categories, NaN = missing; rows × features.
+        start: first node of each tree, and the number of nodes.
+        feature: that a node asks for, -1 in a leaf.
+        right: right child.
+        number: threshold up to which a number goes left; value of a leaf.
+        hole: 1 where what is missing goes left.
+        level_set: row of ``goes_left`` for a node that asks for a category, else -1.
+        goes_left: 1 where a code goes left, sets × codes.
+    """
+    n_rows = len(x)
+    named = len(goes_left) > 0
+    node = np.empty(BLOCK, np.uint32)
+    inside = np.empty(BLOCK, np.uint32)
+    for first in range(0, n_rows, BLOCK):
+        n_block = min(BLOCK, n_rows - first)
+        for t in range(len(start) - 1):
+            root = start[t]
+            n_inside = n_block if feature[root] >= 0 else 0
+            for r in range(n_block):
+                node[r] = root
+                inside[r] = r
+            # All rows take one step, and those in a leaf drop out: few branches have to be
+            # guessed, and the steps of several rows are under way at once.
+            while n_inside > 0:
+                kept = 0
+                for k in range(n_inside):
+                    r = inside[k]
+                    i = node[r]
+                    v = x[first + r, np.uint32(feature[i])]
+                    if named and level_set[i] >= 0 and v == v:
+                        left = np.uint32(goes_left[np.uint32(level_set[i]), np.uint32(v)])
+                    else:
+                        left = np.uint32((v <= number[i]) | ((v != v) & (hole[i] != 0)))
+                    # i + 1 or right[i], without a branch; differences wrap around and back.
+                    i = np.uint32(right[i] + left * np.uint32(i + 1 - right[i]))
+                    node[r] = i
+                    inside[kept] = r
+                    kept += np.int64(feature[i] >= 0)
+                n_inside = kept
+            for r in range(n_block):
+                out[first + r] += number[node[r]]

@@ -5,10 +5,9 @@ from fairpc.models import _circuit_file, _latent_file
 from fairpc.models._anchors import AnchorCell, AnchorPlan, WidthAfter, suggest_anchors
 from fairpc.models._base import CircuitClassifier
 from fairpc.models._bootstrap import Draws, MechanismIntervals, bootstrap_mechanism, intervals
-from fairpc.models._calibration import Calibration
 from fairpc.models._circuit_file import MODELS
 from fairpc.models._classifier_rows import series_of
-from fairpc.models._classifiers import CLASSIFIER_KINDS, TableClassifier
+from fairpc.models._classifiers import TableClassifier
 from fairpc.models._cross_fitting import SecondRound
 from fairpc.models._decisions import FittedDecisions, GivenRows, check_not_dask
 from fairpc.models._distribution import FairDistribution, Outcome

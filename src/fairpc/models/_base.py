@@ -28,6 +28,7 @@ from fairpc.core import (
 )
 from fairpc.data import BINS, Progress, TableCoding, is_source, resolve, same_as_label
 from fairpc.data import Options as EncodingOptions
+from fairpc.learners import WIDE
 from fairpc.models._checkpoint import Checkpoint
 from fairpc.models._choice import LabelGain, compare_labels
 from fairpc.models._distinct_rows import hold_out, joined, some_rows
@@ -36,7 +37,6 @@ from fairpc.models._fit import UNOBSERVED, VALIDATION, Fitted, Observer, Options
 from fairpc.models._forest import ForestDistribution
 from fairpc.models._forest_fit import ForestFitted, fit_forest
 from fairpc.models._guard import Checked, em_refit, forest_refit, guard
-from fairpc.models._informative_columns import WIDE
 from fairpc.models._initial import Structure
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._label_scores import DRAWS

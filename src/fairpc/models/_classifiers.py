@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Self, get_args
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,56 +21,36 @@ from fairpc.core import (
     OptionError,
     TableError,
     check_choice,
-    counted,
     is_missing,
     warn_caller,
 )
 from fairpc.data import (
-    IDENTIFIES,
-    PLAIN,
-    Column,
-    Dropped,
     Encoding,
     Frame,
-    Level,
     Record,
     Sentinel,
-    Values,
-    absent,
     check_rows,
     check_weights,
-    code_values,
-    distinct_numbers,
     fit_labels,
-    identifies,
-    levels_of,
-    number_texts,
-    numbers_of,
     read_frame,
-    read_values,
 )
-from fairpc.models._corrected import corrected_boosting, corrected_linear
-from fairpc.models._learned import (
-    LARGEST,
+from fairpc.learners import (
+    CLASSIFIER_KINDS,
+    AlteredLabels,
+    ClassifierKind,
     Learned,
-    Linear,
-    Trees,
+    SavedLinear,
+    SavedTrees,
+    corrected_boosting,
+    corrected_linear,
+    encoded_matrix,
+    encoded_sizes,
+    fit_encoding,
     learn_boosting,
     learn_forest,
     learn_linear,
 )
-from fairpc.models._learners import Labelled
 from fairpc.models._settings import check_settings, plain
-
-ClassifierKind = Literal["hgb", "logistic", "forest"]
-CLASSIFIER_KINDS: Final = get_args(ClassifierKind)
-
-MOST_LEVELS: Final[dict[ClassifierKind, int]] = {"hgb": 250, "logistic": 32, "forest": 64}
-"""Levels that a category may have; the lightest ones beyond them count as missing."""
-ORDER_ROWS: Final = 10.0
-"""Rows by which label rates are shrunk that put the levels of a forest into order."""
-
-_TO_KEEP: Final = "LatentDecision(numeric=…) or a categorical type keeps it"
 
 _FIELDS: Final = ("kind", "random_state", "classes", "encoding", "learned")
 
@@ -133,8 +113,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(used) < frame.n_rows:
             frame, codes, weights = frame.taken(used), codes[used], weights[used]
         how = self.kind, _sentinels(self.missing_values), identifiers
-        encoding = _fit_encoding(frame, codes, weights, *how)
-        matrix, sizes = _matrix(encoding, frame), _sizes(encoding)
+        encoding = fit_encoding(frame, codes, weights, *how)
+        matrix, sizes = encoded_matrix(encoding, frame), encoded_sizes(encoding)
         if self.kind == "logistic":
             learned: Learned = learn_linear(matrix, sizes, codes, weights)
         else:
@@ -149,20 +129,20 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cls,
         kind: Literal["hgb", "logistic"],
         X: Any,
-        rows: Labelled,
+        labels: AlteredLabels,
         missing_values: tuple[Sentinel, ...] = (),
         identifiers: Mapping[str, str] | None = None,
         random_state: int = 0,
     ) -> Self:
-        """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have bent."""
+        """P(Df = k | x), learned from labels 0 and 1 that known mechanisms have altered."""
         frame, sentinels = read_frame(X), _sentinels(missing_values)
-        encoding = _fit_encoding(frame, rows.d, rows.weights, kind, sentinels, identifiers)
-        matrix, sizes = _matrix(encoding, frame), _sizes(encoding)
+        encoding = fit_encoding(frame, labels.d, labels.weights, kind, sentinels, identifiers)
+        matrix, sizes = encoded_matrix(encoding, frame), encoded_sizes(encoding)
         learned: Learned
         if kind == "logistic":
-            learned = corrected_linear(matrix, sizes, rows)
+            learned = corrected_linear(matrix, sizes, labels)
         else:
-            learned = corrected_boosting(matrix, sizes, rows, random_state)
+            learned = corrected_boosting(matrix, sizes, labels, random_state)
         model = cls(kind, missing_values=sentinels, random_state=random_state)
         model._store(np.array([0, 1]), encoding, learned)
         return model
@@ -177,7 +157,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"X has {len(frame.names)} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input: array columns are matched by position"
             )
-        second = self.learned_.probability(_matrix(known, frame))
+        second = self.learned_.probability(encoded_matrix(known, frame))
         return np.column_stack([1.0 - second, second])
 
     def predict(self, X: Any) -> Array:
@@ -212,12 +192,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoding = Encoding.from_dict(record.data["encoding"])
         if not encoding.columns:
             raise FileFormatError("the classifier has no columns: give the file as it was saved")
-        state, sizes = record.data["learned"], _sizes(encoding)
+        state, sizes = record.data["learned"], encoded_sizes(encoding)
         learned: Learned
         if kind == "logistic":
-            learned = Linear.from_dict(state, sizes)
+            learned = SavedLinear.from_dict(state, sizes)
         else:
-            learned = Trees.from_dict(state, sizes, boosted=kind == "hgb")
+            learned = SavedTrees.from_dict(state, sizes, boosted=kind == "hgb")
         model = cls(kind, missing_values=encoding.missing_values, random_state=seed)
         model._store(np.array(classes), encoding, learned)
         return model
@@ -280,93 +260,3 @@ def _labels(X: Any, frame: Frame, y: Any, sample_weight: Any) -> tuple[Array, In
             "leave out rows without a label"
         )
     return labels.classes_array(), codes, weights
-
-
-def _fit_encoding(
-    frame: Frame,
-    codes: Ints,
-    weights: Floats,
-    kind: ClassifierKind,
-    missing_values: tuple[Sentinel, ...],
-    identifiers: Mapping[str, str] | None,
-) -> Encoding:
-    """What each column holds, and which levels."""
-    fitted: list[Column | Dropped] = []
-    for name, column in zip(frame.names, frame.columns, strict=True):
-        values = read_values(name, column, missing_values, parse=True)
-        if identifiers is None:
-            why = IDENTIFIES if identifies(name, values) else None
-        else:
-            why = identifiers.get(name)
-        if why is not None:
-            fitted.append(Dropped(name, f"{why}; {_TO_KEEP}" if why == IDENTIFIES else why))
-        else:
-            fitted.append(_fit_column(name, values, codes, weights, kind))
-    used = tuple(column for column in fitted if isinstance(column, Column))
-    dropped = tuple(column for column in fitted if isinstance(column, Dropped))
-    if not used:
-        reasons = "; ".join(column.message for column in dropped[:3])
-        raise TableError(f"no column is left to learn from: {reasons}")
-    return Encoding(used, dropped, frame.names, frame.from_array, missing_values)
-
-
-def _fit_column(
-    name: str, values: Values, codes: Ints, weights: Floats, kind: ClassifierKind
-) -> Column | Dropped:
-    known = ~values.missing()
-    if not known.any():
-        return Dropped(name, "it is missing in every row")
-    share = float(weights[~known].sum() / weights.sum())
-    if values.type == "boolean":
-        return Column(name, "boolean", levels=(False, True), missing_share=share, done="boolean")
-    if values.type == "date" or (values.type == "number" and not values.declared):
-        done = f"{values.type}, not binned"
-        written = None if values.written == PLAIN else values.written
-        return Column(name, values.type, missing_share=share, done=done, written=written)
-    levels = levels_of(values)
-    if values.type == "text":
-        number = number_texts(values.data, list(map(str, levels)))[known]
-    else:
-        number = distinct_numbers(values.data[known])[1]
-    mass = np.bincount(number, weights[known], len(levels))
-    kept = np.sort(np.argsort(-mass, kind="stable")[: MOST_LEVELS[kind]])
-    if kind == "forest":
-        positive = np.bincount(number, (weights * codes)[known], len(levels))
-        rate = (positive + ORDER_ROWS * positive.sum() / mass.sum()) / (mass + ORDER_ROWS)
-        kept = kept[np.argsort(rate[kept], kind="stable")]
-    return _category(name, tuple(levels[i] for i in kept), len(levels), share)
-
-
-def _category(name: str, kept: tuple[Level, ...], n_levels: int, missing_share: float) -> Column:
-    done, rest = f"category of {counted(len(kept), 'level')}", n_levels - len(kept)
-    if rest:
-        done += f", {counted(rest, 'rarer one counts', 'rarer ones count')} as missing"
-    return Column(
-        name, "category", levels=kept, open=bool(rest), missing_share=missing_share, done=done
-    )
-
-
-def _matrix(encoding: Encoding, table: Frame) -> Floats:
-    """Numbers as they are, booleans as 0 and 1, categories as codes; NaN = missing."""
-    frame = encoding.aligned(table)
-    present = dict(zip(frame.names, frame.columns, strict=True))
-    matrix = np.full((frame.n_rows, len(encoding.columns)), np.nan)
-    for j, column in enumerate(encoding.columns):
-        if column.name not in present:
-            raise TableError(absent(column.name))
-        values = read_values(column.name, present[column.name], encoding.missing_values)
-        if not column.binned:
-            found = code_values(column, values)
-            # Beyond the levels is the code of all that were not kept.
-            known = (found >= 0) & (found < len(column.levels))
-            matrix[:, j] = np.where(known, found, np.nan)
-        elif not values.missing().all():
-            matrix[:, j] = np.clip(numbers_of(column, values), -LARGEST, LARGEST)
-    return matrix
-
-
-def _sizes(encoding: Encoding) -> Ints:
-    """Number of codes of each column; 0 of numbers, and of booleans, which are 0 and 1."""
-    return np.array(
-        [len(c.levels) if c.kind == "category" else 0 for c in encoding.columns], np.int64
-    )

@@ -11,11 +11,10 @@ from sklearn.base import clone
 
 from fairpc.core import Floats, Ints, LearningError, Positions, counted
 from fairpc.data import TableCoding, take_rows
-from fairpc.evidence import deal
+from fairpc.learners import AlteredLabels, deal
 from fairpc.models._classifier_rows import GroupView, fitted_classifier, positive_scores, scores_by
 from fairpc.models._classifiers import TableClassifier
 from fairpc.models._label_scores import FLOOR, SHARE_TOLERANCE
-from fairpc.models._learners import Labelled
 from fairpc.models._rows import Rows
 from fairpc.models._score_map import ScoreMap
 from fairpc.models._score_map_fit import ScoredRows
@@ -26,7 +25,7 @@ SECOND: Final[tuple[Literal["hgb", "logistic"], ...]] = ("hgb", "logistic")
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFit:
+class FoldClassifiers:
     """How classifiers are fitted to the rows of a table.
 
     Attributes:
@@ -98,10 +97,10 @@ class CrossFit:
     def of_decisions(
         self, table: Any, rows: Rows, folds: Positions, positive: int, found: ScoreMap
     ) -> list[tuple[Any, ...]]:
-        """Per fold our classifiers of Df, learned from labels that the mechanism has bent."""
+        """Per fold our classifiers of Df, learned from labels that the mechanism has altered."""
         from joblib import Parallel, delayed
 
-        every = Labelled.of(rows.d == positive, rows.weights, *_mechanisms(rows, found))
+        every = AlteredLabels.of(rows.d == positive, rows.weights, *_mechanisms(rows, found))
         whole = self.view.table(table, rows.s)
         parts = [np.flatnonzero(folds != k) for k in range(self.n_folds)]
         seeds = self.rng.integers(1 << 31, size=self.n_folds)
@@ -152,7 +151,7 @@ class CrossFit:
 
 
 def _mechanisms(rows: Rows, found: ScoreMap) -> tuple[Ints, Floats]:
-    """Which mechanism bent the label of each row, and P(D = d | Df = f) of each."""
+    """Which mechanism altered the label of each row, and P(D = d | Df = f) of each."""
     kinds, b = rows.s.astype(np.int64), found.mechanism
     if found.strata is not None:
         b = found.strata.mechanism

@@ -24,7 +24,8 @@ from scipy.special import ndtr
 
 from fairpc.core import Bools, Codes, Floats, Ints, LearningError, map_in_order
 from fairpc.data import Table
-from fairpc.models._additive import Tilted, additive_scores, shares_of
+from fairpc.learners import additive_scores, softmax
+from fairpc.models._additive import Tilted
 from fairpc.models._box_expectation import leaf_boxes
 from fairpc.models._fit import UNOBSERVED, Fitted, Observer, Options
 from fairpc.models._forest import BoxSets, Forest, ForestDistribution, box_masses
@@ -117,14 +118,14 @@ def fit_forest(
     rng = np.random.default_rng(DRAWS)
     own = rows.by_subgroup()
     learning, growing = _learning(rows, own, ordered, rng)
-    told = learning.told()
+    told = learning.by_learner()
     scores = learning.mixed(told)
     bins = score_bins(rows, scores)
     fitted = fit_mechanism(bins, options, observer)
     rates = held_mechanism(bins, fitted, options)
     if not fitted.straight:
         # Learners that know how labels were bent tell more of them.
-        scores = learning.mixed(told, learning.told(rates))
+        scores = learning.mixed(told, learning.by_learner(rates))
     each = [rates.of_subgroup(g, rows.strata) for g in range(own.n_groups)]
     # Groups and trees have the cores: threads of linear algebra would wait for each other, and
     # last bits would depend on their number.
@@ -308,7 +309,7 @@ def _additive(
     of_drawn = np.stack(
         [start[g] + tilted.added(growing.drawn, g) for g in range(rows.n_groups)], axis=1
     )
-    said = np.einsum("rgf,gfd->rgd", shares_of(of_drawn), np.stack([m for _, m in rates]))
+    said = np.einsum("rgf,gfd->rgd", softmax(of_drawn), np.stack([m for _, m in rates]))
     return Additive(tilted, start[groups] + tilted.added(growing.codes, groups), of_drawn, said)
 
 
@@ -421,11 +422,11 @@ def _leaf_rates(
             n_rounds=ADDED_ROUNDS,
         )
         # The same mean of Df in the rows of all groups.
-        q, weights = shares_of(additive.of_rows[here] + added[leaf[here]]), rows.weights[here]
+        q, weights = softmax(additive.of_rows[here] + added[leaf[here]]), rows.weights[here]
         added = added + np.log(balance(q, weights / weights.sum(), rate))
         share = np.bincount(leaf[here], weights, n_leaves) + LEAF_SHARE * everyone / everyone.sum()
         # What a leaf says of Df under its own density, which is not quite that of its rows.
-        q = shares_of(np.log(np.maximum(rate, RAREST)) + added + log_mass[g].T)
+        q = softmax(np.log(np.maximum(rate, RAREST)) + added + log_mass[g].T)
         share = _nearest_shares(share / share.sum(), q, rate)
         result[g] = (balanced(q, share, rate) * share[:, None]).T
     shares: Floats = result / result.sum(axis=2, keepdims=True)
@@ -445,5 +446,5 @@ def _nearest_shares(share: Floats, q: Floats, rate: Floats) -> Floats:
             break
         spread = (q - mean).T @ ((q - mean) * nearest[:, None]) + 1e-9 * np.eye(len(rate))
         slope = np.clip(slope + np.linalg.solve(spread, rate - mean), -MOST_SLOPE, MOST_SLOPE)
-        nearest = shares_of(np.log(share) + q @ slope)
+        nearest = softmax(np.log(share) + q @ slope)
     return nearest

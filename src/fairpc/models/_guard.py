@@ -35,13 +35,12 @@ from fairpc.evidence import (
     drift_bounds,
     ends_within,
     group_rates,
-    kish,
     label_ends,
     label_fit,
     plain_scores,
     some_of,
 )
-from fairpc.learners import design
+from fairpc.learners import design, kish
 from fairpc.models._distinct_rows import hold_out, joined, some_rows
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._fit import Options, fit_parameters

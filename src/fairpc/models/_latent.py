@@ -45,7 +45,7 @@ from fairpc.data import (
     take_rows,
 )
 from fairpc.evidence import LEVEL, LabelEnds, Parity, StrataEnds, parity
-from fairpc.models._calibration import Method
+from fairpc.learners import CalibrationMethod
 from fairpc.models._classifier_rows import (
     GroupView,
     check_classifier,
@@ -54,7 +54,7 @@ from fairpc.models._classifier_rows import (
     weight_name,
 )
 from fairpc.models._classifiers import TableClassifier
-from fairpc.models._cross_fitting import CrossFit, SecondRound, held_out_scores
+from fairpc.models._cross_fitting import FoldClassifiers, SecondRound, held_out_scores
 from fairpc.models._decisions import FittedDecisions, GivenRows
 from fairpc.models._knowledge import Knowledge, limits_of_coding
 from fairpc.models._latent_findings import findings, warn_of_identifiers
@@ -141,7 +141,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         given: Sequence[str | int] | str | int = (),
         mechanism: Bending = "shared",
         cv: int = 5,
-        calibration: Method | None = "isotonic",
+        calibration: CalibrationMethod | None = "isotonic",
         select: Select = "prior",
         knowledge: Knowledge | None = None,
         sensitive_estimator: Any = None,
@@ -217,7 +217,9 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         _warn_small(coding, small_strata(rows, strata, coding))
         missing = tuple(self.missing_values)
         ids = identifiers(coding.features)
-        cross = CrossFit(view, int(self.cv), bool(self.per_group), missing, ids, self.n_jobs, rng)
+        cross = FoldClassifiers(
+            view, int(self.cv), bool(self.per_group), missing, ids, self.n_jobs, rng
+        )
         folds, positive = cross.folds(rows, who, coding), coding.labels.positive
         weighted = sample_weight is not None
         self._say("classifiers of the label, fold by fold")
@@ -248,7 +250,7 @@ class LatentDecision(FittedDecisions, MetaEstimatorMixin, ClassifierMixin, BaseE
         return self
 
     def _learned_again(
-        self, cross: CrossFit, table: Any, scored: ScoredRows, found: ScoreMap
+        self, cross: FoldClassifiers, table: Any, scored: ScoredRows, found: ScoreMap
     ) -> tuple[SecondRound, ScoredRows, ScoreMap]:
         """Classifiers that know how labels were bent tell more of Df; the scores, and their map."""
         self._say("classifiers of the decision behind the labels, fold by fold")

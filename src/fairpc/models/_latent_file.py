@@ -10,8 +10,9 @@ import numpy as np
 
 from fairpc.core import FileFormatError, LearningError
 from fairpc.data import Record, TableCoding
+from fairpc.learners import CLASSIFIER_KINDS
 from fairpc.models._classifier_rows import GroupView, group_columns
-from fairpc.models._classifiers import CLASSIFIER_KINDS, TableClassifier
+from fairpc.models._classifiers import TableClassifier
 from fairpc.models._cross_fitting import SECOND, SecondRound
 from fairpc.models._file import KINDS, Kind
 from fairpc.models._knowledge import Knowledge

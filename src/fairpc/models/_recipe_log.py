@@ -11,8 +11,8 @@ import numpy as np
 
 from fairpc.circuit import SLACK
 from fairpc.core import Floats, LearningError, counted
+from fairpc.learners import INFORMATIVE, WIDE
 from fairpc.models._components import KINDS
-from fairpc.models._informative_columns import TELLING, WIDE
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Choices:
             if self.wide:
                 parts.append(
                     f"A forest was taken without a comparison: there are over {WIDE} columns. In "
-                    f"each fold the {TELLING} that tell the label most were learned from."
+                    f"each fold the {INFORMATIVE} that tell the label most were learned from."
                 )
             if np.isfinite(self.turned):
                 parts.append(

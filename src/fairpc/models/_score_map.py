@@ -29,7 +29,7 @@ from scipy.special import expit, logit
 
 from fairpc.core import FileFormatError, Floats, Positions
 from fairpc.evidence import Interval, LabelEnds, StrataEnds, ends_of
-from fairpc.models._calibration import LEAST, Calibration
+from fairpc.learners import LEAST, Calibration
 from fairpc.models._strata import UNDIVIDED, Strata
 from fairpc.models._top import TopRates
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fairpc.core import Floats, Ints, LearningError, Positions, check_choice
 from fairpc.evidence import LEVEL, Known, LabelEnds, SharedEnds, StrataEnds, ends_within, label_ends
-from fairpc.models._calibration import KNOT_ROWS, LEAST, Method, calibrate
+from fairpc.learners import KNOT_ROWS, LEAST, CalibrationMethod, calibrate
 from fairpc.models._fit import Options
 from fairpc.models._label_scores import Scores
 from fairpc.models._priors import RECIPE_MECHANISM, STRATUM_ROWS
@@ -87,7 +87,7 @@ def fit_score_map(
     scored: ScoredRows,
     names: tuple[str, ...],
     *,
-    calibration: Method | None = "isotonic",
+    calibration: CalibrationMethod | None = "isotonic",
     select: Select = "prior",
     limits: Limits | None = None,
 ) -> ScoreMap:
@@ -101,7 +101,7 @@ def fit_score_map(
         limits: what is known beforehand.
     """
     if calibration is not None:
-        check_choice("calibration", calibration, get_args(Method))
+        check_choice("calibration", calibration, get_args(CalibrationMethod))
     check_choice("select", select, get_args(Select))
     _refuse_constant(scored, names)
     ends = _with_known(_ends(scored, names), scored, limits)
@@ -118,7 +118,9 @@ def fit_score_map(
     return calibrated(found, scored, calibration)
 
 
-def calibrated(found: ScoreMap, scored: ScoredRows, calibration: Method | None) -> ScoreMap:
+def calibrated(
+    found: ScoreMap, scored: ScoredRows, calibration: CalibrationMethod | None
+) -> ScoreMap:
     """The map with calibrations and shifts of the last scores; all else is as it was."""
     labels, weights, scores = scored.labels, scored.rows.weights, scored.last
     each = [scored.groups == g for g in range(len(found.group_rate))]

@@ -22,7 +22,7 @@ from scipy import stats
 
 from fairpc.circuit import Bounds
 from fairpc.core import Array, Floats, LearningError, Record, counted
-from fairpc.models._calibration import LEAST
+from fairpc.learners import LEAST
 from fairpc.models._distribution import FairDistribution
 from fairpc.models._knowledge import Knowledge
 from fairpc.models._latent import LatentDecision

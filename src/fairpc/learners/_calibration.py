@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -9,9 +10,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from fairpc.core import Floats, Positions
-from fairpc.evidence import kish
 
-Method = Literal["isotonic", "sigmoid"]
+CalibrationMethod = Literal["isotonic", "sigmoid"]
 
 KNOT_ROWS: Final = 30.0
 """Rows of a step of the calibration, at least."""
@@ -67,8 +67,17 @@ class Calibration:
         return np.asarray(shrunk * (1 - shrunk) / n, np.float64)
 
 
+def kish(weights: Floats, counts: Floats | None = None) -> float:
+    """How many rows of equal weight are worth as much as these (Kish)."""
+    # By a power of two, so that squares of any weights have a size and no digit changes.
+    alike = np.ldexp(weights, -math.frexp(float(weights.max(initial=0.0)))[1])
+    if counts is None:
+        return float(alike.sum()) ** 2 / float((alike * alike).sum())
+    return float(np.dot(alike, counts)) ** 2 / float(np.dot(alike * alike, counts))
+
+
 def calibrate(
-    scores: Floats, labels: Positions, weights: Floats, method: Method | None
+    scores: Floats, labels: Positions, weights: Floats, method: CalibrationMethod | None
 ) -> Calibration:
     """Rates of D along the scores of one group, not falling.
 

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from fairpc.learners import _label_boosting as boosting
-from fairpc.learners._label_boosting import binned, boosted, cells
+from fairpc.learners import _boosting as boosting
+from fairpc.learners._boosting import bin_cells, binned, boosted_probabilities
 
 Floats = npt.NDArray[np.float64]
 
@@ -17,9 +17,9 @@ def by_sklearn(codes: boosting.Bins, counts: Floats) -> Floats:
     """Each row once per class that it has, with its count as weight."""
     y, picked = np.nonzero(counts.T)
     model = HistGradientBoostingClassifier(
-        max_iter=boosting.ROUNDS,
-        learning_rate=boosting.RATE,
-        max_leaf_nodes=boosting.LEAVES,
+        max_iter=boosting.COUNT_ROUNDS,
+        learning_rate=boosting.COUNT_RATE,
+        max_leaf_nodes=boosting.COUNT_LEAVES,
         min_samples_leaf=1,
         l2_regularization=boosting.SHRINKING,
         early_stopping=False,
@@ -46,7 +46,7 @@ def test_fits_are_those_of_scikit_learn(n_classes: int) -> None:
     fold = np.arange(len(rows)) % 3
     parts = [counts * (fold != k)[:, None] for k in range(3)] + [counts]
     for part in parts:
-        found, expected = boosted(cells(codes), part), by_sklearn(codes, part)
+        found, expected = boosted_probabilities(bin_cells(codes), part), by_sklearn(codes, part)
         assert found.sum(axis=1) == pytest.approx(1.0)
         assert np.median(np.abs(found - expected)) < 1e-6
         assert np.quantile(np.abs(found - expected), 0.95) < 1e-4
@@ -57,15 +57,15 @@ def test_rows_that_do_not_count_are_scored_and_not_learned_from() -> None:
     codes = binned(rows)
     some = counts.copy()
     some[200:] = 0.0
-    found = boosted(cells(codes), some)
-    fewer = boosted(cells(codes[:, :200]), counts[:200])
+    found = boosted_probabilities(bin_cells(codes), some)
+    fewer = boosted_probabilities(bin_cells(codes[:, :200]), counts[:200])
     assert found[:200] == pytest.approx(fewer, abs=1e-12)
     assert np.ptp(found[200:, 1]) > 0.1
 
 
 def test_labels_that_no_column_tells_leave_the_rate() -> None:
     codes = np.zeros((1, 40), np.uint8)
-    found = boosted(cells(codes), np.eye(2)[np.arange(40) % 4 // 3])
+    found = boosted_probabilities(bin_cells(codes), np.eye(2)[np.arange(40) % 4 // 3])
     assert found == pytest.approx(np.tile([0.75, 0.25], (40, 1)))
 
 

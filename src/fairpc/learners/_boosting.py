@@ -1,0 +1,336 @@
+"""Boosted trees, grown from histograms of codes by the derivatives of a loss.
+
+The leaf whose division gains most is divided next, as in scikit-learn's
+``HistGradientBoostingClassifier``, which takes no loss of one's own and bins all columns anew for
+each fit. Two losses are lowered here: that of counts of classes, for the test of the assumptions,
+whose hundreds of fits on the same rows differ only in how often each row counts; and that of
+labels that a known mechanism has altered (see ``_linear``).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from fairpc.core import Bools, Codes, Floats, Ints, Slots, Words
+from fairpc.learners._linear import AlteredLabels, class_shares
+
+# Numbers that index arrays have no sign: looking at signs takes a quarter of a tree's time.
+Places = Slots
+Bins = npt.NDArray[np.uint8]
+"""Bin of each value among those of its column, [column, row]."""
+
+BINS: Final = 32
+BIN_ROWS: Final = 20_000
+"""Values of a column that are told apart, about; rows among which they are looked for."""
+COUNT_ROUNDS: Final = 24
+COUNT_RATE: Final = 0.25
+COUNT_LEAVES: Final = 8
+SHRINKING: Final = 5.0
+LEAST_HESSIAN: Final = 1e-3
+"""Of counts: trees, the share of each that is taken, leaves of a tree, what is added to the
+Hessian of a leaf, and the least that a leaf has. Rows are merged, so leaves are held back by what
+they weigh and not by a number of rows."""
+RATE: Final = 0.15
+LEAVES: Final = (8, 16)
+LARGE: Final = 20_000
+"""Of altered labels: the share of a step that is taken; leaves of a tree: few, because such labels
+are noisy; more from so many rows on."""
+EARLY_ROWS: Final = 1000
+EARLY_SHARE: Final = 0.125
+ROUNDS: Final = (40, 300)
+LEAF_ROWS: Final = (10, 40)
+PATIENCE: Final = 10
+"""Rows from which some are held out to say when to stop, and their share; rounds, and the fewest
+rows of a leaf, with fewer rows and with more; and the rounds without a gain that end boosting."""
+
+
+class TreeLimits(NamedTuple):
+    """Of a tree: fewest rows of a leaf, its least Hessian, what is added to that, and the share of
+    a step that is taken."""
+
+    rows: float
+    hessian: float
+    shrinking: float
+    rate: float
+
+
+class Divisions(NamedTuple):
+    """A tree: how leaf 0 is divided again and again, each time into one leaf more; of several
+    trees, arrays have one axis more, the first.
+
+    Attributes:
+        divided: leaf and column of each division, divisions × 2; leaf -1 where there is none.
+        stays: whether each place stays in its leaf, divisions × places; other rows make the next.
+        values: step of each leaf.
+    """
+
+    divided: Ints
+    stays: Bools
+    values: Floats
+
+    def add_to(self, odds: Floats, x: Places) -> None:
+        """Add what several trees say of rows to their odds, in place."""
+        from fairpc.learners._kernels import add_trees
+
+        add_trees(x, *self, odds)
+
+
+def stacked(trees: Sequence[Divisions]) -> Divisions:
+    """Several trees as one record."""
+    return Divisions(*(np.stack(parts) for parts in zip(*trees, strict=True)))
+
+
+class Cells(NamedTuple):
+    """Who has which value, as kernels take it.
+
+    A *place* is one value of one column; places of all columns are numbered one after the other,
+    and each column has one more for what is missing.
+
+    Attributes:
+        x: place of each value, columns × rows.
+        start: first place of each column, and the number of places.
+        named: whether the places of a column have no order.
+        commonest: place of each column that is not listed, -1 where all are; its sums are what the
+            others leave.
+        listed: the places of each row that are listed, one row after the other.
+        head: where the places of each row begin in ``listed``, and their number.
+    """
+
+    x: Places
+    start: Ints
+    named: Bools
+    commonest: Ints
+    listed: Places
+    head: Words
+
+    @classmethod
+    def of(
+        cls, codes: npt.NDArray[Any], arities: Ints, named: Bools, *, sparse: bool = False
+    ) -> Cells:
+        """Of columns × rows of codes, -1 where they are missing.
+
+        ``sparse`` leaves the place of each column that most rows are in out of the lists, for
+        tables with a column for each level.
+        """
+        start = np.append(0, np.cumsum(arities + 1))
+        x = places(codes, start)
+        commonest = np.full(len(x), -1)
+        if sparse:
+            counts = np.bincount(x.ravel(), minlength=int(start[-1]))
+            bounds = itertools.pairwise(start)
+            commonest = np.array([a + counts[a:b].argmax() for a, b in bounds], np.int64)
+        rare = (x != commonest[:, None]).T
+        head = np.append(0, np.cumsum(rare.sum(axis=1))).astype(np.uint64)
+        return cls(x, start, named, commonest, x.T[rare], head)
+
+
+def places(codes: npt.NDArray[Any], start: Ints) -> Places:
+    """Places of columns × rows of codes; what is missing is in the column's last."""
+    own = np.where(codes < 0, np.diff(start)[:, None] - 1, codes)
+    return np.ascontiguousarray(own + start[:-1, None], np.uint32)
+
+
+@dataclass(frozen=True, eq=False)
+class Grower:
+    """What all trees of a fit have in common, and arrays that each of them works in.
+
+    Attributes:
+        cells: all rows.
+        rows: those that trees are grown on.
+        limits: of a tree.
+        work: arrays that the kernel works in.
+        at: leaf of each row of ``rows`` in the last tree, in the order of all rows.
+    """
+
+    cells: Cells
+    rows: Slots
+    limits: TreeLimits
+    work: tuple[Any, ...]
+    at: Ints
+
+    @classmethod
+    def of(cls, cells: Cells, rows: Ints, n_leaves: int, limits: TreeLimits) -> Grower:
+        n_places = int(cells.start[-1])
+        work = (
+            *np.empty((2, len(rows)), np.uint32),
+            np.empty((n_leaves, n_places + 1, 3)),
+            np.empty((n_leaves, n_places), np.bool_),
+            np.empty(n_places, np.uint32),
+            np.empty(n_places),
+            np.empty((n_leaves, 3), np.int64),
+            np.empty(n_leaves),
+        )
+        at = np.empty(cells.x.shape[1], np.int64)
+        return cls(cells, rows.astype(np.uint32), limits, work, at)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Leaves of a tree, and columns."""
+        return len(self.work[-1]), len(self.cells.named)
+
+    def grow(self, gradient: Floats, hessian: Floats, drawn: Floats) -> Divisions:
+        """A tree of a step up the gradient.
+
+        Args:
+            gradient, hessian: of what is to be raised, of each row.
+            drawn: leaf × column; a leaf may be divided by columns with a number below one half, and
+                by the one with the least.
+        """
+        from fairpc.learners._kernels import grow
+
+        n = self.shape[0]
+        made = Divisions(
+            np.full((n - 1, 2), -1, np.int64),
+            np.zeros((n - 1, int(self.cells.start[-1])), np.bool_),
+            np.zeros(n),
+        )
+        # Limits of one type, so that one kernel is compiled for all.
+        limits = tuple(map(float, self.limits))
+        given = tuple(self.cells), self.rows, gradient, hessian, drawn, limits, self.work
+        grow(*given, *made, self.at)
+        return made
+
+
+def binned(rows: Floats) -> Bins:
+    """Columns by the bin of each value, or of the quantile that it is up to if values are many.
+
+    Labels are not looked at. The least and the largest value have bins of their own: a rare
+    level is not lost.
+    """
+    some = rows[:: max(len(rows) // BIN_ROWS, 1)]
+    found = np.empty(rows.shape[::-1], np.uint8)
+    for j, column in enumerate(np.sort(some, axis=0).T):
+        edges = column[np.append(True, column[1:] != column[:-1])]
+        if len(edges) > BINS:
+            quantiles = column[np.arange(BINS) * (len(column) - 1) // BINS]
+            edges = np.unique(np.append(quantiles, edges[-2:]))
+        found[j] = np.searchsorted(edges, rows[:, j])
+    return found
+
+
+def bin_cells(codes: Bins) -> Cells:
+    """The bins of all columns, which have an order, as trees take them."""
+    sizes, ordered = codes.max(axis=1).astype(np.int64) + 1, np.zeros(len(codes), np.bool_)
+    return Cells.of(codes, sizes, ordered, sparse=True)
+
+
+def boosted_probabilities(rows: Cells, counts: Floats) -> Floats:
+    """P(class | row) for every row, from [row, class] of counts, of which every class must have."""
+    n_odds = 1 if counts.shape[1] == 2 else counts.shape[1]
+    hits, total = np.ascontiguousarray(counts[:, -n_odds:].T), counts.sum(axis=1)
+    share = hits.sum(axis=1) / total.sum()
+    start = np.log(share / (1 - share) if n_odds == 1 else share)
+    odds = np.repeat(start[:, None], len(counts), axis=1)
+    limits = TreeLimits(1.0, LEAST_HESSIAN, SHRINKING, COUNT_RATE)
+    grower = Grower.of(rows, np.flatnonzero(total), COUNT_LEAVES, limits)
+    every_column = np.zeros(grower.shape)
+    for _ in range(COUNT_ROUNDS):
+        p = _by_class(odds)
+        gradients, hessians = hits - total * p, total * p * (1 - p)
+        for own, gradient, hessian in zip(odds, gradients, hessians, strict=True):
+            stacked([grower.grow(gradient, hessian, every_column)]).add_to(own, rows.x)
+    p = _by_class(odds)
+    return np.concatenate([1 - p, p]).T if n_odds == 1 else p.T
+
+
+def _by_class(odds: Floats) -> Floats:
+    """Probabilities, [class, row]: of the second class of two, or of each."""
+    if len(odds) == 1:
+        small = np.exp(-np.abs(odds))
+        return np.asarray(np.where(odds >= 0, 1.0, small) / (1 + small), np.float64)
+    likely = np.exp(odds - odds.max(axis=0, keepdims=True))
+    return np.asarray(likely / likely.sum(axis=0, keepdims=True), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedOdds:
+    """Boosted trees of the log odds of Df over codes.
+
+    Attributes:
+        start: first place of each column.
+        base: log odds of all rows.
+        trees: of each of the log odds the trees that are added.
+    """
+
+    start: Ints
+    base: Floats
+    trees: tuple[Divisions, ...]
+
+    @classmethod
+    def learned(
+        cls,
+        codes: Codes,
+        labels: AlteredLabels,
+        arities: Ints,
+        named: Bools,
+        rng: np.random.Generator,
+    ) -> BoostedOdds:
+        """Learn from rows × columns of codes, -1 where they are missing; ``named`` columns have no
+        order."""
+        base, many = labels.start(), len(labels.d) >= EARLY_ROWS
+        limits = TreeLimits(LEAF_ROWS[many], 0.0, SHRINKING, RATE)
+        n_rounds, n_leaves = ROUNDS[many], LEAVES[len(codes) >= LARGE]
+        start = np.append(0, np.cumsum(arities + 1))
+
+        def rounds(here: Ints) -> Iterator[list[Divisions]]:
+            cells = Cells.of(codes[here].T, arities, named)
+            grower = Grower.of(cells, np.arange(len(here)), n_leaves, limits)
+            return _rounds(grower, labels.take(here), base, rng)
+
+        if many:
+            drawn = rng.permutation(len(codes)) < EARLY_SHARE * len(codes)
+            held, fitted = np.flatnonzero(drawn), rounds(np.flatnonzero(~drawn))
+            x = places(codes[held].T, start)
+            n_rounds = _best_round(fitted, n_rounds, x, labels.take(held), base)
+        made = itertools.islice(rounds(np.arange(len(codes))), n_rounds)
+        return cls(start, base, tuple(stacked(trees) for trees in zip(*made, strict=True)))
+
+    def decided(self, codes: Codes) -> Floats:
+        """P(Df = f | x) of rows × columns of codes."""
+        x = places(codes.T, self.start)
+        odds = np.tile(self.base, (len(codes), 1)).T.copy()
+        for own, trees in zip(odds, self.trees, strict=True):
+            trees.add_to(own, x)
+        return class_shares(odds.T)
+
+
+def _rounds(
+    grower: Grower, labels: AlteredLabels, base: Floats, rng: np.random.Generator
+) -> Iterator[list[Divisions]]:
+    """Round after round a tree of each of the log odds, which moves them."""
+    from fairpc.learners._kernels import corrected_gradients
+
+    odds = np.tile(base[:, None], (1, len(labels.d)))
+    gradients, hessians = np.empty_like(odds), np.empty_like(odds)
+    while True:
+        corrected_gradients(odds, *labels.given, gradients, hessians)
+        made = []
+        for own, gradient, hessian in zip(odds, gradients, hessians, strict=True):
+            made.append(grower.grow(gradient, hessian, rng.random(grower.shape)))
+            own += made[-1].values[grower.at]
+        yield made
+
+
+def _best_round(
+    rounds: Iterator[list[Divisions]], most: int, x: Places, held: AlteredLabels, base: Floats
+) -> int:
+    """After how many rounds rows that were held out are told best."""
+    from fairpc.learners._kernels import corrected_loss
+
+    odds = np.tile(base[:, None], (1, x.shape[1]))
+    best, n_best = corrected_loss(odds, *held.given), 0
+    for t, trees in enumerate(itertools.islice(rounds, most), start=1):
+        for own, tree in zip(odds, trees, strict=True):
+            stacked([tree]).add_to(own, x)
+        loss = corrected_loss(odds, *held.given)
+        if loss < best:
+            best, n_best = loss, t
+        elif t - n_best >= PATIENCE:
+            break
+    return max(n_best, 1)

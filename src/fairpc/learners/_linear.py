@@ -1,0 +1,332 @@
+"""Linear learners: many logistic regressions at once, log odds of Df behind altered labels, sums.
+
+Logistic regressions of two classes are fitted by Newton's method, to the minimum of scikit-learn's
+``LogisticRegression(C=1)``: the test of the assumptions fits hundreds of them on a few dozen
+distinct rows each, where checking arguments takes scikit-learn longer than solving.
+
+Learners of Df minimise the loss of the label that their score predicts,
+
+    −log Σ_f P(f | x, s) P(d | f, s),
+
+(forward correction: Patrini et al., CVPR 2017). Where D = Df it is the usual loss of a classifier
+of D. A learner of altered labels must tell by how much those of each group were altered before it
+can tell who is alike; one that knows the mechanism learns what is common to all groups from all
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from fairpc.core import Codes, Floats, Ints
+
+_NEWTON_STEPS: Final = 100
+_NEWTON_TOLERANCE: Final = 1e-9
+"""Of the Newton decrement per row: the step that is then taken squares it."""
+SHARED: Final = 2**21
+"""Numbers in the products of columns, up to which fits share them; beyond, each makes its own."""
+PENALTY: Final = 10.0
+LINEAR_STEPS: Final = 100
+LINEAR_TOLERANCE: Final = 1e-3
+"""Of linear log odds: the weight of squared coefficients, steps, and the gradient that ends
+them."""
+WIDEST: Final = 20.0
+"""Log odds beyond which a class is certain."""
+MOST_STEP: Final = 1.0
+"""Most that a number of a sum moves at once: where labels are beyond what a mechanism allows,
+scores have no best fit."""
+BLOCK: Final = 1 << 17
+"""Numbers for pairs of classes that are in memory at once."""
+SETTLED: Final = 0.01
+"""Once no number of a sum moves by more, they have settled."""
+
+
+def softmax(odds: Floats) -> Floats:
+    """P(f), along the last axis, of log odds."""
+    shares = np.exp(odds - odds.max(axis=-1, keepdims=True))
+    result: Floats = shares / shares.sum(axis=-1, keepdims=True)
+    return result
+
+
+def class_shares(odds: Floats) -> Floats:
+    """P(f) of each row: of log odds of class 1 against 0, or of each of more classes."""
+    from scipy.special import expit
+
+    if odds.shape[1] == 1:
+        return np.concatenate([expit(-odds), expit(odds)], axis=1)
+    return softmax(odds)
+
+
+def logistic_probabilities(rows: Floats, negative: Floats, positive: Floats) -> Floats:
+    """P(positive | row) as [fit, row]; each fit learns from counts [fit, row] of both classes."""
+    from scipy.special import expit
+
+    n_at_once = len(negative)
+    if rows.shape[0] * (rows.shape[1] + 1) ** 2 > SHARED:
+        n_at_once = 1
+    start, found = None, []
+    for k in range(0, len(negative), n_at_once):
+        some = slice(k, k + n_at_once)
+        seen = np.flatnonzero((negative[some] + positive[some]).any(axis=0))
+        # Fits have most of their rows in common: the last one is a good start.
+        start = coefficients(rows[seen], negative[some, seen], positive[some, seen], start)
+        found.append(expit(start[:, :-1] @ rows.T + start[:, -1:]))
+    return np.concatenate(found)
+
+
+def coefficients(
+    rows: Floats, negative: Floats, positive: Floats, start: Floats | None = None
+) -> Floats:
+    """Per fit the slopes and, last, the intercept, which alone is not shrunk.
+
+    Both classes must occur in every fit.
+    """
+    fits = _Fits.of(rows, negative, positive)
+    beta = np.zeros((len(negative), rows.shape[1] + 1))
+    beta[:, -1] = np.log(positive.sum(axis=1) / negative.sum(axis=1))
+    beta = beta if start is None else start
+    found, open_fits = beta.copy(), np.arange(len(beta))
+    loss, p = fits.at(beta)
+    for _ in range(_NEWTON_STEPS):
+        step, decrement = fits.newton(beta, p)
+        done = decrement <= _NEWTON_TOLERANCE * fits.total.sum(axis=1)
+        found[open_fits] = beta - step
+        if done.all():
+            return found
+        if done.any():
+            fits = replace(fits, total=fits.total[~done], positive=fits.positive[~done])
+            open_fits = open_fits[~done]
+            beta, step, decrement, loss = (a[~done] for a in (beta, step, decrement, loss))
+        share = np.ones((len(beta), 1))
+        tried, p = fits.at(beta - step)
+        # Far from the minimum a full step may overshoot; it is halved until it gains.
+        while (bad := (tried > loss - 1e-4 * share[:, 0] * decrement) & (share[:, 0] > 1e-6)).any():
+            share[bad] /= 2
+            tried, p = fits.at(beta - share * step)
+        beta, loss = beta - share * step, tried
+    found[open_fits] = beta
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Fits:
+    """Penalised losses on the same rows, each with counts of its own."""
+
+    x: Floats
+    products: Floats | None
+    total: Floats
+    positive: Floats
+    penalty: Floats
+
+    @classmethod
+    def of(cls, rows: Floats, negative: Floats, positive: Floats) -> _Fits:
+        x = np.column_stack([rows, np.ones(len(rows))])
+        products = None
+        if x.shape[0] * x.shape[1] ** 2 <= SHARED:
+            products = (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)
+        penalty = np.append(np.ones(rows.shape[1]), 0.0)
+        return cls(x, products, negative + positive, positive, penalty)
+
+    def at(self, beta: Floats) -> tuple[Floats, Floats]:
+        """The losses, and the probabilities [fit, row]."""
+        eta = beta @ self.x.T
+        small = np.exp(-np.abs(eta))
+        p = np.where(eta >= 0, 1.0, small) / (1 + small)
+        softplus = np.maximum(eta, 0.0) + np.log(1 + small)
+        loss = (self.total * softplus - self.positive * eta).sum(axis=1)
+        return loss + 0.5 * (beta * beta) @ self.penalty, p
+
+    def newton(self, beta: Floats, p: Floats) -> tuple[Floats, Floats]:
+        """The steps to be subtracted, and what they promise to gain, twice."""
+        gradient = (self.total * p - self.positive) @ self.x + self.penalty * beta
+        weights, size = self.total * p * (1 - p), self.x.shape[1]
+        if self.products is None:
+            # Of a matrix and itself NumPy computes one half, and copies it to the other.
+            scaled = (self.x * w[:, None] for w in np.sqrt(weights))
+            hessian = np.stack([each.T @ each for each in scaled])
+        else:
+            hessian = (weights @ self.products).reshape(-1, size, size)
+        hessian += np.diag(self.penalty)
+        try:
+            step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
+        except np.linalg.LinAlgError:  # all rows that count are certain: the loss is flat
+            step = (np.linalg.pinv(hessian) @ gradient[..., None])[..., 0]
+        return step, (gradient * step).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class AlteredLabels:
+    """Labels to learn Df from.
+
+    Attributes:
+        d, weights: label and weight of each row.
+        kind: which mechanism altered it.
+        mechanism: P(D = d | Df = f), kinds × classes × classes.
+    """
+
+    d: Ints
+    weights: Floats
+    kind: Ints
+    mechanism: Floats
+
+    @classmethod
+    def of(
+        cls, d: Codes | Ints, weights: Floats, kind: Codes | Ints, mechanism: Floats
+    ) -> AlteredLabels:
+        """Labels and kinds by their codes."""
+        return cls(d.astype(np.int64), weights, kind.astype(np.int64), mechanism)
+
+    @property
+    def given(self) -> tuple[Ints, Floats, Ints, Floats]:
+        """What kernels take."""
+        return self.d, self.weights, self.kind, self.mechanism
+
+    @property
+    def n_odds(self) -> int:
+        """Log odds of a row: of class 1 against 0, or of each of more than two classes."""
+        n_classes = int(self.mechanism.shape[1])
+        return 1 if n_classes == 2 else n_classes
+
+    def take(self, rows: Ints) -> AlteredLabels:
+        return AlteredLabels(self.d[rows], self.weights[rows], self.kind[rows], self.mechanism)
+
+    def start(self) -> Floats:
+        """Log odds of P(Df) that fits the labels, by a few steps of EM."""
+        from scipy.special import logit
+
+        counts, n_classes = np.zeros(self.mechanism.shape[::2]), self.mechanism.shape[1]
+        np.add.at(counts, (self.kind, self.d), self.weights)
+        rate = np.full(n_classes, 1.0 / n_classes)
+        for _ in range(50):
+            joint = rate[None, :, None] * self.mechanism
+            joint /= np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+            rate = np.einsum("kfd,kd->f", joint, counts) / max(counts.sum(), 1e-300)
+        rate = np.clip(rate, 1e-6, 1.0)
+        rate /= rate.sum()
+        return np.asarray(logit(rate[1:]) if n_classes == 2 else np.log(rate), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearOdds:
+    """Log odds of Df that are linear in columns of numbers.
+
+    Attributes:
+        coefficients: columns × log odds.
+        base: log odds where all columns are 0.
+    """
+
+    coefficients: Floats
+    base: Floats
+
+    @classmethod
+    def learned(cls, table: Floats, labels: AlteredLabels) -> LinearOdds:
+        """Ridge regression under the corrected loss, by L-BFGS from the log odds of P(Df)."""
+        from scipy.optimize import minimize
+
+        from fairpc.learners._kernels import corrected_gradients, corrected_loss
+
+        n, total = labels.n_odds, float(labels.weights.sum())
+        gradient, hessian = np.empty((2, n, len(table)))
+
+        def objective(theta: Floats) -> tuple[float, Floats]:
+            own = theta.reshape(n, -1)
+            odds = np.clip(own[:, 1:] @ table.T + own[:, :1], -WIDEST, WIDEST)
+            corrected_gradients(odds, *labels.given, gradient, hessian)
+            slopes = PENALTY * own[:, 1:] - gradient @ table
+            down = np.column_stack([-gradient.sum(axis=1), slopes])
+            loss = float(corrected_loss(odds, *labels.given))
+            loss += PENALTY * float(np.square(own[:, 1:]).sum()) / 2
+            return loss / total, down.ravel() / total
+
+        first = np.column_stack([labels.start(), np.zeros((n, table.shape[1]))])
+        limits = {"maxiter": LINEAR_STEPS, "gtol": LINEAR_TOLERANCE}
+        found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=limits)
+        own = found.x.reshape(n, -1)
+        return cls(own[:, 1:].T.copy(), own[:, 0].copy())
+
+    def decided(self, table: Floats) -> Floats:
+        """P(Df = f | x) of rows of the table."""
+        return class_shares(np.clip(table @ self.coefficients + self.base, -WIDEST, WIDEST))
+
+
+def additive_scores(
+    codes: Codes | Ints,
+    sizes: Sequence[int],
+    labels: Floats,
+    offset: Floats,
+    mechanism: Floats,
+    *,
+    weights: Floats,
+    prior_rows: float,
+    n_rounds: int,
+) -> tuple[Floats, ...]:
+    """Additive log odds of Df that tell labels through a known mechanism, by Fisher scoring.
+
+        P(f | x) ∝ exp(offset_f + Σ_j g_j(x_j)_f),    P(d | x) = Σ_f P(f | x) P(d | f)
+
+    One column moves after the other (backfitting: Hastie and Tibshirani 1990, *Generalized Additive
+    Models*). Labels may be hard, or what a classifier says of them: then the sums imitate it.
+
+    Args:
+        codes: value of each column in each row, rows × columns.
+        sizes: how many values each column has.
+        labels: P(D = d) of each row, rows × classes.
+        offset: log odds of Df that each row starts from, rows × classes.
+        mechanism: P(D = d | Df = f).
+        weights: weight of each row.
+        prior_rows: how much numbers are drawn to zero: each value has this many more rows, which
+            say that it is there.
+        n_rounds: how often each column has its turn, at most.
+
+    Returns:
+        The numbers g_j of each column, values × classes.
+    """
+    n_classes = offset.shape[1]
+    # All classes move at once, and each moves the others: Friedman et al. 2000, LogitBoost.
+    alone = (n_classes - 1) / n_classes
+    found = tuple(np.zeros((size, n_classes)) for size in sizes)
+    columns = [np.ascontiguousarray(column, np.int64) for column in codes.T]
+    odds = offset.copy()
+    for _ in range(n_rounds):
+        gradient, hessian = _derivatives(odds, labels, mechanism)
+        gradient, hessian = gradient * weights[:, None], hessian * weights[:, None]
+        moved = 0.0
+        for column, numbers in zip(columns, found, strict=True):
+            up, down = (_sums(column, part, len(numbers)) for part in (gradient, hessian))
+            step = alone * (up - prior_rows * numbers) / (down + prior_rows)
+            step = np.clip(step, -MOST_STEP, MOST_STEP)
+            numbers += step
+            each = step[column]
+            odds += each
+            # What the other columns then see, to first order.
+            gradient -= hessian * each / alone
+            moved = max(moved, float(np.abs(step).max(initial=0.0)))
+        if moved < SETTLED:
+            break
+    return found
+
+
+def _sums(column: Ints, parts: Floats, n_values: int) -> Floats:
+    """Sums over the rows of each value, values × classes."""
+    return np.stack([np.bincount(column, part, n_values) for part in parts.T], axis=1)
+
+
+def _derivatives(odds: Floats, labels: Floats, mechanism: Floats) -> tuple[Floats, Floats]:
+    """Gradient and expected Hessian of the log-likelihood of each row's label, by its odds.
+
+    A block of rows at a time, because numbers for each pair of classes would fill the memory.
+    """
+    q = softmax(odds)
+    p_label = np.maximum(q @ mechanism, 1e-12)
+    share = labels / p_label
+    gradient, hessian = np.empty_like(q), np.empty_like(q)
+    n = max(BLOCK // mechanism.size, 1)
+    for some in (slice(k, k + n) for k in range(0, len(q), n)):
+        apart = q[some, :, None] * (mechanism - p_label[some, None])  # of P(d), by the odds of f
+        gradient[some] = (share[some, None] * apart).sum(axis=2)
+        hessian[some] = (apart**2 / p_label[some, None]).sum(axis=2)
+    return gradient, hessian
