@@ -33,7 +33,7 @@ import fairpc
 from clock import timed
 from fairpc import FairPC
 from fairpc.datasets import load_adult, load_german
-from fairpc.exporting._program import Scorer
+from fairpc.exporting._scorer import Scorer
 from fairpc.models import CircuitClassifier
 
 TABLES = {"german": load_german, "adult": load_adult}

@@ -21,7 +21,7 @@ from fairpc import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.circuit import CircuitBuilder
 from fairpc.core import Floats
 from fairpc.data import Column, Encoding, Groups, Labels, TableCoding
-from fairpc.exporting._program import Scorer
+from fairpc.exporting._scorer import Scorer
 from fairpc.models import CircuitClassifier, FairDistribution, ForestDistribution, Strata
 from fairpc.models._top import Layout, TopRates, build
 from models.distributions import distributions

@@ -17,7 +17,7 @@ import oracle
 from exporting.scored import by_onnx, expected, model_of
 from fairpc.core import Floats
 from fairpc.data import Column
-from fairpc.exporting._bundles import BITS, Bundles, blocks
+from fairpc.exporting._onnx_forest import BITS, Bundles, blocks
 from fairpc.models import Forest, ForestDistribution
 from fairpc.models._top import Layout, TopRates
 from models.forests import Sizes, forests, random_forest

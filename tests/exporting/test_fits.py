@@ -16,7 +16,7 @@ from exporting.scored import by_duckdb, by_onnx, by_python, by_sqlite, expected
 from fairpc import FairPC, LatNB, NLatPC, TwoNB
 from fairpc.datasets import load_german
 from fairpc.errors import NotAnsweredError
-from fairpc.exporting._program import Scorer
+from fairpc.exporting._scorer import Scorer
 from fairpc.models import CircuitClassifier, ForestDistribution
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

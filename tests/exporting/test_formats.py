@@ -19,8 +19,8 @@ import fairpc
 from exporting.scored import Fitted, by_onnx, by_python, expected, model_of, naive
 from fairpc.data import Column, Writing
 from fairpc.errors import MissingExtraError, NotAnsweredError, OptionError
-from fairpc.exporting import _formats as formats
-from fairpc.exporting._program import TINIEST, Densities, Scorer
+from fairpc.exporting import _export as formats
+from fairpc.exporting._scorer import TINIEST, Densities, Scorer
 from models.forests import Sizes, random_forest
 
 SMALL = (Column("age", "number", edges=(30.0, 40.0)), Column("job", "category", levels=("a", "b")))

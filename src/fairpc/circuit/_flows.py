@@ -47,7 +47,9 @@ from fairpc.core import (
 )
 from fairpc.data import Table, check_codes, check_weights, readonly
 
+A = TypeVar("A")
 L = TypeVar("L", float, Floats)
+Form = ActiveTerms | Projection
 Path = Literal["auto", "active", "general"]
 
 KEPT_BYTES: Final = 1 << 30
@@ -126,7 +128,7 @@ class Chunk:
 
     start: int
     stop: int
-    form: ActiveTerms | Projection | None
+    form: Form | None
 
     @property
     def rows(self) -> slice:
@@ -142,7 +144,7 @@ def _chunks(graph: Graph, codes: Codes, path: Path, n_threads: int) -> Iterator[
 
 def _forms(
     graph: Graph, codes: Codes, path: Path, n_threads: int
-) -> Iterator[tuple[int, int, ActiveTerms | Projection]]:
+) -> Iterator[tuple[int, int, Form]]:
     """Row ranges, which depend on the data alone and not on the threads, and their forms."""
     if path == "general":
         yield from chunks(program_of(graph), codes)
@@ -188,32 +190,27 @@ class RowPlan:
         return self.table.total_weight
 
     def __call__(self, parameters: Floats, weights: Floats | None = None) -> tuple[float, Floats]:
-        theta = self._checked(parameters, 1)
-        w = self.distinct_weights(weights)
-
-        def task(chunk: Chunk) -> tuple[float, Floats]:
-            return self._form(chunk).flows(theta, w[chunk.rows], self._work)
-
-        return _added(map_in_order(task, self.chunks, self._threads(1)), 0.0, theta.shape)
+        theta, w = self._checked(parameters, 1), self.distinct_weights(weights)
+        found = self._each(lambda form, rows: form.flows(theta, w[rows], self._work))
+        return _added(found, 0.0, theta.shape)
 
     def log_likelihood(self, parameters: Floats, weights: Floats | None = None) -> float:
         """The same without the flows, to the bit: half the work."""
-        theta = self._checked(parameters, 1)
-        w = self.distinct_weights(weights)
-
-        def task(chunk: Chunk) -> float:
-            return self._form(chunk).log_likelihood(theta, w[chunk.rows], self._work)
-
-        return sum(map_in_order(task, self.chunks, self._threads(1)), 0.0)
+        theta, w = self._checked(parameters, 1), self.distinct_weights(weights)
+        found = self._each(lambda form, rows: form.log_likelihood(theta, w[rows], self._work))
+        return sum(found, 0.0)
 
     def row_logs(self, parameters: Floats) -> Floats:
         """log P of each distinct row."""
         theta = self._checked(parameters, 1)
+        found = self._each(lambda form, _: form.row_logs(theta, self._work))
+        return np.concatenate([*found, np.empty(0)])
 
-        def task(chunk: Chunk) -> Floats:
-            return self._form(chunk).row_logs(theta, self._work)
-
-        return np.concatenate([*map_in_order(task, self.chunks, self._threads(1)), np.empty(0)])
+    def _each(self, ask: Callable[[Form, slice], A]) -> Iterable[A]:
+        """The answer of each chunk, in order."""
+        return map_in_order(
+            lambda chunk: ask(self._form(chunk), chunk.rows), self.chunks, self._threads(1)
+        )
 
     def batch(self, parameters: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:
         theta = self._checked(parameters, 2)
@@ -263,7 +260,7 @@ class RowPlan:
             return math.inf
         return sum(len(form.terms) for form in self._active)
 
-    def _form(self, chunk: Chunk) -> ActiveTerms | Projection:
+    def _form(self, chunk: Chunk) -> Form:
         if chunk.form is not None:
             return chunk.form
         return project(program_of(self.graph), self.table.codes, chunk.start, chunk.stop)

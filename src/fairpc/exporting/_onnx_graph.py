@@ -9,7 +9,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from fairpc.core import Array, Ints, NotAnsweredError
-from fairpc.exporting._program import Input, Scorer
+from fairpc.exporting._scorer import Input, Scorer
 
 ML: Final = "ai.onnx.ml"
 _BLANK: Final = r"[\s\x0b\x1c-\x1f\x{85}\pZ]*"

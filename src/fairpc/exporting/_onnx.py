@@ -1,24 +1,80 @@
-"""Circuits in a graph of ONNX: level by level, nodes × rows.
+"""A model as a graph of ONNX: named columns in, P(Df = class | row) out.
 
-Sums over the same children are one product of matrices: in a Chow–Liu tree those are the tables
-P(x_j | parent). Other nodes of a level are gathered, child by child, and joined all at once.
-Values are plain numbers where none can get too small for them, and logarithms otherwise.
+Circuits are computed level by level, nodes × rows. Sums over the same children are one product of
+matrices: in a Chow–Liu tree those are the tables P(x_j | parent). Other nodes of a level are
+gathered, child by child, and joined all at once. Values are plain numbers where none can get too
+small for them, and logarithms otherwise. :mod:`fairpc.exporting._onnx_forest` does forests.
 """
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from onnx import TensorProto, helper
 
-from fairpc.exporting._onnx_forest import LOWEST
-from fairpc.exporting._onnx_graph import OnnxGraph, allowed_subgroups
-from fairpc.exporting._program import TINIEST, Densities, Leaf, Product, Scorer, Sum
+from fairpc.exporting._onnx_forest import LOWEST, forest_joint
+from fairpc.exporting._onnx_graph import ML, OnnxGraph, allowed_subgroups, feature_codes, value_info
+from fairpc.exporting._scorer import TINIEST, Densities, Leaf, Product, Scorer, Sum
+from fairpc.models import Forest
 
+OUTPUT: Final = "probabilities"
+IR: Final = 8
+OPSET: Final = 18
+OPSET_OF_PATTERNS: Final = 20
+"""The versions of ONNX that all these operations are in, and where text is matched by a pattern."""
 FEW: Final = 4
 """Children of a sum that is joined with others of its level, unless it shares them."""
+
+
+def onnx_bytes(scorer: Scorer) -> bytes:
+    """The file."""
+    from fairpc import __version__
+
+    names = [given.name for given in scorer.inputs]
+    output = OUTPUT
+    while output in names:
+        output += "_"
+    graph = OnnxGraph([*names, output])
+    codes = feature_codes(graph, scorer)
+    densities = scorer.densities
+    if isinstance(densities, Forest):
+        joint = forest_joint(graph, scorer, densities, codes)
+    else:
+        joint = circuit_joint(graph, scorer, densities, codes)
+    total = graph.add("ReduceSum", joint, graph.whole([1]), keepdims=1)
+    graph.name_output(graph.add("Div", joint, total), output)
+    shape: list[str | int] = ["rows", len(scorer.classes)]
+    made = graph.graph(
+        [value_info(given) for given in scorer.inputs],
+        helper.make_tensor_value_info(output, TensorProto.DOUBLE, shape),
+    )
+    version = OPSET_OF_PATTERNS if graph.needs_patterns else OPSET
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid(ML, 3)]
+    model = helper.make_model(made, opset_imports=opsets, ir_version=IR)
+    model.producer_name, model.producer_version = "fairpc", __version__
+    helper.set_model_props(model, {"fairpc": json.dumps(_described(scorer), ensure_ascii=False)})
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def _described(scorer: Scorer) -> dict[str, object]:
+    """What a program that loads the graph may want to know."""
+    return {
+        "model": scorer.model,
+        "classes": list(scorer.classes),
+        "positive": scorer.classes[scorer.positive],
+        "sensitive": [given.name for given in scorer.sensitive],
+        "missing": {
+            given.name: given.missing_text if given.kind == "text" else "NaN"
+            for given in scorer.inputs
+        },
+        # The graph takes numbers: text that is written like this is to be read before.
+        "written": scorer.written,
+    }
 
 
 def circuit_joint(graph: OnnxGraph, scorer: Scorer, found: Densities, codes: Sequence[str]) -> str:

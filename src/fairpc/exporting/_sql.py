@@ -6,21 +6,30 @@ table, 64 tables of a join, expressions 1,000 levels deep.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from fairpc.core import Floats, NotAnsweredError
-from fairpc.exporting._program import TINIEST, Densities, Leaf, Product, Scorer
-from fairpc.exporting._sql_columns import allows, coding_stages, free_name
-from fairpc.exporting._sql_text import WORD, number, quoted, selected, stage, values
+from fairpc.exporting._scorer import TINIEST, Densities, Leaf, Product, Scorer
+from fairpc.exporting._sql_columns import (
+    allows,
+    coding_stages,
+    free_name,
+    number,
+    quoted,
+    selected,
+    stage,
+)
 from fairpc.models import Forest
 
 MOST_COLUMNS: Final = 1_800
 MOST_JOINED: Final = 30
 MOST_DEPTH: Final = 300
 """Columns of a stage, tables of a join, levels of an expression: all under what SQLite allows."""
+WORD: Final = 62
+"""Bits of a whole number that neither language takes for its sign."""
 PREFIX: Final = "p_df_"
 
 
@@ -47,6 +56,14 @@ def sql_text(scorer: Scorer, table: str) -> str:
         f"FROM fairpc_rows AS r LEFT JOIN fairpc_joint AS j ON j.n = r.{row}\n"
         f"ORDER BY r.{row}\n"
     )
+
+
+def values(rows: Iterable[Sequence[Any]]) -> str:
+    """A table of numbers."""
+    written = (
+        ", ".join(number(v) if isinstance(v, float) else str(v) for v in row) for row in rows
+    )
+    return "VALUES " + ",\n".join(f"({row})" for row in written)
 
 
 def _refuse(what: str, rule: str) -> NotAnsweredError:
